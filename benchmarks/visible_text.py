@@ -35,7 +35,7 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
 from tests.conftest import ROOT
-from trajmill.connectors.screens.dom import collapsed
+from trajmill.connectors.screens.dom import collapse_space
 from trajmill.connectors.web.rrweb.acts import Acts
 
 SIZE: Final = (1280, 720)
@@ -243,7 +243,7 @@ def lines_of(recording: dict[str, Any]) -> list[tuple[str, str]]:
     theirs: dict[int, list[str]] = {}
     ours: dict[int, list[str]] = {}
     for ident, block, text, is_shown in recording["texts"]:
-        node, words = acts.mirror.node(ident), collapsed(text)
+        node, words = acts.mirror.node(ident), collapse_space(text)
         if node is None:
             continue
         place = page.ids.get(node)
@@ -261,7 +261,7 @@ def write_lines(folder: Path) -> None:
     for path in sorted((folder / "recordings").glob("written+*.json")):
         texts = json.loads(path.read_text("utf-8"))["texts"]
         shown[path.name.removeprefix("written+").removesuffix(".json")] = [
-            collapsed(text) for _, _, text, is_shown in texts if is_shown
+            collapse_space(text) for _, _, text, is_shown in texts if is_shown
         ]
     (WRITTEN / "lines.json").write_text(json.dumps(shown, indent=1) + "\n", "utf-8")
 

@@ -1,4 +1,4 @@
-"""What a recipe says of a table's rows: which layout they have, and which column holds what.
+"""Mapping of a table's rows in a recipe: the layout that they have, and the column that holds each value.
 
 Values only: the recipe checks them, `layouts` reads rows by them. It is part of a blob's choices, so it imports nothing
 of the connectors.
@@ -65,7 +65,7 @@ NEEDED: Final[dict[Layout, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How rows of a table are read; the defaults say nothing, and known layouts are told by their columns.
+    """Reading of a table's rows; the defaults say nothing, and known layouts are told by their columns.
 
     Attributes:
         layout: `messages`: a row holds a conversation; `steps`: a row holds a list of steps; `log`: a row holds a whole

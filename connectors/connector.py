@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from trajmill.schemas import Reject, Trajectory
 
 HEAD_BYTES: Final = 65536
-"""How much of a file's beginning, decompressed, `sniff` is given; of a longer first record, of its outline."""
+"""Largest number of bytes of a file's beginning, decompressed, that `sniff` is given; of a longer first record, of its
+outline.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a recipe chooses about how logs are read; it comes with the blob, and most formats ask for none of it.
+    """Choices of a recipe about how logs are read; they come with the blob, and most formats ask for none of them.
 
     Attributes:
         screen: `tree` makes the compact text of `connectors.screens.tree` of a raw DOM, UI or accessibility tree; `raw`
@@ -61,7 +63,7 @@ class FileSlice:
     frame: int | None = None
 
     def holds(self, offset: int) -> bool:
-        """Return whether what begins at an offset is in the slice."""
+        """Return True if what begins at an offset is in the slice."""
         return self.begin <= offset and (self.end is None or offset < self.end)
 
 
@@ -130,7 +132,7 @@ class MemoryBlob:
 
 @dataclass(frozen=True, slots=True)
 class Sniff:
-    """Why a connector takes a file for its format.
+    """Answer of a connector that takes a file for its format: its score and the reason.
 
     Attributes:
         score: 0 < score <= 1. 0.9 and above: the format says its own name; about 0.5: the shape fits; the highest wins,
@@ -195,7 +197,7 @@ class Connector(ABC):
     domains: ClassVar[tuple[str, ...]]
     """The domains its trajectories can be of; most have one."""
     title: ClassVar[str]
-    """What the format is, for a person, in a few words."""
+    """Description of the format for a person, in a few words."""
     companions: ClassVar[re.Pattern[str] | None] = None
     """Names, relative to the folder of a log that was recognized, of files that belong to it and are not read, such as
     screenshots and reports of its recorder. They are claimed: neither inputs nor rejects."""
@@ -205,7 +207,7 @@ class Connector(ABC):
 
     @abstractmethod
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        """Whether this may be the format, judged by at most `HEAD_BYTES` and the file's name.
+        """Judge by at most `HEAD_BYTES` and the file's name if this may be the format; None if not.
 
         The bytes are the first of the file, decompressed, or its outline, in which long texts and arrays are shortened
         (see `connectors.reading.head_outline`).
@@ -216,7 +218,7 @@ class Connector(ABC):
         return iter(())
 
     def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
-        """Which logs of this format answer which records of the files that were recognized as `asked_by`.
+        """Match logs of this format with the records that they answer, in the files that were recognized as `asked_by`.
 
         The one place where a plan reads what files hold: for formats in which nothing but an id in a record tells
         which folder answers it.
@@ -229,7 +231,7 @@ class Connector(ABC):
         return Answers()
 
     def is_sliceable(self, blob: Blob) -> bool:
-        """Return whether each row of a blob is a log of its own, so that slices of it can be parsed apart.
+        """Return True if each row of a blob is a log of its own, so that slices of it can be parsed apart.
 
         Asked about large files. A connector that says so reads rows by `json_lines` or `Table.rows`, and makes of a row
         the same whatever rows stand before it; it may look at the first rows of the file. If it says so of a JSON

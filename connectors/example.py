@@ -1,4 +1,4 @@
-"""What a connector makes of a few lines, printed: the form of the examples that open the connectors' docstrings."""
+"""Printing of what a connector makes of a few lines: the form of the examples that open the connectors' docstrings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trajmill.schemas import Observation, ParseError, Reject, Trajectory
 
 
 def show(connector: Connector, log: str | bytes | Mapping[str, str | bytes], uri: str = "log") -> None:
-    r"""Prints each transition of a log as its action and what stood before and after it; then what was refused.
+    r"""Print each transition of a log as its action and what stood before and after it; then what was refused.
 
     An observation that is the one after the transition before is not printed again. Lines of a text begin with `|`.
 
@@ -26,11 +26,11 @@ def show(connector: Connector, log: str | bytes | Mapping[str, str | bytes], uri
     blob = MemoryBlob(uri, {name: _bytes(data) for name, data in members.items()})
     seen: Observation | None = None
     try:
-        for found in connector.parse(blob):
-            if isinstance(found, Reject):
-                _print("refused", found.reason)
+        for record in connector.parse(blob):
+            if isinstance(record, Reject):
+                _print("refused", record.reason)
                 continue
-            seen = _show_trajectory(found, seen)
+            seen = _show_trajectory(record, seen)
     except ParseError as error:
         _print("refused", error.reason)
 
@@ -39,8 +39,8 @@ def _bytes(data: str | bytes) -> bytes:
     return data.removeprefix("\n").encode() if isinstance(data, str) else data
 
 
-def _show_trajectory(found: Trajectory, seen: Observation | None) -> Observation | None:
-    for step in found.steps:
+def _show_trajectory(trajectory: Trajectory, seen: Observation | None) -> Observation | None:
+    for step in trajectory.steps:
         if step.observation is not None and step.observation is not seen and step.observation != seen:
             _print("before", step.observation.content)
         _print("action", step.action.text)
@@ -49,6 +49,6 @@ def _show_trajectory(found: Trajectory, seen: Observation | None) -> Observation
     return seen
 
 
-def _print(what: str, text: str | None) -> None:
+def _print(label: str, text: str | None) -> None:
     for number, line in enumerate(["(not in the log)"] if text is None else text.splitlines() or [""]):
-        print(f"{what if number == 0 else '':7} | {line}".rstrip())  # noqa: T201 (examples print)
+        print(f"{label if number == 0 else '':7} | {line}".rstrip())  # noqa: T201 (examples print)

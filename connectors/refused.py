@@ -50,7 +50,7 @@ class Signature(NamedTuple):
     version: re.Pattern[bytes] | None
 
     def fits(self, start: bytes, uri: str) -> bool:
-        """Whether a file that begins so may be of the format."""
+        """Return True if a file that begins so may be of the format."""
         return uri.endswith(self.endings or ("",)) and self.pattern.match(start) is not None
 
 
@@ -63,8 +63,10 @@ def _signature(
     *endings: str,
     version: bytes | None = None,
 ) -> Signature:
-    told = None if version is None else re.compile(version)
-    return Signature(name, reason, detail, score, re.compile(pattern, re.MULTILINE | re.DOTALL), endings, told)
+    version_pattern = None if version is None else re.compile(version)
+    return Signature(
+        name, reason, detail, score, re.compile(pattern, re.MULTILINE | re.DOTALL), endings, version_pattern
+    )
 
 
 _EVENT: Final = (
@@ -243,13 +245,17 @@ def signature_of(head: bytes, uri: str) -> Signature | None:
     """The signature that fits a file best."""
     start = head.removeprefix(BOM)
     start = start.lstrip(b" \t\r\n") if not start.startswith(b"\x0a\x0d\x0d\x0a") else start
-    return max((one for one in SIGNATURES if one.fits(start, uri)), key=lambda one: one.score, default=None)
+    return max(
+        (signature for signature in SIGNATURES if signature.fits(start, uri)),
+        key=lambda signature: signature.score,
+        default=None,
+    )
 
 
 def lists_gestures(head: bytes) -> bool:
-    """Whether a file begins as a log of getevent."""
-    found = signature_of(head, "")
-    return found is not None and found.detail == _GESTURES
+    """Return True if a file begins as a log of getevent."""
+    signature = signature_of(head, "")
+    return signature is not None and signature.detail == _GESTURES
 
 
 class Refused(Connector):
@@ -261,16 +267,16 @@ class Refused(Connector):
     title: ClassVar[str] = "known formats that are not read (rejected: each for its reason)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = signature_of(head, uri)
-        if found is None:
+        signature = signature_of(head, uri)
+        if signature is None:
             return None
-        version = None if found.version is None else found.version.search(head)
-        of = "" if version is None else f" of version {version[1].decode('ascii', 'replace')}"
-        return Sniff(found.score, f"{found.name}{of}, not read: {found.detail}")
+        version = None if signature.version is None else signature.version.search(head)
+        suffix = "" if version is None else f" of version {version[1].decode('ascii', 'replace')}"
+        return Sniff(signature.score, f"{signature.name}{suffix}, not read: {signature.detail}")
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         with blob.open(blob.members[0]) as stream:
-            found = signature_of(stream.read(HEAD_BYTES), blob.uri)
-        reason, detail = (NOT_READ, "no signature fits") if found is None else (found.reason, found.detail)
-        named = detail if found is None else f"{found.name}: {detail}"
+            signature = signature_of(stream.read(HEAD_BYTES), blob.uri)
+        reason, detail = (NOT_READ, "no signature fits") if signature is None else (signature.reason, signature.detail)
+        named = detail if signature is None else f"{signature.name}: {detail}"
         yield Reject("record", reason, named, blob.uri, offset=0, connector=self.name)

@@ -1,4 +1,4 @@
-"""Which connectors there are: ours by module, users' by the entry-point group `trajmill.connectors`.
+"""Registry of the connectors: ours by module, users' by the entry-point group `trajmill.connectors`.
 
 A module of ours holds exactly one class derived from `Connector`. An entry point names such a class as
 `package.module:Class`.
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
-from trajmill.connectors.reading.head_outline import binary_outline, later_rows, outlined
+from trajmill.connectors.reading.head_outline import binary_outline, later_rows, make_outline
 from trajmill.connectors.reading.values import BOM
 from trajmill.schemas import ConfigError, ContractError
 from trajmill.schemas.plugins import plugins
@@ -22,7 +22,7 @@ GROUP: Final = "trajmill.connectors"
 
 
 class Format(NamedTuple):
-    """What is known of a format of ours before its code is loaded.
+    """Facts of a format of ours that are known before its code is loaded.
 
     Attributes:
         module: that holds its connector.
@@ -192,12 +192,12 @@ NAMED: Final = 0.9
 
 def _connector_in(module: str) -> Connector:
     names = vars(import_module(module)).values()
-    found = [
+    kinds = [
         kind for kind in names if isinstance(kind, type) and issubclass(kind, Connector) and kind.__module__ == module
     ]
-    if len(found) != 1:
-        raise ContractError(f"{module} should define exactly one connector, it defines {len(found)}")
-    return found[0]()
+    if len(kinds) != 1:
+        raise ContractError(f"{module} should define exactly one connector, it defines {len(kinds)}")
+    return kinds[0]()
 
 
 class Connectors(Mapping[str, Connector]):
@@ -234,7 +234,7 @@ class Connectors(Mapping[str, Connector]):
         return connectors, ()
 
     def is_loaded(self, name: str) -> bool:
-        """Whether the code of that connector was loaded."""
+        """Return True if the code of that connector was loaded."""
         return name in self._users or name in self._loaded
 
 
@@ -254,13 +254,13 @@ def connectors() -> Connectors:
 
 
 def version_of(name: str, known: Mapping[str, Connector]) -> str:
-    """The version of a connector, which is not loaded to tell."""
+    """Return the version of a connector without loading it."""
     is_far = isinstance(known, Connectors) and not known.is_loaded(name)
     return FORMATS[name].version if is_far else known[name].version
 
 
 def joining(among: Mapping[str, Connector], paths: Iterable[str]) -> Iterator[Connector]:
-    """Those of the connectors that may join some of the files to logs, or answer records by them.
+    """Return those of the connectors that may join files to logs, or answer records by them.
 
     Args:
         among: the connectors; those that cannot are not loaded to tell.
@@ -295,14 +295,14 @@ Longer = Callable[[], bytes]
 
 
 def sniff_one(
-    one: Connector, head: bytes, uri: str, withdraw: Withdraw | None = None, longer: Longer | None = None
+    candidate: Connector, head: bytes, uri: str, withdraw: Withdraw | None = None, longer: Longer | None = None
 ) -> Sniff | None:
-    """What one connector says of the file; arguments and errors as of `sniff`."""
-    told = _answer(one, _seen(head), uri, withdraw)
-    if (told is not None and told.score >= NAMED) or longer is None or len(head) < HEAD_BYTES:
-        return told
+    """Ask one connector about the file; arguments and errors as of `sniff`."""
+    result = _answer(candidate, _seen(head), uri, withdraw)
+    if (result is not None and result.score >= NAMED) or longer is None or len(head) < HEAD_BYTES:
+        return result
     outline = _outline(head, longer())
-    return told if outline is None else _answer(one, outline, uri, withdraw) or told
+    return result if outline is None else _answer(candidate, outline, uri, withdraw) or result
 
 
 def _seen(head: bytes) -> bytes:
@@ -313,20 +313,20 @@ def _seen(head: bytes) -> bytes:
 def _outline(head: bytes, beginning: bytes) -> bytes | None:
     """The outline of a file that is longer than its head, if it tells more than the head does."""
     plain = head.removeprefix(BOM)
-    outline = outlined(beginning)
+    outline = make_outline(beginning)
     return None if plain.lstrip().startswith(outline[: len(plain.lstrip())]) else outline
 
 
-def _answer(one: Connector, head: bytes, uri: str, withdraw: Withdraw | None) -> Sniff | None:
+def _answer(candidate: Connector, head: bytes, uri: str, withdraw: Withdraw | None) -> Sniff | None:
     try:
-        return one.sniff(head, uri)
+        return candidate.sniff(head, uri)
     except (OSError, MemoryError, ConfigError, ContractError):
         raise
     except Exception as error:
         if withdraw is None:
-            error.add_note(f"while connector '{one.name}' was asked about {uri}")
+            error.add_note(f"while connector '{candidate.name}' was asked about {uri}")
             raise
-        withdraw(one, error)
+        withdraw(candidate, error)
         return None
 
 
@@ -337,7 +337,7 @@ def sniff(
     withdraw: Withdraw | None = None,
     longer: Longer | None = None,
 ) -> list[tuple[Connector, Sniff]]:
-    """The connectors that take the file for theirs, best first; empty if nothing recognizes it.
+    """Return the connectors that accept the file, best first; empty if nothing recognizes it.
 
     Where a format says its own name (a score of `NAMED` or more), no further connector is asked. Where none does, and
     the head does not hold the first record, the file's outline is asked about; what that tells counts before what its
@@ -354,26 +354,26 @@ def sniff(
         Exception: a connector's own, without `withdraw`; one of I/O, memory, configuration or contract in any case.
     """
     asked = connectors().values() if among is None else among
-    found = _takers(_seen(head), uri, asked, withdraw)
-    if found and found[0][1].score >= NAMED:
-        return found
+    takers = _takers(_seen(head), uri, asked, withdraw)
+    if takers and takers[0][1].score >= NAMED:
+        return takers
     if longer is None or len(head) < HEAD_BYTES:
-        return found
+        return takers
     beginning = longer()
     outline = _outline(head, beginning)
-    found = (_takers(outline, uri, asked, withdraw) if outline is not None else []) or found
-    later = (_takers(rows, uri, asked, withdraw) for rows in (() if found else later_rows(beginning)))
-    return found or next(filter(None, later), [])
+    takers = (_takers(outline, uri, asked, withdraw) if outline is not None else []) or takers
+    later = (_takers(rows, uri, asked, withdraw) for rows in (() if takers else later_rows(beginning)))
+    return takers or next(filter(None, later), [])
 
 
 def _takers(
     head: bytes, uri: str, asked: Iterable[Connector], withdraw: Withdraw | None
 ) -> list[tuple[Connector, Sniff]]:
-    found: list[tuple[Connector, Sniff]] = []
-    for one in asked:
-        told = _answer(one, head, uri, withdraw)
-        if told is not None:
-            found.append((one, told))
-            if told.score >= NAMED:
+    takers: list[tuple[Connector, Sniff]] = []
+    for candidate in asked:
+        result = _answer(candidate, head, uri, withdraw)
+        if result is not None:
+            takers.append((candidate, result))
+            if result.score >= NAMED:
                 break
-    return sorted(found, key=lambda pair: -pair[1].score)
+    return sorted(takers, key=lambda pair: -pair[1].score)

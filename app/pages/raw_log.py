@@ -20,7 +20,7 @@ from trajmill.app.pages.raw_bytes import RawPlaces
 from trajmill.app.pages.rejects import rejects_at_hand
 from trajmill.app.pages.run_files import Judged, RunFiles
 from trajmill.app.pages.trajectory_rows import Rows
-from trajmill.connectors.reading.attached import handed_to
+from trajmill.connectors.reading.attached import hand_to
 from trajmill.pipelines.normalize.attachments import Attachments
 from trajmill.pipelines.normalize.connector_errors import connector_error, is_connectors
 from trajmill.pipelines.normalize.input_reading import read_input
@@ -123,7 +123,7 @@ class RawLog:
 
 def _found(one: Input, recipe: Recipe, blobs: Attachments) -> Iterator[Any]:
     """What an input's connector finds; a bug of it is a reject, as in a run."""
-    with handed_to(blobs):
+    with hand_to(blobs):
         try:
             yield from read_input(one, recipe)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Sessions of coding agents as JSON Lines: what is the same whichever client wrote them.
+"""Shared core of coding agents' sessions as JSON Lines, for any client.
 
 A client's connector is a dialect: it says what a line holds as parts of a conversation (`parts`), and, where its lines
 tell, which line it follows (`link`) and which call started the sub-agent that it is of (`thread`). A session's main
@@ -19,10 +19,10 @@ from trajmill.connectors.connector import Blob, Connector
 from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.harness_text import strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import Conversation, conversation
-from trajmill.connectors.conversation.refusals import unmatched
+from trajmill.connectors.conversation.refusals import reject_unmatched
 from trajmill.connectors.conversation.steps import is_answered_call, mark_dangling
 from trajmill.connectors.conversation.tools import MCP_PREFIX, checkout, domain_of
-from trajmill.connectors.conversation.turns import Call, Part, Result, packed, unpacked
+from trajmill.connectors.conversation.turns import Call, Part, Result, pack, unpack
 from trajmill.connectors.reading.fields import brief, str_of
 from trajmill.connectors.reading.lines import json_lines
 from trajmill.schemas import Agent, Context, Environment, ParseError, Pile, Reject, Task, Trajectory
@@ -38,7 +38,7 @@ _Entry = tuple[int, str | None, Part]
 
 @dataclass(slots=True)
 class Facts:
-    """Facts of a session that its lines have told so far, beside what was said and done.
+    """Facts of a session that its lines have stated so far, besides what was said and done.
 
     Attributes:
         id, cwd, version, model: of the session, its folder, its client and its language model.
@@ -64,8 +64,8 @@ class Facts:
     started: dict[str, str] = field(default_factory=dict)
 
 
-class _Told(NamedTuple):
-    """A file, and the facts that it told."""
+class _ThreadFile(NamedTuple):
+    """File of a thread with its facts."""
 
     member: str
     facts: Facts
@@ -83,39 +83,39 @@ class AgentSession(Connector):
 
     @abstractmethod
     def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterable[Part] | None:
-        """The parts of a line, which fills in the facts too; None if its type is not known.
+        """Read the parts of a line and fill in the facts; None if the type of the line is not known.
 
         Raises:
             MessageError: it is not what its type says.
         """
 
     def link(self, line: dict[str, Any]) -> tuple[str | None, Any] | None:
-        """Id of the line and of the one that it follows; None where the order of the log tells."""
+        """Return the id of the line and of the one that it follows; None where the order of the log decides."""
         return None
 
     def thread(self, line: dict[str, Any]) -> str | None:
-        """Id of the call that started the sub-agent that the line is of."""
+        """Return the id of the call that started the line's sub-agent."""
         return None
 
     def agents(self, members: Sequence[str]) -> list[tuple[str | None, str]]:
-        """The files of a log: (None, the session's), then (the agent's name, file) of each sub-agent in its own."""
+        """List the files of a log: (None, the session's), then (the agent's name, file) of each sub-agent."""
         return [(None, member) for member in members]
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         tree = _Tree()
-        entries: Pile[_Entry] = Pile(packed, unpacked)
-        told: dict[str | None, _Told] = {}
+        entries: Pile[_Entry] = Pile(pack, unpack)
+        files: dict[str | None, _ThreadFile] = {}
         for agent, member in self.agents(blob.members):
-            thread = None if agent is None else told[None].facts.started.get(agent, agent)
-            one = told[thread] = _Told(member, Facts())
-            yield from self._read(blob, one, thread, entries, tree if agent is None else _Tree())
-        yield from self._trajectories(blob, entries, tree, told)
+            thread = None if agent is None else files[None].facts.started.get(agent, agent)
+            thread_file = files[thread] = _ThreadFile(member, Facts())
+            yield from self._read(blob, thread_file, thread, entries, tree if agent is None else _Tree())
+        yield from self._trajectories(blob, entries, tree, files)
 
     def _read(
-        self, blob: Blob, told: _Told, thread: str | None, entries: Pile[_Entry], tree: _Tree
+        self, blob: Blob, thread_file: _ThreadFile, thread: str | None, entries: Pile[_Entry], tree: _Tree
     ) -> Iterator[Reject]:
-        """Reads the lines of a file into the entries, those of a sub-agent's under the call that started it."""
-        member, facts = told
+        """Read the lines of a file into the entries, those of a sub-agent's under the call that started it."""
+        member, facts = thread_file
         unknown: set[str] = set()
         end = 0
         for offset, line in json_lines(blob, member):
@@ -130,23 +130,25 @@ class AgentSession(Connector):
                 yield Reject("record", error.reason, error.detail, blob.uri, member, offset, self.name)
 
     def _entries(self, line: Any, offset: int, facts: Facts, tree: _Tree, unknown: set[str]) -> list[_Entry]:
-        """The parts of a line, with its number and the sub-agent that it is of."""
+        """List the parts of a line, with the line's number and its sub-agent."""
         if not isinstance(line, dict):
             raise MessageError("not_an_object", f"wanted a JSON object, met {type(line).__name__}")
         number = tree.add(self.link(line))
-        found = self.parts(line, offset, facts)
+        line_parts = self.parts(line, offset, facts)
         kind = brief(line.get("type") or line.get("role"))
-        if found is None and kind not in unknown:
+        if line_parts is None and kind not in unknown:
             unknown.add(kind)
             raise MessageError("unknown_type", f"a line of type {kind}; further ones in this log are not told")
-        thread, told = self.thread(line), [*(found or ())]
-        facts.names |= {part.call_id: part.name for part in told if isinstance(part, Call) and part.call_id is not None}
-        return [(number, thread, part) for part in told]
+        thread, all_parts = self.thread(line), [*(line_parts or ())]
+        facts.names |= {
+            part.call_id: part.name for part in all_parts if isinstance(part, Call) and part.call_id is not None
+        }
+        return [(number, thread, part) for part in all_parts]
 
     def _trajectories(
-        self, blob: Blob, entries: Pile[_Entry], tree: _Tree, told: Mapping[str | None, _Told]
+        self, blob: Blob, entries: Pile[_Entry], tree: _Tree, files: Mapping[str | None, _ThreadFile]
     ) -> Iterator[Trajectory | Reject]:
-        member, facts = told[None]
+        member, facts = files[None]
         main: Trajectory | None = None
         seen: set[int] = set()
         answers = {number for number, thread, part in entries if thread is None and isinstance(part, Result)}
@@ -158,69 +160,75 @@ class AgentSession(Connector):
                 )
                 continue
             path = tree.path(end)
-            lines = (unpacked(packed(part)) for n, thread, part in entries if thread is None and path[n])
-            made = conversation(lines, member=member)
+            lines = (unpack(pack(part)) for n, thread, part in entries if thread is None and path[n])
+            dialog = conversation(lines, member=member)
             if number == 0:
-                yield from (unmatched(blob.uri, self.name, one, member) for one in made.unmatched)
-            answered = {step.offset for step in made.steps if is_answered_call(step)}
-            if not made.calls or (main is not None and answered <= seen):
+                yield from (
+                    reject_unmatched(blob.uri, self.name, trajectory, member) for trajectory in dialog.unmatched
+                )
+            answered = {step.offset for step in dialog.steps if is_answered_call(step)}
+            if not dialog.calls or (main is not None and answered <= seen):
                 continue
             seen |= answered
-            one = self.trajectory(made, facts)
-            main, one = (one, one) if main is None else (main, _branch(one, main, number))
-            yield one
+            trajectory = self.trajectory(dialog, facts)
+            main, trajectory = (trajectory, trajectory) if main is None else (main, _branch(trajectory, main, number))
+            yield trajectory
         acted = main is not None
         for name in dict.fromkeys(thread for _, thread, _ in entries if thread is not None):
-            member, facts = told.get(name, told[None])
-            lines = (unpacked(packed(part)) for _, thread, part in entries if thread == name)
-            made = conversation(lines, member=member)
-            yield from (unmatched(blob.uri, self.name, one, member) for one in made.unmatched)
-            if made.calls:
+            member, facts = files.get(name, files[None])
+            lines = (unpack(pack(part)) for _, thread, part in entries if thread == name)
+            dialog = conversation(lines, member=member)
+            yield from (reject_unmatched(blob.uri, self.name, trajectory, member) for trajectory in dialog.unmatched)
+            if dialog.calls:
                 acted = True
-                yield _subagent(self.trajectory(made, facts), main, name)
+                yield _subagent(self.trajectory(dialog, facts), main, name)
         if not acted:
             raise ParseError(blob.uri, -1, "no_transitions", "no message of the session holds a call")
 
-    def trajectory(self, made: Conversation, facts: Facts) -> Trajectory:
+    def trajectory(self, dialog: Conversation, facts: Facts) -> Trajectory:
         """The trajectory of a conversation that has calls."""
-        mark_dangling(made.steps)
-        names = (step.action.name for step in made.steps)
-        whole = Trajectory(
+        mark_dangling(dialog.steps)
+        names = (step.action.name for step in dialog.steps)
+        trajectory = Trajectory(
             native_id=facts.id or "session",
             domain=domain_of(names, "terminal", tools_of_others(self.agent), lambda name: is_mcp(name, facts)),
-            steps=made.steps,
+            steps=dialog.steps,
             environment=Environment(instance_id=checkout(facts.cwd)),
             agent=Agent(facts.agent or self.agent, facts.version, facts.model),
-            task=Task(instruction=made.instruction),
-            context=Context(action_space=facts.tools, agent_system=made.system),
+            task=Task(instruction=dialog.instruction),
+            context=Context(action_space=facts.tools, agent_system=dialog.system),
         )
-        return strip_forms(whole, self.agent)
+        return strip_forms(trajectory, self.agent)
 
 
-def _branch(one: Trajectory, main: Trajectory, number: int) -> Trajectory:
-    """A path that was left, as a branch of the main trajectory behind the steps that both share."""
-    shared = sum(a.offset == b.offset for a, b in zip(one.steps, main.steps, strict=False))
+def _branch(trajectory: Trajectory, main: Trajectory, number: int) -> Trajectory:
+    """Turn an abandoned path into a branch of the main trajectory, after the steps that both share."""
+    shared = sum(a.offset == b.offset for a, b in zip(trajectory.steps, main.steps, strict=False))
     name, step = f"{main.native_id}/left-{number}", shared - 1 if shared else None
-    return replace(one, native_id=name, parent=main.native_id, parent_step=step, relation="branch")
+    return replace(trajectory, native_id=name, parent=main.native_id, parent_step=step, relation="branch")
 
 
-def _subagent(one: Trajectory, main: Trajectory | None, name: str) -> Trajectory:
+def _subagent(trajectory: Trajectory, main: Trajectory | None, name: str) -> Trajectory:
     """Relate a sub-agent's trajectory to the step of the main one whose call, by its id, started it."""
     steps = main.steps if main is not None else ()
-    step = next((place for place, step in enumerate(steps) if step.action.call_id == name), None)
+    step = next((index for index, step in enumerate(steps) if step.action.call_id == name), None)
     parent = main.native_id if main is not None else None
     return replace(
-        one, native_id=f"{parent or one.native_id}/{name}", parent=parent, parent_step=step, relation="subagent"
+        trajectory,
+        native_id=f"{parent or trajectory.native_id}/{name}",
+        parent=parent,
+        parent_step=step,
+        relation="subagent",
     )
 
 
 def is_mcp(name: str, facts: Facts) -> bool:
-    """Tell tools that a server of the Model Context Protocol gave."""
+    """Return True if a server of the Model Context Protocol gave the tool."""
     return name in facts.mcp or name.startswith(MCP_PREFIX)
 
 
 def fact(value: Any, known: str | None) -> str | None:
-    """Keep the first text that a line tells of a fact."""
+    """Return the known fact, or the value if it is the first text stated."""
     return known or str_of(value) or None
 
 
@@ -234,7 +242,7 @@ class _Tree:
         self._last = -1
 
     def add(self, link: tuple[str | None, Any] | None) -> int:
-        """Adds a line, and gives its number; one that names no known line follows the last one that has an id."""
+        """Add a line, and return its number; one that names no known line follows the last one that has an id."""
         number = len(self._before)
         key, parent = link if link is not None else (None, "")
         is_root = key is not None and parent is None
@@ -246,7 +254,7 @@ class _Tree:
         return number
 
     def ends(self, answers: Set[int]) -> Iterator[tuple[int, int]]:
-        """The end of each path, and how many of the answers no path before it holds.
+        """Yield the end of each path, with the number of answers that no earlier path holds.
 
         First that of the last line, then the others that hold such an answer.
 
@@ -258,20 +266,20 @@ class _Tree:
         left = (number for number in lines if self._named[number] and number not in followed and number != self._last)
         covered = bytearray(len(self._before))
         for end in (self._last, *left):
-            place, own = end, 0
-            while place >= 0 and not covered[place]:
-                covered[place] = 1
-                own += place in answers
-                place = self._before[place]
+            line, own = end, 0
+            while line >= 0 and not covered[line]:
+                covered[line] = 1
+                own += line in answers
+                line = self._before[line]
             if own or end == self._last:
                 yield end, own
 
     def path(self, end: int) -> bytearray:
-        """The lines of the path to an end, as a flag a line."""
-        path, place = bytearray(len(self._before)), end
-        while place >= 0:
-            path[place] = 1
-            place = self._before[place]
+        """Flag the lines of the path to an end, a byte a line."""
+        path, line = bytearray(len(self._before)), end
+        while line >= 0:
+            path[line] = 1
+            line = self._before[line]
         for number, before in enumerate(self._before):
             if not self._named[number]:
                 path[number] = before < 0 or path[before]

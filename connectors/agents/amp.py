@@ -27,7 +27,7 @@ from trajmill.connectors.conversation.content import seen_text, shown
 from trajmill.connectors.conversation.failures import exit_code
 from trajmill.connectors.conversation.harness_text import strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import conversation
-from trajmill.connectors.conversation.refusals import unmatched
+from trajmill.connectors.conversation.refusals import reject_unmatched
 from trajmill.connectors.conversation.shapes import parts
 from trajmill.connectors.conversation.steps import mark_dangling
 from trajmill.connectors.conversation.tools import checkout, domain_of
@@ -62,34 +62,34 @@ class Amp(Connector):
         messages = thread.get("messages") if isinstance(thread, dict) else None
         if not isinstance(messages, ARRAY):
             raise ParseError(blob.uri, 0, "bad_record", "wanted a thread with messages")
-        found: list[Part] = []
+        all_parts: list[Part] = []
         model: str | None = None
         for offset, message in with_places(data, messages, ("messages",)):
             try:
-                found += _parts(message, offset)
+                all_parts += _parts(message, offset)
             except MessageError as error:
                 yield Reject("record", error.reason, error.detail, blob.uri, offset=offset, connector=self.name)
                 continue
             model = model or text_in(message, "usage", "model")
-        made = conversation(found)
-        yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
-        if not made.calls:
+        dialog = conversation(all_parts)
+        yield from (reject_unmatched(blob.uri, self.name, result) for result in dialog.unmatched)
+        if not dialog.calls:
             raise ParseError(blob.uri, -1, "no_transitions", "no message of the thread holds a call")
-        mark_dangling(made.steps)
+        mark_dangling(dialog.steps)
         around = object_of(object_of(thread.get("env")).get("initial"))
         tree = next(iter(objects_of(around.get("trees"))), {})
         folder = str_of(tree.get("uri"))
-        whole = Trajectory(
+        trajectory = Trajectory(
             native_id=str_of(thread.get("id")) or "thread",
-            domain=domain_of((step.action.name for step in made.steps), "terminal", tools_of_others("amp")),
-            steps=made.steps,
+            domain=domain_of((step.action.name for step in dialog.steps), "terminal", tools_of_others("amp")),
+            steps=dialog.steps,
             environment=Environment(
                 instance_id=checkout(folder.removeprefix(_FILE)) if folder.startswith(_FILE) else None
             ),
             agent=Agent("amp", text_in(around, "platform", "clientVersion"), model),
-            task=Task(instruction=made.instruction),
+            task=Task(instruction=dialog.instruction),
         )
-        yield strip_forms(whole)
+        yield strip_forms(trajectory)
 
 
 def _parts(message: Any, offset: int) -> Iterator[Part]:
@@ -117,7 +117,7 @@ def _parts(message: Any, offset: int) -> Iterator[Part]:
 
 
 def _answer(block: dict[str, Any], offset: int) -> Result | Unlogged:
-    """What a run gave; nothing of it stands in the log if it did not come to an end."""
+    """Return the result of a run, or `Unlogged` if the run did not come to an end."""
     run = object_of(block.get("run"))
     result, failed = run.get("result"), run.get("status") == "error"
     if result is None and failed:
@@ -126,8 +126,8 @@ def _answer(block: dict[str, Any], offset: int) -> Result | Unlogged:
         return Unlogged(offset)
     code = exit_code({"exit_code": result.get("exitCode")}) if isinstance(result, dict) else None
     if isinstance(result, dict):
-        given = next((result[key] for key in _SHOWN if isinstance(result.get(key), str)), None)
-        result = json_of(result) if given is None else given
+        text = next((result[key] for key in _SHOWN if isinstance(result.get(key), str)), None)
+        result = json_of(result) if text is None else text
     seen = shown(result)
     key = key_of(block.get("toolUseID"))
     return Result(key, None, seen_text(seen), offset, failed or None, seen.attachments, exit_code=code, lost=seen.lost)

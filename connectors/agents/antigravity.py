@@ -73,23 +73,27 @@ class Antigravity(AgentSession):
     def _parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterator[Part]:
         kind, text, at = line["type"], str_of(line.get("content")), moment(line.get("created_at"))
         if kind == "USER_INPUT":
-            asked = [(found[1], found[2]) for found in _TAG.finditer(text)] or [("USER_REQUEST", text)]
+            asked = [(match[1], match[2]) for match in _TAG.finditer(text)] or [("USER_REQUEST", text)]
             yield from (Said("user" if tag == "USER_REQUEST" else "harness", words, at=at) for tag, words in asked)
         elif kind == "PLANNER_RESPONSE":
             if facts.waiting:
                 yield Unlogged(offset)
-            facts.waiting = [str_of(one.get("name")) for one in objects_of(line.get("tool_calls"))]
+            facts.waiting = [str_of(request.get("name")) for request in objects_of(line.get("tool_calls"))]
             if thought := text_in(line, "thinking"):
                 yield Thought(thought, offset, at)
             if text.strip():
                 yield Text(text, offset, at)
-            for one in objects_of(line.get("tool_calls")):
-                yield call(one.get("name"), _arguments(object_of(one.get("args"))), one.get("id"), offset, at)
+            for request in objects_of(line.get("tool_calls")):
+                yield call(
+                    request.get("name"), _arguments(object_of(request.get("args"))), request.get("id"), offset, at
+                )
         elif kind in _HARNESS:
             yield Said("harness", text)
         elif kind not in _BOOKS:
             wanted = _TOOLS.get(kind)
-            name = next((one for one in facts.waiting if (one in wanted if wanted else one not in _WITH_TYPE)), None)
+            name = next(
+                (tool for tool in facts.waiting if (tool in wanted if wanted else tool not in _WITH_TYPE)), None
+            )
             if name is None:
                 raise MessageError("result_without_call", f"no open call gives an answer of type {kind:.80}")
             facts.waiting.remove(name)
@@ -98,9 +102,11 @@ class Antigravity(AgentSession):
             yield Result(None, name, _STAMPS.sub("", text), offset, at=at, exit_code=code, lost=is_cut)
 
 
-def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+def _arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call, of which older clients write each as JSON text, and newer ones none."""
     try:
-        return {key: json_value(one) if isinstance(one, str) else json_value("") for key, one in given.items()}
+        return {
+            key: json_value(value) if isinstance(value, str) else json_value("") for key, value in arguments.items()
+        }
     except JsonError:
-        return given
+        return arguments

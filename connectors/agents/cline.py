@@ -27,7 +27,7 @@ from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.content import shown
 from trajmill.connectors.conversation.harness_text import strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import conversation
-from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.refusals import reject_conversation, reject_unmatched
 from trajmill.connectors.conversation.shapes import parts
 from trajmill.connectors.conversation.steps import mark_dangling
 from trajmill.connectors.conversation.tools import domain_of
@@ -53,8 +53,8 @@ class Cline(Connector):
     )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = opening(head)
-        listed = found.values[0] if found is not None and not found.lines else None
+        beginning = opening(head)
+        listed = beginning.values[0] if beginning is not None and not beginning.lines else None
         for message in objects_of(listed)[:1]:
             for block in objects_of(message.get("content")) if message.get("role") == "user" else ():
                 text = str_of(block.get("text"))
@@ -67,50 +67,50 @@ class Cline(Connector):
         if not isinstance(value, list):
             raise ParseError(blob.uri, 0, "bad_session", "wanted a list of messages")
         dialog = _Dialog()
-        found: list[Part] = []
+        all_parts: list[Part] = []
         for message, offset in zip(value, places_by_beginning(data, value), strict=True):
             try:
-                for told in dialog.read(object_of(message)):
-                    if told["role"] == client_xml.LOST:
-                        detail = f"no open call of the conversation is one of {told['name']:.80}"
+                for chat_message in dialog.read(object_of(message)):
+                    if chat_message["role"] == client_xml.LOST:
+                        detail = f"no open call of the conversation is one of {chat_message['name']:.80}"
                         lost = ParseError(blob.uri, offset, "result_without_call", detail)
                         yield Reject.of(lost, "record", self.name)
                     else:
-                        found += parts(told, offset)
+                        all_parts += parts(chat_message, offset)
             except MessageError as error:
-                yield refused(blob, self.name, offset, error.reason, error.detail)
+                yield reject_conversation(blob, self.name, offset, error.reason, error.detail)
                 return
-        made = conversation(found)
-        yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
-        if not made.calls:
+        dialog_read = conversation(all_parts)
+        yield from (reject_unmatched(blob.uri, self.name, result) for result in dialog_read.unmatched)
+        if not dialog_read.calls:
             raise ParseError(blob.uri, -1, "no_transitions", "no message of the task holds a call")
-        mark_dangling(made.steps)
-        names = (step.action.name for step in made.steps)
-        whole = Trajectory(
+        mark_dangling(dialog_read.steps)
+        names = (step.action.name for step in dialog_read.steps)
+        trajectory = Trajectory(
             native_id="task",
             domain=domain_of(names, "terminal", tools_of_others("cline")),
-            steps=made.steps,
+            steps=dialog_read.steps,
             agent=Agent("cline"),
-            task=Task(instruction=made.instruction),
+            task=Task(instruction=dialog_read.instruction),
         )
-        yield strip_forms(whole)
+        yield strip_forms(trajectory)
 
 
 class _Dialog:
-    """The messages of a task as those of a chat, one after the other."""
+    """Messages of a task, converted one after the other to those of a chat."""
 
     def __init__(self) -> None:
         self._waiting: list[Block] = []
         self._spoken: set[str] = set()
 
     def read(self, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The messages of a chat that a message of the task is."""
+        """Convert a message of the task to messages of a chat."""
         role, content = message.get("role"), message.get("content")
         blocks = objects_of(content) if isinstance(content, list) else [{"type": "text", "text": content}]
         if role == "assistant":
-            found = [told for block in blocks for told in self._acted(block)]
-            self._waiting = [block for block in found if block.get("type") == "tool_use"]
-            yield {"role": role, "content": found}
+            acted = [item for block in blocks for item in self._acted(block)]
+            self._waiting = [block for block in acted if block.get("type") == "tool_use"]
+            yield {"role": role, "content": acted}
         elif role == "user":
             yield from client_xml.answers([self._heard(block) for block in blocks], self._waiting)
         else:
@@ -126,7 +126,7 @@ class _Dialog:
         return [client_xml.block_of(tool, object_of(block.get("input")), key)]
 
     def _heard(self, block: Block) -> Block:
-        """A block of the user; what answers a tool that speaks to the user is a text."""
+        """Convert a block of the user; what answers a tool that speaks to the user is a text."""
         if block.get("type") != "tool_result" or str_of(block.get("tool_use_id")) not in self._spoken:
             return block
         return {"type": "text", "text": shown(block.get("content")).text or ""}

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from trajmill.connectors.agents.codex_texts import CLIENT, domain, killed_by_code, origin
+from trajmill.connectors.agents.codex_texts import CLIENT, domain, is_killed_by_code, origin
 from trajmill.connectors.agents.event_stream import EventSession, head_events, read_sessions
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.content import media_type, observation
@@ -157,9 +157,9 @@ class _Stream(EventSession):
         if known is not None and stage == "completed":
             self._answered = True
             if known.shown is None:
-                known.shown, told = _answer(kind, known.name, item)
-                known.ends(told)
-                if kind == "command_execution" and killed_by_code(known.arguments, known.exit_code):
+                known.shown, output = _answer(kind, known.name, item)
+                known.ends(output)
+                if kind == "command_execution" and is_killed_by_code(known.arguments, known.exit_code):
                     known.exit_code, known.killed = None, True
             if known.shown is not None:
                 # of an answered call the id is all that is remembered, so that a long log does not keep them in memory
@@ -167,9 +167,9 @@ class _Stream(EventSession):
                 self._done.add(item["id"])
 
     def _changed(self, offset: int, kind: str, item: dict[str, Any], known: Call | None) -> Call | None:
-        """The call of an item that is new, or that may say more than before; None, and reported, if it is none."""
-        name, given = _CALLS[kind](item)
-        arguments = shallow_json(given)
+        """Return the call of an item that is new, or may say more than before; None, and reported, if it is none."""
+        name, values = _CALLS[kind](item)
+        arguments = shallow_json(values)
         if arguments is None or not name:
             self._report(offset, "bad_call", f"wanted a name and shallow arguments in an item of type {kind}")
             return None
@@ -184,20 +184,24 @@ class _Stream(EventSession):
 
 
 def _answer(kind: str, name: str, item: dict[str, Any]) -> tuple[Observation | None, Output]:
-    """What a completed item says that was shown, and how its command ended."""
+    """Return what a completed item says was shown, and how its command ended."""
     status = item.get("status")
     error = status in ("failed", "declined") if isinstance(status, str) else None
     if kind == "command_execution":
         text, code = item.get("aggregated_output"), whole_number_of(item.get("exit_code"), INT32)
         if not isinstance(text, str):
             return None, Output(None, code)
-        told = read_output(text, CLIENT)
-        told = told if told.killed else replace(told, exit_code=code if told.exit_code is None else told.exit_code)
-        text = told.text or ""
+        output = read_output(text, CLIENT)
+        output = (
+            output
+            if output.killed
+            else replace(output, exit_code=code if output.exit_code is None else output.exit_code)
+        )
+        text = output.text or ""
         who = "user" if status == "declined" else origin(name, "")
         return Observation(
             text, media_type(text), origin=who, is_error=error, truncation=truncation(text, CLIENT)
-        ), told
+        ), output
     if kind == "mcp_tool_call":
         failure, result = item.get("error"), item.get("result")
         if isinstance(failure, dict) and isinstance(failure.get("message"), str):
@@ -224,15 +228,15 @@ def _change(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _mcp(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    given = item.get("arguments")
-    if isinstance(given, str):
+    arguments = item.get("arguments")
+    if isinstance(arguments, str):
         try:
-            given = json_value(given)
+            arguments = json_value(arguments)
         except ValueError:
-            given = {"input": given}
+            arguments = {"input": arguments}
     named = isinstance(item.get("server"), str) and isinstance(item.get("tool"), str)
     name = f"{MCP_PREFIX}{item['server']}__{item['tool']}" if named else ""
-    return name, given if isinstance(given, dict) else {} if given is None else {"input": given}
+    return name, arguments if isinstance(arguments, dict) else {} if arguments is None else {"input": arguments}
 
 
 def _search(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -19,8 +19,9 @@ _OUT_OF_TIME: Final = 124
 _LONGEST_REFUSAL: Final = 4096
 
 
-def killed_by_code(command: str | None, code: int | None) -> bool:
-    """Whether the client killed a command since its time was up, as the exit status that it gives such ones tells.
+def is_killed_by_code(command: str | None, code: int | None) -> bool:
+    """Return True if the exit status tells that the client killed a command for its time. `timeout` gives the same
+    status, so of a command that names it the status tells nothing.
 
     `timeout` gives the same, so of a command that names it the status tells nothing.
     """
@@ -29,13 +30,17 @@ def killed_by_code(command: str | None, code: int | None) -> bool:
 
 def limit(arguments: str) -> float | None:
     """The seconds that the agent gave a command; the client's own limit is not in the log."""
-    given = value_or_none(arguments) if '"timeout' in arguments else None
-    told = (given.get("timeout_ms") or given.get("timeout")) if isinstance(given, dict) else None
-    return limit_of(told / 1000) if isinstance(told, int | float) and not isinstance(told, bool) else None
+    values = value_or_none(arguments) if '"timeout' in arguments else None
+    milliseconds = (values.get("timeout_ms") or values.get("timeout")) if isinstance(values, dict) else None
+    return (
+        limit_of(milliseconds / 1000)
+        if isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
+        else None
+    )
 
 
 def origin(name: str, text: str) -> str:
-    """Who answered a call of the tool `name` with `text`; the text is empty if a command put it out."""
+    """Return the origin of an answer `text` to a call of the tool `name`; the text is empty if a command put it out."""
     return speaker(text if len(text) < _LONGEST_REFUSAL else "", Source(CODEX, None, name)) or "environment"
 
 

@@ -95,7 +95,7 @@ class CopilotCli(AgentSession):
 
 
 def _agent(kind: str, data: dict[str, Any], offset: int, at: datetime | None, facts: Facts) -> Iterator[Part]:
-    """What the agent thought, said and called; a thought that an event of its own told is not told again."""
+    """Yield what the agent thought, said and called; a thought that had an event of its own is not repeated."""
     is_message = kind == "assistant.message"
     text = str_of(data.get("content"))
     thought = str_of(data.get("reasoningText")) if is_message else text
@@ -104,19 +104,19 @@ def _agent(kind: str, data: dict[str, Any], offset: int, at: datetime | None, fa
     facts.thought = None if is_message else thought
     if is_message and text.strip():
         yield Text(text, offset, at)
-    for one in objects_of(data.get("toolRequests")):
-        if one.get("mcpServerName"):
-            facts.mcp.add(str_of(one.get("name")))
-        yield call(one.get("name"), one.get("arguments"), one.get("toolCallId"), offset, at)
+    for request in objects_of(data.get("toolRequests")):
+        if request.get("mcpServerName"):
+            facts.mcp.add(str_of(request.get("name")))
+        yield call(request.get("name"), request.get("arguments"), request.get("toolCallId"), offset, at)
 
 
 def _result(data: dict[str, Any], offset: int, at: datetime | None) -> Result:
     key, success, result = key_of(data.get("toolCallId")), data.get("success"), data.get("result")
     if key is None:
         raise MessageError("bad_message", "wanted the id of a call in tool.execution_complete")
-    given = result.get("content") if isinstance(result, dict) else result
-    if given is None:
-        given = text_in(data.get("error"), "message") or data.get("error")
-    seen = shown(given)
+    content = result.get("content") if isinstance(result, dict) else result
+    if content is None:
+        content = text_in(data.get("error"), "message") or data.get("error")
+    seen = shown(content)
     is_error = not success if isinstance(success, bool) else None
     return Result(key, None, seen_text(seen), offset, is_error, seen.attachments, at, lost=seen.lost)

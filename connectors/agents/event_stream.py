@@ -35,11 +35,11 @@ class EventSession(ABC):
 
     @abstractmethod
     def ends_before(self, event: Any) -> bool:
-        """Whether the event begins another session than this one."""
+        """Return True if the event begins another session than this one."""
 
     @abstractmethod
     def event(self, offset: int, event: dict[str, Any]) -> None:
-        """Takes in one event, which begins at that byte."""
+        """Take in one event, which begins at that byte."""
 
     @abstractmethod
     def trajectory(self) -> Trajectory | None:
@@ -48,9 +48,9 @@ class EventSession(ABC):
     def _report(self, offset: int, reason: str, detail: str) -> None:
         self.errors.append(ParseError(self._uri, offset, reason, detail))
 
-    def _unknown_type(self, offset: int, kind: Any, what: str) -> None:
-        """Reports a type that the format does not know, once."""
-        name = f"{what} of type {brief(kind, _NAME_CHARS)}"
+    def _unknown_type(self, offset: int, kind: Any, subject: str) -> None:
+        """Report a type that the format does not know, once."""
+        name = f"{subject} of type {brief(kind, _NAME_CHARS)}"
         if name not in self._unknown:
             self._unknown.add(name)
             self._report(offset, "unknown_type", f"{name}; further ones in this log are not told")

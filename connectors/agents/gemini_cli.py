@@ -86,19 +86,23 @@ class GeminiCli(Connector):
                 replay.line(offset, line)
                 yield from self._rejects(replay)
         rendering = Rendering(blob.uri, member)
-        made = list(_trajectories(replay, rendering))
+        trajectories = list(_trajectories(replay, rendering))
         for error in rendering.errors:
             yield Reject.of(error, "record", self.name)
-        if not made:
+        if not trajectories:
             raise ParseError(blob.uri, -1, "no_transitions", "no message of the session holds a call", member)
-        agents = {key: one.get("agentId") for message in replay.messages.values() for key, one in message.calls.items()}
-        for number, step in enumerate(made[0].steps):
+        agents = {
+            key: call_record.get("agentId")
+            for message in replay.messages.values()
+            for key, call_record in message.calls.items()
+        }
+        for number, step in enumerate(trajectories[0].steps):
             if isinstance(agent := agents.get(step.action.call_id or ""), str):
                 started[agent] = number
-        yield from made[: BRANCHES + 1]
-        for one in made[BRANCHES + 1 :]:
+        yield from trajectories[: BRANCHES + 1]
+        for trajectory in trajectories[BRANCHES + 1 :]:
             detail = f"a session with more than {BRANCHES} rewound paths"
-            rows, offset = len(one.steps), one.steps[-1].offset
+            rows, offset = len(trajectory.steps), trajectory.steps[-1].offset
             yield Reject(
                 "trajectory", "too_many_branches", detail, blob.uri, member, offset, self.name, transitions=rows
             )
@@ -112,21 +116,21 @@ class GeminiCli(Connector):
 def _session(path: str, blob: Blob, member: str) -> Session:
     """The session of a file, by its beginning and the folder that it lies in."""
     with blob.open(member) as stream:
-        found = _ID.search(stream.read(4096))
+        match = _ID.search(stream.read(4096))
     return Session(
-        path, found[1].decode("utf-8", "replace") if found else "", path.rpartition("/")[0].rpartition("/")[2]
+        path, match[1].decode("utf-8", "replace") if match else "", path.rpartition("/")[0].rpartition("/")[2]
     )
 
 
 def _is_document(blob: Blob, member: str) -> bool:
-    """Whether the log is one document over several lines, as its first line tells."""
+    """Return True if the log is one document over several lines, judged by its first line."""
     with blob.open(member) as stream:
         first = stream.readline(4096).removeprefix(BOM).rstrip()
     return first.startswith(b"{") and first.endswith((b"{", b",", b"["))
 
 
 def _read_document(blob: Blob, member: str, replay: Replay) -> None:
-    """Replays a session that is one document.
+    """Replay a session that is one document.
 
     Raises:
         ParseError: it is no JSON, or no session.
@@ -136,13 +140,17 @@ def _read_document(blob: Blob, member: str, replay: Replay) -> None:
     if not isinstance(messages, list):
         raise ParseError(blob.uri, 0, "bad_session", "wanted an object with a list of messages", member)
     replay.line(0, {**document, "messages": []})
-    place = 0
+    position = 0
     for message in messages:
         # a message begins before its id; one without an id is said to begin where the one before it did
         key = message.get("id") if isinstance(message, dict) else None
-        if isinstance(key, str) and key.isascii() and (found := data.find(f'"{key}"'.encode(), place)) > place:
-            place = found
-        replay.message(max(data.rfind(b"{", 0, place), 0), message)
+        if (
+            isinstance(key, str)
+            and key.isascii()
+            and (key_begin := data.find(f'"{key}"'.encode(), position)) > position
+        ):
+            position = key_begin
+        replay.message(max(data.rfind(b"{", 0, position), 0), message)
 
 
 def _trajectories(replay: Replay, rendering: Rendering) -> Iterator[Trajectory]:
@@ -158,26 +166,26 @@ def _trajectories(replay: Replay, rendering: Rendering) -> Iterator[Trajectory]:
         if not any(isinstance(item, Turn) and item.calls for item in items):
             continue
         mark_turns(items)
-        made = course(items)
-        mark_dangling(made.steps)
+        outline = course(items)
+        mark_dangling(outline.steps)
         shared = 0
         if written is None:
             written = path
             for message, group in zip(path, groups, strict=True) if replay.paths else ():
                 marks = [item.mark for item in group if isinstance(item, Turn)]
-                ends[id(message)] = max((made.ends.get(mark, 0) for mark in marks if mark is not None), default=0)
+                ends[id(message)] = max((outline.ends.get(mark, 0) for mark in marks if mark is not None), default=0)
         else:
             shared = next((i for i, (a, b) in enumerate(zip(path, written, strict=False)) if a is not b), len(path))
         is_main = written is path
         branched = not is_main and shared > 0
-        step = max((ends.get(id(one), 0) for one in path[:shared]), default=0) - 1
+        step = max((ends.get(id(path_message), 0) for path_message in path[:shared]), default=0) - 1
         yield Trajectory(
             native_id=main if is_main else f"{main}/rewound-{number}",
-            domain=rendering.domain(step.action.name for step in made.steps),
-            steps=made.steps,
+            domain=rendering.domain(step.action.name for step in outline.steps),
+            steps=outline.steps,
             environment=Environment(instance_id=_instance(replay.meta)),
             agent=Agent("gemini-cli", None, rendering.model),
-            task=Task(instruction=made.instruction),
+            task=Task(instruction=outline.instruction),
             parent=None if is_main else main,
             parent_step=step if branched and step >= 0 else None,
             relation="subagent" if is_main and replay.meta.get("kind") == "subagent" else None if is_main else "branch",

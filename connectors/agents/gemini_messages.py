@@ -48,22 +48,22 @@ class Message:
     calls: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def update(self, record: dict[str, Any], offset: int) -> None:
-        """Takes in a later version."""
+        """Take in a later version."""
         self.record, self.offset = record, offset
         self.add_calls(record)
 
     def add_calls(self, record: dict[str, Any]) -> None:
-        """Takes in what a later version says of the calls."""
+        """Take in what a later version says of the calls."""
         calls = record.get("toolCalls")
         if not isinstance(calls, list):
             return
         met: set[str] = set()
-        for place, call in enumerate(calls):
+        for index, call in enumerate(calls):
             if not isinstance(call, dict):
                 continue
             key = call.get("id")
             if not isinstance(key, str) or key in met:  # an id that two calls of one message share
-                key = f"#{place}"
+                key = f"#{index}"
             met.add(key)
             known = self.calls.get(key)
             if known is None or known.get("result") is None:
@@ -88,7 +88,7 @@ class Replay:
         self._uri, self._member = uri, member
 
     def line(self, offset: int, line: Any) -> None:
-        """Takes in one line of the newer form, or the whole document of the older."""
+        """Take in one line of the newer form, or the whole document of the older."""
         if not isinstance(line, dict):
             self._report(offset, "not_an_object", f"wanted a JSON object, met {type(line).__name__}")
         elif isinstance(line.get("$rewindTo"), str):
@@ -106,7 +106,7 @@ class Replay:
         self.errors.append(ParseError(self._uri, offset, reason, detail, self._member))
 
     def message(self, offset: int, record: Any) -> None:
-        """Takes in a message, or a later version of one."""
+        """Take in a message, or a later version of one."""
         if not isinstance(record, dict) or not isinstance(record.get("type"), str):
             self._report(offset, "bad_message", "wanted a message with a type")
             return
@@ -137,14 +137,14 @@ class Replay:
     def _rewind(self, key: str) -> None:
         keys = list(self.messages)
         dropped = keys[keys.index(key) :] if key in self.messages else keys
-        if any(call.get("result") for one in dropped for call in self.messages[one].calls.values()):
+        if any(call.get("result") for dropped_key in dropped for call in self.messages[dropped_key].calls.values()):
             self.paths.append(list(self.messages.values()))
-        for one in dropped:
-            del self.messages[one]
+        for dropped_key in dropped:
+            del self.messages[dropped_key]
 
 
 def _is_answer(record: Any) -> bool:
-    """Whether a message of the model's history only carries results, which the calls hold already."""
+    """Return True if a message of the model's history only carries results, which the calls hold already."""
     content = record.get("content") if isinstance(record, dict) else None
     return isinstance(content, list) and any(isinstance(part, dict) and "functionResponse" in part for part in content)
 
@@ -192,17 +192,17 @@ class Rendering:
         model, content = get("model"), get("content")
         if self.model is None and isinstance(model, str) and model:
             self.model = model
-        said = content if isinstance(content, str) else "".join(self._parts(content, offset)[0])
-        texts = [said] if said and not said.isspace() else []
+        text = content if isinstance(content, str) else "".join(self._parts(content, offset)[0])
+        texts = [text] if text and not text.isspace() else []
         thoughts = _thoughts(record["thoughts"]) if "thoughts" in record else []
         turn = Turn(offset, self._member, None, [], texts, thoughts)
         turns: list[Item] = [turn]
         before = None
-        for given in message.calls.values():
-            call = self._call(given, offset)
+        for call_record in message.calls.values():
+            call = self._call(call_record, offset)
             if call is None:
                 continue
-            recorded = microseconds(given.get("timestamp")) if len(message.calls) > 1 else None
+            recorded = microseconds(call_record.get("timestamp")) if len(message.calls) > 1 else None
             if turn.calls and recorded is not None and before is not None and recorded - before > _ONE_BATCH:
                 turn = Turn(offset, self._member)
                 turns.append(turn)
@@ -213,14 +213,14 @@ class Rendering:
         return turns
 
     def _report(self, offset: int, reason: str, detail: str) -> None:
-        """Notes what is not carried on, once, though its message may be on several paths."""
+        """Note what is not carried on, once, though its message may be on several paths."""
         if (offset, detail) not in self._told:
             self._told.add((offset, detail))
             self.errors.append(ParseError(self._uri, offset, reason, detail, self._member))
 
-    def _call(self, given: dict[str, Any], offset: int) -> Call | None:
+    def _call(self, call_record: dict[str, Any], offset: int) -> Call | None:
         """The call of a record; None, and reported, if it is none."""
-        get = given.get
+        get = call_record.get
         name, call_id, result, args = get("name"), get("id"), get("result"), get("args") or {}
         arguments = shallow_json(args) if isinstance(args, dict) else None
         if not isinstance(name, str) or not name or arguments is None:
@@ -228,8 +228,8 @@ class Rendering:
             return None
         if not isinstance(call_id, str):
             call_id = None
-        made = _MADE_AT.search(call_id) if call_id is not None and "-" in call_id else None
-        at = int(made[1]) * 1000 if made else None
+        created = _MADE_AT.search(call_id) if call_id is not None and "-" in call_id else None
+        at = int(created[1]) * 1000 if created else None
         call = Call(name, arguments, call_id, offset, self._member, at)
         display = get("displayName")
         if isinstance(display, str) and display.endswith(" MCP Server)"):
@@ -242,13 +242,13 @@ class Rendering:
             call.seconds = (recorded - at) / 1e6
         status = get("status")
         if name == "run_shell_command":
-            told = read_output(text, Source(GEMINI_CLI, None, name))
-            call.ends(told)
-            text = told.text or ""
+            output = read_output(text, Source(GEMINI_CLI, None, name))
+            call.ends(output)
+            text = output.text or ""
         call.shown = Observation(
             content=None if attachments and not text else text,
             media_type=media_type(text),
-            origin=_origin(name, text, given),
+            origin=_origin(name, text, call_record),
             is_error=None if status not in ("success", "error", "cancelled") else status != "success",
             truncation=truncation(text, Source(GEMINI_CLI)),
             attachments=tuple(attachments),
@@ -284,12 +284,12 @@ class Rendering:
         return texts, attachments
 
     def _inline(self, part: dict[str, Any], offset: int, texts: list[str], attachments: list[Attachment]) -> None:
-        """Adds what inline data are, a text or an attachment; reported if they are no base64."""
-        told, held = text_in(part), attachment_in(part)
-        if told is not None:
-            texts.append(told)
-        elif held is not None:
-            attachments.append(held)
+        """Add what inline data are, a text or an attachment; reported if they are no base64."""
+        text, attachment = text_in(part), attachment_in(part)
+        if text is not None:
+            texts.append(text)
+        elif attachment is not None:
+            attachments.append(attachment)
         else:
             self._report(offset, "no_attached_bytes", "wanted base64 bytes in inline data")
 
@@ -297,28 +297,28 @@ class Rendering:
 def _response(response: Any) -> str | None:
     """The text of a function's response: its output or error, else the whole of it as JSON; None if it has none."""
     if isinstance(response, dict) and len(response) == 1:
-        told = response.get("output", response.get("error"))
-        if isinstance(told, str):
-            return told
+        output = response.get("output", response.get("error"))
+        if isinstance(output, str):
+            return output
     return response if response is None or isinstance(response, str) else shallow_json(response)
 
 
 def _thoughts(thoughts: Any) -> list[str]:
     """Each thought as the client shows it: its subject in bold, then its description."""
-    found = []
+    texts = []
     for thought in thoughts if isinstance(thoughts, list) else ():
         if isinstance(thought, dict):
             subject, description = thought.get("subject"), thought.get("description")
-            told = description if isinstance(description, str) else ""
+            text = description if isinstance(description, str) else ""
             if isinstance(subject, str) and subject:
-                found.append(f"**{subject}**\n{told}" if told else f"**{subject}**")
-            elif told:
-                found.append(told)
-    return found
+                texts.append(f"**{subject}**\n{text}" if text else f"**{subject}**")
+            elif text:
+                texts.append(text)
+    return texts
 
 
-def _origin(name: str, text: str, given: dict[str, Any]) -> str:
-    who = speaker(text, Source(GEMINI_CLI, None, name, given.get("status") in ("error", "cancelled")))
+def _origin(name: str, text: str, call_record: dict[str, Any]) -> str:
+    who = speaker(text, Source(GEMINI_CLI, None, name, call_record.get("status") in ("error", "cancelled")))
     if who is not None:
         return who
-    return "agent" if isinstance(given.get("agentId"), str) else "environment"
+    return "agent" if isinstance(call_record.get("agentId"), str) else "environment"

@@ -109,8 +109,8 @@ class _Stream(EventSession):
     def trajectory(self) -> Trajectory | None:
         if not self._names:
             return None
-        made = course(self.items)
-        steps = made.steps
+        outline = course(self.items)
+        steps = outline.steps
         if self._status == "error" or (self._status is None and self._open):
             # an answer may also be null because the client displayed nothing, so the open calls tell
             steps[-1] = replace(steps[-1], truncated=True)
@@ -119,7 +119,7 @@ class _Stream(EventSession):
             domain=domain_of(self._names, "terminal", tools_of_others(GEMINI_CLI), lambda name: name not in _BUILT_IN),
             steps=steps,
             agent=Agent("gemini-cli", None, self._model),
-            task=Task(instruction=made.instruction),
+            task=Task(instruction=outline.instruction),
         )
 
     def event(self, offset: int, event: dict[str, Any]) -> None:
@@ -148,13 +148,13 @@ class _Stream(EventSession):
         self._hear_early("harness")
 
     def _hear_early(self, role: str) -> None:
-        """Takes in what was said before the `init`, or before the agent acted where there is none."""
+        """Take in what was said before the `init`, or before the agent acted where there is none."""
         early, self._early = self._early, []
         for text in early:
             self.items.append(Said(role, text))
 
     def _message(self, offset: int, event: dict[str, Any], continues: bool) -> bool:
-        """Takes in words; whether the next piece of an assistant's words would go on without a break."""
+        """Take in words; return True if the next piece of an assistant's words would continue them."""
         content = str_in(event, "content")
         if event.get("role") == "assistant":
             if content:
@@ -186,8 +186,10 @@ class _Stream(EventSession):
         return self._turn
 
     def _call(self, offset: int, event: dict[str, Any]) -> None:
-        name, given = str_in(event, "tool_name"), event.get("parameters")
-        arguments = shallow_json(given if given is not None else {}) if isinstance(given, dict | None) else None
+        name, parameters = str_in(event, "tool_name"), event.get("parameters")
+        arguments = (
+            shallow_json(parameters if parameters is not None else {}) if isinstance(parameters, dict | None) else None
+        )
         if not name or arguments is None:
             self._report(offset, "bad_call", "wanted a tool_name and an object of shallow parameters")
             return
@@ -211,16 +213,16 @@ class _Stream(EventSession):
 
 
 def _end(call: Call, shown: Observation) -> None:
-    """Takes in what the client says of how a command ended, where it displays that in place of an output."""
+    """Take in the client's words on how a command ended, where it displays them in place of an output."""
     text = shown.content or ""
-    told = read_output(text, Source(GEMINI_CLI, None, _SHELL))
-    call.ends(told)
-    if told.text != text:
-        call.shown = replace(shown, content=told.text, media_type="text/plain")
+    output = read_output(text, Source(GEMINI_CLI, None, _SHELL))
+    call.ends(output)
+    if output.text != text:
+        call.shown = replace(shown, content=output.text, media_type="text/plain")
 
 
 def _shown(name: str, event: dict[str, Any]) -> Observation | None:
-    """What the answer to a call of the tool shows; None if the log does not hold it."""
+    """Return what the answer to a call of the tool shows; None if the log does not hold it."""
     status, failure = event.get("status"), event.get("error")
     text = str_in(event, "output")
     text = text if text or not isinstance(failure, dict) else str_in(failure, "message")

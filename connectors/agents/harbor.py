@@ -54,8 +54,8 @@ class Harbor(Connector):
     title: ClassVar[str] = "Harbor trial folders (ATIF and the verifier's reward; Terminal-Bench 2)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        told = _RESULT.match(head) and b'"task_name"' in head
-        if told and (b'"trial_uri"' in head or b'"task_checksum"' in head):
+        is_trial = _RESULT.match(head) and b'"task_name"' in head
+        if is_trial and (b'"trial_uri"' in head or b'"task_checksum"' in head):
             return Sniff(0.95, "a JSON object of task_name, trial_name and trial_uri")
         if _CONFIG.match(head) and b'"trial_name"' in head and b'"trials_dir"' in head:
             return Sniff(0.95, "a JSON object of task, trial_name and trials_dir")
@@ -70,18 +70,18 @@ class Harbor(Connector):
                 folder = path.removesuffix(AGENT)
                 step = _ROOT.fullmatch(folder)
                 for root in (folder, *([step[1]] if step else [])):
-                    if anchor := next((one for one in (RESULT, CONFIG) if root + one in known), None):
+                    if anchor := next((name for name in (RESULT, CONFIG) if root + name in known), None):
                         anchors.setdefault(root, anchor)
                         break
-        held: dict[str, dict[str, str]] = {root: {} for root in anchors}
-        for path in paths if held else ():
+        folders: dict[str, dict[str, str]] = {root: {} for root in anchors}
+        for path in paths if folders else ():
             root = path
-            while root and root not in held:
+            while root and root not in folders:
                 root = dirname(root.rstrip("/"))
                 root += "/" if root else ""
-            if root in held:
-                held[root][path[len(root) :]] = path
-        for root, members in held.items():
+            if root in folders:
+                folders[root][path[len(root) :]] = path
+        for root, members in folders.items():
             yield Log(root.rstrip("/") or RESULT, dict(sorted(members.items())), anchors[root])
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -90,17 +90,17 @@ class Harbor(Connector):
         empty = True
         for prefix in trial.runs():
             try:
-                made = list(Atif().parse(_Documents(blob, prefix)))
+                records = list(Atif().parse(_Documents(blob, prefix)))
             except ParseError as error:
                 failures.append(error)
                 continue
-            last = max((n for n, one in enumerate(made) if _is_agents(one)), default=-1)
-            for number, one in enumerate(made):
-                if isinstance(one, Reject):
-                    yield replace(one, connector=self.name)
+            last = max((n for n, record in enumerate(records) if _is_agents(record)), default=-1)
+            for number, record in enumerate(records):
+                if isinstance(record, Reject):
+                    yield replace(record, connector=self.name)
                 else:
                     empty = False
-                    yield trial.judged(one, prefix, number == last)
+                    yield trial.judged(record, prefix, number == last)
         for fault in [*trial.faults, *failures[1 if empty else 0 :]]:
             yield Reject.of(fault, connector=self.name)
         if empty:
@@ -108,9 +108,9 @@ class Harbor(Connector):
             raise failures[0] if failures else ParseError(blob.uri, -1, "no_trajectory", detail)
 
 
-def _is_agents(found: Trajectory | Reject) -> bool:
-    """Whether this is the agent's own trajectory, or goes on with it, rather than a sub-agent's."""
-    return isinstance(found, Trajectory) and found.relation in (None, "continuation")
+def _is_agents(record: Trajectory | Reject) -> bool:
+    """Return True for the agent's own trajectory or its continuation, False for a sub-agent's."""
+    return isinstance(record, Trajectory) and record.relation in (None, "continuation")
 
 
 class _Documents:
@@ -121,7 +121,9 @@ class _Documents:
         self.choices = blob.choices
         self.file_slice = blob.file_slice
         folder = prefix + dirname(AGENT) + "/"
-        self.members = tuple(one for one in blob.members if one.startswith(folder) and is_part(one[len(folder) :]))
+        self.members = tuple(
+            member for member in blob.members if member.startswith(folder) and is_part(member[len(folder) :])
+        )
         self._blob = blob
 
     def open(self, member: str = "") -> BinaryIO:
@@ -139,14 +141,14 @@ class _Documents:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """How a run ended: its outcome, and whether its time was up."""
+    """End of a run: its outcome, and whether its time was up."""
 
     outcome: Outcome | None
     out_of_time: bool
 
 
 class _Trial:
-    """What Harbor wrote about a trial; `faults` are files of it that cannot be read."""
+    """Files that Harbor wrote about a trial; `faults` are those that cannot be read."""
 
     def __init__(self, blob: Blob) -> None:
         self.faults: list[ParseError] = []
@@ -160,66 +162,70 @@ class _Trial:
 
     def runs(self) -> list[str]:
         """The folder of each run within the trial, in the order in which they were made: `""`, or those of steps."""
-        found = sorted(one.removesuffix(AGENT) for one in self._blob.members if self._is_run(one))
-        order = [f"steps/{text_in(one, 'step_name')}/" for one in values.items(self._result, "step_results")]
-        return sorted(found, key=lambda one: (order.index(one) if one in order else len(order), one))
+        folders = sorted(member.removesuffix(AGENT) for member in self._blob.members if self._is_run(member))
+        order = [f"steps/{text_in(step, 'step_name')}/" for step in values.items(self._result, "step_results")]
+        return sorted(folders, key=lambda folder: (order.index(folder) if folder in order else len(order), folder))
 
-    def judged(self, made: Trajectory, prefix: str, last: bool) -> Trajectory:
-        """The trajectory with what the trial knows of it; `last`: the agent did nothing in this run after it."""
+    def judged(self, trajectory: Trajectory, prefix: str, last: bool) -> Trajectory:
+        """Add the trial's facts to a trajectory; `last`: the agent did nothing in this run after it."""
         verdict = self._verdicts.get(prefix)
         if verdict is None:
             verdict = self._verdicts[prefix] = self._verdict(prefix)
-        task = Task(made.task.id or self._task, made.task.instruction)
-        if not _is_agents(made):
-            return replace(made, task=task)
-        steps = made.steps
+        task = Task(trajectory.task.id or self._task, trajectory.task.instruction)
+        if not _is_agents(trajectory):
+            return replace(trajectory, task=task)
+        steps = trajectory.steps
         end = steps[-1]
         if last and verdict.out_of_time and not end.terminated:
             steps = [*steps[:-1], replace(end, truncated=True)]
         return replace(
-            made, steps=steps, task=task, agent=self._agent(made.agent), outcome=made.outcome or verdict.outcome
+            trajectory,
+            steps=steps,
+            task=task,
+            agent=self._agent(trajectory.agent),
+            outcome=trajectory.outcome or verdict.outcome,
         )
 
     def _is_run(self, member: str) -> bool:
         folder = member.removesuffix(AGENT)
         return folder != member and (not folder or _ROOT.fullmatch(folder) is not None)
 
-    def _agent(self, told: Agent) -> Agent:
+    def _agent(self, agent: Agent) -> Agent:
         info = values.table(self._result, "agent_info")
         model = text_in(values.table(info, "model_info"), "name")
         name, version = text_in(info, "name"), text_in(info, "version")
         version = None if version == "unknown" else version
-        return Agent(told.name or name, told.version or version, told.model or model)
+        return Agent(agent.name or name, agent.version or version, agent.model or model)
 
     def _verdict(self, prefix: str) -> _Verdict:
-        said = self._result
+        result = self._result
         if prefix:
             steps = values.items(self._result, "step_results")
-            said = next((one for one in steps if f"steps/{text_in(one, 'step_name')}/" == prefix), {})
-        failed = text_in(values.table(said, "exception_info"), "exception_type") or ""
-        reward = _reward(values.table(said, "verifier_result"))
+            result = next((step for step in steps if f"steps/{text_in(step, 'step_name')}/" == prefix), {})
+        failed = text_in(values.table(result, "exception_info"), "exception_type") or ""
+        reward = _reward(values.table(result, "verifier_result"))
         folder = f"{prefix}verifier/"
         if reward is None:
             reward = _reward({"rewards": self._table(f"{folder}reward.json")})
         if reward is None:
-            reward = self._stated(f"{folder}reward.txt")
+            reward = self._read_number(f"{folder}reward.txt")
         resolved = None if reward not in (0, 1) else reward == 1
-        score = reward if reward is not None else _passed(self._table(f"{folder}ctrf.json"))
+        score = reward if reward is not None else _pass_ratio(self._table(f"{folder}ctrf.json"))
         outcome = None if score is None else Outcome(resolved, score, VERIFIER)
         return _Verdict(outcome, failed.endswith("AgentTimeoutError"))
 
-    def _stated(self, member: str) -> float | None:
+    def _read_number(self, member: str) -> float | None:
         """The number that a text file holds; None if there is no such file, or none in it."""
         if member not in self._blob.members:
             return None
         data = self._blob.read(member)
         try:
-            told = values.number({"": float(data[:64])}, "") if len(data) <= 64 else None
+            value = values.number({"": float(data[:64])}, "") if len(data) <= 64 else None
         except ValueError:
-            told = None
-        if told is None:
+            value = None
+        if value is None:
             self.faults.append(ParseError(self._blob.uri, 0, "bad_reward", "wanted a number", member, data[:64]))
-        return told
+        return value
 
     def _table(self, member: str) -> dict[str, Any]:
         """The JSON object that a member holds; empty, with a fault unless it is not there, if it holds none."""
@@ -234,17 +240,17 @@ class _Trial:
 
 
 def _reward(verified: dict[str, Any]) -> float | None:
-    """The reward of a verifier's result: the one that is named so, else the only one; None if that is not clear."""
+    """Return the reward of a verifier's result: the one with that name, else the only one; None if ambiguous."""
     rewards = values.table(verified, "rewards")
-    told = values.number(rewards, "reward")
-    if told is None and not rewards:
-        told = values.number(verified, "reward")
-    numbers = [one for one in (values.number(rewards, key) for key in rewards) if one is not None]
-    return numbers[0] if told is None and len(numbers) == 1 else told
+    reward = values.number(rewards, "reward")
+    if reward is None and not rewards:
+        reward = values.number(verified, "reward")
+    numbers = [number for number in (values.number(rewards, key) for key in rewards) if number is not None]
+    return numbers[0] if reward is None and len(numbers) == 1 else reward
 
 
-def _passed(ctrf: dict[str, Any]) -> float | None:
-    """The part of the tests of a CTRF report that passed; None if it names no tests."""
+def _pass_ratio(ctrf: dict[str, Any]) -> float | None:
+    """Return the ratio of the tests of a CTRF report that passed; None if it names no tests."""
     summary = values.table(values.table(ctrf, "results"), "summary")
     tests, passed = values.number(summary, "tests"), values.number(summary, "passed")
     return passed / tests if tests and passed is not None and 0 <= passed <= tests else None

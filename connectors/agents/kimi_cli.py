@@ -74,8 +74,8 @@ class KimiCli(AgentSession):
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         folders: dict[str, list[str]] = {}
         for path in paths:
-            if (found := _FILE.fullmatch(path)) is not None:
-                folders.setdefault(found[1] or "", []).append(path)
+            if (match := _FILE.fullmatch(path)) is not None:
+                folders.setdefault(match[1] or "", []).append(path)
         for folder, files in folders.items():
             members = {path[len(folder) + 1 if folder else 0 :]: path for path in files}
             if _MAIN in members and len(members) > 1:
@@ -84,7 +84,7 @@ class KimiCli(AgentSession):
     def agents(self, members: Sequence[str]) -> list[tuple[str | None, str]]:
         return sorted(
             ((None if member in ("", _MAIN) else member.split("/")[-2], member) for member in members),
-            key=lambda one: (one[0] is not None, one[1]),
+            key=lambda entry: (entry[0] is not None, entry[1]),
         )
 
     def thread(self, line: dict[str, Any]) -> str | None:
@@ -108,8 +108,8 @@ class KimiCli(AgentSession):
             return [System(str_of(line["systemPrompt"]))]
         if kind == _LOOP:
             event = object_of(line.get("event"))
-            if found := _STARTED.match(str_of(object_of(event.get("result")).get("output"))):
-                facts.started[found[1]] = str_of(event.get("toolCallId"))
+            if match := _STARTED.match(str_of(object_of(event.get("result")).get("output"))):
+                facts.started[match[1]] = str_of(event.get("toolCallId"))
             return _of_loop(event, offset, at)
         if kind == "context.append_message":
             by_user = object_of(message.get("origin")).get("kind") in ("user", None)
@@ -162,17 +162,17 @@ def _of_context(message: dict[str, Any], offset: int) -> Iterator[Part]:
         yield System(str_of(content))
     elif role == "assistant":
         yield from _content(content if isinstance(content, list) else [{"type": "text", "text": content}], offset, None)
-        for one in objects_of(message.get("tool_calls")):
-            function = object_of(one.get("function"))
-            yield call(function.get("name"), function.get("arguments"), one.get("id"), offset)
+        for request in objects_of(message.get("tool_calls")):
+            function = object_of(request.get("function"))
+            yield call(function.get("name"), function.get("arguments"), request.get("id"), offset)
     elif role in ("user", "tool"):
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
         notes = [
-            (found[1], one)
-            for one in objects_of(blocks)
-            if (found := _SAID_BY_CLIENT.fullmatch(str_of(one.get("text"))))
+            (match[1], block)
+            for block in objects_of(blocks)
+            if (match := _SAID_BY_CLIENT.fullmatch(str_of(block.get("text"))))
         ]
-        seen = shown([one for one in blocks if not any(one is note for _, note in notes)])
+        seen = shown([block for block in blocks if not any(block is note for _, note in notes)])
         failed = any(words.startswith("ERROR:") for words, _ in notes)
         yield from (Said("harness", words) for words, _ in notes if role == "user")
         if role == "tool":

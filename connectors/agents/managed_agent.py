@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Final
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.content import media_type, seen_text, shown
-from trajmill.connectors.conversation.failures import failed
+from trajmill.connectors.conversation.failures import is_failure
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.steps import course, mark_dangling
 from trajmill.connectors.conversation.tools import MCP_PREFIX, domain_of
@@ -140,7 +140,7 @@ class _Session:
         self._threads: dict[str | None, _Thread] = {}
 
     def line(self, offset: int, line: Any, size: int) -> None:
-        """Takes in one line; `size` is how many bytes were read since the one before."""
+        """Take in one line; `size` is how many bytes were read since the one before."""
         if not isinstance(line, dict):
             self._report(offset, "not_an_object", f"wanted a JSON object, met {type(line).__name__}")
             return
@@ -182,8 +182,8 @@ class _Session:
         for name, thread in sorted(self._threads.items(), key=lambda pair: pair[0] is not None):
             if not thread.acted:
                 continue
-            made = course(thread.items)
-            steps = made.steps
+            outline = course(thread.items)
+            steps = outline.steps
             mark_dangling(steps)
             if thread.interrupted:
                 steps[-1] = replace(steps[-1], truncated=True)
@@ -192,7 +192,7 @@ class _Session:
                 domain=domain_of((step.action.name for step in steps), "terminal"),
                 steps=steps,
                 agent=Agent("claude-managed-agent"),
-                task=Task(instruction=made.instruction),
+                task=Task(instruction=outline.instruction),
                 outcome=thread.outcome,
                 parent=main if name is not None and written else None,
                 relation=None if name is None else "subagent",
@@ -222,16 +222,16 @@ class _Thread:
         self._denied: set[str] = set()
 
     def event(self, offset: int, kind: str, event: dict[str, Any]) -> bool:
-        """Takes in one event; False if its type is not known."""
+        """Take in one event; False if its type is not known."""
         if kind in _CALLS:
             self._call(offset, kind, event)
         elif kind in _ANSWERS:
             self._answer(offset, event)
         elif kind in ("agent.message", "agent.thinking"):
-            said = shown(event.get("content")).text or text_in(event, "thinking")
-            if said and not said.isspace():
+            text = shown(event.get("content")).text or text_in(event, "thinking")
+            if text and not text.isspace():
                 turn = self._acts(offset, event)
-                (turn.texts if kind == "agent.message" else turn.thoughts).append(said)
+                (turn.texts if kind == "agent.message" else turn.thoughts).append(text)
         elif kind in ("user.message", "user.define_outcome"):
             self._asked(event)
         elif kind == "user.interrupt":
@@ -257,7 +257,7 @@ class _Thread:
         return self._turn
 
     def _asked(self, event: dict[str, Any]) -> None:
-        """Notes what the user said, or wants to have; of the latter the rubric is told apart."""
+        """Note a user's message or wanted outcome; the rubric of an outcome is noted as the harness's words."""
         content = shown(event.get("content"))
         text = content.text or text_in(event, "description")
         if text or content.attachments:
@@ -277,9 +277,9 @@ class _Thread:
         self._harness(text_in(event, "explanation"))
 
     def _call(self, offset: int, kind: str, event: dict[str, Any]) -> None:
-        name, given = text_in(event, "name"), event.get("input")
+        name, values = text_in(event, "name"), event.get("input")
         server = text_in(event, "mcp_server_name") or text_in(event, "server_name")
-        arguments = shallow_json(given if given is not None else {}) if isinstance(given, dict | None) else None
+        arguments = shallow_json(values if values is not None else {}) if isinstance(values, dict | None) else None
         if name is None or arguments is None:
             self._report(offset, "bad_call", "wanted a name and an object of shallow arguments in a call")
             return
@@ -292,7 +292,7 @@ class _Thread:
         self.acted = True
 
     def _answer(self, offset: int, event: dict[str, Any]) -> None:
-        key = next((told for name in _CALL_KEYS if (told := text_in(event, name))), None)
+        key = next((call_key for name in _CALL_KEYS if (call_key := text_in(event, name))), None)
         call = self._open.pop(key if key is not None else next(iter(self._open), None), None)
         if call is None:
             self._report(offset, "result_without_call", f"no open call has the id {key or 'none':.80}")
@@ -303,7 +303,7 @@ class _Thread:
             seen_text(content),
             media_type(content.text),
             origin="user" if (key or "") in self._denied else "environment",
-            is_error=failed(event),
+            is_error=is_failure(event),
             truncation="recorder" if content.lost else "none",
             attachments=content.attachments,
         )

@@ -28,7 +28,7 @@ from trajmill.connectors.conversation.content import shown
 from trajmill.connectors.conversation.failures import exit_code
 from trajmill.connectors.conversation.harness_text import strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import conversation
-from trajmill.connectors.conversation.refusals import refused
+from trajmill.connectors.conversation.refusals import reject_conversation
 from trajmill.connectors.conversation.steps import mark_dangling
 from trajmill.connectors.conversation.tools import checkout, domain_of
 from trajmill.connectors.conversation.turns import Part, Result, Said, Text, Thought
@@ -58,8 +58,8 @@ class OpenCode(Connector):
     companions = re.compile(r"(?:session_diff|project|todo|snapshot|session_share)/.*|migration")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = opening(head)
-        value = object_of(found.values[0]) if found is not None else {}
+        beginning = opening(head)
+        value = object_of(beginning.values[0]) if beginning is not None else {}
         info = object_of(value.get("info"))
         if isinstance(value.get("messages"), list) and "id" in info and "time" in info:
             return Sniff(0.95, "an object of info and messages, as OpenCode exports a session")
@@ -70,8 +70,8 @@ class OpenCode(Connector):
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         folders: dict[str, dict[str, str]] = {}
         for path in paths:
-            if (found := _FILE.fullmatch(path)) is not None:
-                folder = found[1] or ""
+            if (match := _FILE.fullmatch(path)) is not None:
+                folder = match[1] or ""
                 folders.setdefault(folder, {})[path[len(folder) + 1 if folder else 0 :]] = path
         for folder, members in folders.items():
             anchor = next((name for name in members if name.startswith("session/")), None)
@@ -79,46 +79,50 @@ class OpenCode(Connector):
                 yield Log(folder or "storage", members, anchor)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        sessions = _exported(blob) if tuple(blob.members) == ("",) else _stored(blob)
+        sessions = _read_export(blob) if tuple(blob.members) == ("",) else _read_storage(blob)
         started: dict[str, tuple[str, int]] = {}
         names: set[str] = set()
         empty = True
-        for told in sessions:
-            if isinstance(told, ParseError):
-                yield Reject.of(told, "record", self.name)
+        for session in sessions:
+            if isinstance(session, ParseError):
+                yield Reject.of(session, "record", self.name)
                 continue
-            member, info, messages = told
+            member, info, messages = session
             children: dict[str, str] = {}
             try:
-                made = conversation(list(_parts(messages, children)))
+                dialog = conversation(list(_parts(messages, children)))
             except MessageError as error:
-                yield refused(blob, self.name, 0, error.reason, error.detail, member=member)
+                yield reject_conversation(blob, self.name, 0, error.reason, error.detail, member=member)
                 continue
-            if not made.calls:
+            if not dialog.calls:
                 continue
             empty = False
-            mark_dangling(made.steps)
-            places = [one["place"] for one in messages]
-            steps = [replace(one, member=places[one.offset][0], offset=places[one.offset][1]) for one in made.steps]
+            mark_dangling(dialog.steps)
+            places = [message["place"] for message in messages]
+            steps = [
+                replace(draft, member=places[draft.offset][0], offset=places[draft.offset][1]) for draft in dialog.steps
+            ]
             native, parent = str_of(info.get("id")) or "session", text_in(info, "parentID")
             step = started.get(native, (None, None))[1]
-            models = (object_of(one.get("info")) for one in messages)
-            model = next((name for one in models if (name := text_in(one, "modelID"))), None)
-            whole = Trajectory(
+            models = (object_of(message.get("info")) for message in messages)
+            model = next((name for message_info in models if (name := text_in(message_info, "modelID"))), None)
+            trajectory = Trajectory(
                 native_id=native,
-                domain=domain_of((one.action.name for one in steps), "terminal", tools_of_others(_CLIENT), _is_mcp),
+                domain=domain_of(
+                    (own_step.action.name for own_step in steps), "terminal", tools_of_others(_CLIENT), _is_mcp
+                ),
                 steps=steps,
                 environment=Environment(instance_id=checkout(text_in(info, "directory"))),
                 agent=Agent(_CLIENT, text_in(info, "version"), model),
-                task=Task(instruction=made.instruction),
+                task=Task(instruction=dialog.instruction),
                 parent=parent if parent in names else None,
                 parent_step=step if parent in names else None,
                 relation="subagent" if parent is not None else None,
             )
-            yield strip_forms(whole)
+            yield strip_forms(trajectory)
             names.add(native)
-            for number, one in enumerate(steps):
-                if (child := children.get(one.action.call_id or "")) is not None:
+            for number, own_step in enumerate(steps):
+                if (child := children.get(own_step.action.call_id or "")) is not None:
                     started[child] = native, number
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no message of the log holds a call")
@@ -131,33 +135,37 @@ def _is_mcp(name: str) -> bool:
 _Session = tuple[str, dict[str, Any], list[dict[str, Any]]]
 
 
-def _exported(blob: Blob) -> Iterator[_Session | ParseError]:
+def _read_export(blob: Blob) -> Iterator[_Session | ParseError]:
     value, data = json_document(blob)
     messages = value.get("messages") if isinstance(value, dict) else None
     if not isinstance(messages, list):
         raise ParseError(blob.uri, 0, "bad_session", "wanted an object with a list of messages")
-    for one in messages:
-        if not isinstance(one, dict) or not isinstance(one.get("parts"), list):
+    for message in messages:
+        if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
             yield ParseError(blob.uri, 0, "bad_message", "wanted an object with a list of parts as a message")
-    told = [one for one in objects_of(messages) if isinstance(one.get("parts"), list)]
-    for one, offset in zip(told, places_by_beginning(data, [one.get("info") for one in told]), strict=True):
-        one["place"] = "", offset
-    yield "", object_of(value.get("info")), told
+    listed = [message for message in objects_of(messages) if isinstance(message.get("parts"), list)]
+    for message, offset in zip(
+        listed, places_by_beginning(data, [message.get("info") for message in listed]), strict=True
+    ):
+        message["place"] = "", offset
+    yield "", object_of(value.get("info")), listed
 
 
-def _stored(blob: Blob) -> Iterator[_Session | ParseError]:
-    """The sessions of a storage folder, those that others started behind these; what is no object is told."""
+def _read_storage(blob: Blob) -> Iterator[_Session | ParseError]:
+    """Read the sessions of a storage folder, those that others started behind these; yield an error for what is no
+    object.
+    """
     below: dict[str, list[str]] = {}
     for member in sorted(blob.members):
         below.setdefault(member.rpartition("/")[0], []).append(member)
-    found: list[tuple[str, dict[str, Any]]] = []
+    sessions: list[tuple[str, dict[str, Any]]] = []
     for member in blob.members:
         if member.startswith("session/"):
-            found += [one for one in _objects(blob, [member]) if isinstance(one[1], dict)]
-    parents = {str_of(info.get("id")): str_of(info.get("parentID")) for _, info in found}
-    for member, info in sorted(found, key=lambda one: (_depth(str_of(one[1].get("id")), parents), one[0])):
+            sessions += [entry for entry in _objects(blob, [member]) if isinstance(entry[1], dict)]
+    parents = {str_of(info.get("id")): str_of(info.get("parentID")) for _, info in sessions}
+    for member, info in sorted(sessions, key=lambda entry: (_depth(str_of(entry[1].get("id")), parents), entry[0])):
         messages: list[dict[str, Any]] = []
-        for place, message in _objects(blob, below.get(f"message/{str_of(info.get('id'))}", ())):
+        for message_member, message in _objects(blob, below.get(f"message/{str_of(info.get('id'))}", ())):
             if isinstance(message, ParseError):
                 yield message
                 continue
@@ -167,7 +175,7 @@ def _stored(blob: Blob) -> Iterator[_Session | ParseError]:
                     yield part
                 else:
                     parts.append(part)
-            messages.append({"info": message, "parts": parts, "place": (place, 0)})
+            messages.append({"info": message, "parts": parts, "place": (message_member, 0)})
         yield member, info, messages
 
 
@@ -183,7 +191,7 @@ def _objects(blob: Blob, members: Iterable[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _depth(name: str, parents: dict[str, str]) -> int:
-    """How many sessions one came out of, at most as many as there are."""
+    """Return the number of sessions that one came out of, at most as many as there are."""
     depth = 0
     while (name := parents.get(name, "")) in parents and depth < len(parents):
         depth += 1

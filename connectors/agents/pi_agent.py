@@ -88,12 +88,12 @@ def _message(message: dict[str, Any], line: dict[str, Any], offset: int) -> Iter
     elif role == "user":
         yield from parts({"role": role, "content": content, "timestamp": line.get("timestamp")}, offset)
     elif role == "toolResult":
-        told = {"content": content, "name": message.get("toolName"), "is_error": message.get("isError")}
+        fields = {"content": content, "name": message.get("toolName"), "is_error": message.get("isError")}
         code = exit_code(object_of(message.get("details")))
-        yield answer({**told, "id": message.get("toolCallId"), "exit_code": code}, offset, at, "id")
+        yield answer({**fields, "id": message.get("toolCallId"), "exit_code": code}, offset, at, "id")
     elif role == "bashExecution":
-        made = call("bash", {"command": message.get("command")}, None, offset)
-        yield Said("user_call", made.written, at=at)
+        shell_call = call("bash", {"command": message.get("command")}, None, offset)
+        yield Said("user_call", shell_call.written, at=at)
         yield Said("tool", text_in(message, "output") or "")
     elif role in _WORDS:
         yield Said("harness", shown(message.get(_WORDS[role])).text or "")

@@ -61,10 +61,12 @@ class QwenCode(AgentSession):
     def _parts(self, line: dict[str, Any], offset: int) -> Iterator[Part]:
         message = object_of(line.get("message"))
         if line.get("type") == "user":
-            told = objects_of(message.get("parts"))
-            by_client = [one for one in told if line.get("subtype") or str_of(one.get("text")).startswith("<qwen:")]
-            message = {**message, "parts": [one for one in told if one not in by_client]}
-            yield from (Said("harness", str_of(one.get("text"))) for one in by_client)
+            all_parts = objects_of(message.get("parts"))
+            by_client = [
+                item for item in all_parts if line.get("subtype") or str_of(item.get("text")).startswith("<qwen:")
+            ]
+            message = {**message, "parts": [item for item in all_parts if item not in by_client]}
+            yield from (Said("harness", str_of(item.get("text"))) for item in by_client)
         role = "model" if line.get("type") == "assistant" else "user"
         for part in parts({**message, "role": role, "timestamp": line.get("timestamp")}, offset):
             status = object_of(line.get("toolCallResult")).get("status")

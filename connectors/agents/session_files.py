@@ -1,4 +1,4 @@
-"""Sessions in files of their own that belong together: one that started sub-agents, and those of the sub-agents."""
+"""Sessions in files of their own that belong together: a session with the sub-agents that it started."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Session(NamedTuple):
 
 def _ancestors(session: Session, by_id: Mapping[str, Session]) -> list[Session]:
     """The sessions that a session came out of, the nearest first."""
-    found: list[Session] = []
+    ancestors: list[Session] = []
     parent = by_id.get(session.parent)
-    while parent is not None and parent.id and parent not in found:
-        found.append(parent)
+    while parent is not None and parent.id and parent not in ancestors:
+        ancestors.append(parent)
         parent = by_id.get(parent.parent)
-    return found
+    return ancestors
 
 
 def _by_id(sessions: Iterable[Session]) -> dict[str, Session]:
@@ -40,7 +40,7 @@ def _by_id(sessions: Iterable[Session]) -> dict[str, Session]:
 
 
 def session_logs(sessions: Sequence[Session]) -> Iterator[Log]:
-    """The sessions that started others, each with all that came out of it as one log."""
+    """Yield the sessions that started others, each with all its descendants as one log."""
     by_id = _by_id(sessions)
     files: dict[str, list[str]] = {}
     for session in sessions:
@@ -49,7 +49,7 @@ def session_logs(sessions: Sequence[Session]) -> Iterator[Log]:
     for path, paths in files.items():
         if len(paths) > 1 and path in paths:
             folder = path[: path.rfind("/") + 1]
-            yield Log(path, {one.removeprefix(folder): one for one in paths}, path.removeprefix(folder))
+            yield Log(path, {member.removeprefix(folder): member for member in paths}, path.removeprefix(folder))
 
 
 def read_sessions(
@@ -76,15 +76,15 @@ def read_sessions(
     sessions = [session_of(member, blob, member) for member in members]
     by_id = _by_id(sessions)
     started: dict[str, tuple[str, int]] = {}
-    for session in sorted(sessions, key=lambda one: (len(_ancestors(one, by_id)), one.path)):
+    for session in sorted(sessions, key=lambda item: (len(_ancestors(item, by_id)), item.path)):
         steps: dict[str, int] = {}
         try:
-            for found in read(blob, session.path, steps):
-                if isinstance(found, Trajectory) and found.relation == "subagent":
+            for record in read(blob, session.path, steps):
+                if isinstance(record, Trajectory) and record.relation == "subagent":
                     parent, step = started.get(session.id, (session.parent or None, None))
-                    yield replace(found, parent=parent, parent_step=step)
+                    yield replace(record, parent=parent, parent_step=step)
                 else:
-                    yield found
+                    yield record
         except ParseError as error:
             yield Reject.of(error, "record", name)
         started |= {agent: (session.id, step) for agent, step in steps.items()}

@@ -44,12 +44,12 @@ from trajmill.connectors.conversation.harness_text import (
     CLAUDE_CODE,
     Source,
     read_output,
-    signed,
     strip_forms,
+    to_signed,
     tools_of_others,
 )
 from trajmill.connectors.conversation.pairing import conversation
-from trajmill.connectors.conversation.refusals import unmatched
+from trajmill.connectors.conversation.refusals import reject_unmatched
 from trajmill.connectors.conversation.steps import mark_dangling
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Part, Result, Said, Text, Thought, Unlogged
@@ -80,7 +80,7 @@ _BULLET: Final = re.compile(r"- (\w{1,60}): `(.*)`\s*")
 _QUOTED: Final = re.compile(r"(?:(\w{1,60}):? )?`([^`]+)`")
 _PAIRS: Final = re.compile(r"\s*(?:(?:\w{1,60}:? )?`[^`]+`\s*)+")
 _LONE: Final = {"read": "path", "write": "path", "search": "query", "shell": "command", "bash": "command"}
-"""How an argument that stands alone is called, by the type of the tool."""
+"""Name of an argument that stands alone, by the type of the tool."""
 _FROM: Final = re.compile(r"\s*(\d{1,9})→")
 _REFUSED: Final = "<tool_use_error>"
 _CLAUDE: Final = "Claude Code"
@@ -109,29 +109,29 @@ class SpecStory(Connector):
         history.end()
         name, main = history.id or "session", ""
         for is_inner, parts in history.parts.items():
-            made = conversation(parts)
-            yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
-            if not made.calls:
+            dialog = conversation(parts)
+            yield from (reject_unmatched(blob.uri, self.name, result) for result in dialog.unmatched)
+            if not dialog.calls:
                 continue
-            mark_dangling(made.steps)
+            mark_dangling(dialog.steps)
             client = CLAUDE_CODE if history.client == _CLAUDE else ANY
-            whole = Trajectory(
+            trajectory = Trajectory(
                 native_id=f"{name}/sidechain" if is_inner else name,
-                domain=domain_of((step.action.name for step in made.steps), "terminal", tools_of_others(client)),
-                steps=made.steps,
+                domain=domain_of((step.action.name for step in dialog.steps), "terminal", tools_of_others(client)),
+                steps=dialog.steps,
                 agent=Agent(client if client != ANY else history.client, None, history.model),
-                task=Task(instruction=None if is_inner else made.instruction),
+                task=Task(instruction=None if is_inner else dialog.instruction),
                 parent=main or None,
                 relation="subagent" if is_inner else None,
             )
-            yield strip_forms(whole, client)
+            yield strip_forms(trajectory, client)
             main = name
         if not main:
             raise ParseError(blob.uri, -1, "no_transitions", "the history holds no block of a call with its answer")
 
 
 class _History:
-    """What the lines have told so far.
+    """State of reading: the parts of the lines so far.
 
     Attributes:
         id, client, model: of the session.
@@ -151,7 +151,7 @@ class _History:
         self._block: re.Match[str] | None = None
 
     def take(self, text: str, offset: int) -> None:
-        """Takes in the next line."""
+        """Take in the next line."""
         if self._block is not None:
             if _CLOSE.fullmatch(text) and not _is_within_answer(self._words):
                 self._call(self._block)
@@ -171,88 +171,92 @@ class _History:
             self._words.append(text)
 
     def end(self) -> None:
-        """Takes in what stands before the end of the file; a block that does not end is left out."""
+        """Take in the words before the end of the file; a block that does not end is left out."""
         if self._block is None:
             self._say()
 
-    def _dates(self, told: str) -> None:
-        time = _TIME.search(told)
+    def _dates(self, heading: str) -> None:
+        time = _TIME.search(heading)
         self._at = moment(time[1]) if time is not None else None
-        model = _MODEL.match(told[: time.start()] if time is not None else told)
+        model = _MODEL.match(heading[: time.start()] if time is not None else heading)
         if self._role != "User" and model is not None:
             self.model = self.model or model[1]
 
     def _say(self) -> None:
-        """Adds what was said and thought in the words since the last mark."""
+        """Add what was said and thought in the words since the last mark."""
         text, self._words = "\n".join(self._words).strip().removesuffix("\n---").rstrip(), []
         parts = self.parts[self._is_inner]
         if self._role == "User" and text and text != "---":
             parts.append(Said("user", text, at=self._at))
         elif self._role not in ("", "User"):
             for number, piece in enumerate(_THOUGHT.split(text)):
-                if (said := piece.strip()) and said != "---":
-                    made = Thought(said, self._offset, self._at) if number % 2 else Text(said, self._offset, self._at)
-                    parts.append(made)
+                if (stripped := piece.strip()) and stripped != "---":
+                    part = (
+                        Thought(stripped, self._offset, self._at)
+                        if number % 2
+                        else Text(stripped, self._offset, self._at)
+                    )
+                    parts.append(part)
 
     def _call(self, block: re.Match[str]) -> None:
-        """Adds the call and the answer of a block."""
+        """Add the call and the answer of a block."""
         kind, name, parts = block[1], block[2], self.parts[self._is_inner]
-        told, label, answer = _told("\n".join(self._words), kind)
-        if not told and answer is None:
+        arguments, label, answer = _read_block("\n".join(self._words), kind)
+        if not arguments and answer is None:
             return
-        parts.append(call(name, told or None, None, self._offset, self._at))
+        parts.append(call(name, arguments or None, None, self._offset, self._at))
         if answer is None:
             parts.append(Unlogged(self._offset))
             return
         begin = _FROM.match(answer)
-        lost = not told or (kind == "read" and begin is not None and int(begin[1]) > 1)
+        lost = not arguments or (kind == "read" and begin is not None and int(begin[1]) > 1)
         shown = read_output(answer, Source(CLAUDE_CODE, None, name, True)) if self.client == _CLAUDE else Output(answer)
         failed = label == "Error" or answer.startswith(_REFUSED) or shown.exit_code is not None
-        code, error = signed(shown.exit_code), failed or None
+        code, error = to_signed(shown.exit_code), failed or None
         parts.append(Result(None, None, shown.text, self._offset, error, exit_code=code, lost=lost))
 
 
 def _is_within_answer(words: Sequence[str]) -> bool:
-    """Tell a mark of an end that stands in an answer, such as of a printed file of SpecStory's."""
+    """Return True if an end mark stands in an answer, such as a printed file of SpecStory's."""
     return sum(_FENCE.fullmatch(_BESIDE.sub("", line)) is not None for line in words) == 1
 
 
-def _told(block: str, kind: str) -> tuple[dict[str, Any], str, str | None]:
-    """What a block tells of a call, how its answer is labelled, and the answer, None if there is none."""
+def _read_block(block: str, kind: str) -> tuple[dict[str, Any], str, str | None]:
+    """Split a block into the arguments of a call, the label of its answer, and the answer, None if there is none."""
     block = _BESIDE.sub(r"\1\n", block)
     title = _SUMMARY.match(block)
     body = block[title.end() :].removesuffix("\n</details>").split("\n") if title is not None else block.split("\n")
     named = _TITLE.fullmatch(title[1]) if title is not None else None
-    told: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     words = [named[1].strip()] if named is not None and not named[1].startswith(_RUN) else []
-    label, place = "", 0
-    while place < len(body):
-        line, fence = body[place], _FENCE.fullmatch(body[place])
-        if fence is not None and _is_answer(label, fence[2], kind, body[place + 1 :]):
-            end = max((at for at in range(place + 1, len(body)) if body[at].rstrip() == fence[1]), default=len(body))
-            return _arguments(told, words, kind), label, "\n".join(body[place + 1 : end])
+    label, index = "", 0
+    while index < len(body):
+        line, fence = body[index], _FENCE.fullmatch(body[index])
+        if fence is not None and _is_answer(label, fence[2], kind, body[index + 1 :]):
+            end = max((at for at in range(index + 1, len(body)) if body[at].rstrip() == fence[1]), default=len(body))
+            return _arguments(arguments, words, kind), label, "\n".join(body[index + 1 : end])
         if fence is not None:
-            end = next((at for at in range(place + 1, len(body)) if body[at].rstrip() == fence[1]), len(body))
-            told |= _fenced("\n".join(body[place + 1 : end]), fence[2], kind, label)
-            place = end
-        elif (found := _LABEL.fullmatch(line)) is not None:
-            label = found[1]
-        elif (found := _BULLET.fullmatch(line)) is not None:
-            told[found[1]] = found[2]
+            end = next((at for at in range(index + 1, len(body)) if body[at].rstrip() == fence[1]), len(body))
+            arguments |= _fence_arguments("\n".join(body[index + 1 : end]), fence[2], kind, label)
+            index = end
+        elif (match := _LABEL.fullmatch(line)) is not None:
+            label = match[1]
+        elif (match := _BULLET.fullmatch(line)) is not None:
+            arguments[match[1]] = match[2]
         elif not label:
             words.append(line)
-        place += 1
-    return _arguments(told, words, kind), label, None
+        index += 1
+    return _arguments(arguments, words, kind), label, None
 
 
-def _is_answer(label: str, language: str, kind: str, rest: Sequence[str]) -> bool:
-    """Tell a fence around an answer from one around an argument, of which a written file may name no language."""
+def _is_answer(label: str, language: str, kind: str, lines_after: Sequence[str]) -> bool:
+    """Return True for a fence around an answer, False around an argument; a written file may name no language."""
     if label:
         return label in _ANSWERS
-    return language == "text" or (language == "" and not (kind == "write" and "```text" in rest))
+    return language == "text" or (language == "" and not (kind == "write" and "```text" in lines_after))
 
 
-def _fenced(text: str, language: str, kind: str, label: str) -> Mapping[str, Any]:
+def _fence_arguments(text: str, language: str, kind: str, label: str) -> Mapping[str, Any]:
     """The arguments that a fence holds."""
     if label == "Additional data":
         return {}
@@ -261,13 +265,13 @@ def _fenced(text: str, language: str, kind: str, label: str) -> Mapping[str, Any
     return {"command" if kind in ("shell", "bash") else "diff" if language == "diff" else "content": text}
 
 
-def _arguments(told: dict[str, Any], words: Sequence[str], kind: str) -> dict[str, Any]:
-    """The arguments of a call, with what its words say between backquotes, and the first line of what they describe."""
+def _arguments(arguments: dict[str, Any], words: Sequence[str], kind: str) -> dict[str, Any]:
+    """Complete a call's arguments with the backquoted pairs in its words and the first line of its description."""
     described = []
     for line in words:
         if _PAIRS.fullmatch(line):
             for key, value in _QUOTED.findall(line):
-                told.setdefault(key or _LONE.get(kind, "input"), value)
+                arguments.setdefault(key or _LONE.get(kind, "input"), value)
         elif line.strip() and not line.startswith(("|", "<")):
             described.append(line.strip())
-    return {**told, "description": described[0]} if described else told
+    return {**arguments, "description": described[0]} if described else arguments

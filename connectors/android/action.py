@@ -121,8 +121,8 @@ def target_at(screen: Screen | None, point: Point | None, name: str) -> int | No
     return None
 
 
-def touched(screen: Screen, node: int, name: str) -> int:
-    """The node that takes a touch in the centre of a node that was chosen, where agents touch what they choose.
+def touched_within(screen: Screen, node: int, name: str) -> int:
+    """Find the node that takes a touch in the centre of a chosen node, where agents touch what they choose.
 
     It is the innermost one within the chosen node that the action of that name meets there: a list that is tapped
     gives the tap to the row in its middle. Where nothing within takes it, or the node has no box, it is the node
@@ -138,17 +138,20 @@ def touched(screen: Screen, node: int, name: str) -> int:
     if box is None:
         return node
     x, y = (box[0] + box[2]) // 2, (box[1] + box[3]) // 2
-    end = next((at for at in range(node, len(tree.nodes)) if tree.depths[at] <= tree.depths[node - 1]), len(tree.nodes))
-    within = [at for at in range(node, end) if tree.nodes[at].holds(x, y)]
+    end = next(
+        (node_index for node_index in range(node, len(tree.nodes)) if tree.depths[node_index] <= tree.depths[node - 1]),
+        len(tree.nodes),
+    )
+    within = [node_index for node_index in range(node, end) if tree.nodes[node_index].holds(x, y)]
     for state in _TARGET_STATES.get(name, ()):
-        if found := [at for at in within if state in tree.nodes[at].states]:
-            return found[-1] + 1
+        if takers := [node_index for node_index in within if state in tree.nodes[node_index].states]:
+            return takers[-1] + 1
     return node
 
 
 def call(
     name: str,
-    told: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     original: Mapping[str, Any],
     element: Element | None = None,
     reasoning: str | None = None,
@@ -158,20 +161,20 @@ def call(
 
     Args:
         name: one of `VOCABULARY`, or the log's own word.
-        told: arguments of its text, but for the element; those that are None are left out.
+        arguments: arguments of its text, but for the element; those that are None are left out.
         original: the log's own arguments.
         element: what `Screen.element` gives, if a node is known. It goes into the text and, beside the original
             arguments, into `arguments`, where an `element` of the log itself is then called `target`.
         reasoning: the agent's own.
         message: what it said aloud.
     """
-    if None in told.values():
-        told = {key: value for key, value in told.items() if value is not None}
+    if None in arguments.values():
+        arguments = {key: value for key, value in arguments.items() if value is not None}
     if element is None:
-        return Action(name, call_text(name, told), own_arguments(original), None, message, reasoning)
+        return Action(name, call_text(name, arguments), own_arguments(original), None, message, reasoning)
     if "element" in original:
         original = {"target": original["element"], **original}
-    text = call_text(name, {"element": element, **told})
+    text = call_text(name, {"element": element, **arguments})
     return Action(name, text, own_arguments({**original, "element": element}), None, message, reasoning)
 
 
@@ -180,27 +183,30 @@ def touch(
     screen: Screen | None,
     point: Point | None,
     original: Mapping[str, Any],
-    told: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
     reasoning: str | None = None,
     message: str | None = None,
 ) -> Action:
     """A click, long press, scroll or input at a point: by the node that takes it there, else by coordinates."""
     element = screen.element(target_at(screen, point, name)) if screen is not None else None
-    place = {"x": whole(point[0]), "y": whole(point[1])} if element is None and point is not None else {}
-    return call(name, {**place, **(told or {})}, original, element, reasoning, message)
+    coordinates = {"x": whole(point[0]), "y": whole(point[1])} if element is None and point is not None else {}
+    return call(name, {**coordinates, **(arguments or {})}, original, element, reasoning, message)
 
 
 def path(
     screen: Screen | None, start: Point, end: Point, original: Mapping[str, Any], reasoning: str | None = None
 ) -> Action:
     """A swipe from one point to another; the element is what scrolls under its start."""
-    told = {"from": [whole(value) for value in start], "to": [whole(value) for value in end]}
+    arguments = {"from": [whole(value) for value in start], "to": [whole(value) for value in end]}
     element = screen.element(target_at(screen, start, SWIPE)) if screen is not None else None
-    return call(SWIPE, told, original, element, reasoning)
+    return call(SWIPE, arguments, original, element, reasoning)
 
 
-def named(screen: Screen | None, target: Mapping[str, Any], box: Box | None, point: Point | None) -> int | None:
-    """The node that a log names by box, resource id or text; None if no node of the screen, or more than one, fits.
+def find_named_node(
+    screen: Screen | None, target: Mapping[str, Any], box: Box | None, point: Point | None
+) -> int | None:
+    """Find the node that a log names by box, resource id or text; None if no node of the screen, or more than one,
+    fits.
 
     Args:
         screen: what the action was taken on.
@@ -212,21 +218,23 @@ def named(screen: Screen | None, target: Mapping[str, Any], box: Box | None, poi
         return None
     nodes = list(enumerate(screen.tree.nodes, 1))
     if box is not None:
-        found = [place for place, node in nodes if node.bounds == box and node.role != "window"]
-        able = [place for place in found if screen.tree.nodes[place - 1].states]
-        return max(able or found, default=None)
+        matches = [node_number for node_number, node in nodes if node.bounds == box and node.role != "window"]
+        able = [node_number for node_number in matches if screen.tree.nodes[node_number - 1].states]
+        return max(able or matches, default=None)
     ident = target.get("resource_id")
     name = target.get("name")
     if isinstance(ident, str):
-        found = [place for place, node in nodes if node.ident == short_id(ident)]
+        matches = [node_number for node_number, node in nodes if node.ident == short_id(ident)]
     elif isinstance(name, str):
-        found = [place for place, node in nodes if short_id(name) == node.ident]
-        found = found or [place for place, node in nodes if name in (node.name, node.value, node.description)]
+        matches = [node_number for node_number, node in nodes if short_id(name) == node.ident]
+        matches = matches or [
+            node_number for node_number, node in nodes if name in (node.name, node.value, node.description)
+        ]
     else:
         return None
     if point is not None:
-        found = [place for place in found if screen.tree.nodes[place - 1].holds(*point)]
-    return found[0] if len(found) == 1 else None
+        matches = [node_number for node_number in matches if screen.tree.nodes[node_number - 1].holds(*point)]
+    return matches[0] if len(matches) == 1 else None
 
 
 def box_of(bounds: Any) -> Box | None:
@@ -271,15 +279,15 @@ def key_name(key: str) -> str:
 def press(keys: list[str], original: Mapping[str, Any], reasoning: str | None = None) -> Action:
     """A key, or several in a row, pressed."""
     names = [key_name(key) for key in keys]
-    told = {"key": names[0]} if len(names) == 1 else {"keys": names}
-    return call(PRESS, told, original, reasoning=reasoning)
+    arguments = {"key": names[0]} if len(names) == 1 else {"keys": names}
+    return call(PRESS, arguments, original, reasoning=reasoning)
 
 
 def component(text: str) -> tuple[str, str | None] | None:
     """(package, activity) that a text such as `com.app/.Main` or `com.app` names; None if it names none."""
-    found = _COMPONENT.fullmatch(text)
-    if found:
-        return found[1], found[2]
+    match = _COMPONENT.fullmatch(text)
+    if match:
+        return match[1], match[2]
     return (text, None) if _PACKAGE.fullmatch(text) else None
 
 
@@ -290,11 +298,11 @@ def words(command: str) -> list[str]:
     """
     if not _SHELL.search(command) or _SHELL_WORD.sub("", command).strip():
         return command.split()
-    return [_SHELL_QUOTE.sub(_unquoted, word) for word in _SHELL_WORD.findall(command)]
+    return [_SHELL_QUOTE.sub(_unquote, word) for word in _SHELL_WORD.findall(command)]
 
 
-def _unquoted(found: re.Match[str]) -> str:
-    escaped, single, double = found.groups()
+def _unquote(match: re.Match[str]) -> str:
+    escaped, single, double = match.groups()
     if double is not None:
         return re.sub(r'\\(["\\$`])', r"\1", double)
     return single if single is not None else escaped

@@ -69,7 +69,7 @@ _ENDS: Final = frozenset(("&&", ";", "||", "|", "&"))
 
 
 def adb_entries(blob: Blob, member: str) -> Iterator[Entry | ParseError]:
-    """What the log says, in order; a `ParseError` for each line that says nothing known."""
+    """Yield the entries of the log in order, and a `ParseError` for each line that says nothing known."""
     with blob.open(member) as stream:
         for line in lines(stream, _LINE_BYTES):
             text = (line.data or b"").decode("utf-8", "replace").strip()
@@ -84,50 +84,50 @@ def adb_entries(blob: Blob, member: str) -> Iterator[Entry | ParseError]:
 def _line(text: str, uri: str, offset: int, member: str) -> Iterator[Entry | ParseError]:
     stated = _TIME.match(text)
     time = _moment(stated[1]) if stated else None
-    rest = text[stated.end() :] if stated else text
-    fact = _FACT.fullmatch(rest)
+    command = text[stated.end() :] if stated else text
+    fact = _FACT.fullmatch(command)
     if fact:
         yield About(offset, {fact[1].lower(): fact[2].strip()})
         return
-    if rest.startswith(("#", "//")) and not rest.startswith("# adb"):
+    if command.startswith(("#", "//")) and not command.startswith("# adb"):
         return
-    rest = rest[_level_end(rest) :]
+    command = command[_level_end(command) :]
     excerpt = text[:512].encode("utf-8", "replace")
-    if _FAILURE.match(rest):
+    if _FAILURE.match(command):
         yield Lost(offset)
         return
     try:
-        entries = list(command_entries(rest, offset, time))
+        entries = list(command_entries(command, offset, time))
     except ValueError as error:
         yield ParseError(uri, offset, "bad_record", str(error), member, excerpt)
         return
     yield from entries
-    if not entries and not _is_known(rest):
-        detail = f"wanted an adb command, met {rest[:80]!r}"
+    if not entries and not _is_known(command):
+        detail = f"wanted an adb command, met {command[:80]!r}"
         yield ParseError(uri, offset, "bad_record", detail, member, excerpt)
 
 
 def _level_end(text: str) -> int:
-    found = _LEVEL.match(text)
-    return found.end() if found else 0
+    match = _LEVEL.match(text)
+    return match.end() if match else 0
 
 
 def _is_known(text: str) -> bool:
-    """Whether the line is a command that only looks, or an answer of the tools."""
+    """Return True if the line is a command that only looks, or an answer of the tools."""
     head = text.split(None, 1)[0] if text.split() else "adb"
     return head in _SILENT or bool(_ANSWER.match(text))
 
 
 def _moment(text: str) -> Moment | None:
-    found = _CLOCK.fullmatch(text)
-    if found is None:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
         return moment_of(text)
-    hours, minutes, seconds = found.groups()
+    hours, minutes, seconds = match.groups()
     return Moment(int(hours) * 3600 + int(minutes) * 60 + float(seconds.replace(",", ".")), False)
 
 
 def command_entries(text: str, offset: int, time: Moment | None = None) -> Iterator[Entry]:
-    """What the commands on one line say; nothing for those that only look.
+    """Yield the entries of the commands on one line; none for commands that only look.
 
     Raises:
         ValueError: a command is not whole.
@@ -146,16 +146,16 @@ def command_entries(text: str, offset: int, time: Moment | None = None) -> Itera
 
 def _command(parts: list[str], offset: int, time: Moment | None) -> Iterator[Entry]:
     file = None
-    at = next((place for place, part in enumerate(parts) if part in (">", ">>")), -1)
-    if at >= 0:
-        file = parts[at + 1] if at + 1 < len(parts) else None
-        parts = parts[:at]
+    redirect = next((index for index, part in enumerate(parts) if part in (">", ">>")), -1)
+    if redirect >= 0:
+        file = parts[redirect + 1] if redirect + 1 < len(parts) else None
+        parts = parts[:redirect]
     if parts[:1] == ["adb"] or parts[:1] == ["adb.exe"]:
         parts, serial = _without_options(parts[1:])
         if serial:
             yield About(offset, {"serial": serial})
         if parts[:1] == ["pull"] and len(parts) > 1:
-            yield from _renamed(parts[1:], offset, time)
+            yield from _yield_copy(parts[1:], offset, time)
             return
         if not parts or parts[0] in _HOST_ONLY:
             return
@@ -182,7 +182,7 @@ def _without_options(parts: list[str]) -> tuple[list[str], str | None]:
     return parts, serial
 
 
-def _renamed(parts: list[str], offset: int, time: Moment | None) -> Iterator[Entry]:
+def _yield_copy(parts: list[str], offset: int, time: Moment | None) -> Iterator[Entry]:
     names = [part for part in parts if not part.startswith("-")]
     if not names or not names[0].endswith((".xml", ".uix")):
         return
@@ -196,19 +196,19 @@ def base_name(path: str) -> str:
 
 
 def _device_command(parts: list[str], file: str | None, offset: int, time: Moment | None) -> Iterator[Entry]:
-    head, rest = (parts[0], parts[1:]) if parts else ("", [])
+    head, arguments = (parts[0], parts[1:]) if parts else ("", [])
     if head == "sleep":
-        seconds = act.number(rest[0].rstrip("s")) if rest else None
+        seconds = act.number(arguments[0].rstrip("s")) if arguments else None
         if seconds is not None and seconds >= 0:
             yield Paused(offset, seconds, time)
-    elif head == "uiautomator" and rest[:1] == ["dump"]:
-        paths = [part for part in rest[1:] if not part.startswith("-")]
+    elif head == "uiautomator" and arguments[:1] == ["dump"]:
+        paths = [part for part in arguments[1:] if not part.startswith("-")]
         named = file or (paths[0] if paths and paths[0] not in ("/dev/tty", "/dev/stdout") else None)
         yield Captured(offset, base_name(named) if named else None, time)
     elif head in _COPIES:
-        yield from _renamed(rest, offset, time)
+        yield from _yield_copy(arguments, offset, time)
     elif head == "input":
-        yield _input(rest, offset, time)
+        yield _input(arguments, offset, time)
     elif head and head not in _LOOKS:
         command = {"command": shlex.join(parts)}
         yield Performed(offset, act.INTENT if head == "am" else act.SHELL, command, command, time=time)
@@ -223,21 +223,21 @@ def _input(parts: list[str], offset: int, time: Moment | None) -> Performed:
     command = {"command": shlex.join(["input", *parts])}
     while parts and (parts[0] in _SOURCES or parts[0] in ("-d", "--display")):
         parts = parts[2:] if parts[0].startswith("-") else parts[1:]
-    verb, rest = (parts[0], parts[1:]) if parts else ("", [])
-    values = [act.number(part) for part in rest]
+    verb, arguments = (parts[0], parts[1:]) if parts else ("", [])
+    values = [act.number(part) for part in arguments]
     numbers = [value for value in values if value is not None]
     if verb == "tap" and len(numbers) >= 2:
         point = (numbers[0], numbers[1])
         return Performed(offset, act.CLICK, {"x": point[0], "y": point[1]}, point=point, time=time)
     if verb in ("swipe", "draganddrop") and len(numbers) >= 4:
         return _swipe(numbers, offset, time)
-    if verb == "text" and rest:
-        typed = " ".join(rest).replace("%s", " ")
-        return Performed(offset, act.INPUT_TEXT, {"text": " ".join(rest)}, {"text": typed}, time=time)
-    keys = [part for part in rest if not part.startswith("-")]
+    if verb == "text" and arguments:
+        typed = " ".join(arguments).replace("%s", " ")
+        return Performed(offset, act.INPUT_TEXT, {"text": " ".join(arguments)}, {"text": typed}, time=time)
+    keys = [part for part in arguments if not part.startswith("-")]
     if verb == "keyevent" and keys:
         return Performed(offset, act.PRESS, {"keys": keys}, {"keys": keys}, time=time)
-    if verb in _OTHER_INPUT and rest:
+    if verb in _OTHER_INPUT and arguments:
         return Performed(offset, act.SHELL, command, command, time=time)
     raise ValueError(f"no whole input command: {command['command'][:80]}")
 

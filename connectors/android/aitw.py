@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.android import protos
 from trajmill.connectors.android.action import Point
-from trajmill.connectors.android.annotations import Annotated, box_of_sides, screen_text, touched_node, trajectories
+from trajmill.connectors.android.annotations import Annotated, box_of_sides, find_touched, screen_text, trajectories
 from trajmill.connectors.android.protos import text_of, whole_of
 from trajmill.connectors.android.view import sound
 from trajmill.connectors.connector import Blob, Connector, Sniff
@@ -72,12 +72,12 @@ class AndroidInTheWild(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         is_read = False
-        for found in trajectories(_steps(blob), blob.uri):
-            if isinstance(found, ParseError):
-                yield Reject.of(found, connector=self.name)
+        for record in trajectories(_steps(blob), blob.uri):
+            if isinstance(record, ParseError):
+                yield Reject.of(record, connector=self.name)
             else:
                 is_read = True
-                yield sound(found)
+                yield sound(record)
         if not is_read:
             raise ParseError(blob.uri, -1, "no_transitions", "no record holds a step with an action")
 
@@ -109,25 +109,29 @@ def _step(features: Mapping[str, Sequence[Any]], blob: Blob, offset: int) -> Ann
     if width is None or height is None or not (0 < width < 1 << 16 and 0 < height < 1 << 16):
         raise ParseError(blob.uri, offset, "bad_record", "wanted image/width and image/height of a screen")
     positions, texts, types = (features.get(f"image/ui_annotations_{name}", ()) for name in _NAMES)
-    if not (len(positions) == 4 * len(texts) == 4 * len(types)) or not all(abs(one) < 1e3 for one in positions):
+    if not (len(positions) == 4 * len(texts) == 4 * len(types)) or not all(
+        abs(coordinate) < 1e3 for coordinate in positions
+    ):
         detail = f"{len(positions)} coordinates, {len(texts)} texts and {len(types)} types of annotations"
         raise ParseError(blob.uri, offset, "bad_record", detail)
     scale = (height, width, height, width)
-    sides = [[positions[at + side] * scale[side] for side in range(4)] for at in range(0, len(positions), 4)]
+    sides = [
+        [positions[first_side + side] * scale[side] for side in range(4)] for first_side in range(0, len(positions), 4)
+    ]
     activity = text_of(features.get("current_activity"))
     package = (activity or "").partition("/")[0]
-    words, kinds = [text_of([one]) or "" for one in texts], [text_of([one]) or "" for one in types]
+    words, kinds = [text_of([word]) or "" for word in texts], [text_of([kind_value]) or "" for kind_value in types]
     touch = _point(features.get("results/yx_touch"))
     touched = None
     if blob.choices.screen == "raw":
-        told = dict(zip(_NAMES, (list(positions), words, kinds), strict=True))
-        text = json_text({f"image/ui_annotations_{name}": value for name, value in told.items()})
+        annotations = dict(zip(_NAMES, (list(positions), words, kinds), strict=True))
+        text = json_text({f"image/ui_annotations_{name}": value for name, value in annotations.items()})
         media_type, dialect = "application/json", "aitw_annotations"
     else:
-        boxes = [box_of_sides(*one) for one in sides]
+        boxes = [box_of_sides(*box_sides) for box_sides in sides]
         text = screen_text(boxes, words, kinds, (width, height), package)
         media_type, dialect = "text/plain", DIALECT
-        touched = touched_node(boxes, touch, (width, height))
+        touched = find_touched(boxes, touch, (width, height))
     version = whole_of(features.get("android_api_level"))
     return Annotated(
         episode=episode,
@@ -156,6 +160,10 @@ def _picture(features: Mapping[str, Sequence[Any]]) -> tuple[Attachment, ...]:
 
 def _point(values: Sequence[Any] | None) -> Point | None:
     """A point as x and y; None if there is none, which is written as -1, or if it is malformed."""
-    if values is None or len(values) != 2 or not all(isinstance(one, float) and 0 <= one <= 1.5 for one in values):
+    if (
+        values is None
+        or len(values) != 2
+        or not all(isinstance(value, float) and 0 <= value <= 1.5 for value in values)
+    ):
         return None
     return values[1], values[0]

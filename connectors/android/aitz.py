@@ -37,8 +37,8 @@ from trajmill.connectors.android import action as act
 from trajmill.connectors.android.annotations import (
     Annotated,
     box_of_sides,
+    find_touched,
     screen_text,
-    touched_node,
     trajectories,
 )
 from trajmill.connectors.android.view import sound
@@ -96,12 +96,12 @@ class AndroidInTheZoo(Connector):
         if not isinstance(rows, list):
             raise ParseError(blob.uri, 0, "bad_record", "wanted a JSON list of steps", member)
         is_read = False
-        for found in trajectories(_steps(rows, blob, member), blob.uri):
-            if isinstance(found, ParseError):
-                yield Reject.of(found, connector=self.name)
+        for record in trajectories(_steps(rows, blob, member), blob.uri):
+            if isinstance(record, ParseError):
+                yield Reject.of(record, connector=self.name)
             else:
                 is_read = True
-                yield sound(found)
+                yield sound(record)
         if not is_read:
             raise ParseError(blob.uri, -1, "no_transitions", "the file holds no step with an action", member)
 
@@ -128,7 +128,7 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
     if not isinstance(episode, _IDENT) or not isinstance(number, int) or not isinstance(kind, int):
         detail = "wanted episode_id, step_id and result_action_type"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
-    rows, texts, types = [_listed(row.get(name)) for name in _LISTS]
+    rows, texts, types = [_parse_list(row.get(name)) for name in _LISTS]
     boxes = _boxes(rows)
     if boxes is None or not len(rows) == len(texts) == len(types) or not _are_texts(texts, types):
         detail = f"step {number}: annotations that do not fit each other"
@@ -142,7 +142,7 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
     else:
         text = screen_text(boxes, texts, types, size, "")
         observation = Observation(text, form="screen", dialect=DIALECT, attachments=pictures)
-        touched = touched_node(boxes, touch, size)
+        touched = find_touched(boxes, touch, size)
     return Annotated(
         episode=str(episode),
         number=number,
@@ -161,11 +161,11 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
 
 
 def _are_texts(texts: list[Any], types: list[Any]) -> bool:
-    return all(isinstance(one, str) for one in (*texts, *types))
+    return all(isinstance(value, str) for value in (*texts, *types))
 
 
-def _listed(value: Any) -> list[Any]:
-    """A list, or the list that a text holds as JSON; empty if it is neither."""
+def _parse_list(value: Any) -> list[Any]:
+    """Return a list, or the list that a text holds as JSON; empty if it is neither."""
     if isinstance(value, str):
         try:
             value = json_value(value)
@@ -176,19 +176,19 @@ def _listed(value: Any) -> list[Any]:
 
 def _boxes(rows: list[Any]) -> list[Box] | None:
     """The boxes of lists of top, left, height and width; None if one is malformed."""
-    found = [box for row in rows if (box := _box(row)) is not None]
-    return found if len(found) == len(rows) else None
+    boxes = [box for row in rows if (box := _box(row)) is not None]
+    return boxes if len(boxes) == len(rows) else None
 
 
 def _box(row: Any) -> Box | None:
-    numbers = [act.number(one) for one in row] if isinstance(row, list) else []
-    known = [one for one in numbers if one is not None and abs(one) < _FAR]
+    numbers = [act.number(number) for number in row] if isinstance(row, list) else []
+    known = [number for number in numbers if number is not None and abs(number) < _FAR]
     return box_of_sides(*known) if len(known) == len(numbers) == 4 else None
 
 
 def _point(value: Any) -> act.Point | None:
     """A point as x and y; None if there is none, which is written as -1, or if it is malformed."""
-    values = [act.number(one) for one in _listed(value)]
+    values = [act.number(entry) for entry in _parse_list(value)]
     if len(values) != 2 or values[0] is None or values[1] is None:
         return None
     return (values[1], values[0]) if 0 <= values[0] <= 1.5 and 0 <= values[1] <= 1.5 else None

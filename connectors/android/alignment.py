@@ -1,4 +1,4 @@
-"""Which dump stood before and after each action of an event log; see `uiautomator` for the three ways.
+"""Align the dumps of an event log with its actions, before and after each; see `uiautomator` for the three ways.
 
 Only names of files are compared; no file is opened.
 """
@@ -33,8 +33,8 @@ class Aligned:
     later: str | None = None
 
 
-def aligned(entries: Sequence[Entry], files: Sequence[str], uri: str, log: str) -> list[Aligned]:
-    """The actions of a log in order, each with its screens.
+def align(entries: Sequence[Entry], files: Sequence[str], uri: str, log: str) -> list[Aligned]:
+    """Align the actions of a log, in order, each with its screens.
 
     Args:
         entries: what the log says.
@@ -50,7 +50,7 @@ def aligned(entries: Sequence[Entry], files: Sequence[str], uri: str, log: str) 
     named = any(entry.before or entry.after for entry in performed)
     captured = [entry for entry in entries if isinstance(entry, Captured)]
     if captured and not named:
-        return by_capture(entries, _captured_files(captured, files, uri, log))
+        return align_by_capture(entries, _locate_captures(captured, files, uri, log))
     if named:
         return _by_name(performed, _Files(files), files)
     return _by_number(performed, files, uri, log)
@@ -58,17 +58,17 @@ def aligned(entries: Sequence[Entry], files: Sequence[str], uri: str, log: str) 
 
 def _without_lost(entries: Sequence[Entry]) -> list[Entry]:
     """The entries without captures that failed."""
-    kept: list[Entry] = []
+    entries_left: list[Entry] = []
     for entry in entries:
         if not isinstance(entry, Lost):
-            kept.append(entry)
-        elif kept and isinstance(kept[-1], Captured):
-            kept.pop()
-    return kept
+            entries_left.append(entry)
+        elif entries_left and isinstance(entries_left[-1], Captured):
+            entries_left.pop()
+    return entries_left
 
 
 class _Files:
-    """Dumps by what a log may call them: name, name without ending, number; with or without a folder."""
+    """Dumps by the names a log may give them: name, name without ending, number; with or without a folder."""
 
     def __init__(self, files: Sequence[str]) -> None:
         self._files: dict[str, str | None] = {}
@@ -92,20 +92,20 @@ class _Files:
 
 
 def _by_name(performed: Sequence[Performed], known: _Files, files: Sequence[str]) -> list[Aligned]:
-    befores = [known.find(one.before) for one in performed]
-    afters = [known.find(one.after) for one in performed]
+    befores = [known.find(action.before) for action in performed]
+    afters = [known.find(action.after) for action in performed]
     used = {file for file in (*befores, *afters) if file}
     spare = [file for file in files if file not in used]
     pairs = []
-    for place, one in enumerate(performed):
-        before, after = befores[place], afters[place]
-        if one.before is None:
-            before = afters[place - 1] if place else _spare(spare, afters[:1], -1)
-        if one.after is None:
-            last = place == len(performed) - 1
-            after = _spare(spare, befores[-1:], 1) if last else befores[place + 1]
-        named = befores[place + 1] if place + 1 < len(performed) else None
-        pairs.append(Aligned(one, before, after, later=named if named != after else None))
+    for index, action in enumerate(performed):
+        before, after = befores[index], afters[index]
+        if action.before is None:
+            before = afters[index - 1] if index else _spare(spare, afters[:1], -1)
+        if action.after is None:
+            last = index == len(performed) - 1
+            after = _spare(spare, befores[-1:], 1) if last else befores[index + 1]
+        named = befores[index + 1] if index + 1 < len(performed) else None
+        pairs.append(Aligned(action, before, after, later=named if named != after else None))
     return pairs
 
 
@@ -113,19 +113,23 @@ def _spare(spare: Sequence[str], beside: Sequence[str | None], side: int) -> str
     """The only dump that no action names, if it sorts right before (-1) or after (1) the one beside it."""
     if len(spare) != 1 or not beside or beside[0] is None:
         return None
-    one, other = _number(spare[0]), _number(beside[0])
-    return spare[0] if one is not None and other is not None and one - other == side else None
+    spare_number, beside_number = _number(spare[0]), _number(beside[0])
+    return (
+        spare[0]
+        if spare_number is not None and beside_number is not None and spare_number - beside_number == side
+        else None
+    )
 
 
 def _number(file: str) -> int | None:
-    found = _NUMBER.search(file)
-    return int(found[1]) if found else None
+    match = _NUMBER.search(file)
+    return int(match[1]) if match else None
 
 
 def _by_number(performed: Sequence[Performed], files: Sequence[str], uri: str, log: str) -> list[Aligned]:
     numbers = [_number(file) for file in files]
-    whole = [number for number in numbers if number is not None]
-    gap = len(whole) != len(files) or any(b - a != 1 for a, b in pairwise(whole))
+    known_numbers = [number for number in numbers if number is not None]
+    gap = len(known_numbers) != len(files) or any(b - a != 1 for a, b in pairwise(known_numbers))
     if gap and len(files) > 1:
         detail = f"the log names no dumps, and the numbers of the {len(files)} in the folder leave a gap"
         raise ParseError(uri, -1, "unaligned", detail, log)
@@ -133,11 +137,11 @@ def _by_number(performed: Sequence[Performed], files: Sequence[str], uri: str, l
         detail = f"the log names no dumps: {len(files)} dumps and {len(performed)} actions; wanted as many, or one more"
         raise ParseError(uri, -1, "unaligned", detail, log)
     after = [*files[1:], None][: len(performed)]
-    return [Aligned(*one) for one in zip(performed, files, after, strict=False)]
+    return [Aligned(*parts) for parts in zip(performed, files, after, strict=False)]
 
 
-def _captured_files(captured: Sequence[Captured], files: Sequence[str], uri: str, log: str) -> list[str | None]:
-    """The dump of each capture, in order; None where its file was written over.
+def _locate_captures(captured: Sequence[Captured], files: Sequence[str], uri: str, log: str) -> list[str | None]:
+    """Find the dump of each capture, in order; None where its file was written over.
 
     A copy (`adb pull`, `mv`) gives the last capture into its source the name of its target.
     """
@@ -151,10 +155,10 @@ def _captured_files(captured: Sequence[Captured], files: Sequence[str], uri: str
             names.append(entry.file)
         elif entry.renamed_from in holds and entry.file is not None:
             names[holds[entry.renamed_from]] = entry.file
-    found = [known.find(name) for name in names]
-    if any(found):
-        last = {file: place for place, file in enumerate(found) if file}
-        return [file if file and last[file] == place else None for place, file in enumerate(found)]
+    located = [known.find(name) for name in names]
+    if any(located):
+        last = {file: index for index, file in enumerate(located) if file}
+        return [file if file and last[file] == index else None for index, file in enumerate(located)]
     if len(names) == len(files):
         return list(files)
     detail = f"{len(names)} screens were captured into files that are not here, beside {len(files)} other dumps"
@@ -171,8 +175,8 @@ class _Open:
     duration: float | None = None
 
 
-def by_capture(entries: Sequence[Entry], files: Sequence[str | None]) -> list[Aligned]:
-    """The actions with the screens captured around them; of several captured in a row the last, which is settled.
+def align_by_capture(entries: Sequence[Entry], files: Sequence[str | None]) -> list[Aligned]:
+    """Align the actions with the screens captured around them; of several captured in a row the last, which is settled.
 
     Args:
         entries: what the log says, in order.
@@ -183,7 +187,7 @@ def by_capture(entries: Sequence[Entry], files: Sequence[str | None]) -> list[Al
     shown: str | None = None
     paused: Paused | None = None
     fresh = False
-    place = 0
+    index = 0
     for entry in entries:
         if isinstance(entry, Performed):
             waiting = _Open(entry, shown if fresh else None)
@@ -195,11 +199,11 @@ def by_capture(entries: Sequence[Entry], files: Sequence[str | None]) -> list[Al
             if fresh and paused is not None:
                 waiting = _Open(_wait(paused), shown)
                 done.append(waiting)
-            shown, fresh, paused = files[place], True, None
-            place += 1
+            shown, fresh, paused = files[index], True, None
+            index += 1
             if waiting is not None and (shown is not None or waiting.after is None):
                 waiting.after, waiting.duration = shown, _seconds(waiting.performed.time, entry.time)
-    return [Aligned(one.performed, one.before, one.after, one.duration) for one in done]
+    return [Aligned(action.performed, action.before, action.after, action.duration) for action in done]
 
 
 def _wait(paused: Paused) -> Performed:

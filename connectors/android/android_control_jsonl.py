@@ -97,28 +97,31 @@ def _action(word: str, content: dict[str, Any], message: str | None) -> Action:
     """A call of `mobile_use` in the vocabulary of all Android logs."""
     original = {key: item for key, item in content.items() if key not in _NOT_ARGUMENTS and item is not None}
     point, end = _point(content.get("coordinate")), _point(content.get("coordinate2"))
-    place = {"x": act.whole(point[0]), "y": act.whole(point[1])} if point else {}
+    coordinates = {"x": act.whole(point[0]), "y": act.whole(point[1])} if point else {}
     text = content.get("text") if isinstance(content.get("text"), str) else None
-    told: dict[str, Any]
+    arguments: dict[str, Any]
     if word in (act.CLICK, act.LONG_PRESS):
-        told = {**place, "seconds": act.number(content.get("time"))}
+        arguments = {**coordinates, "seconds": act.number(content.get("time"))}
     elif word == act.SWIPE and point and end:
-        told = {"from": [act.whole(one) for one in point], "to": [act.whole(one) for one in end]}
+        arguments = {"from": [act.whole(value) for value in point], "to": [act.whole(value) for value in end]}
     elif word == "type":
-        word, told = act.INPUT_TEXT, {**place, "text": text or ""}
+        word, arguments = act.INPUT_TEXT, {**coordinates, "text": text or ""}
     elif word == "system_button":
-        word, told = act.PRESS, {"key": act.key_name(plain_text(content.get("button") or ""))}
+        word, arguments = act.PRESS, {"key": act.key_name(plain_text(content.get("button") or ""))}
     elif word == "key":
-        word, told = act.PRESS, {"key": act.key_name(text or "")}
+        word, arguments = act.PRESS, {"key": act.key_name(text or "")}
     elif word == "open":
-        word, told = act.OPEN_APP, {"app": text}
+        word, arguments = act.OPEN_APP, {"app": text}
     elif word == WAIT:
-        told = {"seconds": act.number(content.get("time"))}
+        arguments = {"seconds": act.number(content.get("time"))}
     elif word == "terminate":
-        word, told = COMPLETE, {"status": content.get("status") if isinstance(content.get("status"), str) else None}
+        word, arguments = (
+            COMPLETE,
+            {"status": content.get("status") if isinstance(content.get("status"), str) else None},
+        )
     else:
-        told = {key: item for key, item in original.items() if isinstance(item, str | int | float)}
-    return act.call(word, told, original, message=message)
+        arguments = {key: item for key, item in original.items() if isinstance(item, str | int | float)}
+    return act.call(word, arguments, original, message=message)
 
 
 def _point(value: Any) -> act.Point | None:

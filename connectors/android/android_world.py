@@ -133,12 +133,12 @@ def _episodes(blob: Blob) -> Iterator[tuple[int, Any]]:
             detail = "a pickle is a program and is not loaded; wanted its episodes as JSON"
             raise ParseError(blob.uri, 0, "pickle", detail)
     try:
-        whole = json_value(blob.read(""))
+        document = json_value(blob.read(""))
     except JsonError:
         yield from json_lines(blob)
         return
-    for one in whole if isinstance(whole, list) else [whole]:
-        yield 0, one
+    for episode in document if isinstance(document, list) else [document]:
+        yield 0, episode
 
 
 def _trajectory(value: Any, blob: Blob, offset: int, errors: list[ParseError]) -> Trajectory:
@@ -148,28 +148,30 @@ def _trajectory(value: Any, blob: Blob, offset: int, errors: list[ParseError]) -
         ParseError: `bad_record`: it is no episode; `no_transitions`: none of its steps did anything.
     """
     data = value.get("episode_data") if isinstance(value, dict) else None
-    steps = _transposed(data) if isinstance(data, dict) else data
+    steps = _transpose(data) if isinstance(data, dict) else data
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise ParseError(blob.uri, offset, "bad_record", "wanted an episode with episode_data of steps")
     is_raw = blob.choices.screen == "raw"
     befores = [_Shown(_first(step, _BEFORE), is_raw) for step in steps]
     moves = Moves()
-    for place, step in enumerate(steps):
-        action = _action(step, befores[place])
+    for index, step in enumerate(steps):
+        action = _action(step, befores[index])
         if action is None:
-            detail = f"step {place}: {text_of(step.get('summary')) or 'the output calls nothing'}"[:300]
+            detail = f"step {index}: {text_of(step.get('summary')) or 'the output calls nothing'}"[:300]
             errors.append(ParseError(blob.uri, offset, "no_action", detail))
             continue
-        after = befores[place + 1].observation if place + 1 < len(steps) else None
+        after = befores[index + 1].observation if index + 1 < len(steps) else None
         if after is None and action.name != COMPLETE:
             after = _Shown(_first(step, _AFTER), is_raw).observation
-        moves.add(action, befores[place].observation, after, offset)
+        moves.add(action, befores[index].observation, after, offset)
     if not moves.steps:
         raise ParseError(blob.uri, offset, "no_transitions", "no step of the episode did anything")
     packages = [shown.screen.package for shown in befores if shown.screen is not None]
     template, instance = value.get("task_template"), value.get("instance_id")
     return Trajectory(
-        native_id="/".join(str(one) for one in (template, instance, value.get("seed")) if isinstance(one, str | int)),
+        native_id="/".join(
+            str(name_part) for name_part in (template, instance, value.get("seed")) if isinstance(name_part, str | int)
+        ),
         domain="android",
         steps=moves.steps,
         environment=Environment(id=environment_of(packages)),
@@ -184,8 +186,8 @@ def _first(step: dict[str, Any], keys: tuple[str, ...]) -> Any:
     return next((step[key] for key in keys if step.get(key)), None)
 
 
-def _transposed(data: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """The steps of an object of lists by field; None if the lists are not of one length."""
+def _transpose(data: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Turn an object of lists by field into steps; None if the lists are not of one length."""
     lists = {key: value for key, value in data.items() if isinstance(value, list)}
     if not lists or len({len(value) for value in lists.values()}) != 1:
         return None
@@ -193,13 +195,13 @@ def _transposed(data: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _outcome(value: Any) -> Outcome | None:
-    """How the task's own check judged it, from 0 to 1; None where it was not judged (NaN or null)."""
+    """Return the judgement of the task's own check, from 0 to 1; None where it was not judged (NaN or null)."""
     score = act.number(float(value) if isinstance(value, bool) else value)
     return Outcome(resolved=score >= 1, score=float(score), verifier="android_world") if score is not None else None
 
 
 class _Shown:
-    """What an element list shows: an observation, and the nodes of its indices where they are objects."""
+    """Observation of an element list, and the nodes of its indices where they are objects."""
 
     def __init__(self, elements: Any, is_raw: bool) -> None:
         self.screen: Screen | None = None
@@ -208,15 +210,15 @@ class _Shown:
         self._nodes: dict[int, int] = {}
         if isinstance(elements, str) and elements:
             self.observation = Observation(elements, form="screen", dialect="android_world_elements")
-        elif isinstance(elements, list) and elements and all(isinstance(one, dict) for one in elements):
+        elif isinstance(elements, list) and elements and all(isinstance(element, dict) for element in elements):
             self._read(elements, is_raw)
 
     def _read(self, elements: list[dict[str, Any]], is_raw: bool) -> None:
-        package = next((name for one in elements if (name := text_of(one.get("package_name")))), "")
+        package = next((name for element in elements if (name := text_of(element.get("package_name")))), "")
         nodes: list[Node] = [window_node(package, "", None)]
-        for index, one in enumerate(elements):
-            self.boxes[index] = _box(one.get("bbox_pixels"))
-            node = _node(one, self.boxes[index])
+        for index, element in enumerate(elements):
+            self.boxes[index] = _box(element.get("bbox_pixels"))
+            node = _node(element, self.boxes[index])
             if node is not None:
                 nodes.append(node)
                 self._nodes[index] = len(nodes)
@@ -230,13 +232,13 @@ class _Shown:
         return self.screen.element(self._nodes.get(index)) if self.screen is not None else None
 
 
-def _node(one: dict[str, Any], box: Box | None) -> Node | None:
-    flags = flags_of(one, _FLAG_NAMES)
+def _node(element: dict[str, Any], box: Box | None) -> Node | None:
+    flags = flags_of(element, _FLAG_NAMES)
     if not flags[11]:
         return None
     keys = ("class_name", "text", "content_description", "hint_text")
-    kind, text, description, hint = (text_of(one.get(key)) or "" for key in keys)
-    resource = text_of(one.get("resource_id")) or text_of(one.get("resource_name")) or ""
+    kind, text, description, hint = (text_of(element.get(key)) or "" for key in keys)
+    resource = text_of(element.get("resource_id")) or text_of(element.get("resource_name")) or ""
     return view_node(kind, text, description, hint, resource, box, states_of(flags[:11]))
 
 
@@ -244,58 +246,60 @@ def _box(value: Any) -> Box | None:
     sides = (
         [act.number(value.get(key)) for key in ("x_min", "y_min", "x_max", "y_max")] if isinstance(value, dict) else []
     )
-    numbers = [act.whole(one) for one in sides if one is not None and abs(one) < 1e6]
+    numbers = [act.whole(side) for side in sides if side is not None and abs(side) < 1e6]
     return (numbers[0], numbers[1], numbers[2], numbers[3]) if len(numbers) == 4 else None
 
 
-def _called(step: dict[str, Any]) -> dict[str, Any] | None:
-    """The action that a step's output calls; None if it calls none."""
-    told = step.get("action_output_json")
-    if not isinstance(told, dict):
-        output = told if isinstance(told, str) else step.get("action_output")
-        found = _ACTION.search(output) if isinstance(output, str) else None
-        text = found[1] if found else (told if isinstance(told, str) else "")
+def _parse_call(step: dict[str, Any]) -> dict[str, Any] | None:
+    """Parse the action that a step's output calls; None if it calls none."""
+    parsed = step.get("action_output_json")
+    if not isinstance(parsed, dict):
+        output = parsed if isinstance(parsed, str) else step.get("action_output")
+        match = _ACTION.search(output) if isinstance(output, str) else None
+        text = match[1] if match else (parsed if isinstance(parsed, str) else "")
         try:
-            told, _ = first_value(text)
+            parsed, _ = first_value(text)
         except JsonError:
             return None
-    return told if isinstance(told, dict) and isinstance(told.get("action_type"), str) else None
+    return parsed if isinstance(parsed, dict) and isinstance(parsed.get("action_type"), str) else None
 
 
 def _action(step: dict[str, Any], shown: _Shown) -> Action | None:
-    """What a step did, in the vocabulary of all Android logs; None if its output calls nothing."""
-    told = _called(step)
-    if told is None or not told["action_type"]:
+    """Convert a step into the vocabulary of all Android logs; None if its output calls nothing."""
+    called = _parse_call(step)
+    if called is None or not called["action_type"]:
         return None
-    word = told["action_type"].replace("-", "_")
+    word = called["action_type"].replace("-", "_")
     output = step.get("action_output")
     reason = _REASON.search(output) if isinstance(output, str) else None
     reasoning = (reason[1] or None) if reason else text_of(step.get("action_reason"))
-    original = {key: value for key, value in told.items() if key != "action_type" and value is not None}
-    place, element = _place(told, shown)
-    text = told.get("text") if isinstance(told.get("text"), str) else None
+    original = {key: value for key, value in called.items() if key != "action_type" and value is not None}
+    coordinates, element = _place(called, shown)
+    text = called.get("text") if isinstance(called.get("text"), str) else None
     if word in (act.CLICK, act.LONG_PRESS, "double_tap"):
-        return act.call(word, place, original, element, reasoning)
+        return act.call(word, coordinates, original, element, reasoning)
     if word == act.INPUT_TEXT:
-        more = {"text": text or "", "clear": told.get("clear_text") is True or None}
-        return act.call(word, {**place, **more}, original, element, reasoning)
+        more = {"text": text or "", "clear": called.get("clear_text") is True or None}
+        return act.call(word, {**coordinates, **more}, original, element, reasoning)
     if word in (act.SCROLL, act.SWIPE):
-        return act.call(word, {**place, "direction": text_of(told.get("direction"))}, original, element, reasoning)
+        return act.call(
+            word, {**coordinates, "direction": text_of(called.get("direction"))}, original, element, reasoning
+        )
     if word in _KEYS:
         return act.call(act.PRESS, {"key": _KEYS[word]}, original, reasoning=reasoning)
     if word == act.OPEN_APP:
-        return act.call(word, {"app": text_of(told.get("app_name"))}, original, reasoning=reasoning)
+        return act.call(word, {"app": text_of(called.get("app_name"))}, original, reasoning=reasoning)
     if word == "status":
-        return act.call(COMPLETE, {"status": text_of(told.get("goal_status"))}, original, reasoning=reasoning)
+        return act.call(COMPLETE, {"status": text_of(called.get("goal_status"))}, original, reasoning=reasoning)
     if word == WAIT:
         return act.call(WAIT, {}, original, reasoning=reasoning)
     scalars = {key: value for key, value in original.items() if isinstance(value, str | int | float)}
     return act.call(word, scalars, original, reasoning=reasoning)
 
 
-def _place(told: dict[str, Any], shown: _Shown) -> tuple[dict[str, Any], Any]:
-    """Where an action was: arguments of its text, and the element, if its index or its point names one."""
-    x, y, index = act.number(told.get("x")), act.number(told.get("y")), act.number(told.get("index"))
+def _place(called: dict[str, Any], shown: _Shown) -> tuple[dict[str, Any], Any]:
+    """Locate an action: arguments of its text, and the element, if its index or its point names one."""
+    x, y, index = act.number(called.get("x")), act.number(called.get("y")), act.number(called.get("index"))
     if x is not None and y is not None:
         return {"x": act.whole(x), "y": act.whole(y)}, None
     if index is None:

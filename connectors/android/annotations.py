@@ -22,7 +22,7 @@ from typing import Any, Final
 from trajmill.connectors.android import action as act
 from trajmill.connectors.android.view import environment_of
 from trajmill.connectors.screens.moves import Moves
-from trajmill.connectors.screens.tree import Box, rendered, tree_text
+from trajmill.connectors.screens.tree import Box, render_node, tree_text
 from trajmill.schemas import COMPLETE, Action, Environment, Observation, ParseError, Task, Trajectory
 from trajmill.schemas.record import record
 
@@ -43,7 +43,7 @@ class Annotated:
         number: its place in the episode, from 0.
         goal: what the episode is for.
         observation: what was seen before the action.
-        touched: the node that `touch` falls on, as `touched_node` tells it; None where it shows the log's own text.
+        touched: the node that `touch` falls on, as `find_touched` tells it; None where it shows the log's own text.
         size: width and height in pixels; None if not known.
         kind: the number of the action's type.
         text: what was typed.
@@ -84,28 +84,28 @@ def screen_text(
         size: of the screen, for the box of its window.
         package: the app in the foreground, empty if not known.
     """
-    window = rendered("window", package, bounds=(0, 0, *size) if size is not None else None)
-    told = zip(boxes, texts, types, strict=True)
-    return tree_text([(0, window), *((1, _annotation(box, text, kind)) for box, text, kind in told)])
+    window = render_node("window", package, bounds=(0, 0, *size) if size is not None else None)
+    annotations = zip(boxes, texts, types, strict=True)
+    return tree_text([(0, window), *((1, _annotation(box, text, kind)) for box, text, kind in annotations)])
 
 
 def _annotation(box: Box, text: str, kind: str) -> str:
     if kind in _TEXT_TYPES:
-        return rendered("text", text, bounds=box)
-    return rendered("icon", text, "", kind, bounds=box)
+        return render_node("text", text, bounds=box)
+    return render_node("icon", text, "", kind, bounds=box)
 
 
-def touched_node(boxes: Sequence[Box], touch: act.Point | None, size: tuple[int, int] | None) -> int | None:
-    """The node of the smallest annotation that a touch falls in; of equals the first."""
+def find_touched(boxes: Sequence[Box], touch: act.Point | None, size: tuple[int, int] | None) -> int | None:
+    """Find the node of the smallest annotation that a touch falls in; of equals the first."""
     if touch is None or size is None:
         return None
-    x, y = _placed(touch, size)
-    found = [
-        ((right - left) * (bottom - top), place)
-        for place, (left, top, right, bottom) in enumerate(boxes, 2)
+    x, y = _to_pixels(touch, size)
+    candidates = [
+        ((right - left) * (bottom - top), node)
+        for node, (left, top, right, bottom) in enumerate(boxes, 2)
         if left <= x < right and top <= y < bottom
     ]
-    return min(found)[1] if found else None
+    return min(candidates)[1] if candidates else None
 
 
 def box_of_sides(top: float, left: float, height: float, width: float) -> Box:
@@ -133,8 +133,8 @@ def trajectories(steps: Iterable[Annotated | ParseError], uri: str) -> Iterator[
 
 def _episode(run: list[Annotated], uri: str) -> Iterator[Trajectory | ParseError]:
     moves = Moves()
-    for place, step in enumerate(run):
-        following = run[place + 1] if place + 1 < len(run) else None
+    for index, step in enumerate(run):
+        following = run[index + 1] if index + 1 < len(run) else None
         is_next = following is not None and following.number == step.number + 1 and step.kind < _COMPLETE
         after = following.observation if following is not None and is_next else None
         try:
@@ -154,7 +154,7 @@ def _episode(run: list[Annotated], uri: str) -> Iterator[Trajectory | ParseError
 
 
 def _action(step: Annotated, uri: str) -> Action:
-    """What a step did.
+    """Convert a step into an action.
 
     Raises:
         ParseError: `bad_record`: a number that stands for no action, or a gesture without its points.
@@ -166,8 +166,8 @@ def _action(step: Annotated, uri: str) -> Action:
         original["text"] = step.text
         return act.call(act.INPUT_TEXT, {"text": step.text}, original, reasoning=step.reasoning)
     if step.kind in (_COMPLETE, _IMPOSSIBLE):
-        told = {"status": "impossible"} if step.kind == _IMPOSSIBLE else {}
-        return act.call(COMPLETE, told, original, reasoning=step.reasoning)
+        arguments = {"status": "impossible"} if step.kind == _IMPOSSIBLE else {}
+        return act.call(COMPLETE, arguments, original, reasoning=step.reasoning)
     if step.kind != _GESTURE:
         detail = f"{step.kind} is no type of action"
         raise ParseError(uri, step.offset, "bad_record", detail, step.member)
@@ -175,17 +175,17 @@ def _action(step: Annotated, uri: str) -> Action:
         raise ParseError(uri, step.offset, "bad_record", "a gesture without its two points", step.member)
     touch, lift = step.touch, step.lift
     original = {"action_type": _GESTURE, "touch_yx": [touch[1], touch[0]], "lift_yx": [lift[1], lift[0]]}
-    first = _placed(touch, step.size)
+    first = _to_pixels(touch, step.size)
     if touch != lift and math.dist(touch, lift) > TAP_DISTANCE:
-        last = _placed(lift, step.size)
+        last = _to_pixels(lift, step.size)
         return act.call(act.SWIPE, {"from": list(first), "to": list(last)}, original, reasoning=step.reasoning)
     if step.touched is not None:
         return act.call(act.CLICK, {}, original, f"#{step.touched}", step.reasoning)
     return act.call(act.CLICK, {"x": first[0], "y": first[1]}, original, reasoning=step.reasoning)
 
 
-def _placed(point: act.Point, size: tuple[int, int] | None) -> tuple[float, float]:
-    """A point in pixels; in fractions, four digits of each, where the size of the screen is not known."""
+def _to_pixels(point: act.Point, size: tuple[int, int] | None) -> tuple[float, float]:
+    """Convert a point to pixels, or to fractions of four digits where the size of the screen is not known."""
     if size is None:
         return round(point[0], 4), round(point[1], 4)
     return act.whole(point[0] * size[0]), act.whole(point[1] * size[1])

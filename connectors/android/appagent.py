@@ -155,14 +155,14 @@ class _Folder:
         self._seen: dict[int, Observation | None] = {}
         self.screens: dict[int, Screen] = {}
         self.errors: list[ParseError] = []
-        dumps = [found for member in blob.members if (found := _DUMP.fullmatch(member))]
+        dumps = [match for member in blob.members if (match := _DUMP.fullmatch(member))]
         # The log's name ends with the name of its dumps; others in the folder belong to another log.
-        own = [found for found in dumps if found[1] and log.endswith(f"{found[1]}.txt")]
-        for found in own or dumps:
-            self._dumps.setdefault(int(found[2]), found[0])
+        own = [match for match in dumps if match[1] and log.endswith(f"{match[1]}.txt")]
+        for match in own or dumps:
+            self._dumps.setdefault(int(match[2]), match[0])
         for member in blob.members:
-            if found := _PICTURE.fullmatch(member):
-                self._pictures.setdefault(int(found[1]), []).append((found[2] or "", member))
+            if match := _PICTURE.fullmatch(member):
+                self._pictures.setdefault(int(match[1]), []).append((match[2] or "", member))
 
     def observation(self, step: int) -> Observation | None:
         """The screen before that step; None if its dump is missing or broken."""
@@ -203,7 +203,7 @@ class _Line:
     reasoning: str | None
 
     def action(self, screen: Screen | None) -> Action:
-        """What the line did on the screen before it."""
+        """Return the action of the line on the screen before it."""
         if self.call is None:
             return Action(COMPLETE, call_text(COMPLETE, {}), reasoning=self.reasoning)
         name, inside = self.call
@@ -214,7 +214,7 @@ class _Line:
             return act.call(act.INPUT_TEXT, {"text": typed}, {"text": typed}, reasoning=self.reasoning)
         if name in ("back", "home"):
             return act.press([name], {}, self.reasoning)
-        return _touched(name, _arguments(inside), screen, self.reasoning)
+        return _touch_action(name, _arguments(inside), screen, self.reasoning)
 
 
 def _line(value: Any, uri: str, offset: int, member: str, taken: Sequence[int]) -> _Line:
@@ -236,14 +236,16 @@ def _line(value: Any, uri: str, offset: int, member: str, taken: Sequence[int]) 
     called = _FUNCTION.search(response) or _ACTION.search(response)
     if called is None or len(called[1]) > _LONGEST_CALL:
         raise ParseError(uri, offset, "no_action", "wanted Action: or Function: in the response", member)
-    found = None if "FINISH" in called[1] else _CALL.search(called[1])
-    if found is None and "FINISH" not in called[1]:
+    signature = None if "FINISH" in called[1] else _CALL.search(called[1])
+    if signature is None and "FINISH" not in called[1]:
         raise ParseError(uri, offset, "no_action", f"AppAgent has no such function: {called[1][:80]!r}", member)
     prompt = value.get("prompt")
     task = _TASK.search(prompt[-8000:]) if isinstance(prompt, str) else None
     around = response[: called.start()] + response[called.end() :]
     reasoning = re.sub(r"\n{2,}", "\n", around).strip() or None
-    return _Line(step, task[1].strip() if task else None, (found[1], found[2]) if found else None, reasoning)
+    return _Line(
+        step, task[1].strip() if task else None, (signature[1], signature[2]) if signature else None, reasoning
+    )
 
 
 def _response_text(response: Any) -> str:
@@ -262,8 +264,8 @@ def _response_text(response: Any) -> str:
 
 def _arguments(inside: str) -> list[int | str]:
     values: list[int | str] = []
-    for found in _ARGUMENT.finditer(inside):
-        double, single, bare = found.groups()
+    for match in _ARGUMENT.finditer(inside):
+        double, single, bare = match.groups()
         if bare is not None and re.fullmatch(r"-?[0-9]{1,9}", bare):
             values.append(int(bare))
         else:
@@ -284,7 +286,7 @@ _SIGNATURES: Final[Mapping[tuple[str, int], tuple[str, ...]]] = {
 """AppAgent's functions by name and number of arguments. `label` is the numeric tag, which it calls element."""
 
 
-def _touched(name: str, values: list[int | str], screen: Screen | None, reasoning: str | None) -> Action:
+def _touch_action(name: str, values: list[int | str], screen: Screen | None, reasoning: str | None) -> Action:
     word = act.CLICK if name == "tap" else name
     names = _SIGNATURES.get((name, len(values)))
     if names is None:
@@ -296,9 +298,9 @@ def _touched(name: str, values: list[int | str], screen: Screen | None, reasonin
     node = tagged[label - 1].node if isinstance(label, int) and 0 < label <= len(tagged) else 0
     if not node or screen is None:
         return act.call(word, original, original, reasoning=reasoning)
-    told = {key: value for key, value in original.items() if key != "label"}
-    met = node if word == act.SWIPE else act.touched(screen, node, word)
-    return act.call(word, told, original, screen.element(met), reasoning)
+    arguments = {key: value for key, value in original.items() if key != "label"}
+    met = node if word == act.SWIPE else act.touched_within(screen, node, word)
+    return act.call(word, arguments, original, screen.element(met), reasoning)
 
 
 def labels(marks: Sequence[Mark]) -> list[Mark]:
@@ -320,14 +322,14 @@ class _Spread:
         self._cells: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     def take(self, mark: Mark) -> None:
-        """Keeps the mark unless one that is kept is near."""
+        """Keep the mark unless one that is kept is near."""
         x, y = _centre(mark)
         if not self.is_near((x, y)):
             self.marks.append(mark)
             self._cells.setdefault((x // MIN_DISTANCE, y // MIN_DISTANCE), []).append((x, y))
 
     def is_near(self, centre: tuple[int, int]) -> bool:
-        """Whether a mark that is kept is at most `MIN_DISTANCE` away."""
+        """Return True if a mark that is kept is at most `MIN_DISTANCE` away."""
         x, y = centre
         column, row = x // MIN_DISTANCE, y // MIN_DISTANCE
         return any(

@@ -103,7 +103,7 @@ class AutoDroid(Connector):
 
 
 class _Run:
-    """What was done until the task was done.
+    """Steps of one run, until the task was done.
 
     Attributes:
         moves: the steps.
@@ -115,7 +115,7 @@ class _Run:
         self.leads_on = False
 
     def add(self, record: Any, uri: str, offset: int) -> bool:
-        """Adds a record, and tells if it ends the run.
+        """Add a record; return True if it ends the run.
 
         Raises:
             ParseError: `bad_record`: it has no state, or no choice of an element of it.
@@ -135,21 +135,21 @@ class _Run:
         return choice == _DONE
 
 
-def _action(state: str, choice: int, given: Any) -> Action | None:
-    """What was done to the chosen element; None if the screen has none of that id."""
-    own = {"Choice": choice, "Input": given}
+def _action(state: str, choice: int, typed: Any) -> Action | None:
+    """Return the action on the chosen element; None if the screen has none of that id."""
+    own = {"Choice": choice, "Input": typed}
     if choice == _DONE:
-        return _told(COMPLETE, {}, own)
+        return _build_action(COMPLETE, {}, own)
     element = re.search(_ELEMENT % choice, state, re.DOTALL) if choice >= 0 else None
     if element is None:
         return None
     if element[1] == "button" and element[2] == _BACK:
-        return _told(act.PRESS, {"key": "back"}, own)
-    told: dict[str, Any] = {"element": str(choice)}
-    if isinstance(given, str) and given not in _NO_TEXT:
-        return _told(act.INPUT_TEXT, {**told, "text": given}, own)
-    return _told(act.CLICK, told, own)
+        return _build_action(act.PRESS, {"key": "back"}, own)
+    arguments: dict[str, Any] = {"element": str(choice)}
+    if isinstance(typed, str) and typed not in _NO_TEXT:
+        return _build_action(act.INPUT_TEXT, {**arguments, "text": typed}, own)
+    return _build_action(act.CLICK, arguments, own)
 
 
-def _told(name: str, told: dict[str, Any], own: dict[str, Any]) -> Action:
-    return Action(name, call_text(name, told), json_text(own))
+def _build_action(name: str, arguments: dict[str, Any], own: dict[str, Any]) -> Action:
+    return Action(name, call_text(name, arguments), json_text(own))

@@ -25,8 +25,8 @@ from trajmill.connectors.android.dump_tag import (
     SILENT,
     VIEW,
     VIEW_ALONE,
+    Attributes,
     BadTagError,
-    Told,
     read_tag,
     remembered_tag,
 )
@@ -52,13 +52,13 @@ def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> 
             `too_many_nodes`, or
             `no_nodes` (a document without a view).
     """
-    text, bytes_before = _decoded(data, uri, member)
-    whole = text
+    text, bytes_before = _decode(data, uri, member)
+    document = text
     start = text.find("<")
     if start < 0:
-        told = " ".join(text.split())[:200]
-        detail = f"wanted XML, met: {told}" if told else "wanted XML, met nothing"
-        raise ParseError(uri, 0, "no_hierarchy" if told else "empty", detail, member, data[:512])
+        words = " ".join(text.split())[:200]
+        detail = f"wanted XML, met: {words}" if words else "wanted XML, met nothing"
+        raise ParseError(uri, 0, "no_hierarchy" if words else "empty", detail, member, data[:512])
     if is_ios(text[:4096].encode("utf-8", "replace")):
         raise ParseError(uri, 0, "not_android", "a page source of iOS, whose elements are not read here", member)
     if "<!" in text[start:]:
@@ -70,19 +70,19 @@ def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> 
     try:
         walk.pass_by(pieces)
     except BadTagError as error:
-        at = start + sum(len(piece) + 1 for piece in pieces[: walk.place])
+        tag_begin = start + sum(len(piece) + 1 for piece in pieces[: walk.place])
         reason = "truncated" if walk.place >= len(pieces) - 1 else "bad_xml"
-        excerpt = text[at : at + 512].encode("utf-8", "replace")
-        raise ParseError(uri, bytes_before(at), reason, str(error), member, excerpt) from None
+        excerpt = text[tag_begin : tag_begin + 512].encode("utf-8", "replace")
+        raise ParseError(uri, bytes_before(tag_begin), reason, str(error), member, excerpt) from None
     if not walk.nodes:
         raise ParseError(uri, 0, "no_nodes", "the hierarchy holds no view", member, data[:512])
     if max(walk.depths) >= MAX_DEPTH:
         raise ParseError(uri, 0, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes", member, data[:512])
-    return walk.screen(Source(whole, "application/xml", "uiautomator") if is_raw else None)
+    return walk.screen(Source(document, "application/xml", "uiautomator") if is_raw else None)
 
 
 def is_ios(head: bytes) -> bool:
-    """Whether a document begins as Appium's page source of an iOS app does."""
+    """Return True if a document begins as Appium's page source of an iOS app does."""
     return _IOS.search(head[:4096]) is not None
 
 
@@ -115,7 +115,7 @@ class _Walk:
         self._drawn: Box | None = None
 
     def pass_by(self, pieces: list[str]) -> None:
-        """Takes the tags in, up to the end of the document; the tool may have printed more behind it."""
+        """Take the tags in, up to the end of the document; the tool may have printed more behind it."""
         nodes, depths, marks = self.nodes, self.depths, self.marks
         opened: list[int] = []
         depth = 0
@@ -124,10 +124,10 @@ class _Walk:
                 tag = CLOSE_TAG
             else:
                 tag = remembered_tag(piece) if len(piece) <= LONGEST_REMEMBERED else read_tag(piece)
-            kind, node, touch, told = tag
+            kind, node, touch, attributes = tag
             if kind <= VIEW_ALONE:
                 if not opened:
-                    depth = self._root(told)
+                    depth = self._root(attributes)
                 inner = depth
                 if node is not None and is_outside(node.bounds, self._drawn):
                     node = None
@@ -142,19 +142,19 @@ class _Walk:
                     depth = inner
             elif kind == CLOSE and opened:
                 depth = opened.pop()
-            elif self._contain(kind, told, bool(opened)):
+            elif self._contain(kind, attributes, bool(opened)):
                 return
         self.place = len(pieces)
         raise BadTagError("the document ends within an element")
 
-    def _contain(self, kind: int, told: Told, within: bool) -> bool:
-        """Takes in a tag that is no view; whether the document has ended with it."""
-        container = told[0]
+    def _contain(self, kind: int, attributes: Attributes, within: bool) -> bool:
+        """Take in a tag that is no view; return True if the document has ended with it."""
+        container = attributes[0]
         if kind == NOTHING:
             return False
         if within or kind == CLOSE:
             raise BadTagError("a view closed by another element" if within else "a view closed that was not opened")
-        window = told if container == "window" and kind != CLOSE_CONTAINER else SILENT
+        window = attributes if container == "window" and kind != CLOSE_CONTAINER else SILENT
         if kind == OPEN_CONTAINER:
             self._containers.append(container)
             if container == "display":
@@ -167,11 +167,11 @@ class _Walk:
             self._window = SILENT if container == "window" else self._window
         return not self._containers
 
-    def _root(self, told: Told) -> int:
-        """Begins a window, as each view without a parent is the root of one; gives the depth of the window's views."""
+    def _root(self, attributes: Attributes) -> int:
+        """Begin a window, as each view without a parent is the root of one; return the depth of the window's views."""
         if not self._containers:
             raise BadTagError("a view outside of <hierarchy>")
-        _, package, own_bounds, _, _ = told
+        _, package, own_bounds, _, _ = attributes
         _, _, bounds, states, title = self._window
         self._drawn = drawn_box(bounds, own_bounds)
         focused = tuple([state for state in states if state == "focused"])
@@ -187,38 +187,40 @@ class _Walk:
         return Screen(tree, tree.text, self.package, self.marks, source, self.reach)
 
 
-def _decoded(data: bytes, uri: str, member: str) -> tuple[str, Callable[[int], int]]:
-    """The text of a dump, and how many bytes stand before a place in it; NULs become spaces."""
+def _decode(data: bytes, uri: str, member: str) -> tuple[str, Callable[[int], int]]:
+    """Decode a dump, and return a function that counts the bytes before an index in its text; NULs become spaces."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         # Redirected in a Windows shell, which rewrites what it captures as UTF-16.
-        return data.decode("utf-16", "replace").replace("\0", " "), lambda place: 2 + 2 * place
+        return data.decode("utf-16", "replace").replace("\0", " "), lambda index: 2 + 2 * index
     skipped = 3 if data[:3] == b"\xef\xbb\xbf" else 0
     try:
         text = data[skipped:].decode()
     except UnicodeDecodeError as error:
-        at = skipped + error.start
+        fault_offset = skipped + error.start
         # A file cut within a character is cut, not wrongly encoded.
         reason = "truncated" if error.reason == "unexpected end of data" else "not_utf8"
         detail = f"wanted UTF-8: {error.reason}"
-        raise ParseError(uri, at, reason, detail, member, data[max(0, at - 64) : at + 64]) from None
+        raise ParseError(
+            uri, fault_offset, reason, detail, member, data[max(0, fault_offset - 64) : fault_offset + 64]
+        ) from None
     if "\0" in text:
         text = text.replace("\0", " ")
-    return text, lambda place: skipped + len(text[:place].encode())
+    return text, lambda index: skipped + len(text[:index].encode())
 
 
 def _without_comments(text: str, uri: str, member: str) -> str:
     """The text with comments blanked, places kept; refuses a document type, so that no entity can be declared."""
     parts, done = [], 0
-    while (at := text.find("<!", done)) >= 0:
-        end = text.find("-->", at + 4) if text.startswith("<!--", at) else -1
+    while (begin := text.find("<!", done)) >= 0:
+        end = text.find("-->", begin + 4) if text.startswith("<!--", begin) else -1
         if end < 0:
             break
-        parts += [text[done:at], " " * (end + 3 - at)]
+        parts += [text[done:begin], " " * (end + 3 - begin)]
         done = end + 3
-    if at >= 0:
-        reason = "doctype" if text[at : at + 9].upper() == "<!DOCTYPE" else "bad_xml"
-        excerpt = text[at : at + 256]
+    if begin >= 0:
+        reason = "doctype" if text[begin : begin + 9].upper() == "<!DOCTYPE" else "bad_xml"
+        excerpt = text[begin : begin + 256]
         detail = f"a dump holds no declarations, met {excerpt[:40]!r}"
-        offset = len(text[:at].encode("utf-8", "replace"))
+        offset = len(text[:begin].encode("utf-8", "replace"))
         raise ParseError(uri, offset, reason, detail, member, excerpt.encode("utf-8", "replace"))
     return "".join([*parts, text[done:]])

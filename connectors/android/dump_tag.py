@@ -1,4 +1,4 @@
-"""One tag of a uiautomator dump: what it says of a view, or of what holds views. `dump` puts them together.
+"""One tag of a uiautomator dump: a view, or a container of views. `dump` puts them together.
 
 A tag is cut at its double quotes: every second part is the value of an attribute. What stands before each value tells
 which one; most tags of a dump have the same attributes in the same order, so that is found out once (`_layout`).
@@ -35,14 +35,14 @@ _Layout: TypeAlias = tuple[Callable[[list[str]], tuple[str, ...]], str]
 """A function that picks the values of `_TEXTS`, then of `FLAGS`, from a tag cut at its quotes; the tag's name."""
 
 
-Told: TypeAlias = tuple[str, str, Box | None, tuple[str, ...], str]
-"""What else an opening tag says: the container of views that it is (or empty), package, bounds, states and title."""
+Attributes: TypeAlias = tuple[str, str, Box | None, tuple[str, ...], str]
+"""Attributes of an opening tag: the container of views that it is (or empty), package, bounds, states and title."""
 
-Tag: TypeAlias = tuple[int, Node | None, Touch | None, Told]
-"""Which kind of tag it is, the node of a view that is shown, how it can be touched, and the rest."""
+Tag: TypeAlias = tuple[int, Node | None, Touch | None, Attributes]
+"""Parsed tag: its kind, the node of a view that is shown, how it can be touched, and its other attributes."""
 
 VIEW, VIEW_ALONE, CLOSE, OPEN_CONTAINER, EMPTY_CONTAINER, CLOSE_CONTAINER, NOTHING = range(7)
-SILENT: Final[Told] = ("", "", None, (), "")
+SILENT: Final[Attributes] = ("", "", None, (), "")
 CLOSE_TAG: Final[Tag] = (CLOSE, None, None, SILENT)
 
 
@@ -61,16 +61,16 @@ def read_tag(piece: str) -> Tag:
         return _bare(piece)
     layout = _layout(tuple(parts[:-1:2])) if len(parts) % 2 and len(parts) > 1 else None
     if layout is None:
-        return read_tag(_requoted(piece))
+        return read_tag(_requote(piece))
     ends = _TAIL.match(parts[-1])
     if ends is None:
         raise BadTagError(f"a tag without an end: <{piece[:80]}")
     pick, name = layout
     parts += ("", "true", name)
-    told = pick(parts)
-    if "&" in piece or not "".join(told).isprintable():
-        told = tuple([_unescaped(value) for value in told])
-    return _meaning(name, told[:_FIRST_FLAG], _flags(told[_FIRST_FLAG:]), bool(ends[1]))
+    picked = pick(parts)
+    if "&" in piece or not "".join(picked).isprintable():
+        picked = tuple([_unescape(value) for value in picked])
+    return _interpret_tag(name, picked[:_FIRST_FLAG], _flags(picked[_FIRST_FLAG:]), bool(ends[1]))
 
 
 remembered_tag: Final = lru_cache(maxsize=1 << 14)(read_tag)
@@ -81,20 +81,21 @@ def _bare(piece: str) -> Tag:
     """A tag without attributes, a closing tag or the XML declaration."""
     if piece[:1] == "?" and ">" in piece:
         return NOTHING, None, None, SILENT
-    found = _BARE.match(piece)
-    if found is None or (found[1] and found[3]):
+    match = _BARE.match(piece)
+    if match is None or (match[1] and match[3]):
         raise BadTagError(f"wanted a tag, met <{piece[:80]}")
-    if not found[1]:
+    if not match[1]:
         flags = _flags(tuple(_DEFAULTS.get(flag, "") for flag in FLAGS))
-        return _meaning(found[2], (found[2], *([""] * 7)), flags, bool(found[3]))
-    if found[2] in _CONTAINERS:
-        return CLOSE_CONTAINER, None, None, (found[2], "", None, (), "")
+        return _interpret_tag(match[2], (match[2], *([""] * 7)), flags, bool(match[3]))
+    if match[2] in _CONTAINERS:
+        return CLOSE_CONTAINER, None, None, (match[2], "", None, (), "")
     return CLOSE_TAG
 
 
 @lru_cache(maxsize=256)
 def _layout(words: tuple[str, ...]) -> _Layout | None:
-    """How to pick the wanted attributes from a tag cut at its double quotes, and the tag's name; None if it has others.
+    """Return a picker of the wanted attributes from a tag cut at its double quotes, and the tag's name; None if it has
+    others.
 
     Tags with the same attributes in the same order share a layout. The caller appends three parts to those of the tag:
     an empty one, `true` and the tag's name. They are picked for attributes that the tag does not have.
@@ -103,10 +104,10 @@ def _layout(words: tuple[str, ...]) -> _Layout | None:
         words: the part before each value: first the tag's name with the first attribute, then the other attributes.
     """
     first = _FIRST.fullmatch(words[0])
-    names = [found[1] if (found := _NEXT.fullmatch(word)) else "" for word in words[1:]]
+    names = [match[1] if (match := _NEXT.fullmatch(word)) else "" for word in words[1:]]
     if first is None or not all(names):
         return None
-    places = {name: 2 * place + 1 for place, name in enumerate([first[2], *names])}
+    places = {name: 2 * index + 1 for index, name in enumerate([first[2], *names])}
     if len(places) < len(words):
         raise BadTagError(f"<{first[1]}> has an attribute twice")
     if "displayed" in places:
@@ -118,7 +119,7 @@ def _layout(words: tuple[str, ...]) -> _Layout | None:
     return itemgetter(*[places.get(name, fallback.get(name, absent)) for name in wanted]), first[1]
 
 
-def _requoted(piece: str) -> str:
+def _requote(piece: str) -> str:
     """The tag with its attributes in double quotes.
 
     Raises:
@@ -129,11 +130,11 @@ def _requoted(piece: str) -> str:
     if name is None or end < 0 or "'" not in piece or len(piece) > _LONGEST_REQUOTED:
         raise BadTagError(f"wanted a tag, met <{piece[:80]}")
     body = piece[name.end() : end]
-    rest = _QUOTED.sub("", body).strip()
-    if rest not in ("", "/"):
-        raise BadTagError(f"wanted attributes, met {rest[:80]}")
-    pairs = [(found[1], (found[2] or found[3] or "").replace('"', "&quot;")) for found in _QUOTED.finditer(body)]
-    return name[0] + "".join(f' {key}="{value}"' for key, value in pairs) + rest + ">"
+    remainder = _QUOTED.sub("", body).strip()
+    if remainder not in ("", "/"):
+        raise BadTagError(f"wanted attributes, met {remainder[:80]}")
+    pairs = [(match[1], (match[2] or match[3] or "").replace('"', "&quot;")) for match in _QUOTED.finditer(body)]
+    return name[0] + "".join(f' {key}="{value}"' for key, value in pairs) + remainder + ">"
 
 
 def _character(code: int) -> str:
@@ -142,28 +143,28 @@ def _character(code: int) -> str:
     return "\ufffd"
 
 
-def _referenced(found: re.Match[str]) -> str:
-    decimal, hexadecimal, entity = found.groups()
+def _resolve_reference(match: re.Match[str]) -> str:
+    decimal, hexadecimal, entity = match.groups()
     if entity:
         return _ENTITIES[entity]
     return _character(int(decimal) if decimal else int(hexadecimal, 16))
 
 
-def _unescaped(value: str) -> str:
-    """An attribute's value: white space as XML has it, references resolved, surrogate pairs joined."""
+def _unescape(value: str) -> str:
+    """Unescape an attribute's value: white space as XML has it, references resolved, surrogate pairs joined."""
     if not value.isprintable():
         value = value.translate(_CONTROLS)
     if "&" not in value:
         return value
-    value = _REFERENCE.sub(_referenced, value)
+    value = _REFERENCE.sub(_resolve_reference, value)
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _box(bounds: str) -> Box | None:
-    found = _BOUNDS.fullmatch(bounds)
-    if found is None:
+    match = _BOUNDS.fullmatch(bounds)
+    if match is None:
         return None
-    left, top, right, bottom = map(int, found.groups())
+    left, top, right, bottom = map(int, match.groups())
     return left, top, right, bottom
 
 
@@ -184,8 +185,8 @@ def _flags(words: tuple[str, ...]) -> _Flags:
     return _flags_of(tuple([word == "true" for word in words]))
 
 
-def _meaning(name: str, texts: tuple[str, ...], flags: _Flags, alone: bool) -> Tag:
-    """What an opening tag says, from its attributes in the order of `_TEXTS`; `alone`: it closes itself."""
+def _interpret_tag(name: str, texts: tuple[str, ...], flags: _Flags, alone: bool) -> Tag:
+    """Interpret an opening tag by its attributes in the order of `_TEXTS`; `alone`: it closes itself."""
     kind, text, description, hint, resource, package, bounds, title = texts
     box = _box(bounds)
     if name in _CONTAINERS:

@@ -1,4 +1,4 @@
-"""What an event log says in order: what was performed, which screen was captured, and how long was paused.
+"""Entries of an event log in order: performed actions, captured screens and pauses.
 
 Logs in JSON Lines (`event_log`), of adb commands (`adb`) and of getevent (`touch_log`) are all read into these entries;
 `alignment` then says which screens stood before and after each action.
@@ -122,7 +122,7 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the log says of the whole: task, device, agent; keys as in `Facts`."""
+    """Facts that the log states of the whole: task, device, agent; keys as in `Facts`."""
 
     offset: int
     facts: Mapping[str, str]

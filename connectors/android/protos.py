@@ -22,7 +22,7 @@ _BYTES: Final = 1
 """The kind of a feature whose values are bytes; see `example_features`."""
 
 _ONE_VALUE: Final = b"\n"
-"""How each value of bytes begins on the wire."""
+"""Beginning of each value of bytes on the wire."""
 
 _KINDS: Final = ("bytes", "string", "float", "int32", "int64", "bool")
 _EXAMPLE: Final = {
@@ -102,16 +102,16 @@ def messages() -> Messages:
         for line in lines:
             number, kind, field = line.split()
             plain = kind.rstrip("*")
-            one = message.field.add(name=field, number=int(number))
-            one.label = one.LABEL_REPEATED if kind.endswith("*") else one.LABEL_OPTIONAL
+            field_proto = message.field.add(name=field, number=int(number))
+            field_proto.label = field_proto.LABEL_REPEATED if kind.endswith("*") else field_proto.LABEL_OPTIONAL
             if plain in _KINDS:
-                one.type = getattr(one, f"TYPE_{plain.upper()}")
+                field_proto.type = getattr(field_proto, f"TYPE_{plain.upper()}")
             else:
-                one.type, one.type_name = one.TYPE_MESSAGE, f".trajmill.{plain}"
+                field_proto.type, field_proto.type_name = field_proto.TYPE_MESSAGE, f".trajmill.{plain}"
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    found = [pool.FindMessageTypeByName(f"trajmill.{name}") for name in ("Example", "Forest")]
-    return Messages(*(message_factory.GetMessageClass(one) for one in found))
+    types = [pool.FindMessageTypeByName(f"trajmill.{name}") for name in ("Example", "Forest")]
+    return Messages(*(message_factory.GetMessageClass(message_type) for message_type in types))
 
 
 def read_example(data: bytes, uri: str, offset: int) -> dict[str, Sequence[Any]]:
@@ -136,13 +136,13 @@ def read_example(data: bytes, uri: str, offset: int) -> dict[str, Sequence[Any]]
     except DecodeError as error:
         detail = f"wanted a tf.train.Example: {error}"
         raise ParseError(uri, offset, "bad_record", detail, excerpt=data[:512]) from None
-    found: dict[str, Sequence[Any]] = {}
+    by_key: dict[str, Sequence[Any]] = {}
     for entry in example.features.feature:
         value = entry.value
-        found[entry.key] = value.bytes_list.value or value.float_list.value or value.int64_list.value
-    if not found:
+        by_key[entry.key] = value.bytes_list.value or value.float_list.value or value.int64_list.value
+    if not by_key:
         raise ParseError(uri, offset, "bad_record", "the example holds no features", excerpt=data[:512])
-    return found
+    return by_key
 
 
 def example_of(features: Mapping[str, Sequence[str | bytes | float | int]]) -> bytes:
@@ -150,8 +150,8 @@ def example_of(features: Mapping[str, Sequence[str | bytes | float | int]]) -> b
     example = messages().Example()
     for key, values in features.items():
         value = example.features.feature.add(key=key).value
-        if all(isinstance(one, str | bytes) for one in values):
-            value.bytes_list.value.extend([one.encode() if isinstance(one, str) else one for one in values])
+        if all(isinstance(item, str | bytes) for item in values):
+            value.bytes_list.value.extend([item.encode() if isinstance(item, str) else item for item in values])
         elif isinstance(values[0], float):
             value.float_list.value.extend(values)
         else:

@@ -83,8 +83,8 @@ class Rico(Connector):
         """Each folder with `gestures.json` and `view_hierarchies/`, and its screenshots."""
         members: dict[str, list[str]] = {}
         for path in paths:
-            if found := _VIEW.fullmatch(path) or _PICTURE.fullmatch(path) or _GESTURES.fullmatch(path):
-                members.setdefault(found[1], []).append(path)
+            if match := _VIEW.fullmatch(path) or _PICTURE.fullmatch(path) or _GESTURES.fullmatch(path):
+                members.setdefault(match[1], []).append(path)
         for folder, files in members.items():
             anchor = f"{folder}gestures.json"
             if anchor in files and any(_VIEW.fullmatch(path) for path in files):
@@ -102,7 +102,7 @@ class Rico(Connector):
         moves = Moves()
         errors: list[ParseError] = []
         numbers = sorted(gestures, key=act.natural)
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             if gestures[number] == []:
                 continue
             points = _points(gestures[number])
@@ -110,7 +110,7 @@ class Rico(Connector):
                 detail = f"the gesture on screen {number[:20]} is no list of points"
                 errors.append(ParseError(blob.uri, 0, "bad_record", detail, "gestures.json"))
                 continue
-            after = screens.observation(numbers[place + 1]) if place + 1 < len(numbers) else None
+            after = screens.observation(numbers[index + 1]) if index + 1 < len(numbers) else None
             performed = _action(points, screens.screen(number), screens.size(number))
             moves.add(performed, screens.observation(number), after, 0, "gestures.json")
         for refused in [*errors, *screens.errors]:
@@ -147,8 +147,8 @@ class _Screens:
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
-        self._views = {found[2]: member for member in blob.members if (found := _VIEW.fullmatch(member))}
-        self._pictures = {found[2]: member for member in blob.members if (found := _PICTURE.fullmatch(member))}
+        self._views = {match[2]: member for member in blob.members if (match := _VIEW.fullmatch(member))}
+        self._pictures = {match[2]: member for member in blob.members if (match := _PICTURE.fullmatch(member))}
         self._seen: dict[str, tuple[Screen, str | None] | None] = {}
         self.errors: list[ParseError] = []
 
@@ -164,8 +164,8 @@ class _Screens:
 
     def screen(self, number: str) -> Screen | None:
         """The screen of that number; None if there is no file, or it holds none."""
-        found = self._read(number)
-        return found[0] if found is not None else None
+        read = self._read(number)
+        return read[0] if read is not None else None
 
     def size(self, number: str) -> tuple[int, int]:
         """Width and height of that screen in pixels."""
@@ -180,14 +180,14 @@ class _Screens:
         if picture is not None:
             media_type = "image/png" if picture.endswith(".png") else "image/jpeg"
             pictures = (attachment_of_member(self._blob, picture, "screenshot", media_type),)
-        found = self._read(number)
-        if found is not None:
-            return found[0].observation(found[1], pictures)
+        read = self._read(number)
+        if read is not None:
+            return read[0].observation(read[1], pictures)
         return Observation(None, form="screen", attachments=pictures) if pictures else None
 
     def packages(self) -> list[str]:
         """The packages of the screens read, in that order."""
-        return [found[0].package for found in self._seen.values() if found is not None]
+        return [read[0].package for read in self._seen.values() if read is not None]
 
 
 def _screen(blob: Blob, member: str) -> tuple[Screen, str | None] | None:

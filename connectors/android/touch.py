@@ -1,4 +1,4 @@
-"""What fingers and keys did, from the kernel's input events as `getevent` prints them.
+"""Gestures and keys from the kernel's input events as `getevent` prints them.
 
     [   10462.142048] /dev/input/event0: EV_ABS       ABS_MT_POSITION_X    00000172      (getevent -lt)
     /dev/input/event0: 0003 0035 00000172                                               (getevent)
@@ -101,7 +101,7 @@ class Key:
 
 @dataclass(slots=True)
 class _Slot:
-    """One finger: its place as far as known, and the `points` that it has touched since it came down."""
+    """One finger: its position as far as known, and the `points` that it has touched since it came down."""
 
     x: int | None = None
     y: int | None = None
@@ -125,7 +125,7 @@ class _Pad:
         return self.slots.setdefault(slot, _Slot())
 
     def take(self, kind: str, code: str, value: int) -> None:
-        """Takes in an event other than a report."""
+        """Take in an event other than a report."""
         if code == "ABS_MT_SLOT":
             self.slot, self.has_slots = min(value, 63), True
         elif code == "ABS_MT_TRACKING_ID":
@@ -153,7 +153,7 @@ class _Pad:
                     finger.is_down = False
 
     def report(self, offset: int, time: float | None) -> Gesture | None:
-        """Ends a report; the gesture that ended with it, if one did."""
+        """End a report, and return the gesture that ended with it; None if none did."""
         for finger in self.slots.values():
             if finger.is_down and finger.x is not None and finger.y is not None:
                 self.begun = self.begun or (offset, time)
@@ -167,7 +167,7 @@ class _Pad:
             self.contacts, self.slot = 0, 0
         if down or self.begun is None:
             return None
-        fingers = tuple(tuple(one.points) for one in self.slots.values() if one.points)
+        fingers = tuple(tuple(contact.points) for contact in self.slots.values() if contact.points)
         (begun, started), self.begun = self.begun, None
         for finger in self.slots.values():
             finger.points = []
@@ -189,25 +189,25 @@ class Touches:
         with self._blob.open(self._member) as stream:
             for line in lines(stream, _LINE_BYTES):
                 text = (line.data or b"").decode("utf-8", "replace").strip("\r")
-                found = LINE.fullmatch(text)
-                if found is not None and not line.ended and len(found[5]) < 8 and found[5] not in _WORDS:
-                    found = None  # a value has 8 digits, so the file was cut within this one
-                if found is None:
-                    device = self._headed(text, device)
+                match = LINE.fullmatch(text)
+                if match is not None and not line.ended and len(match[5]) < 8 and match[5] not in _WORDS:
+                    match = None  # a value has 8 digits, so the file was cut within this one
+                if match is None:
+                    device = self._take_header(text, device)
                     if line.data is None or not _HEADER.match(text):
                         reason = "bad_record" if line.ended else "truncated"
                         detail = f"wanted an event of getevent, met {text[:60]!r}"
                         yield ParseError(self._blob.uri, line.offset, reason, detail, self._member)
                     continue
-                time = float(found[1]) if found[1] else None
+                time = float(match[1]) if match[1] else None
                 # An event that names no device is of the one that is listed.
-                name = found[2] or device
+                name = match[2] or device
                 pad = pads.setdefault(name, _Pad(name))
-                yield from _taken(pad, found, line.offset, time)
+                yield from _take_event(pad, match, line.offset, time)
         self.is_cut = any(pad.begun is not None for pad in pads.values())
 
-    def _headed(self, text: str, device: str) -> str:
-        """Takes in a line of the list of devices; the device that the list is at."""
+    def _take_header(self, text: str, device: str) -> str:
+        """Take in a line of the list of devices, and return the device that the list is at."""
         added = _DEVICE.fullmatch(text)
         if added:
             return added[1]
@@ -220,13 +220,13 @@ class Touches:
         return device
 
 
-def _taken(pad: _Pad, found: re.Match[str], offset: int, time: float | None) -> Iterator[Gesture | Key]:
-    kind = _TYPES.get(found[3], found[3])
-    code = _CODES.get((kind, found[4].lower()), found[4])
-    value = _WORDS.get(found[5])
+def _take_event(pad: _Pad, match: re.Match[str], offset: int, time: float | None) -> Iterator[Gesture | Key]:
+    kind = _TYPES.get(match[3], match[3])
+    code = _CODES.get((kind, match[4].lower()), match[4])
+    value = _WORDS.get(match[5])
     if value is None:
         try:
-            value = int(found[5], 16)
+            value = int(match[5], 16)
         except ValueError:
             return
     if kind == "EV_KEY" and code in _KEYS:

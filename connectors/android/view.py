@@ -1,4 +1,4 @@
-"""An Android view as a node of the compact tree: its role, what labels it, its states, and whether it gets a line.
+"""Android view as a node of the compact tree: its role, label and states, and whether it gets a line.
 
 Shared by the readers of uiautomator dumps and of DroidBot states, so that one screen has one text whoever wrote it
 down. It does not read files.
@@ -104,16 +104,16 @@ def role_of(kind: str) -> str:
 
 
 def flags_of(view: Mapping[str, Any], names: Sequence[str]) -> tuple[bool, ...]:
-    """Whether each of `FLAGS` is `true` in a view that JSON gives under these names, in their order.
+    """Read each of `FLAGS` (True if it is `true`) of a view that JSON gives under these names, in their order.
 
     A view that does not say so is enabled and visible.
     """
-    told = list(map(view.get, names))
-    if told[_ENABLED] is None:
-        told[_ENABLED] = True
-    if told[_VISIBLE] is None:
-        told[_VISIBLE] = True
-    return tuple([value is True for value in told])
+    flags = list(map(view.get, names))
+    if flags[_ENABLED] is None:
+        flags[_ENABLED] = True
+    if flags[_VISIBLE] is None:
+        flags[_VISIBLE] = True
+    return tuple([value is True for value in flags])
 
 
 @cache
@@ -190,7 +190,7 @@ def drawn_box(window: Box | None, root: Box | None) -> Box | None:
 
 
 def is_outside(box: Box | None, drawn: Box | None) -> bool:
-    """Whether a view lies wholly outside of what `drawn_box` gives, so that nobody sees it."""
+    """Return True if a view lies wholly outside of what `drawn_box` gives, so that nobody sees it."""
     if box is None or drawn is None:
         return False
     return box[0] >= drawn[2] or box[1] >= drawn[3] or box[2] <= drawn[0] or box[3] <= drawn[1]
@@ -257,23 +257,23 @@ class Screen:
             return None
         if self.source is None:
             return f"#{node}"
-        one = self.tree.nodes[node - 1]
+        target = self.tree.nodes[node - 1]
         is_json = self.source.media_type == "application/json"
-        named: dict[str, Any] = {"resource_id": _written_id(one.ident, self.source.text)} if one.ident else {}
-        if one.bounds is not None:
-            left, top, right, bottom = one.bounds
+        named: dict[str, Any] = {"resource_id": _full_id(target.ident, self.source.text)} if target.ident else {}
+        if target.bounds is not None:
+            left, top, right, bottom = target.bounds
             named["bounds"] = [[left, top], [right, bottom]] if is_json else f"[{left},{top}][{right},{bottom}]"
         return named or None
 
 
-def _written_id(ident: str, text: str) -> str:
-    """The resource id of that entry name as a text has it, if it has it in one form only; else the name itself."""
+def _full_id(ident: str, text: str) -> str:
+    """Return the resource id of that entry name as a text has it, if it has just one form of it; else the name."""
     forms = set(re.findall(rf"[\w.]+:id/{re.escape(ident)}(?![\w.$-])", text))
     return forms.pop() if len(forms) == 1 else ident
 
 
 def environment_of(packages: list[str]) -> str | None:
-    """The package that a trajectory is mostly about, of the packages of its screens; None if there is none.
+    """Return the package that most of a trajectory's screens show; None if there is none.
 
     Launchers and the system's own surfaces count only where nothing else was seen; between equals the first seen wins.
     """
@@ -283,7 +283,7 @@ def environment_of(packages: list[str]) -> str | None:
 
 
 def is_app(package: str) -> bool:
-    """Whether a package is neither a launcher nor the system's own surface."""
+    """Return True if a package is neither a launcher nor the system's own surface."""
     return bool(package) and "launcher" not in package and package not in ("android", "com.android.systemui")
 
 

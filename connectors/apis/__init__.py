@@ -1,1 +1,1 @@
-"""What programs exchange with language model APIs: chat messages and traces."""
+"""Formats of exchanges between programs and language model APIs: chat messages and traces."""

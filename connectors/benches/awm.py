@@ -34,12 +34,12 @@ from typing import Any, ClassVar, Final
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.conversation.calls import MessageError, call
 from trajmill.connectors.conversation.content import observation, shown
-from trajmill.connectors.conversation.refusals import refused
+from trajmill.connectors.conversation.refusals import reject_conversation
 from trajmill.connectors.conversation.shapes import spoken
 from trajmill.connectors.conversation.told import Told
 from trajmill.connectors.conversation.turns import Call, Text, Thought
 from trajmill.connectors.reading.documents import json_document, opening
-from trajmill.connectors.reading.fields import joined, text_of
+from trajmill.connectors.reading.fields import join_paragraphs, text_of
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import (
     MESSAGE,
@@ -79,8 +79,8 @@ class Awm(Connector):
     companions = re.compile(r"[^/]*\.db|server(?:_code\.py|\.log)|agent\.log")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = opening(head)
-        value = found.values[0] if found is not None and not found.lines else None
+        beginning = opening(head)
+        value = beginning.values[0] if beginning is not None and not beginning.lines else None
         if not isinstance(value, dict) or not {"scenario", "task_id", "task"} <= value.keys():
             return None
         if "max_iterations" in value:
@@ -111,7 +111,7 @@ class Awm(Connector):
         try:
             steps = _steps(value["trajectory"], member)
         except MessageError as error:
-            yield refused(blob, self.name, 0, error.reason, error.detail, member=member)
+            yield reject_conversation(blob, self.name, 0, error.reason, error.detail, member=member)
             steps = []
         if not any(step.action.name != MESSAGE for step in steps):
             raise ParseError(blob.uri, -1, "no_transitions", "no item of the run holds a call that was run", member)
@@ -132,7 +132,9 @@ def _trajectory(
     scenario, task = text_of(value.get("scenario")), value.get("task_id")
     known = isinstance(task, int | str) and not isinstance(task, bool)
     name = "/".join(
-        str(one) for one in (scenario, task if known else None, text_of(value.get("timestamp"))) if one is not None
+        str(name_part)
+        for name_part in (scenario, task if known else None, text_of(value.get("timestamp")))
+        if name_part is not None
     )
     listed = next((step.next_observation for step in steps if step.action.name == "list_tools"), None)
     limit, turns = value.get("max_iterations"), value.get("total_iterations")
@@ -164,15 +166,15 @@ def _system(messages: object) -> str | None:
 
 
 def _outcome(value: Any, verdict: str) -> Outcome | None:
-    """What a verifier's file says of the run; None if it says nothing."""
+    """Read the outcome in a verifier's file; None if it states none."""
     if not isinstance(value, dict):
         return None
     judged = value.get("llm_judge")
     if verdict == "verify.sql.json":
-        told = judged.get("classification") if isinstance(judged, dict) else None
-        return Outcome(_ENDS.get(told), None, "sql and model judge") if isinstance(told, str) else None
-    told = value.get("reward_type")
-    return Outcome(_ENDS.get(told), None, "code") if isinstance(told, str) else None
+        label = judged.get("classification") if isinstance(judged, dict) else None
+        return Outcome(_ENDS.get(label), None, "sql and model judge") if isinstance(label, str) else None
+    label = value.get("reward_type")
+    return Outcome(_ENDS.get(label), None, "code") if isinstance(label, str) else None
 
 
 def _steps(items: list[Any], member: str) -> list[Step]:
@@ -181,37 +183,37 @@ def _steps(items: list[Any], member: str) -> list[Step]:
     Raises:
         MessageError: an item is not what the format says.
     """
-    told = Told(held=True)
+    builder = Told(in_memory=True)
     for item in items:
         if not isinstance(item, dict):
             raise MessageError("bad_message", "wanted an object as an item of trajectory")
-        one = _done(item)
-        if one is not None:
-            one.member = member
-            told.turn([one])
-    return list(told.steps())
+        step_call = _read_item(item)
+        if step_call is not None:
+            step_call.member = member
+            builder.turn([step_call])
+    return list(builder.steps())
 
 
-def _done(item: Mapping[str, Any]) -> Call | None:
-    """What an item calls or says, with its answer; None if it does neither."""
+def _read_item(item: Mapping[str, Any]) -> Call | None:
+    """Return the call or the message of an item, with its answer; None if it holds neither."""
     content = item.get("content")
     calls = item.get("tool_calls")
     if (content is not None and not isinstance(content, str)) or (calls is not None and not isinstance(calls, list)):
         raise MessageError("bad_message", "wanted a text as content and a list as tool_calls")
     parts = list(spoken(_without_call(content or "") if calls else content or "", 0, None))
-    said = joined([part.text for part in parts if isinstance(part, Text)])
-    thought = joined([part.text for part in parts if isinstance(part, Thought)])
+    text = join_paragraphs([part.text for part in parts if isinstance(part, Text)])
+    thought = join_paragraphs([part.text for part in parts if isinstance(part, Thought)])
     if not calls:
-        return None if said is None else Call(MESSAGE, json_text({"content": said}), None, 0, reasoning=thought)
+        return None if text is None else Call(MESSAGE, json_text({"content": text}), None, 0, reasoning=thought)
     first = calls[0]
     if not isinstance(first, dict):
         raise MessageError("bad_message", "wanted an object in tool_calls")
-    made = call(*_called(first), first.get("id"), 0)
-    made.message, made.reasoning = said, thought
-    at = _CALL_ID.fullmatch(made.call_id or "")
-    made.at = int(at[1]) * 1000 if at is not None else None
-    made.shown = _answer(item.get("tool_response"))
-    return made
+    new_call = call(*_name_and_arguments(first), first.get("id"), 0)
+    new_call.message, new_call.reasoning = text, thought
+    at = _CALL_ID.fullmatch(new_call.call_id or "")
+    new_call.at = int(at[1]) * 1000 if at is not None else None
+    new_call.shown = _answer(item.get("tool_response"))
+    return new_call
 
 
 def _without_call(text: str) -> str:
@@ -224,9 +226,9 @@ def _without_call(text: str) -> str:
     return f"{text[:begin].rstrip()}\n{after.lstrip()}".strip()
 
 
-def _called(made: Mapping[str, Any]) -> tuple[Any, Any]:
+def _name_and_arguments(item_call: Mapping[str, Any]) -> tuple[Any, Any]:
     """Name and arguments of the tool behind a call."""
-    name, arguments = made.get("name"), made.get("arguments")
+    name, arguments = item_call.get("name"), item_call.get("arguments")
     if isinstance(arguments, str):
         try:
             arguments = json_value(arguments)

@@ -45,7 +45,7 @@ from typing import Any, ClassVar, Final
 from trajmill.connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
 from trajmill.connectors.conversation.calls import MessageError, action_space, call, json_of
 from trajmill.connectors.conversation.pairing import Conversation, conversation
-from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.refusals import reject_conversation, reject_unmatched
 from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
 from trajmill.connectors.reading.documents import json_document, opening
 from trajmill.connectors.reading.fields import brief, key_of, object_of, objects_of, plain_text, text_of
@@ -70,8 +70,8 @@ class Tau2(Connector):
     title: ClassVar[str] = "tau2-bench results (tool agents and a simulated user)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = opening(head)
-        value = found.values[0] if found is not None and not found.lines else None
+        beginning = opening(head)
+        value = beginning.values[0] if beginning is not None and not beginning.lines else None
         if not isinstance(value, dict):
             return None
         info = value.get("info")
@@ -83,20 +83,20 @@ class Tau2(Connector):
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """Each simulation of a folder, with the document of its run, which it shares with the others."""
-        found = set(paths)
+        known = set(paths)
         for path in paths:
             parent, _, name = path.rpartition("/")
             folder, _, last = parent.rpartition("/")
             results = f"{folder}/{_RESULTS}" if folder else _RESULTS
-            if last == "simulations" and name.endswith(".json") and results in found:
+            if last == "simulations" and name.endswith(".json") and results in known:
                 own = f"{last}/{name}"
                 yield Log(path, {_RESULTS: results, own: path}, own, frozenset({_RESULTS}))
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
-        for found in self._found(blob):
-            empty = empty and not isinstance(found, Trajectory)
-            yield found
+        for record in self._found(blob):
+            empty = empty and not isinstance(record, Trajectory)
+            yield record
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no simulation of the log holds a call of the agent")
 
@@ -110,13 +110,13 @@ class Tau2(Connector):
         if not isinstance(value, dict):
             raise ParseError(blob.uri, 0, "bad_document", "wanted an object of info, tasks and simulations", member)
         if "simulations" not in value and "task_id" in value:
-            yield from self._simulation(blob, value, _Run(), _Place(member, 0))
+            yield from self._simulation(blob, value, _Run(), _Location(member, 0))
             return
         run = _run(value)
         listed = value.get("simulations")
         if isinstance(listed, ARRAY):
-            for one, offset in zip(listed, places_by_beginning(data, listed), strict=True):
-                yield from self._simulation(blob, one, run, _Place(member, offset))
+            for simulation, offset in zip(listed, places_by_beginning(data, listed), strict=True):
+                yield from self._simulation(blob, simulation, run, _Location(member, offset))
 
     def _files(self, blob: Blob, files: Sequence[str]) -> Iterator[Trajectory | Reject]:
         run, more = _Run(), 0
@@ -127,7 +127,7 @@ class Tau2(Connector):
                 yield replace(Reject.of(error, "record", self.name), uri=blob.uri, member=_RESULTS)
         if more:
             detail = f"the document of the run holds {more} simulations itself, and others stand beside it"
-            yield refused(blob, self.name, 0, "simulations_twice", detail, member=_RESULTS, rows=more)
+            yield reject_conversation(blob, self.name, 0, "simulations_twice", detail, member=_RESULTS, rows=more)
         for file in files:
             yield from self._file(blob, file, run)
 
@@ -137,31 +137,35 @@ class Tau2(Connector):
         except ParseError as error:
             yield Reject.of(error, "record", self.name)
             return
-        yield from self._simulation(blob, value, run, _Place(member, 0))
+        yield from self._simulation(blob, value, run, _Location(member, 0))
 
-    def _simulation(self, blob: Blob, value: Any, run: _Run, place: _Place) -> Iterator[Trajectory | Reject]:
+    def _simulation(self, blob: Blob, value: Any, run: _Run, location: _Location) -> Iterator[Trajectory | Reject]:
         if not isinstance(value, dict):
             detail = "wanted a simulation with messages"
-            yield refused(blob, self.name, place.offset, "bad_record", detail, member=place.member)
+            yield reject_conversation(blob, self.name, location.offset, "bad_record", detail, member=location.member)
             return
         try:
-            made = _course(value, place, told=run.instruction(value) is not None)
-            trajectory = _trajectory(value, run, made) if made.calls else None
+            dialog = _course(value, location, has_instruction=run.instruction(value) is not None)
+            trajectory = _trajectory(value, run, dialog) if dialog.calls else None
         except MessageError as error:
-            yield refused(blob, self.name, place.offset, error.reason, error.detail, member=place.member)
+            yield reject_conversation(
+                blob, self.name, location.offset, error.reason, error.detail, member=location.member
+            )
             return
-        for one in made.unmatched:
-            yield unmatched(blob.uri, self.name, one, place.member)
+        for result in dialog.unmatched:
+            yield reject_unmatched(blob.uri, self.name, result, location.member)
         if trajectory is None:
-            detail, rows = "a simulation without a tool call of the agent", len(made.steps)
-            yield refused(blob, self.name, place.offset, "no_calls", detail, member=place.member, rows=rows)
+            detail, rows = "a simulation without a tool call of the agent", len(dialog.steps)
+            yield reject_conversation(
+                blob, self.name, location.offset, "no_calls", detail, member=location.member, rows=rows
+            )
         else:
             yield trajectory
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a simulation stands."""
+class _Location:
+    """Location of a simulation: member and offset."""
 
     member: str
     offset: int
@@ -169,7 +173,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What a document tells of all its simulations."""
+    """Facts in a document that hold for all its simulations."""
 
     domain: str | None = None
     version: str | None = None
@@ -183,17 +187,17 @@ class _Run:
         return self.tasks.get(plain_text(simulation.get("task_id")), {})
 
     def instruction(self, simulation: Mapping[str, Any]) -> str | None:
-        """What the simulated user was told: a text, or the scenario's instructions as JSON text."""
+        """Return the instructions of the simulated user: a text, or the scenario's instructions as JSON text."""
         scenario = object_of(self.task(simulation).get("user_scenario"))
-        told = scenario.get("instructions")
-        if isinstance(told, dict):
-            return json_of({key: value for key, value in told.items() if value is not None})
-        return told if isinstance(told, str) and told else None
+        instructions = scenario.get("instructions")
+        if isinstance(instructions, dict):
+            return json_of({key: value for key, value in instructions.items() if value is not None})
+        return instructions if isinstance(instructions, str) and instructions else None
 
 
 @lru_cache(maxsize=4)
 def _document(data: bytes) -> tuple[_Run, int]:
-    """What the document of a run tells, and how many simulations it holds; each simulation of the run asks the same."""
+    """Read the document of a run and count its simulations; cached, since each simulation of the run asks the same."""
     value, _ = json_document(MemoryBlob("", data))
     if not isinstance(value, dict):
         raise ParseError("", 0, "bad_document", "wanted an object of info and tasks")
@@ -219,7 +223,7 @@ def _run(value: Mapping[str, Any]) -> _Run:
     )
 
 
-def _course(value: Mapping[str, Any], place: _Place, *, told: bool) -> Conversation:
+def _course(value: Mapping[str, Any], location: _Location, *, has_instruction: bool) -> Conversation:
     messages = value.get("messages")
     if not messages and value.get("ticks"):
         raise MessageError("full_duplex", "a voice run in full duplex has ticks, which do not tell who answered whom")
@@ -229,8 +233,12 @@ def _course(value: Mapping[str, Any], place: _Place, *, told: bool) -> Conversat
     if not isinstance(messages, ARRAY):
         raise MessageError("bad_record", "wanted a list of messages")
 
-    found = (part for message in messages for part in _parts(message, place.offset))
-    return conversation(list(found) if isinstance(messages, list) else found, told=told, member=place.member)
+    message_parts = (part for message in messages for part in _parts(message, location.offset))
+    return conversation(
+        list(message_parts) if isinstance(messages, list) else message_parts,
+        instructed=has_instruction,
+        member=location.member,
+    )
 
 
 def _parts(message: Any, offset: int) -> Iterator[Part]:
@@ -239,8 +247,8 @@ def _parts(message: Any, offset: int) -> Iterator[Part]:
     role, at = message.get("role"), moment(message.get("timestamp"))
     several = message.get("tool_messages")
     if role == "tool" and isinstance(several, list):
-        for one in several:
-            yield from _parts(one, offset)
+        for tool_message in several:
+            yield from _parts(tool_message, offset)
     elif role == "tool":
         content, error = _content(message) or "", message.get("error")
         if message.get("requestor") == "user":
@@ -267,10 +275,10 @@ def _participant(message: Mapping[str, Any], agent: bool, offset: int) -> Iterat
     calls = message.get("tool_calls")
     if calls is not None and not isinstance(calls, list):
         raise MessageError("bad_message", "wanted a list as tool_calls")
-    for one in calls or ():
-        told = object_of(one)
-        made = call(told.get("name"), told.get("arguments"), told.get("id"), offset, at)
-        yield made if agent else Said("user_call", made.written, at=at)
+    for item in calls or ():
+        block = object_of(item)
+        new_call = call(block.get("name"), block.get("arguments"), block.get("id"), offset, at)
+        yield new_call if agent else Said("user_call", new_call.written, at=at)
 
 
 def _content(message: Mapping[str, Any]) -> str | None:
@@ -287,34 +295,34 @@ def _content(message: Mapping[str, Any]) -> str | None:
 
 
 def _thought(raw: object) -> str | None:
-    """What the model thought, where the answer of its provider is kept and tells it."""
+    """Return the thought of the model, where the answer of its provider is kept and states it."""
     answer = object_of(raw)
     choices = objects_of(answer.get("choices"))
     message = object_of((choices[0] if choices else answer).get("message"))
     return text_of(message.get("reasoning_content"))
 
 
-def _trajectory(value: Mapping[str, Any], run: _Run, made: Conversation) -> Trajectory:
+def _trajectory(value: Mapping[str, Any], run: _Run, dialog: Conversation) -> Trajectory:
     task, name = run.task(value), value.get("task_id")
     initial = task.get("initial_state")
     reason = value.get("termination_reason")
     if reason in _ENDED or reason in _STOPPED:
-        made.steps[-1] = replace(made.steps[-1], terminated=reason in _ENDED, truncated=reason in _STOPPED)
+        dialog.steps[-1] = replace(dialog.steps[-1], terminated=reason in _ENDED, truncated=reason in _STOPPED)
     known = isinstance(name, str | int)
     return Trajectory(
         native_id=text_of(value.get("id")) or "simulation",
         domain="mcp",
-        steps=made.steps,
+        steps=dialog.steps,
         environment=Environment(id=run.domain, kind="code", version=run.version),
         agent=run.agent,
         task=Task(
             (f"{run.domain}/{name}" if run.domain else str(name)) if known else None,
-            run.instruction(value) or made.instruction,
+            run.instruction(value) or dialog.instruction,
         ),
         context=Context(
             action_space=run.tools,
             initial_state=json_of(initial) if initial else None,
-            agent_system=text_of(value.get("policy")) or run.policy or made.system,
+            agent_system=text_of(value.get("policy")) or run.policy or dialog.system,
         ),
         outcome=_outcome(object_of(value.get("reward_info")).get("reward")),
     )

@@ -40,7 +40,7 @@ from typing import Any, ClassVar, Final
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError, call
 from trajmill.connectors.conversation.pairing import Conversation, conversation
-from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.refusals import reject_conversation, reject_unmatched
 from trajmill.connectors.conversation.shapes import parts, parts_in
 from trajmill.connectors.conversation.turns import Part, Result, Said, Text, Thought
 from trajmill.connectors.reading.documents import json_document, opening
@@ -68,9 +68,9 @@ class TauBench(Connector):
     title: ClassVar[str] = "tau-bench results (tool agents and a simulated user)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = opening(head)
-        value = found.values[0] if found is not None and not found.lines else None
-        if found is not None and isinstance(found.values[0], dict) and found.values[0].keys() == {_DISPLAY}:
+        beginning = opening(head)
+        value = beginning.values[0] if beginning is not None and not beginning.lines else None
+        if beginning is not None and isinstance(beginning.values[0], dict) and beginning.values[0].keys() == {_DISPLAY}:
             return Sniff(0.9, "the first line is a rendered example of tau-bench")
         first = value[0] if isinstance(value, list) and value else None
         if isinstance(first, dict) and "task_id" in first and "reward" in first and "info" in first:
@@ -88,37 +88,37 @@ class TauBench(Connector):
             raise ParseError(blob.uri, 0, "bad_document", "wanted a list of episodes")
         empty = True
         for record, offset in zip(value, places_by_beginning(data, value), strict=True):
-            for found in self._episode(blob, record, offset):
-                empty = empty and not isinstance(found, Trajectory)
-                yield found
+            for output in self._episode(blob, record, offset):
+                empty = empty and not isinstance(output, Trajectory)
+                yield output
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no episode of the log holds a call of a tool")
 
     def _episode(self, blob: Blob, record: Any, offset: int) -> Iterator[Trajectory | Reject]:
         if not isinstance(record, dict) or not isinstance(record.get("traj"), ARRAY):
-            yield refused(blob, self.name, offset, "bad_record", "wanted an object with traj")
+            yield reject_conversation(blob, self.name, offset, "bad_record", "wanted an object with traj")
             return
-        told = record.get("info")
-        info: Mapping[str, Any] = told if isinstance(told, dict) else {}
+        stated = record.get("info")
+        info: Mapping[str, Any] = stated if isinstance(stated, dict) else {}
         if not record["traj"]:
             error = info.get("error")
             reason = "no_calls" if error is None else "run_error"
             detail = f"the episode has no messages: {plain_text(error):.200}"
-            yield refused(blob, self.name, offset, reason, detail)
+            yield reject_conversation(blob, self.name, offset, reason, detail)
             return
         instruction = _instruction(info)
         try:
-            made = _course(record["traj"], offset, told=instruction is not None)
+            dialog = _course(record["traj"], offset, has_instruction=instruction is not None)
         except MessageError as error:
-            yield refused(blob, self.name, offset, error.reason, error.detail)
+            yield reject_conversation(blob, self.name, offset, error.reason, error.detail)
             return
-        for one in made.unmatched:
-            yield unmatched(blob.uri, self.name, one)
-        if not made.calls:
+        for result in dialog.unmatched:
+            yield reject_unmatched(blob.uri, self.name, result)
+        if not dialog.calls:
             detail = "an episode without a tool call"
-            yield refused(blob, self.name, offset, "no_calls", detail, rows=len(made.steps))
+            yield reject_conversation(blob, self.name, offset, "no_calls", detail, rows=len(dialog.steps))
             return
-        yield _trajectory(record, made, instruction or made.instruction)
+        yield _trajectory(record, dialog, instruction or dialog.instruction)
 
 
 def _first_bytes(blob: Blob) -> bytes:
@@ -126,26 +126,26 @@ def _first_bytes(blob: Blob) -> bytes:
         return stream.read(64).lstrip()
 
 
-def _trajectory(record: Mapping[str, Any], made: Conversation, instruction: str | None) -> Trajectory:
-    policy = _POLICY.match(made.system) if made.system else None
+def _trajectory(record: Mapping[str, Any], dialog: Conversation, instruction: str | None) -> Trajectory:
+    policy = _POLICY.match(dialog.system) if dialog.system else None
     domain = policy[1].lower() if policy is not None else None
     task, trial = record.get("task_id"), record.get("trial")
     known = isinstance(task, int | str)
     return Trajectory(
         native_id=f"{task}/{plain_text(trial)}" if known else "episode",
         domain="mcp",
-        steps=made.steps,
+        steps=dialog.steps,
         environment=Environment(id=domain, kind="code"),
         task=Task((f"{domain}/{task}" if domain else str(task)) if known else None, instruction),
-        context=Context(agent_system=made.system),
+        context=Context(agent_system=dialog.system),
         outcome=_outcome(record.get("reward")),
     )
 
 
 def _instruction(info: Mapping[str, Any]) -> str | None:
     task = info.get("task")
-    told = task.get("instruction") if isinstance(task, dict) else None
-    return told if isinstance(told, str) and told else None
+    text = task.get("instruction") if isinstance(task, dict) else None
+    return text if isinstance(text, str) and text else None
 
 
 def _outcome(reward: object) -> Outcome | None:
@@ -155,17 +155,17 @@ def _outcome(reward: object) -> Outcome | None:
     return Outcome(abs(reward - 1) < 1e-6, float(reward), "tau-bench")
 
 
-def _course(messages: Sequence[Any], offset: int, *, told: bool) -> Conversation:
+def _course(messages: Sequence[Any], offset: int, *, has_instruction: bool) -> Conversation:
     if not any(map(_has_calls, messages)) and any(map(_is_answer, messages)):
-        found = _written(messages, offset)
+        message_parts = _parse_written(messages, offset)
     else:
-        found = (part for message in messages for part in parts_in((message,), offset))
-    marked = map(_marked, found)
-    return conversation(list(marked) if isinstance(messages, list) else marked, told=told)
+        message_parts = (part for message in messages for part in parts_in((message,), offset))
+    marked = map(_mark_error, message_parts)
+    return conversation(list(marked) if isinstance(messages, list) else marked, instructed=has_instruction)
 
 
-def _marked(part: Part) -> Part:
-    """The part; a result that begins as all errors of the benchmark's tools do is one."""
+def _mark_error(part: Part) -> Part:
+    """Mark a result as an error if it begins as all errors of the benchmark's tools do."""
     if isinstance(part, Result) and (part.content or "").startswith(_ERROR):
         return replace(part, is_error=True)
     return part
@@ -180,24 +180,24 @@ def _is_answer(message: object) -> bool:
     return isinstance(content, str) and content.startswith(_ANSWER)
 
 
-def _written(messages: Sequence[Any], offset: int) -> Iterator[Part]:
-    """The parts of an episode whose calls stand in the agent's texts.
+def _parse_written(messages: Sequence[Any], offset: int) -> Iterator[Part]:
+    """Yield the parts of an episode whose calls stand in the agent's texts.
 
     Raises:
         MessageError: a text of the agent holds no call.
     """
     for message in messages:
-        made = parts(message, offset)
+        message_parts = parts(message, offset)
         if _is_answer(message):
             yield Result(None, None, message["content"].removeprefix(_ANSWER), offset)
-        elif made and isinstance(made[0], Text):
-            yield from _written_call(made[0].text, offset)
+        elif message_parts and isinstance(message_parts[0], Text):
+            yield from _parse_written_call(message_parts[0].text, offset)
         else:
-            yield from (part for part in made if not isinstance(part, Said) or part.text)
+            yield from (part for part in message_parts if not isinstance(part, Said) or part.text)
 
 
-def _written_call(text: str, offset: int) -> Iterator[Part]:
-    """The thought and the call that a text of the strategies `act` and `react` is; `respond` is said to the user."""
+def _parse_written_call(text: str, offset: int) -> Iterator[Part]:
+    """Parse a text of the strategies `act` and `react` into thought and call; `respond` is said to the user."""
     thought, mark, written = text.rpartition(_ACTION)
     value = object_or_none(written.strip()) if mark else None
     if value is None or not isinstance(value.get("name"), str):

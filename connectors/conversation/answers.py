@@ -1,4 +1,4 @@
-"""What answered a call, as a part: a message of role `tool`, and the text of what it shows; others: `shapes`."""
+"""Results of calls from messages of role `tool`, as parts with the text that they show; other messages: `shapes`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from trajmill.connectors.conversation.content import seen_text, shown
-from trajmill.connectors.conversation.failures import content_failed, exit_code, failed, tells
+from trajmill.connectors.conversation.failures import content_failed, exit_code, is_failure, tells
 from trajmill.connectors.conversation.turns import Result
 from trajmill.connectors.reading.fields import key_of
 
@@ -25,7 +25,7 @@ def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_
     content, call_id, error, code = message.get("content"), message.get(key), None, None
     name = message.get("name") or message.get("tool_name")  # as Ollama calls it
     if tells(message):
-        error, code = failed(message), exit_code(message)
+        error, code = is_failure(message), exit_code(message)
     if type(call_id) is not str or not call_id:
         call_id = key_of(call_id)
     if not isinstance(name, str) or not name:
@@ -34,10 +34,10 @@ def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_
         error = content_failed(content)
     if type(content) is str:
         return Result(call_id=call_id, name=name, content=content, offset=offset, is_error=error, at=at, exit_code=code)
-    told = content_of(message)
-    if isinstance(told, dict) and code is None:
-        code = exit_code(told)
-    seen = shown(message.get("error") if told is None and error else told)
+    result_content = content_of(message)
+    if isinstance(result_content, dict) and code is None:
+        code = exit_code(result_content)
+    seen = shown(message.get("error") if result_content is None and error else result_content)
     return Result(
         call_id=call_id,
         name=name,

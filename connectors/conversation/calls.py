@@ -31,13 +31,13 @@ def call(name: object, arguments: object, call_id: object, offset: int, at: Time
         raise MessageError("bad_message", "wanted a name in a call of a tool")
     value = _arguments(arguments) if isinstance(arguments, str) else arguments
     if value is None:
-        told, written = None, "{}"
+        call_arguments, written = None, "{}"
     elif isinstance(value, dict):
-        written = told = json_of(value)
+        written = call_arguments = json_of(value)
     else:
         written = json_of(value)
-        told = f'{{"arguments": {written}}}'
-    return Call(name, told, key_of(call_id), offset, at=at, text=call_text_of(name, written))
+        call_arguments = f'{{"arguments": {written}}}'
+    return Call(name, call_arguments, key_of(call_id), offset, at=at, text=call_text_of(name, written))
 
 
 def _arguments(value: str) -> object:

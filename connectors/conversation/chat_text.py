@@ -1,4 +1,4 @@
-r"""Conversations that stand in one text, as a chat template writes them: ChatML, with its control tokens or without.
+r"""Conversations within one text, as a chat template writes them: ChatML, with its control tokens or without.
 
     <|im_start|>user\nHow is bed 2?<|im_end|>\n<|im_start|>assistant\n…
     user\nHow is bed 2?\nassistant\n<tool_call>…</tool_call>\nuser\n<tool_response>…</tool_response>\nassistant\n…
@@ -19,15 +19,15 @@ _ANSWER: Final = re.compile(
 )
 
 
-def messages_in(asked: str, said: str = "") -> list[dict[str, str]] | None:
-    """The messages of a chat that a text is, or a prompt and what followed it; None if it is none."""
+def messages_in(asked: str, reply: str = "") -> list[dict[str, str]] | None:
+    """Split a text that is a chat, or a prompt and what followed it, into messages; None if it is none."""
     if _MARK in asked:
-        return [{"role": role, "content": text} for role, text in _MESSAGE.findall(asked + said) if text.strip()]
-    found = _ASKED.match(asked) if asked.startswith(("system\n", "user\n")) else None
-    if found is None:
+        return [{"role": role, "content": text} for role, text in _MESSAGE.findall(asked + reply) if text.strip()]
+    prompt = _ASKED.match(asked) if asked.startswith(("system\n", "user\n")) else None
+    if prompt is None:
         return None
-    told = [("system", found[1]), ("user", found[2])]
-    pieces = _ANSWER.split(said)
+    messages = [("system", prompt[1]), ("user", prompt[2])]
+    pieces = _ANSWER.split(reply)
     roles = ("assistant", "tool") * len(pieces)
-    told += zip(roles, pieces, strict=False)
-    return [{"role": role, "content": text} for role, text in told if text and text.strip()]
+    messages += zip(roles, pieces, strict=False)
+    return [{"role": role, "content": text} for role, text in messages if text and text.strip()]

@@ -1,4 +1,4 @@
-"""What a content shows, as text and attachments: a text, a list of blocks of any maker, or any other JSON value.
+"""Text and attachments of a content: a text, a list of blocks of any maker, or any other JSON value.
 
 Pictures, sound and documents that stand in a content as base64 become attachments by digest (see `opaque`), in a block
 of their own or as Markdown within a text; documents that are text are that text. What an API puts into a block for
@@ -55,7 +55,7 @@ class Shown(NamedTuple):
 
 
 def shown(content: object) -> Shown:
-    """What a content shows; the texts of blocks are joined by a line feed, a JSON value is shown as JSON text.
+    """Return what a content shows; the texts of blocks are joined by a line feed, a JSON value is shown as JSON text.
 
     Raises:
         MessageError: a value nests too deeply.
@@ -65,9 +65,9 @@ def shown(content: object) -> Shown:
     if isinstance(content, str):
         return without_pictures(content)
     if not isinstance(content, list):
-        return Shown(_unsealed(content))
+        return Shown(_drop_sealed(content))
     if not all(isinstance(block, str) or (isinstance(block, dict) and _is_block(block)) for block in content):
-        return Shown(_unsealed(content))
+        return Shown(_drop_sealed(content))
     texts: list[str] = []
     attached: list[Attachment] = []
     lost = False
@@ -84,17 +84,17 @@ def _is_block(block: Mapping[str, Any]) -> bool:
 
 
 def shown_by(block: Mapping[str, Any]) -> Shown:
-    """What a block shows: of one without text or bytes the JSON of it, of a picture that is only referred to nothing.
+    """Return what a block shows: the JSON of one without text or bytes; nothing of a picture that is only referred to.
 
     Raises:
         MessageError: it nests too deeply.
     """
-    told = text_in(block)
-    if told is not None:
-        return Shown(told)
-    held = attachment_in(block)
-    if held is not None:
-        return Shown(None, (held,))
+    block_text = text_in(block)
+    if block_text is not None:
+        return Shown(block_text)
+    block_attachment = attachment_in(block)
+    if block_attachment is not None:
+        return Shown(None, (block_attachment,))
     text = block.get("text")
     if isinstance(text, str):
         return without_pictures(text)
@@ -109,7 +109,7 @@ def shown_by(block: Mapping[str, Any]) -> Shown:
         return Shown(_document(document))
     if str_of(block.get("type")) in _PICTURES:
         return Shown(None, (), True)
-    return Shown(_unsealed({key: value for key, value in block.items() if key not in SEALED}))
+    return Shown(_drop_sealed({key: value for key, value in block.items() if key not in SEALED}))
 
 
 def _document(document: object) -> str | None:
@@ -117,28 +117,28 @@ def _document(document: object) -> str | None:
     data = document.get("data", document) if isinstance(document, dict) else document
     if isinstance(data, dict) and data.keys() == {"text"}:
         data = data["text"]
-    return data if isinstance(data, str) else _unsealed(data)
+    return data if isinstance(data, str) else _drop_sealed(data)
 
 
-def _unsealed(value: object) -> str | None:
-    """The JSON text of a value without what an API sealed, at whatever level."""
+def _drop_sealed(value: object) -> str | None:
+    """Return the JSON text of a value without members that an API sealed, at whatever level."""
     written = json_of(value)
     return json_of(_without_encrypted(value)) if written is not None and '"encrypted_' in written else written
 
 
 def _without_encrypted(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_encrypted(one) for one in value]
+        return [_without_encrypted(element) for element in value]
     if not isinstance(value, dict):
         return value
-    return {key: _without_encrypted(one) for key, one in value.items() if key not in ENCRYPTED}
+    return {key: _without_encrypted(member) for key, member in value.items() if key not in ENCRYPTED}
 
 
 def spoken_text(content: object) -> str:
-    """What a message says in words: the text, or that of its blocks of text, of several a line each; else empty."""
+    """Return the words of a message: its text, or the texts of its blocks, a line each; else empty."""
     if isinstance(content, str):
         return content
-    return "\n".join(str_of(one.get("text")) for one in objects_of(content) if one.get("type") == "text")
+    return "\n".join(str_of(block.get("text")) for block in objects_of(content) if block.get("type") == "text")
 
 
 def without_pictures(text: str) -> Shown:
@@ -147,18 +147,20 @@ def without_pictures(text: str) -> Shown:
         return Shown(text)
     images: list[Attachment] = []
 
-    def named(found: re.Match[str]) -> str:
-        held = attachment_of_url(found[2], "image")
-        if held is None:
-            return found[0]
-        images.append(held)
-        return f"![{found[1]}]({reference(held, size_of(found[2]))})"
+    def replace_picture(link: re.Match[str]) -> str:
+        picture = attachment_of_url(link[2], "image")
+        if picture is None:
+            return link[0]
+        images.append(picture)
+        return f"![{link[1]}]({reference(picture, size_of(link[2]))})"
 
-    return Shown(_PICTURE.sub(named, text), tuple(images))
+    return Shown(_PICTURE.sub(replace_picture, text), tuple(images))
 
 
 def is_server_error(content: object) -> bool:
-    """Whether what a server tool of Anthropic gave is an error by its type, such as `web_search_tool_result_error`."""
+    """Check if the content of a server tool of Anthropic is an error by its type, such as
+    `web_search_tool_result_error`.
+    """
     return isinstance(content, dict) and plain_text(content.get("type")).endswith("_tool_result_error")
 
 
@@ -175,7 +177,7 @@ def media_type(content: str | None) -> str:
 def observation(
     text: str | None, is_error: bool | None, attachments: Sequence[Attachment] = (), truncation: str = "none"
 ) -> Observation:
-    """What a call gave, as the observation after it."""
+    """Build the observation of what a call gave."""
     return Observation(
         content=text,
         media_type=media_type(text),

@@ -42,7 +42,7 @@ def with_cut(seen: Observation | None) -> Observation | None:
 
 
 def is_cut(text: str) -> bool:
-    """Whether an answer ends where a harness cut it."""
+    """Check if an answer ends where a harness cut it."""
     if any(dots in text for dots in _DOTS) and _JSON.match(text) and _INNER.search(text):
         return True
     body = text.rstrip()
@@ -58,7 +58,7 @@ def _is_round(size: int) -> bool:
 
 
 def _is_open(text: str) -> bool:
-    """Whether a document of JSON, of what Python prints, or of markup ends before it is closed."""
+    """Check if a document of JSON, of what Python prints, or of markup ends before it is closed."""
     if _JSON.match(text):
         return _is_open_json(text)
     root = _ROOT.match(text)

@@ -30,23 +30,23 @@ def declare(tools: list[Any], more: Iterable[Any]) -> None:
 
 
 def _without(tool: Any, known: set[str]) -> Any:
-    """What a declaration declares beside known names, None if that is nothing."""
+    """Return a declaration without the tools of known names; None if nothing is left."""
     key = next((key for key in _GROUPS if isinstance(tool, dict) and isinstance(tool.get(key), list)), None)
     if key is None:
         return tool if known.isdisjoint(_names(tool)) else None
-    new = [one for one in tool[key] if known.isdisjoint(_names(one))]
+    new = [entry for entry in tool[key] if known.isdisjoint(_names(entry))]
     return {**tool, key: new} if new or not tool[key] else None
 
 
-def listed_in(items: Iterable[Any]) -> Iterator[Any]:
-    """The tools that items of the Responses API hold, listed by a server or found by a search."""
+def iterate_listed(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the tools that items of the Responses API list: those of a server, or found by a search."""
     for item in items:
         if isinstance(item, Mapping) and "tools" in item and str_of(item.get("type")) in _LISTINGS:
             yield from objects_of(item["tools"])
 
 
-def declared_by(request: Mapping[str, Any], response: Mapping[str, Any]) -> Iterator[Any]:
-    """The tools that an exchange with an API declares, in the API's own words.
+def iterate_declared(request: Mapping[str, Any], response: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the tools that an exchange with an API declares, in the API's own words.
 
     A server of the Model Context Protocol that a request names without a list of its tools is told as the API's newer
     versions tell it (`mcp_toolset`), without its address.
@@ -55,12 +55,12 @@ def declared_by(request: Mapping[str, Any], response: Mapping[str, Any]) -> Iter
     tools = request.get("tools", request.get("functions", config.get("tools") if isinstance(config, dict) else None))
     tools = tools if isinstance(tools, list) and tools else response.get("tools")
     yield from tools if isinstance(tools, list) else ()
-    told = {one.get("mcp_server_name") for one in objects_of(tools)}
+    servers = {tool.get("mcp_server_name") for tool in objects_of(tools)}
     for server in objects_of(request.get("mcp_servers")):
-        if server.get("name") not in told:
+        if server.get("name") not in servers:
             yield {"type": "mcp_toolset", "mcp_server_name": server.get("name")}
-    yield from listed_in(objects_of(request.get("input")))
-    yield from listed_in(objects_of(response.get("output")))
+    yield from iterate_listed(objects_of(request.get("input")))
+    yield from iterate_listed(objects_of(response.get("output")))
 
 
 def _names(tool: Any) -> Iterator[str]:
@@ -75,12 +75,12 @@ def _names(tool: Any) -> Iterator[str]:
     if isinstance(tool.get("name"), str) and tool.get("type") != "namespace":
         yield tool["name"]
     for key in _GROUPS:
-        for one in objects_of(tool.get(key)):
-            yield from _names(one)
+        for member in objects_of(tool.get(key)):
+            yield from _names(member)
 
 
-def declared_in(prompt: str) -> list[dict[str, Any]]:
-    """The tools that a system prompt declares as JSON, between `<tools>` tags or as a list of functions."""
+def parse_prompt_tools(prompt: str) -> list[dict[str, Any]]:
+    """List the tools that a system prompt declares as JSON, between `<tools>` tags or as a list of functions."""
     tagged = [piece.partition("</tools>")[0] for piece in prompt.split("<tools>")[1:]]
     if tagged:
         return [tool for inner in tagged for value in _values(inner, 0) for tool in _tools(value)]
@@ -93,11 +93,11 @@ def names_in(tools: Iterable[Any]) -> frozenset[str]:
     return frozenset(name for tool in tools for name in _names(tool))
 
 
-def _values(text: str, place: int) -> Iterator[Any]:
-    """The JSON values that stand one after the other in a text, up to what is none."""
-    while begins := _VALUE.search(text, place):
+def _values(text: str, position: int) -> Iterator[Any]:
+    """Yield the JSON values that stand one after the other in a text, up to the first text that is none."""
+    while begins := _VALUE.search(text, position):
         try:
-            value, place = first_value(text, begins.start())
+            value, position = first_value(text, begins.start())
         except JsonError:
             return
         yield value

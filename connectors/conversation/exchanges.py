@@ -15,20 +15,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from trajmill.connectors.conversation.declared_tools import declare, declared_by
+from trajmill.connectors.conversation.declared_tools import declare, iterate_declared
 from trajmill.connectors.conversation.history import Mark, Shared, marks, shared
 from trajmill.connectors.conversation.pairing import Conversation, Unmatched, conversation
 from trajmill.connectors.conversation.shapes import parts_in
 from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
-from trajmill.connectors.conversation.written_calls import written_in
+from trajmill.connectors.conversation.written_calls import detect_written
 from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
 from trajmill.schemas import Step
 
 _FILE: Final = re.compile(r"This is file ([0-9a-zA-Z_-]{1,64}):")
-"""What Pydantic AI writes before a picture of a tool, which it sends as the user where an API takes none from tools."""
+"""Text that Pydantic AI writes before a picture of a tool, which it sends as the user where an API takes none from
+tools.
+"""
 
 _AWAITED: Final = {"role": "tool", "content": None}
-"""What answers the call of a response; the next request holds it."""
+"""Stand-in for the answer to the call of a response; the next request holds the real one."""
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class Chains:
             MessageError: a message of it has no known shape.
         """
         responds = "/responses" in url or response.get("object") == "response"
-        request, response = _structured(request, response)
+        request, response = _structure_calls(request, response)
         history = self._history(offset, request, responds)
         if history is None:
             return False
@@ -73,22 +75,22 @@ class Chains:
         if isinstance(key, str):
             self._responses[key] = chain, len(chain.parts)
         output = response.get("output")
-        for one in output if isinstance(output, list) else ():
-            if isinstance(one, dict) and isinstance(one.get("id"), str):
-                self._outputs[one["id"]] = one
+        for item in output if isinstance(output, list) else ():
+            if isinstance(item, dict) and isinstance(item.get("id"), str):
+                self._outputs[item["id"]] = item
         return True
 
     def add(self, offset: int, history: list[Part], spoken: list[Part]) -> Chain:
-        """The conversation that goes on with what was said after a history, or begins with it."""
-        told = marks(history)
-        alike = [(one, shared(one.marks, told)) for one in self.chains]
-        chain, most = _gone_on_with(alike, history)
+        """Return the conversation that continues a history with new parts, or begins with it."""
+        history_marks = marks(history)
+        alike = [(chain_before, shared(chain_before.marks, history_marks)) for chain_before in self.chains]
+        chain, most = _find_continued(alike, history)
         if chain is None:
             chain = Chain(offset=offset)
             self.chains.append(chain)
-            history = _with_what_is_known(chain, alike, history, told)
+            history = _reuse_parent(chain, alike, history, history_marks)
         else:
-            history = _with_ids_of(chain, history, most.calls, _end(told, most.told))
+            history = _with_ids_of(chain, history, most.calls, _end(history_marks, most.told))
         new = [*history, *spoken]
         if chain.parts and new and _acts(chain.parts[-1]) and _acts(new[0]):
             chain.parts.append(Unlogged(offset))  # the agent was asked again, so it is another turn
@@ -97,72 +99,76 @@ class Chains:
         return chain
 
     def _history(self, offset: int, request: dict[str, Any], responds: bool) -> list[Part] | None:
-        """What the request holds of the conversation, None if it is of no known API."""
+        """Return the conversation that the request holds; None if it is of no known API."""
         before: list[Part] = []
-        given: Any = None
+        messages: Any = None
         for key, member in (("messages", "role"), ("contents", "parts")):
             listed = request.get(key)
-            if isinstance(listed, list) and all(isinstance(one, dict) and member in one for one in listed):
-                given = listed
-        if given is None and responds:
-            given = request.get("input")
+            if isinstance(listed, list) and all(isinstance(entry, dict) and member in entry for entry in listed):
+                messages = listed
+        if messages is None and responds:
+            messages = request.get("input")
             known = self._responses.get(plain_text(request.get("previous_response_id")))
             before = known[0].parts[: known[1]] if known else []
-            given = [self._referred(one) for one in given] if isinstance(given, list) else given
-        if not isinstance(given, list | str):
+            messages = [self._referred(item) for item in messages] if isinstance(messages, list) else messages
+        if not isinstance(messages, list | str):
             return None
         system = [request.get(key) for key in ("instructions", "system", "systemInstruction", "system_instruction")]
-        told: list[Part] = [part for one in system if one is not None for part in _system(one)]
-        told += [Said("user", given)] if isinstance(given, str) else parts_in(given, offset)
-        return [*before, *(part for part in told if not (before and isinstance(part, System)))]
+        parts: list[Part] = [part for prompt in system if prompt is not None for part in _system(prompt)]
+        parts += [Said("user", messages)] if isinstance(messages, str) else parts_in(messages, offset)
+        return [*before, *(part for part in parts if not (before and isinstance(part, System)))]
 
-    def _referred(self, one: Any) -> Any:
+    def _referred(self, item: Any) -> Any:
         """The output item that an input item refers to by its id."""
-        if isinstance(one, dict) and one.get("type") == "item_reference":
-            return self._outputs.get(plain_text(one.get("id")), one)
-        return one
+        if isinstance(item, dict) and item.get("type") == "item_reference":
+            return self._outputs.get(plain_text(item.get("id")), item)
+        return item
 
 
-def _structured(request: dict[str, Any], response: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _structure_calls(request: dict[str, Any], response: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """An exchange of chat messages that declares no tools, with calls that stand in its texts taken out of them."""
     asked, choices = objects_of(request.get("messages")), objects_of(response.get("choices"))
     if not asked or request.get("tools") or request.get("functions"):
         return request, response
     reply = choices[0].get("message") if choices else response
-    said = [{**reply, "role": "assistant"}] if isinstance(reply, dict) and "content" in reply else []
-    written = written_in([*asked, *said, _AWAITED], str_of(request.get("system")), [])
+    replies = [{**reply, "role": "assistant"}] if isinstance(reply, dict) and "content" in reply else []
+    written = detect_written([*asked, *replies, _AWAITED], str_of(request.get("system")), [])
     if written is None:
         return request, response
-    told = {"choices": [{"message": one} for one in written.structured(said)][:1]} if said else {}
-    return {**request, "messages": list(written.structured(asked))}, {**response, **told}
+    reply_choices = (
+        {"choices": [{"message": message} for message in written.structured(replies)][:1]} if replies else {}
+    )
+    return {**request, "messages": list(written.structured(asked))}, {**response, **reply_choices}
 
 
-def _gone_on_with(alike: list[tuple[Chain, Shared]], history: list[Part]) -> tuple[Chain | None, Shared]:
-    """The longest conversation that the history begins with; of several the one with its ids, else the last."""
+def _find_continued(alike: list[tuple[Chain, Shared]], history: list[Part]) -> tuple[Chain | None, Shared]:
+    """Find the longest conversation that the history begins with; of several the one with its ids, else the last."""
     best, most, known = None, Shared(0, 0), 0
-    for one, now in reversed(alike):
-        if now.known < max(len(one.marks), most.known, 1):
+    for chain, now in reversed(alike):
+        if now.known < max(len(chain.marks), most.known, 1):
             continue
-        ids = sum(_id(one.parts[place]) == _id(history[other]) for place, other in now.calls)
+        ids = sum(
+            _id(chain.parts[position]) == _id(history[history_position]) for position, history_position in now.calls
+        )
         if (now.known, ids) > (most.known, known):
-            best, most, known = one, now, ids
+            best, most, known = chain, now, ids
     return best, most
 
 
-def _with_what_is_known(
-    chain: Chain, alike: list[tuple[Chain, Shared]], history: list[Part], told: list[Mark]
+def _reuse_parent(
+    chain: Chain, alike: list[tuple[Chain, Shared]], history: list[Part], history_marks: list[Mark]
 ) -> list[Part]:
     """The history with its beginning as the earlier conversation holds it that shares most with it: the parent."""
-    best, most = max(alike, key=lambda one: one[1].known, default=(None, Shared(0, 0)))
+    best, most = max(alike, key=lambda pair: pair[1].known, default=(None, Shared(0, 0)))
     if best is None or not most.known:
         return history
     chain.parent, chain.shared = best, _end(best.marks, most.known)
-    after = _with_ids_of(best, history, most.calls, _end(told, most.told))
+    after = _with_ids_of(best, history, most.calls, _end(history_marks, most.told))
     return [*best.parts[: chain.shared], *after]
 
 
 def _end(known: list[Mark], count: int) -> int:
-    """Where the parts of the first marks end."""
+    """Return the position at which the parts of the first `count` marks end."""
     return known[count - 1].place + 1 if count else 0
 
 
@@ -180,8 +186,8 @@ def _with_ids_of(chain: Chain, history: list[Part], calls: Sequence[tuple[int, i
     A call without an id gets the one that the history gives it, since results are known by that.
     """
     renamed: dict[str | None, str] = {}
-    for place, other in calls:
-        ours, theirs = chain.parts[place], history[other]
+    for position, history_position in calls:
+        ours, theirs = chain.parts[position], history[history_position]
         if not (isinstance(ours, Call) and isinstance(theirs, Call)) or theirs.call_id in (None, ours.call_id):
             continue
         if ours.call_id is None:
@@ -200,7 +206,7 @@ def _system(value: Any) -> list[Part]:
         return [System(value)] if value else []
     parts = value.get("parts") if isinstance(value, dict) else value
     listed = parts if isinstance(parts, list) else []
-    texts = [one["text"] for one in listed if isinstance(one, dict) and isinstance(one.get("text"), str)]
+    texts = [part["text"] for part in listed if isinstance(part, dict) and isinstance(part.get("text"), str)]
     return [System("\n".join(texts))] if texts else []
 
 
@@ -212,7 +218,7 @@ def _response_parts(response: dict[str, Any], offset: int) -> list[Part]:
             return _agent_parts(listed[0].get(inner), offset)
     output = response.get("output")
     if isinstance(output, list):
-        return parts_in([one for one in output if isinstance(one, dict)], offset)
+        return parts_in([item for item in output if isinstance(item, dict)], offset)
     if isinstance(response.get("content"), list) and response.get("role") == "assistant":
         return _agent_parts({"content": response["content"]}, offset)
     if isinstance(output, dict) and isinstance(output.get("message"), dict):  # of Bedrock
@@ -225,7 +231,7 @@ def _agent_parts(message: Any, offset: int) -> list[Part]:
 
 
 class Settled(NamedTuple):
-    """What a conversation comes to, and the place of the part that each step begins with."""
+    """Conversation that parts make up, with the position of the part that each step begins with."""
 
     conversation: Conversation
     steps: list[Step]
@@ -233,42 +239,44 @@ class Settled(NamedTuple):
     lost: list[Unmatched]
 
 
-def settled(parts: Sequence[Part]) -> Settled:
-    """The conversation that the parts are; these are not changed.
+def settle_parts(parts: Sequence[Part]) -> Settled:
+    """Build the conversation of the parts; these are not changed.
 
     Pictures that a client sent as the user's, since an API takes none from tools, go to the results that refer to them.
     """
-    told = _with_files(parts)
+    filled = _with_files(parts)
     # the place of each part stands in for its offset, so that the steps tell which part they begin with
     numbered = [
-        replace(part, offset=place) if isinstance(part, Text | Thought | Call | Result | Unlogged) else part
-        for place, part in enumerate(told)
+        replace(part, offset=position) if isinstance(part, Text | Thought | Call | Result | Unlogged) else part
+        for position, part in enumerate(filled)
     ]
-    made = conversation(numbered)
-    places = [step.offset for step in made.steps]
+    result = conversation(numbered)
+    positions = [step.offset for step in result.steps]
     offsets = [part.offset if not isinstance(part, Said | System) else 0 for part in parts]
-    steps = [replace(step, offset=offsets[place]) for step, place in zip(made.steps, places, strict=True)]
-    lost = [replace(one, result=replace(one.result, offset=offsets[one.result.offset])) for one in made.unmatched]
-    return Settled(made, steps, places, lost)
+    steps = [replace(step, offset=offsets[position]) for step, position in zip(result.steps, positions, strict=True)]
+    lost = [
+        replace(entry, result=replace(entry.result, offset=offsets[entry.result.offset])) for entry in result.unmatched
+    ]
+    return Settled(result, steps, positions, lost)
 
 
 def _with_files(parts: Sequence[Part]) -> list[Part]:
-    told = list(parts)
-    for place, part in enumerate(told):
+    filled = list(parts)
+    for position, part in enumerate(filled):
         named = _FILE.fullmatch(part.text) if isinstance(part, Said) and part.attachments else None
         if named is None or not isinstance(part, Said):
             continue
-        for before in range(place - 1, -1, -1):
-            result = told[before]
+        for before in range(position - 1, -1, -1):
+            result = filled[before]
             if isinstance(result, Result) and f"See file {named[1]}" in (result.content or ""):
-                told[before] = replace(result, attachments=(*result.attachments, *part.attachments))
-                told[place] = Said("harness", part.text)
+                filled[before] = replace(result, attachments=(*result.attachments, *part.attachments))
+                filled[position] = Said("harness", part.text)
                 break
-    return told
+    return filled
 
 
 def _settle(chain: Chain, request: dict[str, Any], response: dict[str, Any]) -> None:
     """Notes what the exchange tells of tools and model."""
-    declare(chain.tools, declared_by(request, response))
-    told = (response.get("model"), response.get("modelVersion"), request.get("model"))
-    chain.model = chain.model or next((one for one in told if isinstance(one, str) and one), None)
+    declare(chain.tools, iterate_declared(request, response))
+    models = (response.get("model"), response.get("modelVersion"), request.get("model"))
+    chain.model = chain.model or next((name for name in models if isinstance(name, str) and name), None)

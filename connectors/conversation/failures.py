@@ -1,4 +1,5 @@
-"""What a result's envelope says of how its call ended: members beside the content or around it, never words in it.
+"""Failure of a call as the envelope of its result tells it: by members beside the content or around it, never by words
+in it.
 
 A text that holds JSON is a tool's own, whatever members it has; only a result of the Model Context Protocol, which is
 known by all its members, is an envelope even as text.
@@ -13,7 +14,9 @@ from trajmill.connectors.reading.fields import INT32, whole_number_of
 from trajmill.connectors.reading.values import json_value
 
 _STATUS: Final = {"error": True, "failed": True, "failure": True, "success": False}
-"""What a status says; of the others, such as `completed` and `incomplete`, an item of an API may have any."""
+"""Meaning of a status; the others, such as `completed` and `incomplete`, may stand with an item of an API that ended in
+any way.
+"""
 
 _CODES: Final = ("exit_code", "return_code", "exitCode")
 _ERRORS: Final = ("is_error", "isError", "error")
@@ -22,12 +25,12 @@ _PROTOCOL: Final = frozenset({"content", "isError", "structuredContent", "_meta"
 
 
 def tells(envelope: Mapping[str, Any]) -> bool:
-    """Whether the envelope has any member that may say how a call ended."""
+    """Check if the envelope has any member that may say how a call ended."""
     return not _TELLING.isdisjoint(envelope)
 
 
-def failed(envelope: Mapping[str, Any]) -> bool | None:
-    """Whether the call failed, by what stands beside the content of its result; None where that does not say it."""
+def is_failure(envelope: Mapping[str, Any]) -> bool | None:
+    """Check if the call failed, by what stands beside the content of its result; None where that does not say it."""
     error = _error(envelope)
     if error is not None:
         return error
@@ -38,7 +41,7 @@ def failed(envelope: Mapping[str, Any]) -> bool | None:
 
 
 def content_failed(content: object) -> bool | None:
-    """Whether the call failed, by a content that is a value and not a text, or a result of the protocol as text.
+    """Check if the call failed, by a content that is a value and not a text, or a result of the protocol as text.
 
     A status stands there for anything that a tool knows of, such as an order's; only `error` says that the call failed.
     """
@@ -50,11 +53,11 @@ def content_failed(content: object) -> bool | None:
 
 
 def _error(envelope: Mapping[str, Any]) -> bool | None:
-    """What the members for it say: a yes or no, or what the error is, which is no number."""
+    """Read the error members: a yes or no, or a description of the error, which is no number."""
     for key in _ERRORS:
-        told = envelope.get(key)
-        if isinstance(told, bool) or (key == "error" and isinstance(told, str | dict | list) and told):
-            return bool(told)
+        error = envelope.get(key)
+        if isinstance(error, bool) or (key == "error" and isinstance(error, str | dict | list) and error):
+            return bool(error)
     return None
 
 
@@ -66,8 +69,8 @@ def _protocol(text: str) -> dict[str, Any] | None:
         value = json_value(text)
     except ValueError:
         return None
-    whole = isinstance(value, dict) and value.keys() <= _PROTOCOL and isinstance(value.get("content"), list)
-    return value if whole else None
+    is_result = isinstance(value, dict) and value.keys() <= _PROTOCOL and isinstance(value.get("content"), list)
+    return value if is_result else None
 
 
 def exit_code(envelope: Mapping[str, Any]) -> int | None:

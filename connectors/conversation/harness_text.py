@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
-from trajmill.connectors.conversation.wrapped_output import Output, limit_of, output_object, unwrapped
+from trajmill.connectors.conversation.wrapped_output import Output, limit_of, output_object, unwrap
 from trajmill.connectors.reading.fields import INT32, whole_number_of
 from trajmill.schemas import Observation, Step, Steps, Trajectory
 from trajmill.schemas.record import record
@@ -73,16 +73,16 @@ class Form:
 
 def read_forms(text: str) -> tuple[Form, ...]:
     """The lines of a table in their order; a column of `-` is empty."""
-    found = []
+    rows = []
     for line in text.splitlines():
         if line and not line.startswith("#"):
             agent, versions, tools, answers, meaning, pattern = line.split("\t")
             if meaning not in get_args(Meaning):
                 raise ValueError(f"harness_text.tsv has a meaning '{meaning}'")
             named = frozenset() if tools == "-" else frozenset(tools.split())
-            told = (agent, versions.strip("-") and versions, named, _ANSWERS[answers], cast("Meaning", meaning))
-            found.append(Form(*told, re.compile(pattern)))
-    return tuple(found)
+            cells = (agent, versions.strip("-") and versions, named, _ANSWERS[answers], cast("Meaning", meaning))
+            rows.append(Form(*cells, re.compile(pattern)))
+    return tuple(rows)
 
 
 FORMS: Final = read_forms((files(__package__) / "harness_text.tsv").read_text("utf-8"))
@@ -110,7 +110,7 @@ _MOST_LINES: Final = 10
 
 
 class Source(NamedTuple):
-    """Who wrote a text: client, its version and the tool that answered; null where the log does not tell.
+    """Writer of a text: client, its version and the tool that answered; null where the log does not tell.
 
     `failed` says whether the log marks the answer as failed.
     """
@@ -145,7 +145,7 @@ def forms(source: Source, *meanings: Meaning) -> tuple[Form, ...]:
 
 
 def _is_within(version: str | None, versions: str) -> bool:
-    """Whether a version is one of a range; of one that is not told, or is no number, it may be."""
+    """Check if a version is one of a range; one that is not told, or is no number, may be."""
     known = _numbers(version or "")
     first, _, last = versions.partition("-")
     low, high = _numbers(first), _numbers(last)
@@ -153,26 +153,28 @@ def _is_within(version: str | None, versions: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"\d{1,9}(?:\.\d{1,9}){0,3}", version, re.ASCII)
-    return tuple(map(int, found[0].split("."))) if found is not None else ()
+    match = re.match(r"\d{1,9}(?:\.\d{1,9}){0,3}", version, re.ASCII)
+    return tuple(map(int, match[0].split("."))) if match is not None else ()
 
 
 def read_output(text: str | None, source: Source) -> Output:
-    """What an answer holds without the client's words before and behind it, and how its command ended by these."""
+    """Return an answer without the client's words before and behind it, and how its command ended by these."""
     if not text:
         return Output(text)
     is_object = source.agent == CODEX or (source.agent is None and '"exit_code"' in text)
-    told = unwrapped(text) if source.agent is None else None
-    told = told or (output_object(text) if is_object else None) or Output(text)
-    rest, heads, ending = _without_heads(told.text, source)
+    output = unwrap(text) if source.agent is None else None
+    output = output or (output_object(text) if is_object else None) or Output(text)
+    rest, heads, ending = _without_heads(output.text, source)
     rest, tails, late = _without_tails(rest, source)
     ending |= late
-    if not ending and rest == told.text and not is_empty(rest or "", source):
-        return told
+    if not ending and rest == output.text and not is_empty(rest or "", source):
+        return output
     rest = "" if rest and is_empty(rest, source) else rest
-    code = ending.pop("exit_code", told.exit_code)
+    code = ending.pop("exit_code", output.exit_code)
     killed = "killed" in ending and code == _OUT_OF_TIME
-    return replace(told, text=rest, exit_code=None if killed else code, notes=(*told.notes, *heads, *tails), **ending)
+    return replace(
+        output, text=rest, exit_code=None if killed else code, notes=(*output.notes, *heads, *tails), **ending
+    )
 
 
 def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
@@ -211,8 +213,8 @@ def _last(text: str, source: Source) -> re.Match[str] | None:
             break
         start = text.rfind("\n", 0, start) + 1
         if screen.fullmatch(text, start, end):
-            found = (form.pattern.fullmatch(text, start, end) for form in forms(source, "after"))
-            return next(match for match in found if match is not None)
+            matches = (form.pattern.fullmatch(text, start, end) for form in forms(source, "after"))
+            return next(match for match in matches if match is not None)
         if not start:
             break
         start, screen = start - 1, _any_of(source, "after", lines=True)
@@ -234,7 +236,7 @@ def _notes(match: re.Match[str]) -> list[str]:
 
 
 def _put_out(match: re.Match[str]) -> str:
-    """What a command put out within a form, its streams on lines of their own."""
+    """Return the output of a command within a form, its streams on lines of their own."""
     groups, text = match.groupdict(), ""
     for stream in (groups.get("output"), groups.get("stderr"), groups.get("error")):
         text += f"\n{stream}" if stream and text and not text.endswith("\n") else stream or ""
@@ -244,20 +246,20 @@ def _put_out(match: re.Match[str]) -> str:
 def _ending(match: re.Match[str]) -> dict[str, Any]:
     """The members of an output that the groups of a form tell."""
     groups = match.groupdict()
-    told: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     if (code := groups.get("code")) is not None:
-        told["exit_code"] = signed(int(code))
+        members["exit_code"] = to_signed(int(code))
     elif groups.get("success") is not None:
-        told["exit_code"] = 0
+        members["exit_code"] = 0
     if (seconds := _number(groups.get("seconds"))) is not None:
-        told["seconds"] = seconds
+        members["seconds"] = seconds
     if (folder := groups.get("folder")) is not None:
-        told["folder"] = folder
-    given = [_number(groups.get(f"limit_{unit}")) for unit in ("minutes", "seconds", "ms")]
-    if any(number is not None for number in given) or groups.get("killed") is not None:
-        minutes, seconds, thousandths = (number or 0.0 for number in given)
-        told |= {"killed": True, "limit": limit_of(60 * minutes + seconds + thousandths / 1000)}
-    return told
+        members["folder"] = folder
+    limits = [_number(groups.get(f"limit_{unit}")) for unit in ("minutes", "seconds", "ms")]
+    if any(number is not None for number in limits) or groups.get("killed") is not None:
+        minutes, seconds, thousandths = (number or 0.0 for number in limits)
+        members |= {"killed": True, "limit": limit_of(60 * minutes + seconds + thousandths / 1000)}
+    return members
 
 
 def _number(digits: str | None) -> float | None:
@@ -268,29 +270,30 @@ def _number(digits: str | None) -> float | None:
     return number if number < _LONGEST_SECONDS else None
 
 
-def signed(code: int | None) -> int | None:
+def to_signed(code: int | None) -> int | None:
     """An exit status as signed 32 bits, as which Windows means it; None of what is none."""
     return whole_number_of(code - 2**32 if code is not None and 2**31 <= code < 2**32 else code, INT32)
 
 
 def _matches(text: str, source: Source, *meanings: Meaning) -> Iterator[tuple[Form, re.Match[str]]]:
-    return ((form, found) for form in forms(source, *meanings) if (found := form.pattern.match(text)) is not None)
+    return ((form, match) for form in forms(source, *meanings) if (match := form.pattern.match(text)) is not None)
 
 
 def line_behind(text: str, end: int, source: Source) -> int:
-    """Where the line begins that the client added to an answer as its last, before `end`; -1 if it added none."""
+    """Return where the line begins that the client added to an answer as its last, before `end`; -1 if it added
+    none."""
     start = text.rfind("\n", 0, end) + 1
     line = any(form.pattern.fullmatch(text, start, end) for form in forms(source, "behind"))
     return start if line else -1
 
 
 def is_empty(text: str, source: Source) -> bool:
-    """Whether an answer is the client's words for one without output."""
+    """Check if an answer is the client's words for one without output."""
     return any(form.pattern.fullmatch(text) for form in forms(source, "empty"))
 
 
 def speaker(text: str, source: Source) -> str | None:
-    """Who gave an answer, if it was not the tool: `user`, `harness` or `agent`."""
+    """Return who gave an answer, if it was not the tool: `user`, `harness` or `agent`."""
     screen = _any_of(source, *_SPEAKERS)
     if screen is None or screen.match(text) is None:
         return None
@@ -301,8 +304,8 @@ def truncation(text: str, source: Source) -> str:
     """`harness` where the agent saw an answer cut, `recorder` where the log has lost what it saw, else `none`."""
     if not any(word in text for word in _MISSING):
         return "none"
-    found = {form.meaning for form in forms(source, "cut", "lost") if form.pattern.search(text)}
-    return "recorder" if "lost" in found else "harness" if found else "none"
+    meanings = {form.meaning for form in forms(source, "cut", "lost") if form.pattern.search(text)}
+    return "recorder" if "lost" in meanings else "harness" if meanings else "none"
 
 
 def is_clients(text: str, agent: str) -> bool:
@@ -334,40 +337,41 @@ def split_by_twin(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
     before, behind = (text[:at], text[at + len(put_out) :]) if put_out else (text, "")
     if (before and put_out and not before.endswith("\n")) or (behind and not behind.startswith("\n")):
         return text, ()
-    return put_out, tuple(part for one in (before, behind) if (part := one.strip("\n")) and not part.isspace())
+    return put_out, tuple(part for side in (before, behind) if (part := side.strip("\n")) and not part.isspace())
 
 
-def put_out(told: Mapping[str, Any]) -> str | None:
+def put_out(result: Mapping[str, Any]) -> str | None:
     """The output of a shell in Claude Code's `toolUseResult`; null where none is held, or its command was stopped."""
-    streams = [told.get("stdout"), told.get("stderr", "")]
-    known = all(isinstance(stream, str) for stream in streams) and told.get("interrupted") is not True
+    streams = [result.get("stdout"), result.get("stderr", "")]
+    known = all(isinstance(stream, str) for stream in streams) and result.get("interrupted") is not True
     return "\n".join(filter(None, streams)) if known else None
 
 
 @cache
 def tools_of_others(agent: str = ANY) -> frozenset[str]:
-    """The tools of a client that the user, the client or a language model answers; those of any client by default."""
-    told = (form for form in FORMS if form.agent in (agent, ANY) and form.pattern.pattern == _ALWAYS)
-    return frozenset().union(*(form.tools for form in told))
+    """List the tools of a client that the user, the client or a language model answers; those of any client by
+    default."""
+    always = (form for form in FORMS if form.agent in (agent, ANY) and form.pattern.pattern == _ALWAYS)
+    return frozenset().union(*(form.tools for form in always))
 
 
-def strip_forms(found: Trajectory, client: str | None = None) -> Trajectory:
-    """The trajectory as the environment answered: without the client's words, and with who gave each answer.
+def strip_forms(trajectory: Trajectory, client: str | None = None) -> Trajectory:
+    """Return the trajectory as the environment answered: without the client's words, and with who gave each answer.
 
     Args:
-        found: whose answers are the environment's where nobody else is known.
+        trajectory: whose answers are the environment's where nobody else is known.
         client: whose forms count; by default those of its agent.
     """
-    kind = list if isinstance(found.steps, list) else Steps
-    source = Source(client or found.agent.name or ANY, found.agent.version)
-    return replace(found, steps=kind(_strip_forms(found.steps, source)))
+    kind = list if isinstance(trajectory.steps, list) else Steps
+    source = Source(client or trajectory.agent.name or ANY, trajectory.agent.version)
+    return replace(trajectory, steps=kind(_strip_forms(trajectory.steps, source)))
 
 
 def _strip_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
     before: tuple[Observation | None, Observation | None] = (None, None)
     for step in steps:
         source = client._replace(tool=step.action.name)
-        after, code = _settled(step.next_observation, source)
+        after, code = _strip_observation(step.next_observation, source)
         seen = before[1] if step.observation == before[0] else step.observation
         before = step.next_observation, after
         if after is not step.next_observation or seen is not step.observation:
@@ -377,7 +381,7 @@ def _strip_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
             yield step
 
 
-def _settled(after: Observation | None, source: Source) -> tuple[Observation | None, int | None]:
+def _strip_observation(after: Observation | None, source: Source) -> tuple[Observation | None, int | None]:
     """The observation as the environment gave it, and the exit status that was told beside it."""
     if after is None or after.origin != "environment":
         return after, None
@@ -385,8 +389,8 @@ def _settled(after: Observation | None, source: Source) -> tuple[Observation | N
     source = source._replace(failed=after.is_error is True)
     if (who := speaker(text, source)) is not None:
         return replace(after, origin=who), None
-    told = read_output(text, source)
-    cut = truncation(told.text or "", source) if after.truncation == "none" else after.truncation
-    if told.text == text and cut == after.truncation:
-        return after, told.exit_code
-    return replace(after, content=told.text, truncation=cut), told.exit_code
+    output = read_output(text, source)
+    cut = truncation(output.text or "", source) if after.truncation == "none" else after.truncation
+    if output.text == text and cut == after.truncation:
+        return after, output.exit_code
+    return replace(after, content=output.text, truncation=cut), output.exit_code

@@ -1,4 +1,4 @@
-"""Whether the history of a request is the conversation of before: both as marks, compared by what was said.
+"""Comparison of the history of a request with an earlier conversation: both as marks, compared by what was said.
 
 Clients write a history anew: with ids of their own for calls that had none, members of arguments in another order,
 texts in other blocks, without signatures. None of that makes it another conversation. What the API itself ran within an
@@ -19,11 +19,11 @@ from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.values import json_value
 
 _TOOL_SEARCH: Final = ("tool_search", "search_tools")
-"""How names of searches for tools begin."""
+"""Beginnings of the names of searches for tools."""
 
 
 class Mark(NamedTuple):
-    """What of a part has to be the same.
+    """Features of a part that have to be the same.
 
     Attributes:
         kind: `said`, `text`, `call` or `result`.
@@ -41,7 +41,7 @@ class Mark(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """How far a history and a conversation are the same.
+    """Length to which a history and a conversation are the same.
 
     Attributes:
         known: marks of the conversation up to there.
@@ -56,75 +56,92 @@ class Shared(NamedTuple):
 
 def marks(parts: Sequence[Part], begin: int = 0) -> list[Mark]:
     """The marks of parts of which the first stands at `begin`."""
-    found: list[Mark] = []
+    part_marks: list[Mark] = []
     searches: set[str | None] = set()
-    for place, part in enumerate(parts, begin):
+    for position, part in enumerate(parts, begin):
         if isinstance(part, Said):
-            found.append(Mark("said", (part.text.strip(), *(one.sha256 for one in part.attachments)), False, place))
+            part_marks.append(
+                Mark(
+                    "said",
+                    (part.text.strip(), *(attachment.sha256 for attachment in part.attachments)),
+                    False,
+                    position,
+                )
+            )
         elif isinstance(part, Text):
-            found.append(Mark("text", (part.text.strip(),), False, place))
+            part_marks.append(Mark("text", (part.text.strip(),), False, position))
         elif isinstance(part, Call):
             hosted = part.hosted or part.name.startswith(_TOOL_SEARCH)
             searches |= {part.call_id} if hosted else set()
-            found.append(Mark("call", (part.name, canonical(part.arguments)), hosted, place, part.call_id))
+            part_marks.append(Mark("call", (part.name, canonical(part.arguments)), hosted, position, part.call_id))
         elif isinstance(part, Result):
             hosted = part.hosted or (part.call_id is not None and part.call_id in searches)
-            found.append(Mark("result", ((part.content or "").strip(),), hosted, place))
-    return found
+            part_marks.append(Mark("result", ((part.content or "").strip(),), hosted, position))
+    return part_marks
 
 
-def shared(known: Sequence[Mark], told: Sequence[Mark]) -> Shared:
-    """How far the history `told` is the conversation `known`; all of that, if no mark of `known` is left."""
-    place = other = 0
+def shared(known: Sequence[Mark], history: Sequence[Mark]) -> Shared:
+    """Compare the history `told` with the conversation `known`; all of it is shared if no mark of `known` is left."""
+    position = history_position = 0
     ends = 0, 0
     calls: list[tuple[int, int]] = []
-    while place < len(known) and other < len(told):
-        ours, theirs = known[place], told[other]
-        same = (1, 1) if ours[:2] == theirs[:2] else _alike(known, place, told, other)
-        if same is None and (texts := _before_same_id(known, place, told, other)) is not None:
-            place, other = place + texts[0], other + texts[1]
-            ours, theirs, same = known[place], told[other], (1, 1)
+    while position < len(known) and history_position < len(history):
+        ours, theirs = known[position], history[history_position]
+        same = (1, 1) if ours[:2] == theirs[:2] else _alike(known, position, history, history_position)
+        if same is None and (texts := _before_same_id(known, position, history, history_position)) is not None:
+            position, history_position = position + texts[0], history_position + texts[1]
+            ours, theirs, same = known[position], history[history_position], (1, 1)
         if same is not None:
             if ours.kind == "call":
                 calls.append((ours.place, theirs.place))
-            place, other = place + same[0], other + same[1]
-            ends = place, other
+            position, history_position = position + same[0], history_position + same[1]
+            ends = position, history_position
         elif ours.hosted:
-            place += 1
+            position += 1
         elif theirs.hosted:
-            other += 1
+            history_position += 1
         else:
             break
-    return Shared(*((place, other) if place == len(known) else ends), tuple(calls))
+    return Shared(*((position, history_position) if position == len(known) else ends), tuple(calls))
 
 
-def _alike(known: Sequence[Mark], place: int, told: Sequence[Mark], other: int) -> tuple[int, int] | None:
-    """How many marks of each say the same from there on in another form, None if they differ."""
-    ours, theirs = known[place], told[other]
+def _alike(
+    known: Sequence[Mark], position: int, history: Sequence[Mark], history_position: int
+) -> tuple[int, int] | None:
+    """Count the marks of each side that say the same from there on in another form; None if they differ."""
+    ours, theirs = known[position], history[history_position]
     if ours.kind != theirs.kind:
         return None
     if ours.kind == "call":
         return (1, 1) if ours.hosted and theirs.hosted else None
     if ours.kind == "result":
         first, second = ours.sign[0], theirs.sign[0]
-        same = _squeezed(first) == _squeezed(second) or _written(first) == _written(second)
+        same = _remove_blanks(first) == _remove_blanks(second) or _normalize_json(first) == _normalize_json(second)
         return (1, 1) if same or ours.hosted or theirs.hosted else None
-    return _in_pieces(known, place, told, other)
+    return _in_pieces(known, position, history, history_position)
 
 
-def _before_same_id(known: Sequence[Mark], place: int, told: Sequence[Mark], other: int) -> tuple[int, int] | None:
+def _before_same_id(
+    known: Sequence[Mark], position: int, history: Sequence[Mark], history_position: int
+) -> tuple[int, int] | None:
     """Count the texts on either side before a call that has the same id on both; None if no such call follows."""
-    ours = next((at for at in range(place, len(known)) if known[at].kind != "text"), None)
-    theirs = next((at for at in range(other, len(told)) if told[at].kind != "text"), None)
+    ours = next((at for at in range(position, len(known)) if known[at].kind != "text"), None)
+    theirs = next((at for at in range(history_position, len(history)) if history[at].kind != "text"), None)
     if ours is None or theirs is None:
         return None
     call_id = known[ours].call_id
-    return (ours - place, theirs - other) if call_id is not None and call_id == told[theirs].call_id else None
+    return (
+        (ours - position, theirs - history_position)
+        if call_id is not None and call_id == history[theirs].call_id
+        else None
+    )
 
 
-def _in_pieces(known: Sequence[Mark], place: int, told: Sequence[Mark], other: int) -> tuple[int, int] | None:
+def _in_pieces(
+    known: Sequence[Mark], position: int, history: Sequence[Mark], history_position: int
+) -> tuple[int, int] | None:
     """As `_alike`, of texts that may be one block here and several there."""
-    kind, sides, begins = known[place].kind, (known, told), (place, other)
+    kind, sides, begins = known[position].kind, (known, history), (position, history_position)
     texts, counts = ["", ""], [0, 0]
     while not counts[0] or texts[0] != texts[1]:
         short = int(len(texts[0]) > len(texts[1]))
@@ -134,12 +151,12 @@ def _in_pieces(known: Sequence[Mark], place: int, told: Sequence[Mark], other: i
         mark = sides[short][at]
         if mark.kind != kind or len(mark.sign) > 1:
             return None
-        texts[short] += _squeezed(mark.sign[0])
+        texts[short] += _remove_blanks(mark.sign[0])
         counts[short] += 1
     return counts[0], counts[1]
 
 
-def _squeezed(text: str) -> str:
+def _remove_blanks(text: str) -> str:
     """The text without blanks, since joining its blocks may put some in."""
     return "".join(text.split())
 
@@ -147,23 +164,23 @@ def _squeezed(text: str) -> str:
 @lru_cache(8192)
 def canonical(arguments: str | None) -> str:
     """Arguments as JSON text with sorted members, so that another order or spacing is the same; else as they are."""
-    return _written(arguments or "{}")
+    return _normalize_json(arguments or "{}")
 
 
-def _written(text: str) -> str:
+def _normalize_json(text: str) -> str:
     """JSON text with sorted members; what is no JSON as it is."""
     try:
-        return _sorted(json_value(text))
+        return _sort_members(json_value(text))
     except ValueError:
         return text
 
 
-def _sorted(value: Any, levels: int = 32) -> str:
+def _sort_members(value: Any, levels: int = 32) -> str:
     if isinstance(value, dict) and levels:
-        inner = (f"{key!r}:{_sorted(value[key], levels - 1)}" for key in sorted(value))
+        inner = (f"{key!r}:{_sort_members(value[key], levels - 1)}" for key in sorted(value))
         return "{" + ",".join(inner) + "}"
     if isinstance(value, list) and levels:
-        return "[" + ",".join(_sorted(one, levels - 1) for one in value) + "]"
+        return "[" + ",".join(_sort_members(element, levels - 1) for element in value) + "]"
     if isinstance(value, float) and value.is_integer():  # as writers without integers put them
         value = int(value)
     return shallow_json(value) or ""

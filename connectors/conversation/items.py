@@ -1,11 +1,11 @@
-"""What was done and said in a conversation, in the order of the log; of a long log most of it stands in a file."""
+"""Actions and words of a conversation in the order of the log; of a long log most of them stand in a file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from trajmill.connectors.conversation.turns import Item, Turn, packed, unpacked
+from trajmill.connectors.conversation.turns import Item, Turn, pack, unpack
 from trajmill.schemas import Spool, spool
 
 _ITEM_BYTES: Final = 256
@@ -27,7 +27,7 @@ class Items(Iterable[Item]):
 
     @property
     def held(self) -> int:
-        """How many of the items stand in memory."""
+        """Number of items in memory."""
         return sum(not isinstance(item, int) for item in self._items)
 
     def append(self, item: Item) -> None:
@@ -48,25 +48,25 @@ class Items(Iterable[Item]):
         """Writes every settled item to the file; if that is less than half, the next time comes later."""
         if self._spool is None:
             self._spool = Spool()
-        kept = []
-        for place in self._unsettled:
-            item = self._items[place]
+        unsettled = []
+        for position in self._unsettled:
+            item = self._items[position]
             if isinstance(item, int):
                 continue
             if item is self._last or (isinstance(item, Turn) and any(call.shown is None for call in item.calls)):
-                kept.append(place)
+                unsettled.append(position)
             else:
-                self._items[place] = self._spool.put(packed(item))
-        share = len(kept) / max(1, len(self._unsettled))
+                self._items[position] = self._spool.put(pack(item))
+        share = len(unsettled) / max(1, len(self._unsettled))
         self._size = int(self._size * share)
         self._limit = max(spool.HELD_BYTES, 2 * self._size)
-        self._unsettled = kept
+        self._unsettled = unsettled
 
     def __iter__(self) -> Iterator[Item]:
         for item in self._items:
             if isinstance(item, int):
                 assert self._spool is not None
-                found: Item = unpacked(self._spool.get(item))
-                yield found
+                loaded: Item = unpack(self._spool.get(item))
+                yield loaded
             else:
                 yield item

@@ -12,7 +12,7 @@ _LITERAL: Final = 65536
 
 def literal_value(text: str) -> Any:
     """The value of a Python literal, None if it is none, too long or too deep."""
-    if len(text) > _LITERAL or max(text.count(one) for one in "([{-+") > 2000 or _depth(text) > 64:
+    if len(text) > _LITERAL or max(text.count(sign) for sign in "([{-+") > 2000 or _depth(text) > 64:
         return None
     try:
         return ast.literal_eval(text.strip())
@@ -23,7 +23,7 @@ def literal_value(text: str) -> Any:
 def _depth(text: str) -> int:
     """Levels of brackets in the text, those in its strings included."""
     deepest = level = 0
-    for one in re.findall(r"[(\[{]|[)\]}]", text):
-        level += 1 if one in "([{" else -1
+    for bracket in re.findall(r"[(\[{]|[)\]}]", text):
+        level += 1 if bracket in "([{" else -1
         deepest = max(deepest, level)
     return deepest

@@ -1,4 +1,4 @@
-"""What a server of the Model Context Protocol answered, as observations: texts, and the object that they stood in.
+"""Answers of a server of the Model Context Protocol as observations: texts, and the object that they stood in.
 
 It does not pair answers with requests.
 """
@@ -16,7 +16,7 @@ from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.schemas import Observation
 
 
-def answered(
+def response_observation(
     method: str, body: dict[str, Any], truncation: str = "none", text: str | bytes | None = None
 ) -> Observation | None:
     """The observation of a JSON-RPC response to a request of that method; None if it is nested too deeply.
@@ -33,8 +33,12 @@ def answered(
     result = body.get("result")
     if not isinstance(result, dict):
         error = body.get("error") if result is None else None
-        told = error if isinstance(error, str) else shallow_json(result if error is None else error)
-        return None if told is None else with_references(observation(told, error is not None, (), truncation))
+        answer_text = error if isinstance(error, str) else shallow_json(result if error is None else error)
+        return (
+            None
+            if answer_text is None
+            else with_references(observation(answer_text, error is not None, (), truncation))
+        )
     if method == "tools/call":
         content, attached = tool_result(result)
     elif method == "resources/read" and isinstance(result.get("contents"), list):
@@ -45,12 +49,12 @@ def answered(
     if content is None and not attached:
         return None
     seen = with_references(observation(content, result.get("isError") is True, attached, truncation))
-    return None if seen is None else _enveloped(seen, result, text)
+    return None if seen is None else _add_envelope(seen, result, text)
 
 
-def _enveloped(seen: Observation, result: dict[str, Any], text: str | bytes | None) -> Observation:
+def _add_envelope(seen: Observation, result: dict[str, Any], text: str | bytes | None) -> Observation:
     """An observation with the object that it stood in, and what that alone is attached to."""
-    told, attached = envelope(result, cut_out(result, text))
-    known = {one.sha256 for one in seen.attachments}
-    more = tuple({one.sha256: one for one in attached if one.sha256 not in known}.values())
-    return replace(seen, envelope=told, attachments=(*seen.attachments, *more))
+    envelope_text, attached = envelope(result, cut_out(result, text))
+    known = {attachment.sha256 for attachment in seen.attachments}
+    more = tuple({attachment.sha256: attachment for attachment in attached if attachment.sha256 not in known}.values())
+    return replace(seen, envelope=envelope_text, attachments=(*seen.attachments, *more))

@@ -32,8 +32,8 @@ def tool_result(result: dict[str, Any]) -> tuple[str | None, list[Attachment]]:
     if attached:
         return None, attached
     if "toolResult" in result:  # version 2024-10-07 of the protocol
-        told = result["toolResult"]
-        return told if isinstance(told, str) else shallow_json(told), attached
+        value = result["toolResult"]
+        return value if isinstance(value, str) else shallow_json(value), attached
     if _EMPTY.issuperset(result):
         return "", attached
     return shallow_json(result), attached
@@ -43,8 +43,8 @@ def resource_text(contents: list[Any]) -> tuple[str | None, list[Attachment]]:
     """Text and attachments of the contents of resources that were read."""
     texts: list[str] = []
     attached: list[Attachment] = []
-    for one in contents:
-        _read_resource(one, texts, attached)
+    for resource in contents:
+        _read_resource(resource, texts, attached)
     if texts:
         return "\n".join(texts), attached
     return (None if attached else ""), attached
@@ -60,13 +60,13 @@ def blocks(content: Any) -> tuple[list[str], list[Attachment]]:
         kind = block.get("type") if isinstance(block, dict) else None
         if kind == "text" and isinstance(block.get("text"), str):
             texts.append(block["text"])
-        elif kind in ("image", "audio") and (held := _blob(block.get("data"), kind, block.get("mimeType"))):
-            attached += held
+        elif kind in ("image", "audio") and (blob := _blob(block.get("data"), kind, block.get("mimeType"))):
+            attached += blob
         elif kind == "resource" and _read_resource(block.get("resource"), texts, attached):
             continue
         elif block is not None:
-            told = block if isinstance(block, str) else shallow_json(block)
-            texts += [told] if told is not None else []
+            text = block if isinstance(block, str) else shallow_json(block)
+            texts += [text] if text is not None else []
     return texts, attached
 
 
@@ -79,14 +79,14 @@ def _read_resource(resource: Any, texts: list[str], attached: list[Attachment]) 
     if text is not None:
         texts.append(text)
         return True
-    held = _blob(resource.get("blob"), "resource", resource.get("mimeType"), resource.get("uri"))
-    attached += held
-    return bool(held)
+    blobs = _blob(resource.get("blob"), "resource", resource.get("mimeType"), resource.get("uri"))
+    attached += blobs
+    return bool(blobs)
 
 
 def _blob(data: Any, role: str, media_type: Any, name: Any = None) -> list[Attachment]:
-    held = attachment(data, media_type, role, name)
-    return [] if held is None else [held]
+    blob = attachment(data, media_type, role, name)
+    return [] if blob is None else [blob]
 
 
 def without_data(value: Any, attached: list[Attachment], depth: int = 8) -> Any:
@@ -97,7 +97,7 @@ def without_data(value: Any, attached: list[Attachment], depth: int = 8) -> Any:
     if depth == 0:
         return value
     if isinstance(value, list):
-        return [without_data(one, attached, depth - 1) for one in value]
+        return [without_data(element, attached, depth - 1) for element in value]
     if not isinstance(value, dict):
         return value
     kind = value.get("type")
@@ -106,4 +106,4 @@ def without_data(value: Any, attached: list[Attachment], depth: int = 8) -> Any:
             for blob in _blob(value[key], str(role), value.get("mimeType"), value.get("uri")):
                 attached.append(blob)
                 return {**value, key: reference(blob, size_of(value[key]))}
-    return {key: without_data(one, attached, depth - 1) for key, one in value.items()}
+    return {key: without_data(member, attached, depth - 1) for key, member in value.items()}

@@ -36,13 +36,13 @@ def envelope(result: dict[str, Any], text: str | None) -> tuple[str | None, tupl
         result: the object.
         text: its JSON as the log holds it, which stands only if it is one line; None if it stood in no text of its own.
     """
-    found = None if text is None or "\n" in text or "\r" in text else text
-    told = shallow_json(result) if found is None else found
-    if told is None or (found is not None and not is_shallow_text(found, result)):
+    sent_text = None if text is None or "\n" in text or "\r" in text else text
+    result_text = shallow_json(result) if sent_text is None else sent_text
+    if result_text is None or (sent_text is not None and not is_shallow_text(sent_text, result)):
         return None, ()
-    blocks = any(name in told for name in _HOLDS)
-    if not blocks and "\\/" not in told and not may_hold(told):
-        return told, ()
+    blocks = any(name in result_text for name in _HOLDS)
+    if not blocks and "\\/" not in result_text and not may_hold(result_text):
+        return result_text, ()
     attached: list[Attachment] = []
     references = _references(result, attached) if blocks else {}
 
@@ -54,7 +54,7 @@ def envelope(result: dict[str, Any], text: str | None) -> tuple[str | None, tupl
         return shown
 
     least = min((LEAST, *map(len, references)))
-    return _with_literals(told, named, least), tuple(attached)
+    return _with_literals(result_text, named, least), tuple(attached)
 
 
 def cut_out(result: dict[str, Any], message: str | bytes | None) -> str | None:
@@ -67,17 +67,19 @@ def cut_out(result: dict[str, Any], message: str | bytes | None) -> str | None:
     if message is None:
         return None
     text = message.decode("utf-8", "replace") if isinstance(message, bytes) else message
-    for place in islice(_RESULT.finditer(text), _TRIES):
-        begin = place.end()
+    for match in islice(_RESULT.finditer(text), _TRIES):
+        begin = match.end()
         for end in _ends(text, begin):
-            found = text[begin:end]
-            if _says(found, result):
-                return found
+            candidate = text[begin:end]
+            if _says(candidate, result):
+                return candidate
     return None
 
 
 def _ends(text: str, begin: int) -> Iterator[int]:
-    """Where the value that begins there may end: before what closes the message, most often; else where it ends."""
+    """Yield the positions at which the value that begins there may end: before what closes the message, most often;
+    else at its own end.
+    """
     last = text.rstrip()
     if last.endswith("}"):
         yield len(last[:-1].rstrip())
@@ -88,7 +90,7 @@ def _ends(text: str, begin: int) -> Iterator[int]:
 
 
 def _says(text: str, result: dict[str, Any]) -> bool:
-    """Whether a text is the JSON of a result."""
+    """Check if a text is the JSON of a result."""
     try:
         return bool(json_value(text) == result)
     except JsonError:
@@ -97,27 +99,27 @@ def _says(text: str, result: dict[str, Any]) -> bool:
 
 def _references(result: dict[str, Any], attached: list[Attachment]) -> dict[str, str]:
     """The base64 that the blocks of a result hold, with the reference that stands for each."""
-    found: dict[str, str] = {}
-    held: list[tuple[Any, Any]] = [(result, without_data(result, attached))]
-    while held:
-        one, other = held.pop()
-        if isinstance(one, dict):
-            held += [(one[key], other[key]) for key in one]
-        elif isinstance(one, list):
-            held += list(zip(one, other, strict=True))
-        elif isinstance(one, str) and one != other:
-            found[one] = other
-    return found
+    names: dict[str, str] = {}
+    pairs: list[tuple[Any, Any]] = [(result, without_data(result, attached))]
+    while pairs:
+        value, replaced = pairs.pop()
+        if isinstance(value, dict):
+            pairs += [(value[key], replaced[key]) for key in value]
+        elif isinstance(value, list):
+            pairs += list(zip(value, replaced, strict=True))
+        elif isinstance(value, str) and value != replaced:
+            names[value] = replaced
+    return names
 
 
 def _with_literals(text: str, named: Callable[[str], str], least: int) -> str:
     """JSON text whose strings of at least so many characters are as `named` gives them; others stay as written."""
 
-    def written(literal: re.Match[str]) -> str:
+    def write_literal(literal: re.Match[str]) -> str:
         if len(literal[1]) < least:
             return literal[0]
         value = json.loads(literal[0], strict=False)
         shown = named(value)
         return literal[0] if shown == value else json.dumps(shown, ensure_ascii=literal[1].isascii())
 
-    return _LITERAL.sub(written, text)
+    return _LITERAL.sub(write_literal, text)

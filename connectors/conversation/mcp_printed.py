@@ -31,28 +31,28 @@ _HALF: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:x.?|u.{0,3}|U.{0,7})?\Z")
 
 
 class Printed(NamedTuple):
-    """What a printed result says; `failed` is null where it is cut before that."""
+    """Contents of a printed result; `failed` is null where it is cut before that."""
 
     text: str
     failed: bool | None
     cut: bool
 
 
-def printed(text: str) -> Printed | None:
-    """What a text says that is a printed result; None of any other text."""
+def parse_printed(text: str) -> Printed | None:
+    """Parse a text that is a printed result; None of any other text."""
     begin = _BEGIN.match(text) if "content=[" in text[:8192] else None
     if begin is None:
         return None
-    place, texts = begin.end(), []
-    while block := _BLOCK.match(text, place):
+    position, texts = begin.end(), []
+    while block := _BLOCK.match(text, position):
         texts.append(_value(block[1]))
-        place = block.end()
-    if end := _END.match(text, place):
+        position = block.end()
+    if end := _END.match(text, position):
         return Printed("\n".join(texts), end[1] == "True", False)
-    rest = _OPEN.match(text, place)
+    rest = _OPEN.match(text, position)
     if rest is not None:
         texts.append(_value(rest[1] + _HALF.sub(r"\1", text[rest.end() :]) + rest[1]))
-    elif "(" in text[place : text.find("=", place)]:
+    elif "(" in text[position : text.find("=", position)]:
         return None  # a block of another kind
     return Printed("\n".join(texts), None, True)
 

@@ -17,10 +17,10 @@ from trajmill.connectors.reading.attached import attachment_of_bytes
 from trajmill.schemas import Attachment
 
 ENCRYPTED: Final = frozenset({"encrypted_content", "encrypted_index", "encrypted_stdout"})
-"""What an API sealed, wherever it stands."""
+"""Members that an API sealed, wherever they stand."""
 
 SEALED: Final = ENCRYPTED | {"citations"}
-"""What stands in a block for the API alone: what it sealed, and its switch for citations."""
+"""Members of a block that are for the API alone: those it sealed, and its switch for citations."""
 
 UNKNOWN: Final = "application/octet-stream"
 """The media type of bytes of which nobody says what they are."""
@@ -54,46 +54,50 @@ def attachment(data: object, media_type: object, role: str, name: object = None)
         role: what it is: image, audio, document or resource.
         name: how the log calls it, such as the uri of a resource.
     """
-    held = _bytes_of(data)
-    if held is None:
+    content = _bytes_of(data)
+    if content is None:
         return None
     kind = media_type if isinstance(media_type, str) and media_type.isascii() and "/" in media_type else None
-    return attachment_of_bytes(held, role, kind, name if isinstance(name, str) else None)
+    return attachment_of_bytes(content, role, kind, name if isinstance(name, str) else None)
 
 
-def reference(held: Attachment, size: int) -> str:
-    """What stands in a text for an attachment of so many bytes: type, length and the beginning of its digest."""
-    return f"attachment:{held.media_type or UNKNOWN};bytes={size};sha256={held.sha256[:16]}"
+def reference(blob: Attachment, size: int) -> str:
+    """Return the text that stands for an attachment of so many bytes: type, length and the beginning of its digest."""
+    return f"attachment:{blob.media_type or UNKNOWN};bytes={size};sha256={blob.sha256[:16]}"
 
 
 def size_of(data: str) -> int:
-    """How many bytes base64, or a URL that ends in it, stands for; 0 of anything else."""
+    """Count the bytes that base64, or a URL that ends in it, stands for; 0 of anything else."""
     return len(_bytes_of(data.rpartition(",")[2]) or b"")
 
 
 def role_of(media_type: object) -> str:
-    """What an attachment of that media type is: image, audio or document."""
+    """Return the role of an attachment of that media type: image, audio or document."""
     role = media_type.partition("/")[0] if isinstance(media_type, str) else ""
     return role if role in ("image", "audio") else "document"
 
 
 def attachment_of_url(url: object, role: str) -> Attachment | None:
     """The attachment that a data URL holds; None of any other URL."""
-    found = _DATA_URL.match(url) if isinstance(url, str) else None
-    return None if found is None or not isinstance(url, str) else attachment(url[found.end() :], found[1], role)
+    match = _DATA_URL.match(url) if isinstance(url, str) else None
+    return None if match is None or not isinstance(url, str) else attachment(url[match.end() :], match[1], role)
 
 
 def attachment_in(block: Mapping[str, Any]) -> Attachment | None:
     """The attachment that a block holds; None where it holds none, or only refers to one."""
-    held = _data_in(block)
-    return None if held is None else attachment(*held)
+    data = _data_in(block)
+    return None if data is None else attachment(*data)
 
 
 def text_in(block: Mapping[str, Any]) -> str | None:
     """The text that a block holds as base64 of a media type that is text; None where it holds none."""
-    held = _data_in(block)
-    kind = held[1] if held is not None else None
-    data = _bytes_of(held[0]) if held is not None and isinstance(kind, str) and kind.startswith("text/") else None
+    block_data = _data_in(block)
+    kind = block_data[1] if block_data is not None else None
+    data = (
+        _bytes_of(block_data[0])
+        if block_data is not None and isinstance(kind, str) and kind.startswith("text/")
+        else None
+    )
     try:
         return None if data is None else data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -101,7 +105,9 @@ def text_in(block: Mapping[str, Any]) -> str | None:
 
 
 def _data_in(block: Mapping[str, Any]) -> tuple[object, object, str, object] | None:
-    """What `attachment` takes of a block: base64, media type, role and name; None where it holds no bytes."""
+    """Return the arguments of `attachment` for a block: base64, media type, role and name; None where it holds no
+    bytes.
+    """
     kind = block.get("type")
     if kind == "resource" and isinstance(resource := block.get("resource"), dict):
         return resource.get("blob"), resource.get("mimeType"), "resource", resource.get("uri")
@@ -120,10 +126,10 @@ def _data_in(block: Mapping[str, Any]) -> tuple[object, object, str, object] | N
         of_text = source.get("type") == "text"
         return None if of_text else (source.get("data"), source.get("media_type"), role, None)
     for key in ("image_url", "file", "image", "file_data"):
-        held = block.get(key)
-        if isinstance(held, dict):
-            held = held.get("url", held.get("file_data"))
-        found = _DATA_URL.match(held) if isinstance(held, str) else None
-        if found is not None and isinstance(held, str):
-            return held[found.end() :], found[1], role, None
+        value = block.get(key)
+        if isinstance(value, dict):
+            value = value.get("url", value.get("file_data"))
+        match = _DATA_URL.match(value) if isinstance(value, str) else None
+        if match is not None and isinstance(value, str):
+            return value[match.end() :], match[1], role, None
     return block.get("data"), block.get("mimeType", block.get("mime_type")), role, None

@@ -1,4 +1,4 @@
-"""Which result answers which call: the parts of a conversation, in the order of its log, as turns with their answers.
+"""Pairing of results with calls: the parts of a conversation, in the order of its log, as turns with their answers.
 
 What the agent says and calls with nothing of others in between is one turn, whether a log writes it as one message or
 several: the model saw no result in between. A result that it saw and the log does not hold ends a turn too.
@@ -29,7 +29,7 @@ from trajmill.connectors.conversation.harness_text import (
     speaker,
 )
 from trajmill.connectors.conversation.items import Items
-from trajmill.connectors.conversation.mcp_printed import printed
+from trajmill.connectors.conversation.mcp_printed import parse_printed
 from trajmill.connectors.conversation.reminders import CLOSING, apart, voices
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.tools import domain_of
@@ -50,13 +50,13 @@ from trajmill.schemas import Step, Steps
 from trajmill.schemas.record import record
 
 _PART_BYTES: Final = 512
-"""What a part takes in memory besides its texts, roughly."""
+"""Memory that a part takes besides its texts, roughly, in bytes."""
 
 _SEVERAL: Final = "several"
 """Stands for the call of an id that several calls have."""
 
 _PYDANTIC: Final = Source("pydantic-ai", None, "")
-"""Who speaks in the place of a tool or a user when the agent is to try again."""
+"""Speakers in the place of a tool or a user when the agent is to try again."""
 
 
 @record
@@ -69,7 +69,7 @@ class Unmatched:
 
 @record
 class Conversation:
-    """What the parts of a conversation come to.
+    """Steps, instruction and unmatched results of the parts of a conversation.
 
     Attributes:
         steps: in the order of the log; empty if the agent neither called nor said anything.
@@ -88,22 +88,22 @@ class Conversation:
     unmatched: list[Unmatched]
 
 
-def conversation(parts: Iterable[Part], *, told: bool = False, member: str = "") -> Conversation:
-    """The conversation that the parts are.
+def conversation(parts: Iterable[Part], *, instructed: bool = False, member: str = "") -> Conversation:
+    """Build the conversation of the parts.
 
     Args:
         parts: in the order of the log. What is made of a list is held in memory, as the list is. Calls among them are
             filled in, so parts are made anew for each conversation.
-        told: the task is told elsewhere, so the user's first text is not the instruction but interleaved.
+        instructed: the task is told elsewhere, so the user's first text is not the instruction but interleaved.
         member: the file of the log that holds the conversation.
     """
     pairing = Pairing([] if isinstance(parts, list) else Items(), member)
     for part in parts:
         pairing.take(part)
-    made = course(pairing.items, told)
+    built = course(pairing.items, instructed)
     system = "\n\n".join(pairing.system) or None
     return Conversation(
-        made.steps, pairing.calls, domain_of(pairing.names), made.instruction, system, pairing.unmatched
+        built.steps, pairing.calls, domain_of(pairing.names), built.instruction, system, pairing.unmatched
     )
 
 
@@ -173,46 +173,46 @@ class Pairing:
         if isinstance(self.items, Items):
             self.items.grow(size + _PART_BYTES)
 
-    def _hear(self, *said: Said) -> None:
-        for one in said:
-            self.items.append(one)
-            self._grow(len(one.text))
+    def _hear(self, *messages: Said) -> None:
+        for message in messages:
+            self.items.append(message)
+            self._grow(len(message.text))
 
     def _answer(self, result: Result) -> None:
-        python = printed(result.content) if result.content else None
+        python = parse_printed(result.content) if result.content else None
         if python is not None:
             failed = result.is_error if python.failed is None else python.failed
             result = replace(result, content=python.text, is_error=failed)
-        given = result.content
-        content, notes = apart(given) if given else (given, ())
+        text = result.content
+        content, notes = apart(text) if text else (text, ())
         if notes:
             result = replace(result, content=content)
             self._hear(*(Said("harness", note) for note in notes))
-        found = self._asked(result)
-        if not isinstance(found, tuple):
-            repeated = isinstance(found, int)
-            if not repeated or found != hash(result.content):
+        asked = self._asked(result)
+        if not isinstance(asked, tuple):
+            repeated = isinstance(asked, int)
+            if not repeated or asked != hash(result.content):
                 self.unmatched.append(Unmatched(result, "result_repeated" if repeated else "result_without_call"))
             return
-        turn, call = found
+        turn, call = asked
         failed = result.is_error is True
         own = asks_again(result.content or "")
-        told = Output(result.content) if own else read_output(result.content, Source(None, None, call.name, failed))
-        by_harness = told.cut or (python is not None and python.cut)
+        output = Output(result.content) if own else read_output(result.content, Source(None, None, call.name, failed))
+        by_harness = output.cut or (python is not None and python.cut)
         cut = "harness" if by_harness else "recorder" if result.lost else "none"
-        seen = observation(told.text, result.is_error, result.attachments, cut)
-        if result.envelope is not None and told.text == given:  # else it holds what the harness added
+        seen = observation(output.text, result.is_error, result.attachments, cut)
+        if result.envelope is not None and output.text == text:  # else it holds what the harness added
             seen = replace(seen, envelope=result.envelope)
         if own:
             seen = replace(seen, origin="harness")
         else:
             client = CLAUDE_CODE if call.name in CLAUDE_CODE_TOOLS else ANY
             source = Source(client, None, call.name, failed)
-            seen = replace(seen, origin=speaker(told.text or "", source) or seen.origin)
+            seen = replace(seen, origin=speaker(output.text or "", source) or seen.origin)
         call.shown = seen
         call.seconds = seconds_between(call.at, result.at)
         call.exit_code = result.exit_code
-        call.ends(told)
+        call.ends(output)
         if call.call_id is not None and self._by_id.get(call.call_id) != _SEVERAL:
             self._by_id[call.call_id] = hash(result.content)
         if turn is not self._turn:
@@ -225,31 +225,31 @@ class Pairing:
         key, turn = result.call_id, self._turn
         if turn is None:
             return None
-        waiting = [one for one in turn.calls if one.shown is None]
+        waiting = [call for call in turn.calls if call.shown is None]
         if key is not None:
-            for one in waiting:
-                if one.call_id == key:
-                    return turn, one
+            for call in waiting:
+                if call.call_id == key:
+                    return turn, call
             known = self._by_id.get(key)
             if known is not None and known != _SEVERAL:
                 return known
-            waiting = [one for one in waiting if one.call_id is None]
-        for one in waiting:
-            if one.name == result.name:
-                return turn, one
+            waiting = [call for call in waiting if call.call_id is None]
+        for call in waiting:
+            if call.name == result.name:
+                return turn, call
         return (turn, waiting[0]) if len(waiting) == 1 or (waiting and result.name is None) else None
 
 
-def _voices(said: Said) -> list[Said]:
-    """What the user said and, apart from it, what the harness put into the same message."""
-    found = [Said(role, text, at=said.at) for role, text in voices(said.text, own=False)]
-    if said.attachments:
-        place = next((index for index, one in enumerate(found) if one.role == "user"), len(found))
-        text = found[place].text if place < len(found) else ""
-        found[place : place + 1] = [Said("user", text, said.attachments, at=said.at)]
-    return found
+def _voices(message: Said) -> list[Said]:
+    """Split a message into the words of the user and those that the harness put into it."""
+    messages = [Said(role, text, at=message.at) for role, text in voices(message.text, own=False)]
+    if message.attachments:
+        position = next((index for index, part in enumerate(messages) if part.role == "user"), len(messages))
+        text = messages[position].text if position < len(messages) else ""
+        messages[position : position + 1] = [Said("user", text, message.attachments, at=message.at)]
+    return messages
 
 
 def asks_again(text: str) -> bool:
-    """Whether the text is the framework's as a whole."""
+    """Check if the text as a whole is the framework's."""
     return speaker(text, _PYDANTIC) is not None

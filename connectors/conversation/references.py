@@ -52,18 +52,18 @@ def referring(text: str) -> tuple[str, tuple[Attachment, ...]]:
     """A text whose opaque values are references, and the attachments that they refer to."""
     if not may_hold(text):
         return text, ()
-    found: list[Attachment] = []
+    attachments: list[Attachment] = []
 
-    def named(word: re.Match[str]) -> str:
-        data = _decoded(word[2])
+    def replace_word(word: re.Match[str]) -> str:
+        data = _decode(word[2])
         media_type = word[1] or (_kind(data) if data is not None else None)
         if data is None or (media_type is None and word[0] == word[2] and _bits(word[2]) < _LEAST_BITS):
             return word[0]
         role = role_of(media_type) if media_type is not None else "sealed"
-        found.append(attachment_of_bytes(data, role, media_type))
-        return reference(found[-1], len(data))
+        attachments.append(attachment_of_bytes(data, role, media_type))
+        return reference(attachments[-1], len(data))
 
-    return _WORD.sub(named, text), tuple(found)
+    return _WORD.sub(replace_word, text), tuple(attachments)
 
 
 def with_references(seen: Observation | None) -> Observation | None:
@@ -75,11 +75,11 @@ def with_references(seen: Observation | None) -> Observation | None:
 
 
 def may_hold(text: str) -> bool:
-    """Whether any stretch of the text is all base64: one of `LEAST` characters holds a whole stride."""
+    """Check if any stretch of the text is all base64: one of `LEAST` characters holds a whole stride."""
     return any(_BASE64.fullmatch(text, at, at + _STRIDE) for at in range(0, len(text) - _STRIDE + 1, _STRIDE))
 
 
-def _decoded(word: str) -> bytes | None:
+def _decode(word: str) -> bytes | None:
     plain = word.rstrip("=").translate(_STANDARD)
     try:
         return b64decode(plain + "=" * (-len(plain) % 4), validate=True)
@@ -97,5 +97,5 @@ def _kind(data: bytes) -> str | None:
 def _bits(word: str) -> float:
     """Entropy of the characters, in bits; the first ones tell it."""
     counts = Counter(word[:4096])
-    whole = sum(counts.values())
-    return -sum(count / whole * math.log2(count / whole) for count in counts.values())
+    total = sum(counts.values())
+    return -sum(count / total * math.log2(count / total) for count in counts.values())

@@ -12,22 +12,22 @@ _DETAILS = {
 }
 
 
-def refused(
+def reject_conversation(
     blob: Blob, connector: str, offset: int, reason: str, detail: str, *, member: str = "", rows: int = 0
 ) -> Reject:
-    """The reject of a whole conversation that begins at `offset`; `rows` is how many transitions go with it."""
+    """Build the reject of a whole conversation that begins at `offset`; `rows` is how many transitions go with it."""
     return Reject(
         "trajectory", reason, detail, blob.uri, member=member, offset=offset, connector=connector, transitions=rows
     )
 
 
-def unmatched(uri: str, connector: str, one: Unmatched, member: str = "") -> Reject:
-    """The reject of a result that belongs to no call, with the beginning of what it says."""
-    result = one.result
-    detail = f"{_DETAILS[one.reason]} (id {result.call_id!r:.80}, name {result.name!r:.80})"
+def reject_unmatched(uri: str, connector: str, orphan: Unmatched, member: str = "") -> Reject:
+    """Build the reject of a result that belongs to no call, with the beginning of its text."""
+    result = orphan.result
+    detail = f"{_DETAILS[orphan.reason]} (id {result.call_id!r:.80}, name {result.name!r:.80})"
     return Reject(
         "record",
-        one.reason,
+        orphan.reason,
         detail,
         uri,
         member=member,

@@ -1,4 +1,5 @@
-"""What clients hang on to answers and put into a user's message, told apart from what a tool put out and a user said.
+"""Texts that clients append to answers or put into a user's message, separated from the tool's output and the user's
+words.
 
 Reminders are in tags; the other forms are rows of `harness_text`. Nothing here knows a line; see `agents.claude_code`.
 """
@@ -39,7 +40,7 @@ def apart(text: str, source: Source = ANYONE) -> tuple[str, tuple[str, ...]]:
 
 
 def _lines_apart(text: str, end: int, source: Source) -> tuple[int, tuple[str, ...]]:
-    """Where an answer ends without the lines that the client added behind it, and these in order."""
+    """Return where an answer ends without the lines that the client added behind it, and these lines in order."""
     lines: list[str] = []
     for _ in range(_REMINDERS):
         stop = _without_space(text, end)
@@ -79,7 +80,7 @@ def _reminders_apart(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
 
 
 def _without_space(text: str, end: int) -> int:
-    """Where `text[:end]` ends without the white space at its end."""
+    """Return where `text[:end]` ends without the white space at its end."""
     last = text[max(end - 64, 0) : end]
     left = last.rstrip()
     return end - len(last) + len(left) if left else len(text[:end].rstrip())

@@ -14,7 +14,7 @@ from typing import Any, Final
 from trajmill.connectors.conversation.answers import answer
 from trajmill.connectors.conversation.calls import MessageError, call
 from trajmill.connectors.conversation.content import Shown, seen_text, shown
-from trajmill.connectors.conversation.failures import exit_code, failed
+from trajmill.connectors.conversation.failures import exit_code, is_failure
 from trajmill.connectors.conversation.opaque import attachment
 from trajmill.connectors.conversation.turns import Part, Result, Thought, Unlogged
 from trajmill.connectors.reading.fields import brief, key_of, objects_of, plain_text
@@ -61,37 +61,42 @@ def _item_output(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
     if isinstance(output, dict) and isinstance(output.get("image_url"), str):  # a computer's screen
         output = [{**output, "type": "input_image"}]
     name = str(item["type"]).removesuffix("_output").removesuffix("_call")
-    told = name if f"{name}_call" in _HOSTED else None
-    given = {"content": output, "id": item.get("call_id") or item.get("id"), "name": told, "status": item.get("status")}
-    yield answer({**given, "exit_code": _exit_code(output)}, offset, at, "id")
+    tool = name if f"{name}_call" in _HOSTED else None
+    message = {
+        "content": output,
+        "id": item.get("call_id") or item.get("id"),
+        "name": tool,
+        "status": item.get("status"),
+    }
+    yield answer({**message, "exit_code": _exit_code(output)}, offset, at, "id")
 
 
 def _exit_code(output: Any) -> int | None:
     """The exit code of the last command of a shell's output, None if it is none or was not run to its end."""
-    ended = [one["outcome"] for one in objects_of(output) if isinstance(one.get("outcome"), dict)]
+    ended = [command["outcome"] for command in objects_of(output) if isinstance(command.get("outcome"), dict)]
     return exit_code(ended[-1]) if ended else None
 
 
 def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
     """A call that the API made itself or that is of a tool it defines, with what it gave if the item holds that."""
     name, call_id = str(item["type"]).removesuffix("_call"), item.get("call_id") or item.get("id")
-    given = next((item[key] for key in ("action", "operation") if isinstance(item.get(key), dict)), None)
-    if given is None:
-        given = {key: item[key] for key in ("queries", "code", "query", "input", "arguments") if item.get(key)}
+    arguments = next((item[key] for key in ("action", "operation") if isinstance(item.get(key), dict)), None)
+    if arguments is None:
+        arguments = {key: item[key] for key in ("queries", "code", "query", "input", "arguments") if item.get(key)}
     hosted = item["type"] in _SERVED
-    made = call(name, given or None, call_id, offset, at)
-    made.hosted = hosted
-    yield made
-    told = next((item[key] for key in ("outputs", "results", "result") if item.get(key) is not None), None)
-    if told is not None:
-        picture = attachment(told, "image/png", "image") if name == "image_generation" else None
-        seen = Shown(None, (picture,)) if picture is not None else shown(told)
+    item_call = call(name, arguments or None, call_id, offset, at)
+    item_call.hosted = hosted
+    yield item_call
+    results = next((item[key] for key in ("outputs", "results", "result") if item.get(key) is not None), None)
+    if results is not None:
+        picture = attachment(results, "image/png", "image") if name == "image_generation" else None
+        seen = Shown(None, (picture,)) if picture is not None else shown(results)
         yield Result(
             call_id=key_of(call_id),
             name=None,
             content=seen_text(seen),
             offset=offset,
-            is_error=failed(item),
+            is_error=is_failure(item),
             attachments=seen.attachments,
             lost=seen.lost,
             at=at,
@@ -103,15 +108,15 @@ def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
 
 def _item_search(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
     """A search for tools, by the API or by the client."""
-    made = call("tool_search", item.get("arguments"), item.get("call_id") or item.get("id"), offset, at)
-    made.hosted = _is_servers(item)
-    yield made
+    search_call = call("tool_search", item.get("arguments"), item.get("call_id") or item.get("id"), offset, at)
+    search_call.hosted = _is_servers(item)
+    yield search_call
 
 
 def _item_reasoning(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
     for key in ("content", "summary"):
         blocks = item.get(key)
-        texts = [one.get("text") for one in blocks if isinstance(one, dict)] if isinstance(blocks, list) else []
+        texts = [block.get("text") for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
         thought = "\n\n".join(text for text in texts if isinstance(text, str))
         if thought:
             yield Thought(thought, offset, at)
@@ -120,9 +125,9 @@ def _item_reasoning(item: Message, offset: int, at: datetime | None) -> Iterator
 
 def _item_mcp(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
     """A call that the API made itself, and its answer; a failed one has an error in place of an output."""
-    made = call(item.get("name"), item.get("arguments"), item.get("id"), offset, at)
-    made.server, made.hosted = key_of(item.get("server_label")), True
-    yield made
+    server_call = call(item.get("name"), item.get("arguments"), item.get("id"), offset, at)
+    server_call.server, server_call.hosted = key_of(item.get("server_label")), True
+    yield server_call
     output, error = item.get("output"), item.get("error")
     if output is not None or error is not None:
         seen = shown(output if output is not None else error)
@@ -146,12 +151,12 @@ def _item_nothing(item: Message, offset: int, at: datetime | None) -> Iterator[P
 
 def _item_tools(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
     """The tools that a search for tools gave; what the API searched itself has no id of a call."""
-    given = {"content": item.get("tools"), "id": item.get("call_id"), "name": "tool_search"}
-    yield replace(answer(given, offset, at, "id"), hosted=_is_servers(item))
+    message = {"content": item.get("tools"), "id": item.get("call_id"), "name": "tool_search"}
+    yield replace(answer(message, offset, at, "id"), hosted=_is_servers(item))
 
 
 def _is_servers(item: Message) -> bool:
-    """Whether the API itself searched for tools."""
+    """Check if the API itself searched for tools."""
     return item.get("execution") == "server"
 
 

@@ -83,20 +83,22 @@ def common_word(name: str) -> str:
 
 
 def tool_name(name: str) -> str:
-    """What the text of an action and the tool definitions call a log's tool."""
+    """Return the name of a log's tool in the text of an action and in the tool definitions."""
     return _TOOLS.get(common_word(name), name)
 
 
 def searches(names: Iterable[str]) -> bool:
-    """Whether tools of these names, and no others, search and read pages."""
+    """Check if tools of these names, and no others, search and read pages."""
     words = {common_word(name) for name in names}
     return bool(words) and words <= _TOOLS.keys() and words != {MEMORY}
 
 
 def call(name: str, arguments: Any, call_id: str | None = None, reasoning: str | None = None) -> Call:
     """The call of a log's tool; arguments that are no object stand in one under `arguments`."""
-    held = arguments if isinstance(arguments, dict) else {"arguments": arguments} if arguments is not None else None
-    text = json_text(held) if held else None
+    call_arguments = (
+        arguments if isinstance(arguments, dict) else {"arguments": arguments} if arguments is not None else None
+    )
+    text = json_text(call_arguments) if call_arguments else None
     return Call(common_word(name), text, call_id, 0, text=call_text_of(tool_name(name), text), reasoning=reasoning)
 
 

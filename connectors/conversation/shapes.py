@@ -28,14 +28,14 @@ from trajmill.connectors.conversation.answers import answer, content_of
 from trajmill.connectors.conversation.calls import MessageError, call, json_of
 from trajmill.connectors.conversation.content import is_server_error, seen_text, shown, shown_by
 from trajmill.connectors.conversation.dialects import plain, vercel
-from trajmill.connectors.conversation.failures import content_failed, exit_code, failed
+from trajmill.connectors.conversation.failures import content_failed, exit_code, is_failure
 from trajmill.connectors.conversation.literals import literal_value
 from trajmill.connectors.conversation.opaque import attachment_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
 from trajmill.connectors.conversation.response_items import item_parts
 from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
 from trajmill.connectors.reading.fields import key_of, objects_of, plain_text
-from trajmill.connectors.reading.json_text import opened
+from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.reading.times import moment
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Attachment
@@ -71,20 +71,20 @@ _OTHERS: Final = frozenset({"parts", "toolInvocations", "channel", "recipient"})
 ROLES: Final = ROLES_OF_AGENT | ROLES_OF_USERS | ROLES_OF_SYSTEMS | ROLES_OF_ANSWERS | _CALL
 
 
-def conversation_in(messages: Iterable[object], offset: int = 0, *, told: bool = False) -> Conversation:
-    """The conversation of a list of chat messages.
+def conversation_in(messages: Iterable[object], offset: int = 0, *, instructed: bool = False) -> Conversation:
+    """Build the conversation of a list of chat messages.
 
     Args:
         messages: of any shape, in the order of the log. What is made of a list is held in memory, as the list is.
         offset: where the conversation begins in its member.
-        told: as in `pairing.conversation`.
+        instructed: as in `pairing.conversation`.
 
     Raises:
         MessageError: a message has no known shape.
     """
     if isinstance(messages, list):
-        return conversation(parts_in(messages, offset), told=told)
-    return conversation((part for message in messages for part in parts_in((message,), offset)), told=told)
+        return conversation(parts_in(messages, offset), instructed=instructed)
+    return conversation((part for message in messages for part in parts_in((message,), offset)), instructed=instructed)
 
 
 def parts(message: Message, offset: int) -> list[Part]:
@@ -97,62 +97,62 @@ def parts(message: Message, offset: int) -> list[Part]:
 
 
 def parts_in(messages: Iterable[object], offset: int) -> list[Part]:
-    """The parts of messages in their order; `offset` is where each, or what holds it, begins in the log.
+    """Convert messages to parts in their order; `offset` is where each, or what holds it, begins in the log.
 
     Raises:
         MessageError: a message is no object, or has no known shape.
     """
-    found: list[Part] = []
+    parts: list[Part] = []
     for message in messages:
         if not isinstance(message, dict):
             raise MessageError("bad_message", f"wanted an object as a message, met {type(message).__name__}")
         role = message.get("role")
         reader = _READERS.get(role) if type(role) is str else None
         if reader is None or not _OTHERS.isdisjoint(message):
-            _read_other(message, offset, found)
+            _read_other(message, offset, parts)
         else:
-            reader(message, offset, moment(message["timestamp"]) if "timestamp" in message else None, found)
-    return _in_order(found) if any(isinstance(part, Result) and _is_nameless(part) for part in found) else found
+            reader(message, offset, moment(message["timestamp"]) if "timestamp" in message else None, parts)
+    return _in_order(parts) if any(isinstance(part, Result) and _is_nameless(part) for part in parts) else parts
 
 
-def _in_order(found: list[Part]) -> list[Part]:
-    """The parts, with the answers that parallel calls have in their order, as many and without names, given these."""
-    made: list[Part] = []
+def _in_order(parts: list[Part]) -> list[Part]:
+    """Name the answers of parallel calls that have their order, their number and no names, by their calls."""
+    ordered: list[Part] = []
     calls: list[Call] = []
     answers: list[Result] = []
-    for part in (*found, None):
+    for part in (*parts, None):
         if isinstance(part, Result):
             answers.append(part)
             continue
         if answers or not isinstance(part, Call | Text | Thought):
-            made += _given(answers, calls)
+            ordered += _name_answers(answers, calls)
             calls, answers = [], []
         if part is not None:
-            made.append(part)
+            ordered.append(part)
             calls += [part] if isinstance(part, Call) else []
-    return made
+    return ordered
 
 
-def _given(answers: list[Result], calls: list[Call]) -> list[Result]:
+def _name_answers(answers: list[Result], calls: list[Call]) -> list[Result]:
     """The answers, with the names of their calls; a single one that is JSON text of as many values is one for each."""
     if len(calls) < 2 or not all(map(_is_nameless, answers)):
         return answers
-    values = opened(answers[0].content) if len(answers) == 1 else None
+    values = parse_if_json(answers[0].content) if len(answers) == 1 else None
     if isinstance(values, list) and len(values) == len(calls):
-        answers = [replace(answers[0], content=one if isinstance(one, str) else json_of(one)) for one in values]
+        answers = [replace(answers[0], content=value if isinstance(value, str) else json_of(value)) for value in values]
     if len(answers) != len(calls):
         return answers
-    return [replace(one, name=made.name) for one, made in zip(answers, calls, strict=True)]
+    return [replace(result, name=named_call.name) for result, named_call in zip(answers, calls, strict=True)]
 
 
 def _is_nameless(answer_: Result) -> bool:
     return answer_.call_id is None and answer_.name is None
 
 
-def _read_other(message: Message, offset: int, found: list[Part]) -> None:
+def _read_other(message: Message, offset: int, parts: list[Part]) -> None:
     """Adds the parts of a message without a role of its own, of one of Gemini, or of a framework."""
-    if (told := plain(message)) is not None:
-        found += parts_in(told, offset)
+    if (messages := plain(message)) is not None:
+        parts += parts_in(messages, offset)
         return
     role = message.get("role") or message.get("from")
     at = moment(message["timestamp"]) if "timestamp" in message else None
@@ -160,105 +160,105 @@ def _read_other(message: Message, offset: int, found: list[Part]) -> None:
     if role is not None and not isinstance(role, str):
         raise MessageError("unknown_role", "wanted a text as role")
     if listed:
-        found += _gemini(message, role or "user", offset, at)  # Gemini's requests of one message name no role
+        parts += _gemini(message, role or "user", offset, at)  # Gemini's requests of one message name no role
     elif role is None:
-        found += item_parts(message, offset, at)
+        parts += item_parts(message, offset, at)
     elif role in _READERS:
-        _READERS[role](message, offset, at, found)
+        _READERS[role](message, offset, at, parts)
     else:
         raise MessageError("unknown_role", f"wanted a role of a chat, met {role[:80]!r}")
 
 
-def _system(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:  # noqa: ARG001
-    found.append(System(shown(content_of(message)).text or ""))
+def _system(message: Message, offset: int, at: datetime | None, parts: list[Part]) -> None:  # noqa: ARG001
+    parts.append(System(shown(content_of(message)).text or ""))
 
 
-def _harness(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:  # noqa: ARG001
-    found.append(Said("harness", shown(content_of(message)).text or ""))
+def _harness(message: Message, offset: int, at: datetime | None, parts: list[Part]) -> None:  # noqa: ARG001
+    parts.append(Said("harness", shown(content_of(message)).text or ""))
 
 
-def _answers(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
+def _answers(message: Message, offset: int, at: datetime | None, parts: list[Part]) -> None:
     blocks = objects_of(message.get("content"))
-    if blocks and all(one.get("type") == "tool-result" for one in blocks):
-        found += (_resulted(vercel.block(one), offset, at) for one in blocks)
+    if blocks and all(block.get("type") == "tool-result" for block in blocks):
+        parts += (_read_result(vercel.block(block), offset, at) for block in blocks)
     else:
-        found.append(answer(message, offset, at))
+        parts.append(answer(message, offset, at))
 
 
-def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
-    calls = opened(message.get("tool_calls")) or None
+def _agent(message: Message, offset: int, at: datetime | None, parts: list[Part]) -> None:
+    calls = parse_if_json(message.get("tool_calls")) or None
     for key in _THOUGHTS:
         if key in message and isinstance(message[key], str) and message[key]:
-            found.append(Thought(message[key], offset, at))
+            parts.append(Thought(message[key], offset, at))
             break
-    _said(content_of(message), offset, at, found)
+    _read_agent_content(content_of(message), offset, at, parts)
     if calls is not None and not isinstance(calls, list):
         raise MessageError("bad_message", "wanted a list as tool_calls")
     if calls:
-        for one in calls:
-            _openai_call(opened(one), offset, at, found)
-    elif "function_call" in message and isinstance(legacy := opened(message["function_call"]), dict):
-        found.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
+        for tool_call in calls:
+            _openai_call(parse_if_json(tool_call), offset, at, parts)
+    elif "function_call" in message and isinstance(legacy := parse_if_json(message["function_call"]), dict):
+        parts.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
     if message.get("stop_reason"):  # it is a whole response: what the agent says next, it says when asked again
-        found.append(Unlogged(offset))
+        parts.append(Unlogged(offset))
 
 
-def _said(content: object, offset: int, at: datetime | None, found: list[Part]) -> None:
+def _read_agent_content(content: object, offset: int, at: datetime | None, parts: list[Part]) -> None:
     """Adds what the content of a message of the agent holds."""
     if isinstance(content, str):
-        found += spoken(content, offset, at)
+        parts += spoken(content, offset, at)
     elif isinstance(content, list):
         for block in content:
-            found += _block(block, True, offset, at)
+            parts += _block(block, True, offset, at)
     elif content is not None:
-        found.append(Text(json_of(content), offset, at))
+        parts.append(Text(json_of(content), offset, at))
 
 
 def spoken(text: str, offset: int, at: datetime | None) -> list[Part]:
-    """The agent's text, and before it the thought that it begins with, if any."""
-    made: list[Part] = []
-    found = _THINK.match(text) if "<think" in text else None
-    if found is not None:
-        if found[1].strip():
-            made.append(Thought(found[1].strip(), offset, at))
-        text = text[found.end() :]
+    """Split the agent's text into the thought that it begins with, if any, and the words after it."""
+    parts: list[Part] = []
+    thought = _THINK.match(text) if "<think" in text else None
+    if thought is not None:
+        if thought[1].strip():
+            parts.append(Thought(thought[1].strip(), offset, at))
+        text = text[thought.end() :]
     if text and not text.isspace():
-        made.append(Text(text, offset, at))
-    return made
+        parts.append(Text(text, offset, at))
+    return parts
 
 
-def _openai_call(one: object, offset: int, at: datetime | None, found: list[Part]) -> None:
-    if not isinstance(one, dict):
+def _openai_call(entry: object, offset: int, at: datetime | None, parts: list[Part]) -> None:
+    if not isinstance(entry, dict):
         raise MessageError("bad_message", "wanted an object in tool_calls")
-    if "custom" in one and isinstance(custom := one["custom"], dict):
-        found.append(call(custom.get("name"), {"input": custom.get("input")}, one.get("id"), offset, at))
+    if "custom" in entry and isinstance(custom := entry["custom"], dict):
+        parts.append(call(custom.get("name"), {"input": custom.get("input")}, entry.get("id"), offset, at))
         return
-    function = opened(one.get("function"))
-    told = function if isinstance(function, dict) else one
+    function = parse_if_json(entry.get("function"))
+    fields = function if isinstance(function, dict) else entry
     for key in _ARGUMENTS:
-        if key in told:
-            found.append(call(told.get("name"), told[key], one.get("id"), offset, at))
+        if key in fields:
+            parts.append(call(fields.get("name"), fields[key], entry.get("id"), offset, at))
             return
-    found.append(call(told.get("name"), None, one.get("id"), offset, at))
+    parts.append(call(fields.get("name"), None, entry.get("id"), offset, at))
 
 
-def _others(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
-    """What a message of the user holds: results, in Anthropic's shape, and what the user said."""
+def _others(message: Message, offset: int, at: datetime | None, parts: list[Part]) -> None:
+    """Add the parts of a user's message: results, in Anthropic's shape, and the user's words."""
     content = content_of(message)
     if not isinstance(content, list):
-        said = content if isinstance(content, str) else shown(content).text
-        if said:
-            found.append(Said("user", said, at=at))
+        spoken_words = content if isinstance(content, str) else shown(content).text
+        if spoken_words:
+            parts.append(Said("user", spoken_words, at=at))
         return
     words: list[Any] = []
     for block in content:
         if isinstance(block, dict) and (plain_text(block.get("type")).endswith("tool_result") or "toolResult" in block):
-            found += _block(block, False, offset, at)
+            parts += _block(block, False, offset, at)
         else:
             words.append(block)
     text, pictures, _ = shown(words)
     if text or pictures:
-        found.append(Said("user", text or "", pictures, at=at))
+        parts.append(Said("user", text or "", pictures, at=at))
 
 
 def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iterator[Part]:
@@ -272,9 +272,9 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
     if not isinstance(kind, str):
         kind = next((key for key in _BEDROCK if key in block), "")
     if kind.endswith(("tool_use", "toolUse", "tool-call")):
-        yield _used(block, offset, at)
+        yield _read_call(block, offset, at)
     elif kind.endswith(("tool_result", "toolResult")):
-        yield _resulted(block, offset, at)
+        yield _read_result(block, offset, at)
     elif kind == "reasoningContent":
         yield from _bedrock_thought(block.get(kind), offset, at)
     elif kind in ("thinking", "reasoning"):
@@ -289,32 +289,32 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
         raise MessageError("unknown_block", f"wanted a block of a chat message, met {kind[:80]!r}")
 
 
-def _bedrock_thought(given: object, offset: int, at: datetime | None) -> Iterator[Part]:
-    held = given.get("reasoningText") if isinstance(given, dict) else None
-    thought = held.get("text") if isinstance(held, dict) else None
+def _bedrock_thought(content: object, offset: int, at: datetime | None) -> Iterator[Part]:
+    reasoning = content.get("reasoningText") if isinstance(content, dict) else None
+    thought = reasoning.get("text") if isinstance(reasoning, dict) else None
     if isinstance(thought, str) and thought:
         yield Thought(thought, offset, at)
 
 
-def _used(block: Message, offset: int, at: datetime | None) -> Call:
+def _read_call(block: Message, offset: int, at: datetime | None) -> Call:
     """The call in a block of Anthropic, of Bedrock (`toolUse`) or of the AI SDK (`tool-call`)."""
     block = vercel.block(block) if block.get("type") == "tool-call" else block
     use = block.get("toolUse")
     if isinstance(use, dict):
-        made = call(use.get("name"), use.get("input"), use.get("toolUseId"), offset, at)
-        made.hosted = use.get("type") == "server_tool_use"
-        return made
-    made = call(block.get("name"), block.get("input"), block.get("id"), offset, at)
-    made.server, made.hosted = key_of(block.get("server_name")), block.get("type") != "tool_use"
-    return made
+        tool_call = call(use.get("name"), use.get("input"), use.get("toolUseId"), offset, at)
+        tool_call.hosted = use.get("type") == "server_tool_use"
+        return tool_call
+    tool_call = call(block.get("name"), block.get("input"), block.get("id"), offset, at)
+    tool_call.server, tool_call.hosted = key_of(block.get("server_name")), block.get("type") != "tool_use"
+    return tool_call
 
 
-def _resulted(block: Message, offset: int, at: datetime | None) -> Result:
+def _read_result(block: Message, offset: int, at: datetime | None) -> Result:
     """The result in a block of Anthropic, or of Bedrock (`toolResult`)."""
-    given = block.get("toolResult")
-    if isinstance(given, dict):
-        return _bedrock_result(given, offset, at)
-    content, error = block.get("content"), failed(block)
+    tool_result = block.get("toolResult")
+    if isinstance(tool_result, dict):
+        return _bedrock_result(tool_result, offset, at)
+    content, error = block.get("content"), is_failure(block)
     if error is None:
         error = True if is_server_error(content) else content_failed(content)
     seen = shown(content)
@@ -332,26 +332,28 @@ def _resulted(block: Message, offset: int, at: datetime | None) -> Result:
     )
 
 
-def _bedrock_result(given: Message, offset: int, at: datetime | None) -> Result:
-    content = given.get("content")
+def _bedrock_result(tool_result: Message, offset: int, at: datetime | None) -> Result:
+    content = tool_result.get("content")
     blocks = content if isinstance(content, list) else [content]
     ran = blocks[0].get("json") if len(blocks) == 1 and isinstance(blocks[0], dict) else None
-    seen = shown([{"text": json_of(one["json"])} if isinstance(one, dict) and "json" in one else one for one in blocks])
+    seen = shown(
+        [{"text": json_of(entry["json"])} if isinstance(entry, dict) and "json" in entry else entry for entry in blocks]
+    )
     return Result(
-        call_id=key_of(given.get("toolUseId")),
+        call_id=key_of(tool_result.get("toolUseId")),
         name=None,
         content=seen_text(seen),
         offset=offset,
-        is_error=failed(given),
+        is_error=is_failure(tool_result),
         attachments=seen.attachments,
         lost=seen.lost,
         at=at,
         exit_code=exit_code(ran) if isinstance(ran, dict) else None,
-        hosted="type" in given,
+        hosted="type" in tool_result,
     )
 
 
-def _written_call(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
+def _read_written_call(message: Message, offset: int, at: datetime | None, parts: list[Part]) -> None:
     """The calls that a message of a data set has as its content: JSON, or a Python literal of the same shape."""
     content = content_of(message)
     value = content
@@ -360,10 +362,10 @@ def _written_call(message: Message, offset: int, at: datetime | None, found: lis
             value = json_value(content)
         except ValueError:
             value = literal_value(content)
-    for one in value if isinstance(value, list) and value else [value]:
-        if not isinstance(one, dict):
+    for entry in value if isinstance(value, list) and value else [value]:
+        if not isinstance(entry, dict):
             raise MessageError("bad_message", "wanted a call with name and arguments as the content of a tool_call")
-        _openai_call(one, offset, at, found)
+        _openai_call(entry, offset, at, parts)
 
 
 def _gemini(message: Message, role: object, offset: int, at: datetime | None) -> Iterator[Part]:
@@ -372,11 +374,11 @@ def _gemini(message: Message, role: object, offset: int, at: datetime | None) ->
     for part in message["parts"]:
         if not isinstance(part, dict):
             raise MessageError("bad_message", "wanted objects in parts")
-        made = part.get("functionCall") or part.get("function_call")
+        function_call = part.get("functionCall") or part.get("function_call")
         back = part.get("functionResponse") or part.get("function_response")
         text = part.get("text")
-        if isinstance(made, dict):
-            yield call(made.get("name"), made.get("args"), made.get("id"), offset, at)
+        if isinstance(function_call, dict):
+            yield call(function_call.get("name"), function_call.get("args"), function_call.get("id"), offset, at)
         elif isinstance(back, dict):
             yield _gemini_answer(back, offset, at)
         elif (ran := _code_run(part, offset, at)) is not None:
@@ -386,13 +388,13 @@ def _gemini(message: Message, role: object, offset: int, at: datetime | None) ->
                 yield Thought(text, offset, at) if part.get("thought") is True else Text(text, offset, at)
         elif isinstance(text, str):
             words.append(text)
-        elif role not in ROLES_OF_AGENT and (held := attachment_in(part)) is not None:
-            pictures.append(held)
+        elif role not in ROLES_OF_AGENT and (picture := attachment_in(part)) is not None:
+            pictures.append(picture)
         elif role in ROLES_OF_AGENT and {key for key in part if part[key] is not None} - _SILENT:
             raise MessageError("unknown_block", f"wanted a part of a Gemini message, met {sorted(part)[:4]}")
     if words or pictures:
-        said = "\n".join(words)
-        yield System(said) if role in ROLES_OF_SYSTEMS else Said("user", said, tuple(pictures), at=at)
+        spoken_words = "\n".join(words)
+        yield System(spoken_words) if role in ROLES_OF_SYSTEMS else Said("user", spoken_words, tuple(pictures), at=at)
 
 
 def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result | None:
@@ -400,17 +402,17 @@ def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result 
     code = part.get("executableCode") or part.get("executable_code")
     gave = part.get("codeExecutionResult") or part.get("code_execution_result")
     if isinstance(code, dict):
-        made = call("code_execution", code, None, offset, at)
-        made.hosted = True
-        return made
+        code_call = call("code_execution", code, None, offset, at)
+        code_call.hosted = True
+        return code_call
     if not isinstance(gave, dict):
         return None
-    told, outcome = gave.get("output"), gave.get("outcome")
+    output, outcome = gave.get("output"), gave.get("outcome")
     error = outcome != "OUTCOME_OK" if isinstance(outcome, str) else None
     return Result(
         call_id=None,
         name="code_execution",
-        content=told if isinstance(told, str) else "",
+        content=output if isinstance(output, str) else "",
         offset=offset,
         is_error=error,
         at=at,
@@ -423,24 +425,26 @@ def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:
 
     From Gemini 3 on, what the function returned besides JSON stands in `parts`, beside an empty `response`.
     """
-    given, error = back.get("response"), None
-    if isinstance(given, dict) and len(given) == 1:
-        key = next(iter(given))
+    response, error = back.get("response"), None
+    if isinstance(response, dict) and len(response) == 1:
+        key = next(iter(response))
         error = True if key == "error" else None
-        given = given[key] if key in _WRAPPED else given
-    made = answer(
-        {"content": given, "name": back.get("name"), "id": back.get("id"), "is_error": error}, offset, at, "id"
+        response = response[key] if key in _WRAPPED else response
+    result = answer(
+        {"content": response, "name": back.get("name"), "id": back.get("id"), "is_error": error}, offset, at, "id"
     )
     beside = back.get("parts")
     seen = [shown_by(part) for part in beside if isinstance(part, dict)] if isinstance(beside, list) else []
     if not seen:
-        return made
-    texts = [text for text in (made.content if given else None, *(one.text for one in seen)) if text is not None]
+        return result
+    texts = [
+        text for text in (result.content if response else None, *(piece.text for piece in seen)) if text is not None
+    ]
     return replace(
-        made,
+        result,
         content="\n".join(texts) if texts else None,
-        attachments=(*made.attachments, *(held for one in seen for held in one.attachments)),
-        lost=made.lost or any(one.lost for one in seen),
+        attachments=(*result.attachments, *(attachment for piece in seen for attachment in piece.attachments)),
+        lost=result.lost or any(piece.lost for piece in seen),
     )
 
 
@@ -449,6 +453,6 @@ _READERS: Final[Mapping[str, Callable[[Message, int, datetime | None, list[Part]
     **dict.fromkeys(ROLES_OF_USERS, _others),
     **dict.fromkeys(ROLES_OF_SYSTEMS, _system),
     **dict.fromkeys(ROLES_OF_ANSWERS, _answers),
-    **dict.fromkeys(_CALL, _written_call),
+    **dict.fromkeys(_CALL, _read_written_call),
     HARNESS: _harness,
 }

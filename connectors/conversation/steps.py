@@ -1,4 +1,4 @@
-"""The steps of a conversation: the one place where turns and words become transitions.
+"""Steps of a conversation: the one module in which turns and words become transitions.
 
 The calls of a turn share the turn and the observation. A turn without a call is a step named `message`, which the next
 text of the user answers; where nothing stands between it and the agent's next turn, what it said goes with that one.
@@ -15,14 +15,14 @@ from typing import NamedTuple
 from trajmill.connectors.conversation.cut_answers import with_cut
 from trajmill.connectors.conversation.references import with_references
 from trajmill.connectors.conversation.turns import Call, Gap, Item, Said, Turn, began, seconds_between
-from trajmill.connectors.reading.fields import joined
+from trajmill.connectors.reading.fields import join_paragraphs
 from trajmill.schemas import MESSAGE, Action, Observation, Step, Steps, call_text_of, json_text
 
 _Between = Said | Observation | Gap
 
 
 class Course(NamedTuple):
-    """What a conversation comes to.
+    """Steps of a conversation, its instruction, and how it ends.
 
     Attributes:
         steps: in the order of the log; empty if the agent neither called nor said anything.
@@ -36,7 +36,7 @@ class Course(NamedTuple):
 
 
 def course(items: Iterable[Item], instructed: bool = False) -> Course:
-    """The course of a conversation whose turns and words are `items`, in the order of the log.
+    """Build the steps of a conversation whose turns and words are `items`, in the order of the log.
 
     What is said in a turn without a call may be moved to the next turn, so items are made anew for each course. No more
     of them is held than two turns and what stands between.
@@ -45,7 +45,7 @@ def course(items: Iterable[Item], instructed: bool = False) -> Course:
         items: what was done and said. Of a list the steps, which share its texts, are held in memory too.
         instructed: whether the instruction is known already and is none of the items.
     """
-    made = _Making([] if isinstance(items, list) else Steps())
+    making = _Making([] if isinstance(items, list) else Steps())
     instruction: str | None = None
     now: Turn | None = None
     after: list[_Between] = []
@@ -54,27 +54,27 @@ def course(items: Iterable[Item], instructed: bool = False) -> Course:
             after.append(item)
             continue
         if now is not None:
-            made.act(now, after, item)
+            making.act(now, after, item)
         else:
             instruction, after = (None, after) if instructed else _instruction(after)
-            made.hear(after)
+            making.hear(after)
         now, after = item, []
-    return Course(made.steps, instruction, made.ends)
+    return Course(making.steps, instruction, making.ends)
 
 
 def mark_turns(items: Iterable[Item]) -> None:
     """Gives each turn its place among the items as its mark."""
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         if isinstance(item, Turn):
-            item.mark = place
+            item.mark = position
 
 
-def _instruction(said: list[_Between]) -> tuple[str | None, list[_Between]]:
-    """What the user said first before the agent did anything, and all the rest."""
-    for place, one in enumerate(said):
-        if isinstance(one, Said) and one.role == "user" and one.text:
-            return one.text, [*said[:place], *said[place + 1 :]]
-    return None, said
+def _instruction(words: list[_Between]) -> tuple[str | None, list[_Between]]:
+    """Split the user's first words before the agent did anything from all the rest."""
+    for position, message in enumerate(words):
+        if isinstance(message, Said) and message.role == "user" and message.text:
+            return message.text, [*words[:position], *words[position + 1 :]]
+    return None, words
 
 
 def mark_dangling(steps: list[Step] | Steps, silent: frozenset[str] = frozenset()) -> None:
@@ -86,8 +86,8 @@ def mark_dangling(steps: list[Step] | Steps, silent: frozenset[str] = frozenset(
     """
     end = len(steps) - 1
     last = steps[end]
-    for place in range(end, max(-1, end - last.num_calls), -1):
-        step = steps[place]
+    for position in range(end, max(-1, end - last.num_calls), -1):
+        step = steps[position]
         if step.next_observation is None and step.action.name not in silent and step.action.name != MESSAGE:
             if last.terminated is None and last.truncated is None:
                 steps[end] = replace(last, truncated=True)
@@ -95,7 +95,7 @@ def mark_dangling(steps: list[Step] | Steps, silent: frozenset[str] = frozenset(
 
 
 def is_answered_call(step: Step) -> bool:
-    """Whether the step is a call of a tool whose answer the log holds."""
+    """Check if the step is a call of a tool whose answer the log holds."""
     return step.action.name != MESSAGE and step.next_observation is not None
 
 
@@ -127,16 +127,18 @@ class _Making:
         if turn.calls:
             self._calls(turn)
         elif turn.texts:
-            place = next((n for n, one in enumerate(after) if isinstance(one, Said) and _answers(one)), None)
-            reply = None if place is None else after.pop(place)
+            position = next(
+                (n for n, message in enumerate(after) if isinstance(message, Said) and _answers(message)), None
+            )
+            reply = None if position is None else after.pop(position)
             self._message(turn, reply if isinstance(reply, Said) else None)
         if turn.mark is not None:
             self.ends[turn.mark] = len(self.steps)
         self.hear(after)
 
-    def _interleaved(self) -> str | None:
-        said, self.waiting = self.waiting, []
-        return json_text(said) if said else None
+    def _take_waiting(self) -> str | None:
+        waiting, self.waiting = self.waiting, []
+        return json_text(waiting) if waiting else None
 
     def _calls(self, turn: Turn) -> None:
         before = self.shown
@@ -153,7 +155,7 @@ class _Making:
                     member=call.member,
                     call_index=index,
                     num_calls=len(turn.calls),
-                    interleaved=self._interleaved() if index == 0 else None,
+                    interleaved=self._take_waiting() if index == 0 else None,
                     reward=reward,
                     terminated=terminated,
                     truncated=truncated,
@@ -180,21 +182,25 @@ class _Making:
         return self._limits.get(call.name)
 
     def _message(self, turn: Turn, reply: Said | None) -> None:
-        arguments = json_text({"content": joined(turn.texts)})
+        arguments = json_text({"content": join_paragraphs(turn.texts)})
         answer = None
         if reply is not None:
             origin = "user" if reply.role == "user" else "harness"
-            said = Observation(reply.text or None, origin=origin, uri=reply.uri, attachments=reply.attachments)
-            answer = with_references(said)
+            reply_observation = Observation(
+                reply.text or None, origin=origin, uri=reply.uri, attachments=reply.attachments
+            )
+            answer = with_references(reply_observation)
         self.steps.append(
             Step(
-                action=Action(MESSAGE, call_text_of(MESSAGE, arguments), arguments, reasoning=joined(turn.thoughts)),
+                action=Action(
+                    MESSAGE, call_text_of(MESSAGE, arguments), arguments, reasoning=join_paragraphs(turn.thoughts)
+                ),
                 observation=self.shown,
                 next_observation=answer,
                 turn=self._turns,
                 offset=turn.offset,
                 member=turn.member,
-                interleaved=self._interleaved(),
+                interleaved=self._take_waiting(),
                 started_at=began(turn.at),
                 duration_s=None if reply is None else seconds_between(turn.at, reply.at),
             )
@@ -203,8 +209,8 @@ class _Making:
         self.shown = answer or self.shown
 
 
-def _answers(said: Said) -> bool:
-    return said.role == "user" if said.answers is None else said.answers
+def _answers(message: Said) -> bool:
+    return message.role == "user" if message.answers is None else message.answers
 
 
 def _pass_on(turn: Turn, later: Turn) -> None:
@@ -212,7 +218,7 @@ def _pass_on(turn: Turn, later: Turn) -> None:
     texts = [text for text in turn.texts if text]
     if later.calls:
         first = later.calls[0]
-        first.message = joined([*texts, *([first.message] if first.message else [])])
-        first.reasoning = joined([*turn.thoughts, *([first.reasoning] if first.reasoning else [])])
+        first.message = join_paragraphs([*texts, *([first.message] if first.message else [])])
+        first.reasoning = join_paragraphs([*turn.thoughts, *([first.reasoning] if first.reasoning else [])])
     else:
         later.texts[:0], later.thoughts[:0] = texts, turn.thoughts

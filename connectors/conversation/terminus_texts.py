@@ -1,9 +1,9 @@
-"""What the prompts and responses of Terminus say: the terminal's part of a prompt, the commands of a response.
+"""Prompts and responses of Terminus: the terminal's part of a prompt, the commands of a response.
 
 Forms: the prompt templates and parsers of Terminus 2 (JSON and XML) and Terminus 1 (JSON). A prompt is what the agent
 was shown; what the harness wrote around the terminal's text, its headings included, is told apart from it. A response
 is read if it is the form and nothing else. What Terminus 2 makes of prose around it, or of closing braces that are
-missing, is read as it reads it (`recovered`), for its callers to use where the log says that it did.
+missing, is read as it reads it (`recover_response`), for its callers to use where the log says that it did.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _XML_DURATION: Final = re.compile(r"duration=\"(\d{1,9}(?:\.\d{1,9})?)\"")
 
 @record
 class Prompt:
-    """What an episode's prompt says.
+    """Contents of an episode's prompt.
 
     Attributes:
         seen: what the terminal showed; None if the prompt does not say.
@@ -60,7 +60,7 @@ class Prompt:
 
 
 class Response(NamedTuple):
-    """What a response does; `agent` is terminus-1 or terminus-2, `complete` whether it declares the task done."""
+    """Contents of a response; `agent` is terminus-1 or terminus-2, `complete` is true if it declares the task done."""
 
     action: Action
     agent: str
@@ -68,7 +68,7 @@ class Response(NamedTuple):
 
 
 _LEVELS: Final = 100
-"""How deep commands may nest."""
+"""Deepest nesting of commands."""
 
 
 class UnclearResponseError(ValueError):
@@ -81,7 +81,7 @@ class UnclearResponseError(ValueError):
 
 
 def prompt_of(text: str, bare: bool) -> Prompt:
-    """What a prompt says.
+    """Parse the prompt of an episode.
 
     Args:
         text: of the prompt.
@@ -104,7 +104,7 @@ def prompt_of(text: str, bare: bool) -> Prompt:
 
 
 def out_of_time(text: str) -> Output | None:
-    """What the terminal showed where the harness says that its time for a command ran out; None if it does not."""
+    """Return the terminal's text where the harness says that its time for a command ran out; None if it does not."""
     late = _OUT_OF_TIME.search(text) if text.startswith("Previous command:\n") else None
     if late is None:
         return None
@@ -112,7 +112,7 @@ def out_of_time(text: str) -> Output | None:
 
 
 def _form(marker: re.Match[str] | None) -> str:
-    """Whether what stands below a heading is what was put out, or a screen; a screen where there is none."""
+    """Tell if the text below a heading is output or a screen; a screen where there is no heading."""
     return "stream" if marker is not None and marker[1].startswith("New") else "screen"
 
 
@@ -138,27 +138,27 @@ def _seen(content: str, form: str) -> Observation:
     return Observation(content=shown, form=form, truncation=truncation(content, TERMINUS))
 
 
-def recovered(text: str) -> Response | None:
-    """What Terminus 2 does with a response that is not the form and nothing else; None if it could make nothing of it.
+def recover_response(text: str) -> Response | None:
+    """Read a response that is not the form and nothing else as Terminus 2 does; None if it could make nothing of it.
 
     It takes the first balanced JSON object, or the first `<response>`, and leaves what stands around; if no object is
     closed, it closes all that are open at the end. The text around is what the agent said aloud.
     """
-    found = sorted(_spans(text), key=lambda span: span[0])
-    for start, inner in found:
+    spans = sorted(_spans(text), key=lambda span: span[0])
+    for start, inner in spans:
         try:
-            made = response_of(inner)
+            response = response_of(inner)
         except UnclearResponseError:
             continue
-        if made.agent == "terminus-2":
+        if response.agent == "terminus-2":
             around = (text[:start].strip(), text[start + len(inner) :].strip())
-            said = "\n".join(part for part in around if part)
-            return Response(replace(made.action, message=said or None), made.agent, made.complete)
+            message = "\n".join(part for part in around if part)
+            return Response(replace(response.action, message=message or None), response.agent, response.complete)
     return None
 
 
 def _spans(text: str) -> Iterator[tuple[int, str]]:
-    """What of a text may be the response, each with the place where it begins."""
+    """Yield the stretches of a text that may be the response, each with the position where it begins."""
     start = text.find("<response>")
     end = text.find("</response>", start)
     if 0 <= start < end:
@@ -194,14 +194,14 @@ def _first_object(text: str) -> tuple[str, int]:
 
 
 def response_of(text: str) -> Response:
-    """What a response does.
+    """Parse a response.
 
     Raises:
         UnclearResponseError: it is wrapped in other text, cut, or not of the form (`wrapped_response`,
             `truncated_response`, `bad_response`).
     """
-    if found := _XML.fullmatch(text):
-        return _xml(found[1])
+    if match := _XML.fullmatch(text):
+        return _xml(match[1])
     body = text.strip()
     if not body.startswith("{"):
         if "{" in body or "<response>" in body:
@@ -214,8 +214,8 @@ def response_of(text: str) -> Response:
     try:
         value = json_value(body)
     except ValueError:
-        whole = body.endswith("}") or re.search(r"\}\s*\n", body) is not None
-        reason = "wrapped_response" if whole and not body.endswith("}") else "truncated_response"
+        is_closed = body.endswith("}") or re.search(r"\}\s*\n", body) is not None
+        reason = "wrapped_response" if is_closed and not body.endswith("}") else "truncated_response"
         raise UnclearResponseError(reason, "wanted one JSON object and nothing else") from None
     if not isinstance(value, dict):
         raise UnclearResponseError("bad_response", "wanted a JSON object")
@@ -257,13 +257,13 @@ def _xml(inside: str) -> Response:
     around: list[str] = []
     *closed, rest = inside.split("</keystrokes>")
     for part in closed:
-        found = _XML_OPEN.search(part)
-        if found is None:
+        opening = _XML_OPEN.search(part)
+        if opening is None:
             raise UnclearResponseError("bad_response", "wanted whole <keystrokes>")
-        duration, keys = _XML_DURATION.search(found[1]), part[found.end() :]
+        duration, keys = _XML_DURATION.search(opening[1]), part[opening.end() :]
         strokes.append((keys, float(duration[1]) if duration else None))
         commands.append({"keystrokes": keys, **({"duration": float(duration[1])} if duration else {})})
-        around.append(part[: found.start()])
+        around.append(part[: opening.start()])
     outside = "".join([*around, rest])
     if "<keystrokes" in outside or ("<commands" not in outside and "<task_complete" not in outside):
         raise UnclearResponseError("bad_response", "wanted <commands> with whole <keystrokes>")
@@ -273,7 +273,7 @@ def _xml(inside: str) -> Response:
 
 
 def _element(text: str, name: str) -> str | None:
-    """What stands in the first element of the name, without blanks around it."""
+    """Return the text of the first element of the name, without blanks around it."""
     _, _, after = text.partition(f"<{name}>")
     inside, closed, _ = after.partition(f"</{name}>")
     return inside.strip() if closed else None
@@ -296,6 +296,6 @@ def _response(
 def limit_in(action: Action) -> float | None:
     """The seconds that a response of Terminus 1 gives its only command that it waits for; None of any other."""
     arguments = action.arguments or ""
-    told = json_value(arguments)["commands"] if '"timeout_sec"' in arguments else ()
-    waits = [one for one in told if isinstance(one, dict) and one.get("is_blocking") is True]
+    commands = json_value(arguments)["commands"] if '"timeout_sec"' in arguments else ()
+    waits = [command for command in commands if isinstance(command, dict) and command.get("is_blocking") is True]
     return limit_of(waits[0].get("timeout_sec")) if len(waits) == 1 else None

@@ -1,4 +1,4 @@
-"""A conversation of which the log itself says which answer is whose, told turn by turn."""
+"""Conversation of which the log itself says which answer belongs to which call, built turn by turn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def answered(
     seconds: float | None = None,
     member: str = "",
 ) -> Call:
-    """The call with what came of it and where its record stands."""
+    """Return the call with its result and the place of its record."""
     call.shown, call.offset, call.exit_code, call.at, call.seconds = shown, offset, exit_code, at, seconds
     call.member = member
     return call
@@ -32,9 +32,9 @@ def answered(
 
 def call_of(action: Action) -> Call:
     """An action that is put together already, as a call that is told."""
-    made = Call(action.name, action.arguments, action.call_id, 0, text=action.text)
-    made.message, made.reasoning = action.message, action.reasoning
-    return made
+    call = Call(action.name, action.arguments, action.call_id, 0, text=action.text)
+    call.message, call.reasoning = action.message, action.reasoning
+    return call
 
 
 class Told:
@@ -45,13 +45,13 @@ class Told:
         last: the last of them.
 
     Args:
-        held: whether the log is held in memory, so that its steps, which share its texts, may be too.
+        in_memory: whether the log is held in memory, so that its steps, which share its texts, may be too.
     """
 
-    def __init__(self, *, held: bool = False) -> None:
+    def __init__(self, *, in_memory: bool = False) -> None:
         self.acted = 0
         self.last: Call | None = None
-        self._items: list[Item] | Items = [] if held else Items()
+        self._items: list[Item] | Items = [] if in_memory else Items()
         self._ending: tuple[bool | None, bool | None] | None = None
 
     def say(self, role: str, text: str | None) -> None:

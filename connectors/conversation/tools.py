@@ -1,4 +1,4 @@
-"""What the tools that an agent used tell of its session, whichever client it ran in: domain and working folder."""
+"""Domain and working folder of a session, by the tools that its agent used, whichever client it ran in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trajmill.connectors.conversation.search_tools import searches
 from trajmill.schemas import COMPLETE, MESSAGE
 
 MCP_PREFIX: Final = "mcp__"
-"""How clients begin the name of a tool that a server of the Model Context Protocol gave them."""
+"""Beginning that clients give the name of a tool of a server of the Model Context Protocol."""
 
 
 def domain_of(

@@ -1,4 +1,4 @@
-"""The one model of a conversation: what a log says in its order, the turns that this comes to, and how both are packed.
+"""Model of a conversation: the contents of a log in its order, the turns that they make up, and how both are packed.
 
 A format's reader says, in the order of its log, what the agent said (`Text`), thought (`Thought`) and called (`Call`),
 what answered (`Result`), and what others said (`Said`, `System`). These are the parts, of which `pairing` makes turns.
@@ -14,14 +14,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from trajmill.connectors.conversation.wrapped_output import Output
-from trajmill.connectors.reading.fields import joined
+from trajmill.connectors.reading.fields import join_paragraphs
 from trajmill.connectors.reading.times import microseconds
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import MESSAGE, Attachment, Observation, call_text_of
 from trajmill.schemas.record import record
 
 Time = int | datetime | None
-"""When something was: in µs since 1970 UTC, or by the log's own clock, which may name no zone."""
+"""Time of an event: in µs since 1970 UTC, or by the log's own clock, which may name no zone."""
 
 
 @record
@@ -49,7 +49,7 @@ class Said:
 
 @record
 class Text:
-    """What the agent said aloud."""
+    """Text that the agent said aloud."""
 
     text: str
     offset: int
@@ -58,7 +58,7 @@ class Text:
 
 @record
 class Thought:
-    """What the agent thought to itself."""
+    """Text that the agent thought to itself."""
 
     text: str
     offset: int
@@ -131,7 +131,7 @@ class Call:
 
 @record
 class Result:
-    """What answered a call; `call_id` and `name` are null where the log does not hold them.
+    """Answer to a call; `call_id` and `name` are null where the log does not hold them.
 
     `exit_code` is that of the code or the command that the call ran, where the log tells it apart from the content;
     `hosted` says that the provider of the language model gave it, within the agent's answer; `envelope` is the object
@@ -160,7 +160,7 @@ class System:
 
 @record
 class Unlogged:
-    """Where the agent was given the answer to its call before, which the log does not hold."""
+    """Point at which the agent was given the answer to its call before, which the log does not hold."""
 
     offset: int
 
@@ -170,7 +170,7 @@ Part = Text | Thought | Call | Result | Said | System | Unlogged
 
 @dataclass(slots=True)
 class Turn:
-    """What the agent did before anything answered it.
+    """Actions of the agent before anything answered it.
 
     Attributes:
         offset: where its record begins.
@@ -193,24 +193,24 @@ class Turn:
     def add(self, call: Call) -> None:
         """Takes in a call, with what was said and thought before it."""
         if self.texts:
-            call.message, self.texts = joined([*self.texts, *([call.message] if call.message else [])]), []
+            call.message, self.texts = join_paragraphs([*self.texts, *([call.message] if call.message else [])]), []
         if self.thoughts:
             before = [call.reasoning] if call.reasoning else []
-            call.reasoning, self.thoughts = joined([*self.thoughts, *before]), []
+            call.reasoning, self.thoughts = join_paragraphs([*self.thoughts, *before]), []
         self.calls.append(call)
 
     def close(self) -> None:
         """Gives the last call what was said and thought after it."""
         if self.calls and (self.texts or self.thoughts):
             last = self.calls[-1]
-            last.message = joined([*([last.message] if last.message else []), *self.texts])
-            last.reasoning = joined([*([last.reasoning] if last.reasoning else []), *self.thoughts])
+            last.message = join_paragraphs([*([last.message] if last.message else []), *self.texts])
+            last.reasoning = join_paragraphs([*([last.reasoning] if last.reasoning else []), *self.thoughts])
             self.texts, self.thoughts = [], []
 
 
 @record
 class Gap:
-    """Where a part of the log is not there: what stood before the next turn is not known."""
+    """Missing part of a log: what stood before the next turn is not known."""
 
 
 Item = Turn | Said | Observation | Gap
@@ -218,7 +218,7 @@ Item = Turn | Said | Observation | Gap
 
 
 def text_of_message(call: Call) -> str | None:
-    """What the agent said, where the call is that of saying it and of nothing else."""
+    """Return the agent's words, where the call is that of saying them and of nothing else."""
     if call.name != MESSAGE or call.call_id is not None or call.message is not None:
         return None
     value = json_value(call.arguments or "null")
@@ -259,28 +259,28 @@ _LISTS: Final = frozenset({"calls", "texts", "thoughts"})
 _TIME: Final = -1
 
 
-def packed(value: Any) -> Any:
-    """A part, an item, or what they hold, as plain values that `schemas.Spool` can write; see `unpacked`."""
+def pack(value: Any) -> Any:
+    """A part, an item, or what they hold, as plain values that `schemas.Spool` can write; see `unpack`."""
     if isinstance(value, tuple | list):
-        return tuple(map(packed, value))
+        return tuple(map(pack, value))
     if isinstance(value, datetime):
         return [_TIME, value.isoformat()]
     kind = type(value)
     if kind not in _NAMES:
         return value
-    return [_KINDS.index(kind), *(packed(getattr(value, name)) for name in _NAMES[kind])]
+    return [_KINDS.index(kind), *(pack(getattr(value, name)) for name in _NAMES[kind])]
 
 
-def unpacked(value: Any) -> Any:
-    """The inverse of `packed`."""
+def unpack(value: Any) -> Any:
+    """The inverse of `pack`."""
     if isinstance(value, tuple):
-        return tuple(map(unpacked, value))
+        return tuple(map(unpack, value))
     if not isinstance(value, list):
         return value
     if value[0] == _TIME:
         return datetime.fromisoformat(value[1])
     kind = _KINDS[value[0]]
-    told = dict(zip(_NAMES[kind], map(unpacked, value[1:]), strict=True))
-    for name in _LISTS & told.keys():
-        told[name] = list(told[name])
-    return kind(**told)
+    fields = dict(zip(_NAMES[kind], map(unpack, value[1:]), strict=True))
+    for name in _LISTS & fields.keys():
+        fields[name] = list(fields[name])
+    return kind(**fields)

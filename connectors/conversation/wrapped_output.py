@@ -1,4 +1,4 @@
-r"""What a command put out, within the words that a harness writes around it: mini-swe-agent's forms of an answer.
+r"""Output of a command within the words that a harness writes around it: mini-swe-agent's forms of an answer.
 
 `<returncode>1</returncode>\n<output>\n…\n</output>` and, where the output was cut, `<output_head>`, `<elided_chars>`
 and `<output_tail>`; an object of the same members as JSON (2.x); and `The last command <command>…</command> timed out
@@ -17,7 +17,7 @@ from trajmill.connectors.reading.values import json_value
 from trajmill.schemas.record import record
 
 NEVER_ENDED: Final = -1
-"""What stands for an exit status where the harness stopped waiting for its command."""
+"""Exit status that stands for a command that the harness stopped waiting for."""
 
 _EXCEPTION: Final = re.compile(r"\s*(<exception>.*?</exception>)\s*(?=<returncode>)", re.DOTALL)
 _RETURNED: Final = re.compile(r"\s*<returncode>(-?[0-9]{1,9})</returncode>[ \t]*\n?")
@@ -50,7 +50,7 @@ _MEMBERS: Final = frozenset(
 
 @record
 class Output:
-    """What a command put out.
+    """Output of a command, and how it ended.
 
     Attributes:
         text: as far as it is known; None where the harness gives none.
@@ -73,12 +73,12 @@ class Output:
     folder: str | None = None
 
 
-def unwrapped(text: str, whole: bool = True) -> Output | None:
+def unwrap(text: str, entire: bool = True) -> Output | None:
     """The output that an answer of the harness holds; None where it has none of the forms.
 
     Args:
         text: the answer.
-        whole: whether the text is the answer and nothing else; of a text in which other words may follow the answer,
+        entire: whether the text is the answer and nothing else; of a text in which other words may follow the answer,
             the first closing tag that stands on a line of its own ends it.
     """
     if _OBJECT.match(text):
@@ -89,13 +89,13 @@ def unwrapped(text: str, whole: bool = True) -> Output | None:
         text = text[exception.end() :]
     if (returned := _RETURNED.match(text)) is not None:
         code = int(returned[1])
-        return _of_tags(text[returned.end() :], None if code == NEVER_ENDED else code, False, notes, whole)
+        return _of_tags(text[returned.end() :], None if code == NEVER_ENDED else code, False, notes, entire)
     if (killed := _KILLED.match(text)) is not None:
-        return _of_tags(text[killed.end() :], None, True, [*notes, killed[1]], whole)
+        return _of_tags(text[killed.end() :], None, True, [*notes, killed[1]], entire)
     return None
 
 
-def _of_tags(rest: str, code: int | None, killed: bool, notes: list[str], whole: bool) -> Output | None:
+def _of_tags(rest: str, code: int | None, killed: bool, notes: list[str], entire: bool) -> Output | None:
     if (warning := _WARNING.match(rest)) is not None:
         notes.append(warning[1])
         rest = rest[warning.end() :]
@@ -108,14 +108,14 @@ def _of_tags(rest: str, code: int | None, killed: bool, notes: list[str], whole:
     if begins is None:
         return Output(None, code, killed, _limit(notes), False, tuple(notes)) if not rest.strip() else None
     closing = "</output_tail>" if cut is not None else "</output>"
-    end, after = _end(rest, begins.end(), closing, whole)
-    behind = "\n".join(words for words in (rest[after:].strip() if whole else "", behind) if words)
-    shown = _joined(rest[begins.end() : end]) if cut is not None else _within(rest[begins.end() : end])
-    told = (*notes, behind) if behind else tuple(notes)
-    return Output(shown, code, killed, _limit(notes), cut is not None, told)
+    end, after = _end(rest, begins.end(), closing, entire)
+    behind = "\n".join(words for words in (rest[after:].strip() if entire else "", behind) if words)
+    shown = _join_halves(rest[begins.end() : end]) if cut is not None else _within(rest[begins.end() : end])
+    all_notes = (*notes, behind) if behind else tuple(notes)
+    return Output(shown, code, killed, _limit(notes), cut is not None, all_notes)
 
 
-def _joined(text: str) -> str:
+def _join_halves(text: str) -> str:
     """Head and tail of an output that was cut, by what stands between their tags."""
     middle = _MIDDLE.search(text)
     if middle is None:
@@ -133,20 +133,21 @@ def _cut_output(head: str, elided: str | int, tail: str) -> str:
 
 
 def _within(text: str) -> str:
-    """What stands between two tags, without the line ends that go with them."""
+    """Return the text between two tags, without the line ends that go with them."""
     return text.removeprefix("\n").removesuffix("\n")
 
 
-def _end(text: str, begin: int, closing: str, whole: bool) -> tuple[int, int]:
-    """Where the output ends and what follows it begins: at the last closing tag of a whole answer, else at the first.
+def _end(text: str, begin: int, closing: str, entire: bool) -> tuple[int, int]:
+    """Return where the output ends and where what follows it begins: at the last closing tag of a whole answer, else at
+    the first.
 
     That is the first on a line of its own, if there is one.
     """
-    place = text.rfind(closing, begin)
-    if not whole:
+    position = text.rfind(closing, begin)
+    if not entire:
         alone = re.compile(rf"^{re.escape(closing)}[ \t]*$", re.MULTILINE).search(text, begin)
-        place = alone.start() if alone is not None else text.find(closing, begin)
-    return (place, place + len(closing)) if place >= 0 else (len(text), len(text))
+        position = alone.start() if alone is not None else text.find(closing, begin)
+    return (position, position + len(closing)) if position >= 0 else (len(text), len(text))
 
 
 def _of_object(text: str) -> Output | None:
@@ -156,10 +157,10 @@ def _of_object(text: str) -> Output | None:
         return None
     if not isinstance(value, dict) or not value.keys() <= _MEMBERS:
         return None
-    code, told = value.get("returncode"), value.get("output")
+    code, output = value.get("returncode"), value.get("output")
     head, tail, elided = value.get("output_head"), value.get("output_tail"), value.get("elided_chars")
     notes = tuple(note for key in ("warning", "exception_info") if (note := str_of(value.get(key))))
-    shown = told if isinstance(told, str) else None
+    shown = output if isinstance(output, str) else None
     if isinstance(head, str) and isinstance(tail, str):
         shown = _cut_output(head, elided if type(elided) is int and 0 < elided < _MOST_ELIDED else "", tail)
     limit = _limit(notes)
@@ -198,11 +199,11 @@ def limit_of(value: Any) -> float | None:
     return float(value) if type(value) in (int, float) and 0 < value < _LONGEST_LIMIT else None
 
 
-def killed_after(text: str | None) -> float | None:
+def find_kill_limit(text: str | None) -> float | None:
     """The seconds after which a command was killed, as a text of the harness says; None if it does not."""
     return _limit((text,)) if text else None
 
 
 def _limit(notes: list[str] | tuple[str, ...]) -> float | None:
-    found = next((hit for note in notes if (hit := _LIMIT.search(note))), None)
-    return float(found[1]) if found is not None and float(found[1]) > 0 else None
+    match = next((hit for note in notes if (hit := _LIMIT.search(note))), None)
+    return float(match[1]) if match is not None and float(match[1]) > 0 else None

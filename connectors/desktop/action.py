@@ -80,26 +80,28 @@ class Call:
 
     def arguments(self, screen: Screen | None) -> dict[str, Any]:
         """The arguments of its text; the element is looked for on the screen, if one is given."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         start = self.point
         if start is not None:
             node = None
             if screen is not None:
-                node = screen.scrolled_at(*start) if self.name == SCROLL else screen.at(*start)
+                node = screen.wheel_target_at(*start) if self.name == SCROLL else screen.at(*start)
             if node is not None:
-                found["element"] = f"#{node}"
+                values["element"] = f"#{node}"
             if self.name == DRAG:
-                found["from"] = list(start)
+                values["from"] = list(start)
             else:
-                found["x"], found["y"] = start
+                values["x"], values["y"] = start
         if self.told:
-            found.update(self.told)
-        return found
+            values.update(self.told)
+        return values
 
 
-def call(name: str, point: Point | None = None, **told: Any) -> Call:
+def call(name: str, point: Point | None = None, **arguments: Any) -> Call:
     """The call; arguments that are None are left out."""
-    return Call(name, point, tuple([(key, value) for key, value in told.items() if value is not None]) if told else ())
+    return Call(
+        name, point, tuple([(key, value) for key, value in arguments.items() if value is not None]) if arguments else ()
+    )
 
 
 def number(value: Any) -> float | None:
@@ -118,20 +120,20 @@ def point_of(x: Any, y: Any) -> Point | None:
     return (across, down) if across is not None and down is not None else None
 
 
-def joined(calls: Sequence[Call]) -> list[Call]:
-    """The calls of one step, in which two calls that are one movement of the hand become one.
+def merge_movements(calls: Sequence[Call]) -> list[Call]:
+    """Merge the calls of one step that are one movement of the hand.
 
     A move and then a drag from there is a drag with both ends; a move and then a click where the pointer is, a click.
     """
-    found: list[Call] = []
-    for one in calls:
-        last = found[-1] if found else None
-        follows = one.point is None and (one.name == DRAG or one.name in POINTING)
+    merged: list[Call] = []
+    for next_call in calls:
+        last = merged[-1] if merged else None
+        follows = next_call.point is None and (next_call.name == DRAG or next_call.name in POINTING)
         if follows and last is not None and last.name == MOVE and last.point is not None:
-            found[-1] = replace(one, point=last.point)
+            merged[-1] = replace(next_call, point=last.point)
         else:
-            found.append(one)
-    return found
+            merged.append(next_call)
+    return merged
 
 
 def action_of(
@@ -149,34 +151,34 @@ def action_of(
         reasoning: the agent's own.
     """
     if len(calls) == 1:
-        return told_action(calls[0].name, calls[0].arguments(screen), original, reasoning)
-    steps = joined(calls)
-    acting = [one for one in steps if one.name != WAIT]
+        return build_action(calls[0].name, calls[0].arguments(screen), original, reasoning)
+    steps = merge_movements(calls)
+    acting = [part for part in steps if part.name != WAIT]
     if len(steps) == 1 or (len(acting) == 1 and steps[0] is acting[0]):
         only = steps[0].arguments(screen)
-        pause = sum(float(dict(one.told).get("seconds", 0)) for one in steps[1:])
+        pause = sum(float(dict(part.told).get("seconds", 0)) for part in steps[1:])
         if pause:
             only["seconds_after"] = round(pause, 3)
-        return told_action(steps[0].name, only, original, reasoning)
-    told = [one.arguments(None if place else screen) for place, one in enumerate(steps)]
-    rows = [{"name": one.name, "arguments": arguments} for one, arguments in zip(steps, told, strict=True)]
-    extra = {"element": told[0]["element"]} if "element" in told[0] else {}
+        return build_action(steps[0].name, only, original, reasoning)
+    values = [part.arguments(None if index else screen) for index, part in enumerate(steps)]
+    rows = [{"name": part.name, "arguments": arguments} for part, arguments in zip(steps, values, strict=True)]
+    extra = {"element": values[0]["element"]} if "element" in values[0] else {}
     text = call_text(SEQUENCE, {"calls": rows})
     return Action(SEQUENCE, text, own_arguments({**original, **extra}), reasoning=reasoning)
 
 
-def told_action(
-    name: str, told: Mapping[str, Any], original: Mapping[str, Any], reasoning: str | None = None
+def build_action(
+    name: str, arguments: Mapping[str, Any], original: Mapping[str, Any], reasoning: str | None = None
 ) -> Action:
-    """The action of that name; its element, if it has one, stands beside the log's own arguments too."""
-    if "element" in told:
-        original = {**original, "element": told["element"]}
-    return Action(name, call_text(name, told), own_arguments(original), None, None, reasoning)
+    """Build the action of that name; its element, if it has one, stands beside the log's own arguments too."""
+    if "element" in arguments:
+        original = {**original, "element": arguments["element"]}
+    return Action(name, call_text(name, arguments), own_arguments(original), None, None, reasoning)
 
 
 def key_names(keys: Any) -> list[str]:
     """The keys of a key or a list of keys, each in lower case unless it is a character; empty if it is neither."""
     listed = list(keys) if isinstance(keys, list | tuple) else [keys]
-    if not listed or not all(isinstance(one, str) and one for one in listed):
+    if not listed or not all(isinstance(key, str) and key for key in listed):
         return []
-    return [one if len(one) == 1 else one.lower() for one in listed]
+    return [key if len(key) == 1 else key.lower() for key in listed]

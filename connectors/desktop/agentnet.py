@@ -82,7 +82,7 @@ class AgentNet(Connector):
         """Each task of AgentNetBench with the pictures of its steps in the folder `images` beside it."""
         known, tasks = set(paths), dict[str, list[str]]()
         for path in paths:
-            if (found := _PICTURE.fullmatch(path)) and (task := f"{found[1]}{found[2]}.json") in known:
+            if (match := _PICTURE.fullmatch(path)) and (task := f"{match[1]}{match[2]}.json") in known:
                 tasks.setdefault(task, []).append(path)
         for task, pictures in tasks.items():
             start = task.rpartition("/")[0]
@@ -91,7 +91,7 @@ class AgentNet(Connector):
             yield Log(task, names, anchor, frozenset(names) - {anchor})
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        found = False
+        has_tasks = False
         log = next((name for name in blob.members if name.endswith(".json")), "")
         for offset, value in [(0, json_document(blob, log)[0])] if log or _is_indented(blob) else json_rows(blob):
             try:
@@ -101,9 +101,9 @@ class AgentNet(Connector):
             except ParseError as error:
                 yield Reject.of(error, connector=self.name)
                 continue
-            found = True
+            has_tasks = True
             yield trajectory
-        if not found:
+        if not has_tasks:
             raise ParseError(blob.uri, -1, "no_transitions", "no line holds a task with an action")
 
 
@@ -121,20 +121,20 @@ def _trajectory(value: Any, blob: Blob, log: str, offset: int) -> Trajectory:
             so it is not known what led from the step before it to the one after it).
     """
     uri = blob.uri
-    rows = (value.get("traj") or _benched(value)) if isinstance(value, dict) else None
+    rows = (value.get("traj") or _bench_steps(value)) if isinstance(value, dict) else None
     if not isinstance(rows, list):
         raise ParseError(uri, offset, "bad_record", "wanted an object with a list traj or steps")
     if not rows:
         raise ParseError(uri, offset, "no_transitions", "the task has no step")
     moves = Moves()
     pictures = [_picture(row, blob) for row in rows]
-    for place, row in enumerate(rows):
-        told = row.get("value") if isinstance(row, dict) else None
-        code = told.get("code") if isinstance(told, dict) else None
-        if not isinstance(code, str) or not isinstance(told, dict):
-            raise ParseError(uri, offset, "bad_step", f"step {place} of the task has no code")
-        after = pictures[place + 1] if place + 1 < len(pictures) and _follows(rows[place + 1], row) else None
-        moves.add(_action(code, told), pictures[place], after, offset, log)
+    for index, row in enumerate(rows):
+        fields = row.get("value") if isinstance(row, dict) else None
+        code = fields.get("code") if isinstance(fields, dict) else None
+        if not isinstance(code, str) or not isinstance(fields, dict):
+            raise ParseError(uri, offset, "bad_step", f"step {index} of the task has no code")
+        after = pictures[index + 1] if index + 1 < len(pictures) and _follows(rows[index + 1], row) else None
+        moves.add(_action(code, fields), pictures[index], after, offset, log)
     completed = value.get("task_completed")
     resolved = completed if isinstance(completed, bool) else None
     identity = text_of(value.get("task_id"))
@@ -148,20 +148,20 @@ def _trajectory(value: Any, blob: Blob, log: str, offset: int) -> Trajectory:
     )
 
 
-def _benched(value: dict[str, Any]) -> list[Any] | None:
-    """The steps of a task of AgentNetBench as those of AgentNet; None where there is no list of them."""
+def _bench_steps(value: dict[str, Any]) -> list[Any] | None:
+    """Convert the steps of a task of AgentNetBench to those of AgentNet; None where there is no list of them."""
     steps = value.get("steps", value.get("traj"))
     return [_plain(step) if isinstance(step, dict) else step for step in steps] if isinstance(steps, list) else None
 
 
 def _plain(step: dict[str, Any]) -> dict[str, Any]:
-    said = object_of(step.get("inner_monologue"))
-    told = {**said, "action": said.get("low_level_instruction"), "code": step.get("action")}
-    return {"index": step.get("step_num"), "image": step.get("image"), "value": told}
+    monologue = object_of(step.get("inner_monologue"))
+    fields = {**monologue, "action": monologue.get("low_level_instruction"), "code": step.get("action")}
+    return {"index": step.get("step_num"), "image": step.get("image"), "value": fields}
 
 
 def _follows(later: Any, row: dict[str, Any]) -> bool:
-    """Whether no step is missing between two, as far as their indexes say."""
+    """Return True if no step is missing between two, as far as their indexes say."""
     index, after = row.get("index"), later.get("index") if isinstance(later, dict) else None
     return not (isinstance(index, int) and isinstance(after, int)) or after == index + 1
 
@@ -172,14 +172,14 @@ def _picture(row: Any, blob: Blob) -> Observation | None:
     if name is None:
         return None
     file = f"{_IMAGES}{name}"
-    held = (attachment_of_member(blob, file, "screenshot", "image/png", name),) if file in blob.members else ()
-    return Observation(None, "image/png", "screen", uri=name, attachments=held)
+    attachments = (attachment_of_member(blob, file, "screenshot", "image/png", name),) if file in blob.members else ()
+    return Observation(None, "image/png", "screen", uri=name, attachments=attachments)
 
 
-def _action(code: str, told: dict[str, Any]) -> Action:
-    words = [word for key in _REASONING if (word := told.get(key)) and isinstance(word, str)]
+def _action(code: str, fields: dict[str, Any]) -> Action:
+    words = [word for key in _REASONING if (word := fields.get(key)) and isinstance(word, str)]
     reasoning = "\n\n".join(words) if words else None
     calls = calls_of(code)
     if not calls:
-        return act.told_action(act.CODE, {"code": code}, {"code": code}, reasoning)
+        return act.build_action(act.CODE, {"code": code}, {"code": code}, reasoning)
     return act.action_of(calls, None, {"code": code}, reasoning)

@@ -79,8 +79,8 @@ class AgentNetRecording(Connector):
         """Each folder with the acts of a recording, and what it says of the task and the machine."""
         folders: dict[str, dict[str, str]] = {}
         for path in paths:
-            if found := _PATH.fullmatch(path):
-                folders.setdefault(found[1], {})[path[len(found[1]) :]] = path
+            if match := _PATH.fullmatch(path):
+                folders.setdefault(match[1], {})[path[len(match[1]) :]] = path
         for folder, members in folders.items():
             if _LOG in members:
                 yield Log(folder.rstrip("/"), members, _LOG)
@@ -92,8 +92,8 @@ class AgentNetRecording(Connector):
             try:
                 if isinstance(value, ParseError):
                     raise value
-                if (made := _act(value, blob, log, offset)) is not None:
-                    acts.append(made)
+                if (new_act := _act(value, blob, log, offset)) is not None:
+                    acts.append(new_act)
             except ParseError as error:
                 acts.append(_Act(offset, None, (), {}, None, None))
                 yield Reject.of(error, connector=self.name)
@@ -166,28 +166,30 @@ def _act(value: Any, blob: Blob, log: str, offset: int) -> _Act | None:
 
 def _moves(acts: Sequence[_Act], log: str, raw: bool) -> Moves:
     moves = Moves()
-    screens = [_screen(one, raw) for one in acts]
-    for place, one in enumerate(acts):
-        if not one.calls:
+    screens = [_screen(recorded, raw) for recorded in acts]
+    for index, recorded in enumerate(acts):
+        if not recorded.calls:
             continue
-        later = acts[place + 1] if place + 1 < len(acts) else None
-        after = screens[place + 1] if later is not None and _follows(later, one) else None
-        start, end = _time(one.line.get("start_time")), _time(one.line.get("end_time"))
+        later = acts[index + 1] if index + 1 < len(acts) else None
+        after = screens[index + 1] if later is not None and _follows(later, recorded) else None
+        start, end = _time(recorded.line.get("start_time")), _time(recorded.line.get("end_time"))
         seconds = round(end - start, 6) if start is not None and end is not None and end >= start else None
-        moves.add(_action(one, raw), screens[place], after, one.offset, log, seconds=seconds)
+        moves.add(_action(recorded, raw), screens[index], after, recorded.offset, log, seconds=seconds)
     return moves
 
 
-def _screen(one: _Act, raw: bool) -> Observation | None:
-    if one.window is None:
+def _screen(recorded: _Act, raw: bool) -> Observation | None:
+    if recorded.window is None:
         return None
-    return one.window.observation(raw, is_whole=object_of(one.line.get("axtree")).get("complete") is not False)
+    return recorded.window.observation(
+        raw, is_whole=object_of(recorded.line.get("axtree")).get("complete") is not False
+    )
 
 
-def _follows(later: _Act, one: _Act) -> bool:
-    """Tell a tree that was taken since an act began, with no other act between."""
-    start = _time(one.line.get("start_time"))
-    is_next = later.number is not None and one.number is not None and later.number == one.number + 1
+def _follows(later: _Act, earlier: _Act) -> bool:
+    """Return True if the later tree was taken after the act began, with no other act between."""
+    start = _time(earlier.line.get("start_time"))
+    is_next = later.number is not None and earlier.number is not None and later.number == earlier.number + 1
     return is_next and start is not None and later.taken is not None and later.taken >= start
 
 
@@ -196,57 +198,57 @@ def _time(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e12 else None
 
 
-def _action(one: _Act, raw: bool) -> Action:
+def _action(recorded: _Act, raw: bool) -> Action:
     """The action of an act, with what it pointed at."""
-    target = object_of(one.line.get("target"))
-    name, point = str_of(target.get("title")), one.calls[0].point
-    original = {key: one.line[key] for key in _ORIGINAL if one.line.get(key) is not None}
-    if point is None or len(one.calls) > 1:
-        return act.action_of(one.calls, None, original)
-    node = one.window.node_at(point, name) if one.window is not None and not raw else None
-    told: dict[str, Any] = {}
+    target = object_of(recorded.line.get("target"))
+    name, point = str_of(target.get("title")), recorded.calls[0].point
+    original = {key: recorded.line[key] for key in _ORIGINAL if recorded.line.get(key) is not None}
+    if point is None or len(recorded.calls) > 1:
+        return act.action_of(recorded.calls, None, original)
+    node = recorded.window.node_at(point, name) if recorded.window is not None and not raw else None
+    arguments: dict[str, Any] = {}
     if node is not None:
-        told["element"] = f"#{node}"
+        arguments["element"] = f"#{node}"
     elif name:
-        told["target"] = {"role": role_of_control(str_of(target.get("control_type"))), "name": name}
-    return act.told_action(one.calls[0].name, {**told, **one.calls[0].arguments(None)}, original)
+        arguments["target"] = {"role": role_of_control(str_of(target.get("control_type"))), "name": name}
+    return act.build_action(recorded.calls[0].name, {**arguments, **recorded.calls[0].arguments(None)}, original)
 
 
 _ORIGINAL: Final = ("action", "description", "button", "click_type", "coordinate", "key_name", "key_names", "target")
 
 
 def _calls(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
-    """What an act did; empty if nothing, None if its word or a value of it is not known."""
+    """Return the calls of an act; empty if it is none, None if its word or a value of it is not known."""
     word = line.get("action")
     if word == "move" or (word in ("click", "press") and line.get("pressed") is False):
         return []
     if word in ("click", "drag", "mouse_press"):
-        return _pointed(line, deepest)
+        return _pointer_calls(line, deepest)
     if word == "scroll":
-        return _scrolled(line)
+        return _scroll_calls(line)
     if word == "type":
-        return _typed(line.get("key_names"))
-    return _held(line, deepest) if word in ("press", "long_press") else None
+        return _type_calls(line.get("key_names"))
+    return _hold_calls(line, deepest) if word in ("press", "long_press") else None
 
 
-def _pointed(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
-    place = object_of(line.get("coordinate"))
-    point, button = act.point_of(place.get("x"), place.get("y")), str_of(line.get("button")) or "left"
+def _pointer_calls(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
+    coordinate = object_of(line.get("coordinate"))
+    point, button = act.point_of(coordinate.get("x"), coordinate.get("y")), str_of(line.get("button")) or "left"
     if point is None:
         return None
-    told = None if button == "left" else button
+    other_button = None if button == "left" else button
     if line["action"] == "drag":
         end = _last(line)
-        return None if end is None else [act.call(act.DRAG, point, to=list(end), button=told)]
+        return None if end is None else [act.call(act.DRAG, point, to=list(end), button=other_button)]
     if line["action"] == "mouse_press":
         inner = _inner(line, deepest)
-        down, up = act.call(act.MOUSE_DOWN, point, button=told), act.call(act.MOUSE_UP, button=told)
+        down, up = act.call(act.MOUSE_DOWN, point, button=other_button), act.call(act.MOUSE_UP, button=other_button)
         return None if inner is None else [down, *inner, up]
     return [act.call(_CLICKS.get(line.get("click_type", 1), _BUTTONS.get(button, act.CLICK)), point)]
 
 
 def _last(line: Mapping[str, Any]) -> Point | None:
-    """Where a drag ended: at the last place of its trace, or of the move within it."""
+    """Return the point where a drag ended: the last of its trace, or of the move within it."""
     children = objects_of(line.get("children"))
     for trace in (line.get("drag_trace"), children[-1].get("trace") if children else None):
         if isinstance(trace, list) and trace and isinstance(trace[-1], list) and len(trace[-1]) == 2:
@@ -254,16 +256,16 @@ def _last(line: Mapping[str, Any]) -> Point | None:
     return None
 
 
-def _scrolled(line: Mapping[str, Any]) -> list[Call] | None:
+def _scroll_calls(line: Mapping[str, Any]) -> list[Call] | None:
     turns = objects_of(line.get("trace"))
     if not turns:
         return None
-    down, across = [sum(act.number(one.get(key)) or 0 for one in turns) for key in ("dy", "dx")]
+    down, across = [sum(act.number(turn.get(key)) or 0 for turn in turns) for key in ("dy", "dx")]
     point = act.point_of(turns[0].get("x"), turns[0].get("y"))
     return [act.call(act.SCROLL, point, clicks=down, dx=across or None)]
 
 
-def _typed(names: Any) -> list[Call] | None:
+def _type_calls(names: Any) -> list[Call] | None:
     """Characters in a row as one text, and other keys by their names."""
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
         return None
@@ -279,8 +281,8 @@ def _typed(names: Any) -> list[Call] | None:
     return calls
 
 
-def _held(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
-    """A key that was pressed, together with others, or while something else was done."""
+def _hold_calls(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
+    """Return the calls of a key that was pressed, together with others, or while something else was done."""
     key, inner = text_of(line.get("key_name")), _inner(line, deepest)
     if key is None or inner is None:
         return None
@@ -293,21 +295,21 @@ def _held(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
 
 
 def _keys(calls: Sequence[Call]) -> list[str] | None:
-    """The keys of one call that only presses some, None of others."""
-    told = dict(calls[0].told) if len(calls) == 1 else {}
+    """Return the keys of a single call that only presses some; None for other calls."""
+    arguments = dict(calls[0].told) if len(calls) == 1 else {}
     if len(calls) == 1 and calls[0].name == act.HOTKEY:
-        return list(told["keys"])
+        return list(arguments["keys"])
     if len(calls) == 1 and calls[0].name == act.TYPE:
-        return list(told["text"])
-    return [told["key"]] if len(calls) == 1 and calls[0].name == act.PRESS else None
+        return list(arguments["text"])
+    return [arguments["key"]] if len(calls) == 1 and calls[0].name == act.PRESS else None
 
 
 def _inner(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
-    """What was done while a key or a button was held."""
+    """Return the calls that were made while a key or a button was held."""
     calls: list[Call] = []
     for child in objects_of(line.get("children")):
-        made = _calls(child, deepest - 1) if deepest else None
-        if made is None:
+        child_calls = _calls(child, deepest - 1) if deepest else None
+        if child_calls is None:
             return None
-        calls += made
+        calls += child_calls
     return calls

@@ -35,7 +35,7 @@ from typing import Final
 
 from lxml import etree
 
-from trajmill.connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
+from trajmill.connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, strip_declaration
 from trajmill.connectors.desktop.element import FARTHEST, clean, kind_of
 from trajmill.connectors.desktop.folding import control_around, fold
 from trajmill.connectors.desktop.widgets import HOLDING, MEASURING, SCROLLING, role_of
@@ -55,12 +55,12 @@ _CONTAINERS: Final = frozenset({"desktop-frame", "desktop", "root"})
 NAMESPACES: Final = re.compile(
     rb"https://accessibility\.(?:ubuntu|windows|macos)\.example\.org/ns/|uri:deskat:[a-z.]+\.at-spi\.gnome\.org"
 )
-"""What every dump of the dialect holds, for sniffing."""
+"""Namespaces that every dump of the dialect declares, for sniffing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """A screen: its tree, the tree's text, the dump's XML, and whether the tree is what a person saw.
+    """Screen: its tree, the tree's text, the dump's XML, and whether the tree matches what a person saw.
 
     Attributes:
         tree: the windows, the active one first.
@@ -105,45 +105,45 @@ class Screen:
         """
         nodes = self.tree.nodes
         for places in self._layers():
-            held = [place for place in places if nodes[place].holds(x, y)]
-            if held:
-                return self._smallest(held)
+            holders = [index for index in places if nodes[index].holds(x, y)]
+            if holders:
+                return self._smallest(holders)
         return None
 
-    def scrolled_at(self, x: float, y: float) -> int | None:
-        """The id of the node that the wheel turns at the point: a list and not the row of it that lies there."""
-        found = self.at(x, y)
+    def wheel_target_at(self, x: float, y: float) -> int | None:
+        """Return the id of the node that the wheel turns at the point: a list and not the row of it that lies there."""
+        node = self.at(x, y)
         nodes, depths = self.tree.nodes, self.tree.depths
-        if found is None or nodes[found - 1].role in HOLDING | MEASURING:
-            return found
-        depth = depths[found - 1] + 1
-        for place in range(found - 1, -1, -1):
-            if depths[place] < depth:
-                depth = depths[place]
-                if nodes[place].role in SCROLLING:
-                    return place + 1
-        return found
+        if node is None or nodes[node - 1].role in HOLDING | MEASURING:
+            return node
+        depth = depths[node - 1] + 1
+        for index in range(node - 1, -1, -1):
+            if depths[index] < depth:
+                depth = depths[index]
+                if nodes[index].role in SCROLLING:
+                    return index + 1
+        return node
 
     def _layers(self) -> Iterator[range]:
-        """Places of nodes that lie together: open popups, then windows."""
+        """Yield the ranges of nodes that lie together: open popups, then windows."""
         nodes, depths = self.tree.nodes, self.tree.depths
-        for place, node in enumerate(nodes):
-            if node.role == "menu" and place + 1 < len(nodes) and depths[place + 1] > depths[place]:
-                end = place + 1
-                while end < len(nodes) and depths[end] > depths[place]:
+        for index, node in enumerate(nodes):
+            if node.role == "menu" and index + 1 < len(nodes) and depths[index + 1] > depths[index]:
+                end = index + 1
+                while end < len(nodes) and depths[end] > depths[index]:
                     end += 1
-                yield range(place + 1, end)
+                yield range(index + 1, end)
         yield from self.order
 
-    def _smallest(self, held: list[int]) -> int | None:
+    def _smallest(self, holders: list[int]) -> int | None:
         nodes = self.tree.nodes
 
-        def size(place: int) -> tuple[int, int]:
-            left, top, right, bottom = nodes[place].bounds or (0, 0, 0, 0)
-            return (right - left) * (bottom - top), -place
+        def size(index: int) -> tuple[int, int]:
+            left, top, right, bottom = nodes[index].bounds or (0, 0, 0, 0)
+            return (right - left) * (bottom - top), -index
 
-        place = min(held, key=size)
-        return control_around(place, nodes, self.tree.depths) + 1 if self.tree.depths[place] > 0 else None
+        smallest = min(holders, key=size)
+        return control_around(smallest, nodes, self.tree.depths) + 1 if self.tree.depths[smallest] > 0 else None
 
 
 def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0, reader: Reader | None = None) -> Screen:
@@ -162,8 +162,8 @@ def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0, reader
     """
     if len(data) > MAX_BYTES:
         raise ParseError(uri, offset, "too_large", f"a dump of {len(data)} bytes, at most {MAX_BYTES}", member)
-    xml = _decoded(data, uri, member, offset)
-    root, dialect = _parsed(xml, reader or Reader(), uri, member, offset)
+    xml = _decode(data, uri, member, offset)
+    root, dialect = _parse(xml, reader or Reader(), uri, member, offset)
     walk = _Walk(dialect.system)
     walk.take(root)
     if not walk.tops:
@@ -171,8 +171,8 @@ def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0, reader
     return walk.screen(xml, uri, member, offset)
 
 
-def _decoded(data: bytes, uri: str, member: str, offset: int) -> str:
-    """The XML text of a dump, out of its JSON object if it stands in one."""
+def _decode(data: bytes, uri: str, member: str, offset: int) -> str:
+    """Decode the XML text of a dump, out of its JSON object if it stands in one."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = data.decode("utf-16", "replace")
     else:
@@ -193,7 +193,7 @@ def _decoded(data: bytes, uri: str, member: str, offset: int) -> str:
     return text
 
 
-def _parsed(xml: str, reader: Reader, uri: str, member: str, offset: int) -> tuple[Branch, Dialect]:
+def _parse(xml: str, reader: Reader, uri: str, member: str, offset: int) -> tuple[Branch, Dialect]:
     if xml.count("<") > MAX_TAGS:
         raise ParseError(uri, offset, "too_many_nodes", f"more than {MAX_TAGS} tags", member, _excerpt(xml))
     try:
@@ -202,15 +202,15 @@ def _parsed(xml: str, reader: Reader, uri: str, member: str, offset: int) -> tup
         detail = "a dump declares no document type and no entities"
         raise ParseError(uri, offset, "doctype", detail, member, _excerpt(xml)) from None
     except etree.XMLSyntaxError as error:
-        told = str(error.msg)[:200]
+        parser_message = str(error.msg)[:200]
         reason = (
             "nested_too_deeply"
-            if "depth" in told.lower()
+            if "depth" in parser_message.lower()
             else "bad_xml"
-            if _is_closed(undeclared(xml))
+            if _is_closed(strip_declaration(xml))
             else "truncated"
         )
-        raise ParseError(uri, offset, reason, f"wanted XML: {told}", member, _excerpt(xml)) from None
+        raise ParseError(uri, offset, reason, f"wanted XML: {parser_message}", member, _excerpt(xml)) from None
 
 
 def _excerpt(xml: str) -> bytes:
@@ -218,7 +218,7 @@ def _excerpt(xml: str) -> bytes:
 
 
 def _is_closed(body: str) -> bool:
-    """Whether the document ends with the tag that closes its root: then it is damaged, not truncated."""
+    """Return True if the document ends with the tag that closes its root: then it is damaged, not truncated."""
     root = re.match(r"\s*<([^\s/>]+)", body)
     return root is not None and (body.rstrip().endswith(f"</{root[1]}>") or body.count("<") == 1)
 
@@ -243,7 +243,7 @@ class _Walk:
         self._system = system
 
     def take(self, root: Branch) -> None:
-        """Takes in a document: a desktop, an application, or a single window."""
+        """Take in a document: a desktop, an application, or a single window."""
         tag, inner = root
         if tag.name in _CONTAINERS:
             for child in inner:
@@ -263,19 +263,19 @@ class _Walk:
             self._window(child, program)
 
     def _window(self, branch: Branch, program: str) -> None:
-        """Adds the window and what it holds, unless nothing of it is shown."""
-        found = branch[0].widget()
+        """Add the window and what it holds, unless nothing of it is shown."""
+        widget = branch[0].widget()
         if self._system == "macos" and not program:
-            program = found.name
+            program = widget.name
         nodes, depths = self._inside(branch)
-        second = program if program != found.name else ""
-        if found.window is not None:
+        second = program if program != widget.name else ""
+        if widget.window is not None:
             is_unknown = not nodes and self._system == "ubuntu" and _holds_unshown(branch)
-            states = (*found.window.states, _UNKNOWN) if is_unknown else found.window.states
-            top = replace(found.window, description=second, states=states)
+            states = (*widget.window.states, _UNKNOWN) if is_unknown else widget.window.states
+            top = replace(widget.window, description=second, states=states)
         elif nodes:
             # The window itself is not shown, but something in it is: its line says only which program it is of.
-            top = Node("window", found.name, "", second)
+            top = Node("window", widget.name, "", second)
         else:
             return
         nodes, depths = fold(nodes, depths, top)
@@ -314,7 +314,11 @@ class _Walk:
         windows = list(tree.windows())
         # No dump tells which of the other windows lies on top: the smaller hides less of what is under it.
         order = sorted(windows, key=lambda places: ("active" not in nodes[places[0]].states, _area(nodes[places[0]])))
-        first = [node for node, place in zip(self.tops[0].nodes, self.tops[0].depths, strict=True) if place <= 2]
+        first = [
+            node
+            for node, depth_in_top in zip(self.tops[0].nodes, self.tops[0].depths, strict=True)
+            if depth_in_top <= 2
+        ]
         busy = any("busy" in node.states for node in first if node.role in ("window", "dialog", "document"))
         active = [top.nodes[0].states for top in self.tops if "active" in top.nodes[0].states]
         unknown = any(_UNKNOWN in states for states in active or [top.nodes[0].states for top in self.tops])
@@ -322,7 +326,7 @@ class _Walk:
 
 
 def _holds_unshown(branch: Branch) -> bool:
-    """Whether a window of AT-SPI holds a control that is visible, as it says, and not showing."""
+    """Return True if a window of AT-SPI holds a control that is visible, as it says, and not showing."""
     waiting = list(branch[1])
     while waiting:
         tag, inner = waiting.pop()

@@ -79,12 +79,12 @@ class Window:
         """The control of that name in that box, else the only one of that name; None if none or several fit."""
         nodes = list(enumerate(self.tree.nodes, 1))
         if box is not None:
-            found = [place for place, node in nodes if node.bounds == box]
-            named = [place for place in found if self.tree.nodes[place - 1].name == name]
-            if found or not name:
-                return next(iter(named or found[-1:]), None)
+            in_box = [number for number, node in nodes if node.bounds == box]
+            named = [number for number in in_box if self.tree.nodes[number - 1].name == name]
+            if in_box or not name:
+                return next(iter(named or in_box[-1:]), None)
             return self.node_at(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2), name)
-        alike = [place for place, node in nodes if name and node.name == name]
+        alike = [number for number, node in nodes if name and node.name == name]
         return alike[0] if len(alike) == 1 else None
 
     def node_at(self, point: tuple[float, float], name: str) -> int | None:
@@ -94,14 +94,14 @@ class Window:
             point: where the pointer was.
             name: what the recorder says that it pointed at; empty: it says nothing, and any control counts.
         """
-        held = [
-            (_area(node), -place, place)
-            for place, node in enumerate(self.tree.nodes, 1)
+        holders = [
+            (_area(node), -number, number)
+            for number, node in enumerate(self.tree.nodes, 1)
             if node.holds(*point) and (not name or node.name == name)
         ]
-        if not held:
+        if not holders:
             return self.node(name, None)
-        return control_around(min(held)[2] - 1, self.tree.nodes, self.tree.depths) + 1
+        return control_around(min(holders)[2] - 1, self.tree.nodes, self.tree.depths) + 1
 
 
 def _area(node: Node) -> int:
@@ -160,7 +160,7 @@ def _controls(root: Any, spelling: Spelling) -> Iterator[tuple[dict[str, Any], i
             yield control, depth
             children = control.get(spelling.children)
             if isinstance(children, list):
-                stack += [(one, depth + 1) for one in reversed(children)]
+                stack += [(child, depth + 1) for child in reversed(children)]
 
 
 def _node(control: dict[str, Any], spelling: Spelling, *, is_top: bool, has_places: bool) -> Node | None:
@@ -192,9 +192,13 @@ def box_of(value: Any) -> Box | None:
     if not isinstance(value, dict):
         return None
     sides: list[Any] = [value.get(side) for side in _SIDES]
-    for one in sides:
-        if type(one) is not int or not -_FARTHEST <= one <= _FARTHEST:
-            sides = [round(one) for one in sides if isinstance(one, int | float) and abs(one) <= _FARTHEST]
+    for side_value in sides:
+        if type(side_value) is not int or not -_FARTHEST <= side_value <= _FARTHEST:
+            sides = [
+                round(side_value)
+                for side_value in sides
+                if isinstance(side_value, int | float) and abs(side_value) <= _FARTHEST
+            ]
             break
     if len(sides) != 4:
         return None

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from lxml import etree
 
-from trajmill.connectors.desktop.element import SYSTEM, Names, Widget, kind_of, remembered_widget, widget
+from trajmill.connectors.desktop.element import SYSTEM, Names, Widget, cached_widget, kind_of, widget
 from trajmill.connectors.screens.tree import Node
 
 _DECLARED: Final = re.compile(r"\s*<\?xml[^>]*\?>")
@@ -31,7 +31,7 @@ _NO_TAG: Final = "", "", False
 
 
 class Dialect:
-    """What the namespaces that a root declares say.
+    """Meaning of the namespaces that a root declares.
 
     Attributes:
         system: ubuntu, windows or macos.
@@ -42,7 +42,7 @@ class Dialect:
 
     def __init__(self, root: etree._Element) -> None:
         uris = [uri for uri in root.nsmap.values() if uri]
-        self.system = next((found[1] for uri in uris if (found := SYSTEM.search(uri))), "ubuntu")
+        self.system = next((match[1] for uri in uris if (match := SYSTEM.search(uri))), "ubuntu")
         states = [uri for uri in uris if kind_of(f"{{{uri}}}x")[0] == "state"]
         self.showing = f"{{{states[0]}}}showing" if len(states) == 1 and self.system == "ubuntu" else None
 
@@ -51,7 +51,7 @@ _Read: TypeAlias = Callable[[str, Names, Names, str, str], Widget]
 
 
 class Tag:
-    """What an opening tag and the text behind it say.
+    """Opening tag with the text behind it.
 
     Attributes:
         name: of the element.
@@ -75,7 +75,7 @@ class Tag:
         self.node: Node | None = None if hidden else self.widget().node
 
     def widget(self) -> Widget:
-        """What the element shows."""
+        """Read the widget that the element shows; read once."""
         if self._widget is None:
             self._widget = self._read(self.name, self.names, self.values, self._text, self._system)
         return self._widget
@@ -102,26 +102,26 @@ class Reader:
         self._size = 0
 
     def read(self, xml: str) -> tuple[Branch, Dialect]:
-        """The root of a dump, and what its namespaces say.
+        """Read the root of a dump, and the meaning of its namespaces.
 
         Raises:
             DoctypeError: it declares a document type or an entity.
             etree.XMLSyntaxError: it is not well-formed.
         """
-        body = undeclared(xml)
+        body = strip_declaration(xml)
         try:
-            found = self._joined(body) if "<!" not in xml[: len(xml) - len(body)] else None
+            pieced = self._joined(body) if "<!" not in xml[: len(xml) - len(body)] else None
         except etree.XMLSyntaxError:
-            found = None
-        if found is not None:
-            return found
+            pieced = None
+        if pieced is not None:
+            return pieced
         # A dump that was joined from pieces holds no `<!`, so only a dump that is read whole is searched.
         if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
             raise DoctypeError
-        return _whole(_parsed(body))
+        return _whole(_parse_body(body))
 
     def _joined(self, body: str) -> tuple[Branch, Dialect] | None:
-        """The root, put together from pieces; None if the dump cannot be read in pieces."""
+        """Put the root together from pieces; None if the dump cannot be read in pieces."""
         if len(body) > _LONGEST:
             return None
         before, *pieces = body.split("<")
@@ -131,27 +131,27 @@ class Reader:
         if dialect is None:
             return None
         tops: list[Branch] = []
-        here = tops
+        siblings = tops
         around: list[list[Branch]] = []
         names: list[str] = []
         for name, tag in map(self._known.__getitem__, pieces):
             if tag is None:
                 if not names or names.pop() != name:
                     return None
-                here = around.pop()
+                siblings = around.pop()
             else:
                 inner: list[Branch] = []
-                here.append((tag, inner))
+                siblings.append((tag, inner))
                 if name:
                     if len(names) >= _DEEPEST:
                         return None
                     names.append(name)
-                    around.append(here)
-                    here = inner
+                    around.append(siblings)
+                    siblings = inner
         return (tops[0], dialect) if len(tops) == 1 and not names else None
 
     def _learn(self, pieces: list[str]) -> Dialect | None:
-        """What the root declares, once all pieces are known; None if they are not plain tags.
+        """Learn the pieces and return the dialect of the root; None if they are not plain tags.
 
         Raises:
             etree.XMLSyntaxError: one of them is not well-formed.
@@ -168,20 +168,20 @@ class Reader:
         if not new:
             return self._dialect
         new.discard(first)
-        told = [_alone(piece) for piece in new]
-        text = "".join([one for one, _, _ in told])
+        elements = [_alone(piece) for piece in new]
+        text = "".join([element for element, _, _ in elements])
         outer = _NAME.match(first)
-        if outer is None or "xmlns" in text or _NO_TAG in told:
+        if outer is None or "xmlns" in text or _NO_TAG in elements:
             return None
-        root = _parsed(f"<{first}{text}</{outer[0]}>")
+        root = _parse_body(f"<{first}{text}</{outer[0]}>")
         sources = list(root)
         # There are as many elements as pieces and none is nested, so each piece is one tag.
-        if len(sources) != len(told) or any(map(len, sources)):
+        if len(sources) != len(elements) or any(map(len, sources)):
             return None
         dialect = Dialect(root)
         known = self._known
         known[first] = outer[0], Tag(root, dialect)
-        for piece, (_, name, opens), source in zip(new, told, sources, strict=True):
+        for piece, (_, name, opens), source in zip(new, elements, sources, strict=True):
             known[piece] = name, Tag(source, dialect) if opens else None
         self._root, self._dialect = first, dialect
         self._size += size
@@ -192,17 +192,17 @@ class Reader:
         self._known.clear()
 
 
-def undeclared(xml: str) -> str:
-    """A dump without its XML declaration, which may name an encoding that the dump, once decoded, no longer has."""
+def strip_declaration(xml: str) -> str:
+    """Remove a dump's XML declaration, which may name an encoding that the dump, once decoded, no longer has."""
     return _DECLARED.sub("", xml, count=1) if xml.lstrip().startswith("<?xml") else xml
 
 
 def _alone(piece: str) -> tuple[str, str, bool]:
     """A piece as a whole element, its name as in `_Piece`, and whether it opens one; `_NO_TAG` if it is no tag."""
-    found = _CLOSING.match(piece) if piece[:1] == "/" else _NAME.match(piece)
-    if found is None:
+    match = _CLOSING.match(piece) if piece[:1] == "/" else _NAME.match(piece)
+    if match is None:
         return _NO_TAG
-    name = found[found.re.groups]
+    name = match[match.re.groups]
     if piece[0] == "/":
         return f"<{name}><{piece}", name, False
     if piece.rstrip(_BLANK).endswith("/>"):
@@ -210,7 +210,7 @@ def _alone(piece: str) -> tuple[str, str, bool]:
     return f"<{piece}</{name}>", name, True
 
 
-def _parsed(body: str) -> etree._Element:
+def _parse_body(body: str) -> etree._Element:
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
     )
@@ -220,12 +220,12 @@ def _parsed(body: str) -> etree._Element:
 def _whole(root: etree._Element) -> tuple[Branch, Dialect]:
     """The tree and the dialect of a document that lxml read whole."""
     dialect = Dialect(root)
-    top: Branch = (Tag(root, dialect, remembered_widget), [])
+    top: Branch = (Tag(root, dialect, cached_widget), [])
     waiting = [(root, top[1])]
     while waiting:
         source, inner = waiting.pop()
         for child in source:
-            branch: Branch = (Tag(child, dialect, remembered_widget), [])
+            branch: Branch = (Tag(child, dialect, cached_widget), [])
             inner.append(branch)
             if len(child):
                 waiting.append((child, branch[1]))

@@ -15,7 +15,7 @@ from trajmill.connectors.screens.element_ids import lasting
 from trajmill.connectors.screens.tree import Box, Node
 
 SYSTEM: Final = re.compile(r"//accessibility\.(ubuntu|windows|macos)\.example\.org/ns/([a-z/]+)")
-"""Where a namespace names its system and the kind of what is in it."""
+"""Pattern of a namespace that names its system and the kind of its content."""
 
 _DESKAT: Final = re.compile(r"uri:deskat:([a-z.]+?)\.at-spi\.gnome\.org")
 _PAIR: Final = r"\(\s*(-?[0-9]{1,10})(?:\.[0-9]*)?\s*,\s*(-?[0-9]{1,10})(?:\.[0-9]*)?\s*\)"
@@ -54,7 +54,7 @@ class Widget(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What labels it, shown or not."""
+        """Label, shown or not."""
         return self.place[5]
 
     @property
@@ -69,7 +69,7 @@ class Widget(NamedTuple):
 
 
 def widget(tag: str, names: Names, values: Names, text: str, system: str) -> Widget:
-    """What an element shows.
+    """Read the widget of an element.
 
     Args:
         tag: its name, without namespace.
@@ -78,30 +78,30 @@ def widget(tag: str, names: Names, values: Names, text: str, system: str) -> Wid
         text: what stands in it before its first child.
         system: ubuntu, windows or macos.
     """
-    states, places, named, valued, point, size, others, clickable = _layout(names)
-    attributes = {name: values[place] for name, place in others} if others else _NO_ATTRIBUTES
-    word = _own_word(tag, attributes, system) if others else tag
-    stated = _stated(word, states, tuple([values[place].lower() in _SET for place in places]), system)
+    states, places, named, valued, point, size, other_names, clickable = _layout(names)
+    attributes = {name: values[index] for name, index in other_names} if other_names else _NO_ATTRIBUTES
+    word = _own_word(tag, attributes, system) if other_names else tag
+    stated = _read_states(word, states, tuple([values[index].lower() in _SET for index in places]), system)
     name = values[named] if named is not None else ""
-    if not name and others:
+    if not name and other_names:
         name = attributes.get("AXTitle", "") or attributes.get("AXDescription", "")
     name = clean(name)
     box, nowhere = None, False
     if point is not None and size is not None:
         box, nowhere = _box(values[point].strip(), values[size].strip())
     left, top, right, bottom = box or _NOWHERE
-    place = (top, left, bottom, right, word, name)
+    index = (top, left, bottom, right, word, name)
     if nowhere or not stated.is_shown:
-        return Widget(None, place, None, None)
+        return Widget(None, index, None, None)
     node = _node(name, text, stated, values[valued] if valued is not None else "", attributes, clickable, box)
-    return Widget(node, place, stated, box)
+    return Widget(node, index, stated, box)
 
 
 _remembering: Final = lru_cache(maxsize=1 << 15)(widget)
 
 
-def remembered_widget(tag: str, names: Names, values: Names, text: str, system: str) -> Widget:
-    """What `widget` gives, which is remembered unless the text is long."""
+def cached_widget(tag: str, names: Names, values: Names, text: str, system: str) -> Widget:
+    """Return the result of `widget`, which is remembered unless the text is long."""
     return (_remembering if len(text) <= _LONGEST_REMEMBERED else widget)(tag, names, values, text, system)
 
 
@@ -111,15 +111,15 @@ def kind_of(name: str) -> tuple[str, str]:
     if not name.startswith("{"):
         return "", name
     uri, _, local = name[1:].partition("}")
-    if found := SYSTEM.search(uri):
-        return found[2], local
-    if found := _DESKAT.fullmatch(uri):
-        return found[1], local
+    if match := SYSTEM.search(uri):
+        return match[2], local
+    if match := _DESKAT.fullmatch(uri):
+        return match[1], local
     return "other", local
 
 
 class _Stated(NamedTuple):
-    """What the states of an element say: its role, the states that its line has, and whether it is shown at all."""
+    """States of an element: its role, the states that its line has, and whether it is shown at all."""
 
     states: dict[str, bool]
     role: str
@@ -128,7 +128,7 @@ class _Stated(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Which attribute of an element holds what, by its place; the last of several counts, of `others` the first.
+    """Index of the attribute that holds each value of an element; the last of several counts, of `others` the first.
 
     Attributes:
         states: words of states, and the places of their values.
@@ -149,37 +149,37 @@ class _Layout(NamedTuple):
 @lru_cache(maxsize=4096)
 def _layout(names: tuple[str, ...]) -> _Layout:
     states: list[tuple[str, int]] = []
-    others: dict[str, int] = {}
+    other_indices: dict[str, int] = {}
     places: dict[str, int] = {}
     boxes: dict[str, int] = {}
     clickable = False
-    for place, (kind, local) in enumerate(map(kind_of, names)):
+    for index, (kind, local) in enumerate(map(kind_of, names)):
         if kind == "state":
-            states.append((_state_word(local), place))
+            states.append((_state_word(local), index))
         elif kind == "component":
-            boxes[local] = place
+            boxes[local] = index
         elif kind == "value" and local in ("value", "AXValue"):
-            places["value"] = place
+            places["value"] = index
         elif kind == "action":
             clickable = clickable or local.rpartition("_")[0].lower() in _CLICKS
         elif not kind and local == "name":
-            places["name"] = place
+            places["name"] = index
         elif kind in ("attributes", "class", "role", "id", "other"):
-            others.setdefault(local, place)
+            other_indices.setdefault(local, index)
     return _Layout(
         tuple(word for word, _ in states),
-        tuple(place for _, place in states),
+        tuple(index for _, index in states),
         places.get("name"),
         places.get("value"),
         boxes.get("screencoord"),
         boxes.get("size"),
-        tuple(others.items()),
+        tuple(other_indices.items()),
         clickable,
     )
 
 
 @lru_cache(maxsize=4096)
-def _stated(word: str, names: tuple[str, ...], flags: tuple[bool, ...], system: str) -> _Stated:
+def _read_states(word: str, names: tuple[str, ...], flags: tuple[bool, ...], system: str) -> _Stated:
     states = dict(zip(names, flags, strict=True))
     if system == "ubuntu":
         # AT-SPI lists the states that are set and no others.
@@ -190,8 +190,8 @@ def _stated(word: str, names: tuple[str, ...], flags: tuple[bool, ...], system: 
         is_shown = states.get("visible", True)
     # AT-SPI's role `text` is any run of text; only an editable one is a field.
     role = "text" if word == "text" and not states.get("editable") else role_of(word)
-    told = states_of(role, word, states)
-    return _Stated(states, role, (*told, "password") if word in _SECRET else told, is_shown)
+    words = states_of(role, word, states)
+    return _Stated(states, role, (*words, "password") if word in _SECRET else words, is_shown)
 
 
 @lru_cache(maxsize=1024)
@@ -213,12 +213,12 @@ def clean(text: str) -> str:
     return text.strip() if text.isascii() else text.translate(_PLACEHOLDERS).strip()
 
 
-def _box(place: str, size: str) -> tuple[Box | None, bool]:
+def _box(point: str, size: str) -> tuple[Box | None, bool]:
     """(box, whether the widget is nowhere: without area, left of or above the screen, or too far away)."""
-    found = _PAIRS.fullmatch(f"{place}|{size}")
-    if found is None:
+    match = _PAIRS.fullmatch(f"{point}|{size}")
+    if match is None:
         return None, False
-    left, top, width, height = map(int, found.groups())
+    left, top, width, height = map(int, match.groups())
     right, bottom = left + width, top + height
     if width <= 0 or height <= 0 or right <= 0 or bottom <= 0:
         return None, True
@@ -228,7 +228,7 @@ def _box(place: str, size: str) -> tuple[Box | None, bool]:
 
 
 def _node(
-    name: str, text: str, stated: _Stated, number: str, told: Mapping[str, str], clickable: bool, box: Box | None
+    name: str, text: str, stated: _Stated, number: str, attributes: Mapping[str, str], clickable: bool, box: Box | None
 ) -> Node | None:
     """The node of a widget, or None if it only lays out others."""
     _, role, states, _ = stated
@@ -247,9 +247,11 @@ def _node(
     if clickable and role in ("group", "image", "text", "canvas"):
         states = (*states, "clickable")
     second = ident = ""
-    if told:
-        second = clean(told.get("description", "") or told.get("placeholder-text", "") or told.get("AXHelp", ""))
-        ident = lasting(*[clean(told.get(key, "")) for key in _IDENTS])
+    if attributes:
+        second = clean(
+            attributes.get("description", "") or attributes.get("placeholder-text", "") or attributes.get("AXHelp", "")
+        )
+        ident = lasting(*[clean(attributes.get(key, "")) for key in _IDENTS])
     # A group without a name or state would only add a box; what is in it has lines of its own.
     if role == "group" and not (name or value or set(states) - {"unchecked", "expanded"}):
         return None

@@ -1,4 +1,4 @@
-"""Leaves of a desktop tree that tell nothing of their own, folded into what they stand in; and the control at a leaf.
+"""Folding of leaves that add nothing into their container, and lookup of the control at a leaf.
 
 Toolkits give the text of a link or a button an element of its own, and browsers one to the blank between two links.
 Nothing here reads files.
@@ -36,20 +36,20 @@ def fold(nodes: Sequence[Node], depths: Sequence[int], top: Node | None = None) 
     parents: list[int] = []
     path: list[int] = []
     first = min(depths, default=0)
-    for place, depth in enumerate(depths):
+    for index, depth in enumerate(depths):
         del path[depth - first :]
         parents.append(path[-1] if path else -1)
-        path.append(place)
-    kept = [True] * len(nodes)
+        path.append(index)
+    keeps = [True] * len(nodes)
     is_leaf = [True] * len(nodes)
-    for place in range(len(nodes) - 1, -1, -1):
-        node, around = nodes[place], parents[place]
-        if node.role == "text" and is_leaf[place] and _adds_nothing(node, nodes[around] if around >= 0 else top):
-            kept[place] = False
+    for index in range(len(nodes) - 1, -1, -1):
+        node, around = nodes[index], parents[index]
+        if node.role == "text" and is_leaf[index] and _adds_nothing(node, nodes[around] if around >= 0 else top):
+            keeps[index] = False
         elif around >= 0:
             is_leaf[around] = False
-    shown = [place for place, stays in enumerate(kept) if stays]
-    return [nodes[place] for place in shown], [depths[place] for place in shown]
+    shown = [index for index, stays in enumerate(keeps) if stays]
+    return [nodes[index] for index in shown], [depths[index] for index in shown]
 
 
 def _adds_nothing(leaf: Node, around: Node | None) -> bool:
@@ -63,20 +63,21 @@ def _adds_nothing(leaf: Node, around: Node | None) -> bool:
 
 
 def _stands_in(part: str, text: str) -> bool:
-    """Whether a text stands in another as whole words."""
+    """Return True if a text stands in another as whole words."""
     if part == text or part not in text:
         return part == text
     before, after = r"(?<!\w)" * part[0].isalnum(), r"(?!\w)" * part[-1].isalnum()
     return re.search(before + re.escape(part) + after, text) is not None
 
 
-def control_around(place: int, nodes: Sequence[Node], depths: Sequence[int]) -> int:
-    """The place of the control that a node is a part of, as a picture of its link; the node's own if it is of none.
+def control_around(index: int, nodes: Sequence[Node], depths: Sequence[int]) -> int:
+    """Return the index of the control that a node is a part of, as a picture of its link; the node's own if it is of
+    none.
 
     The chosen entry of a closed combobox is a part of it.
     """
-    depth, is_part = depths[place], nodes[place].role in _PLAIN and "clickable" not in nodes[place].states
-    for above in range(place - 1, -1, -1):
+    depth, is_part = depths[index], nodes[index].role in _PLAIN and "clickable" not in nodes[index].states
+    for above in range(index - 1, -1, -1):
         if depths[above] >= depth:
             continue
         node, depth = nodes[above], depths[above]
@@ -85,4 +86,4 @@ def control_around(place: int, nodes: Sequence[Node], depths: Sequence[int]) -> 
         if is_part and node.role in INTERACTIVE and (node.name or node.role not in _ROWS):
             return above
         is_part = is_part and node.role in _PLAIN
-    return place
+    return index

@@ -57,8 +57,8 @@ def calls_of(code: str) -> list[Call] | None:
         return None
 
 
-def _performed(module: str, name: str, values: list[Any], named: dict[str, Any]) -> list[Call]:
-    """What a call does.
+def _read_call(module: str, name: str, values: list[Any], named: dict[str, Any]) -> list[Call]:
+    """Convert a function call of the script into calls.
 
     Raises:
         _OtherCodeError: it is none of those that are read.
@@ -68,10 +68,10 @@ def _performed(module: str, name: str, values: list[Any], named: dict[str, Any])
     reader = _READERS.get(name)
     if reader is None or (module == "time" and name != "sleep"):
         raise _OtherCodeError
-    found = reader(name, values, named)
-    if found is None:
+    calls = reader(name, values, named)
+    if calls is None:
         raise _OtherCodeError
-    return found
+    return calls
 
 
 class _Script:
@@ -88,10 +88,10 @@ class _Script:
         Raises:
             _OtherCodeError: a statement is none of those that are read.
         """
-        found: list[Call] = []
+        all_calls: list[Call] = []
         for statement in body:
-            found += self._statement(statement)
-        return found
+            all_calls += self._statement(statement)
+        return all_calls
 
     def _statement(self, statement: ast.stmt) -> list[Call]:
         if isinstance(statement, ast.Expr):
@@ -106,7 +106,7 @@ class _Script:
             return []
         elif isinstance(statement, ast.ImportFrom):
             if statement.module in _MODULES:
-                self._functions |= {one.asname or one.name: one.name for one in statement.names}
+                self._functions |= {imported.asname or imported.name: imported.name for imported in statement.names}
             return []
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             return self._assign(statement.targets[0], statement.value)
@@ -117,18 +117,18 @@ class _Script:
         raise _OtherCodeError
 
     def _assign(self, target: ast.expr, value: ast.expr) -> list[Call]:
-        """Remembers a variable; settings of pyautogui (`PAUSE`, `FAILSAFE`) are passed over."""
+        """Remember a variable; settings of pyautogui (`PAUSE`, `FAILSAFE`) are passed over."""
         if isinstance(target, ast.Attribute) and isinstance(value, ast.Constant):
             return []
-        told = self._value(value, 0)
+        assigned = self._value(value, 0)
         if isinstance(target, ast.Name):
-            self._values[target.id] = told
+            self._values[target.id] = assigned
             return []
-        if isinstance(target, ast.Tuple) and isinstance(told, tuple | list) and len(told) == len(target.elts):
-            for one, item in zip(target.elts, told, strict=True):
-                if not isinstance(one, ast.Name):
+        if isinstance(target, ast.Tuple) and isinstance(assigned, tuple | list) and len(assigned) == len(target.elts):
+            for name_node, item in zip(target.elts, assigned, strict=True):
+                if not isinstance(name_node, ast.Name):
                     raise _OtherCodeError
-                self._values[one.id] = item
+                self._values[name_node.id] = item
             return []
         raise _OtherCodeError
 
@@ -156,11 +156,11 @@ class _Script:
 
     def _call(self, node: ast.Call) -> list[Call]:
         module, name = self._name(node.func)
-        values = [self._value(one, 0) for one in node.args]
-        named = {one.arg: self._value(one.value, 0) for one in node.keywords if one.arg is not None}
+        values = [self._value(argument, 0) for argument in node.args]
+        named = {keyword.arg: self._value(keyword.value, 0) for keyword in node.keywords if keyword.arg is not None}
         if len(named) != len(node.keywords):
             raise _OtherCodeError
-        return _performed(module, name, values, named)
+        return _read_call(module, name, values, named)
 
     def _value(self, node: ast.expr, depth: int) -> Any:
         """The value of an expression of constants and known variables."""
@@ -171,13 +171,13 @@ class _Script:
         if isinstance(node, ast.Name) and node.id in self._values:
             return self._values[node.id]
         if isinstance(node, ast.List | ast.Tuple):
-            items = [self._value(one, depth + 1) for one in node.elts]
+            items = [self._value(element, depth + 1) for element in node.elts]
             return items if isinstance(node, ast.List) else tuple(items)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             value = self._number(node.operand, depth)
             return -value if isinstance(node.op, ast.USub) else value
         if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            return self._computed(node, depth)
+            return self._compute(node, depth)
         raise _OtherCodeError
 
     def _number(self, node: ast.expr, depth: int) -> float:
@@ -186,7 +186,7 @@ class _Script:
             raise _OtherCodeError
         return value
 
-    def _computed(self, node: ast.BinOp, depth: int) -> Any:
+    def _compute(self, node: ast.BinOp, depth: int) -> Any:
         left, right = self._value(node.left, depth + 1), self._value(node.right, depth + 1)
         if isinstance(left, str) and isinstance(right, str) and isinstance(node.op, ast.Add):
             if len(left) + len(right) > _LONGEST_TEXT:
@@ -203,8 +203,8 @@ class _Script:
 _Reader: TypeAlias = Callable[[str, list[Any], dict[str, Any]], list[Call] | None]
 
 
-def _taken(names: Sequence[str], values: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by name, those given by place first."""
+def _arguments_by_name(names: Sequence[str], values: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments by name, those given by position first."""
     return dict(zip(names, values, strict=False)) | named if values else {**named}
 
 
@@ -212,25 +212,25 @@ def _at(values: list[Any], named: dict[str, Any], names: Sequence[str]) -> tuple
     """(point, other arguments) of a call whose first arguments are x and y, or a pair of them."""
     if values and isinstance(values[0], list | tuple) and len(values[0]) == 2:
         values = [*values[0], *values[1:]]
-    given = _taken(names, values, named)
-    pair = given.get("x")
+    arguments = _arguments_by_name(names, values, named)
+    pair = arguments.get("x")
     if isinstance(pair, list | tuple) and len(pair) == 2:
-        given["x"], given["y"] = pair
-    return act.point_of(given.get("x"), given.get("y")), given
+        arguments["x"], arguments["y"] = pair
+    return act.point_of(arguments.get("x"), arguments.get("y")), arguments
 
 
-def _is_placed(given: Mapping[str, Any], point: act.Point | None) -> bool:
-    """Whether a call's place is understood, or it names none."""
-    return point is not None or (given.get("x") is None and given.get("y") is None)
+def _is_placed(arguments: Mapping[str, Any], point: act.Point | None) -> bool:
+    """Return True if a call's place is understood, or it names none."""
+    return point is not None or (arguments.get("x") is None and arguments.get("y") is None)
 
 
 def _click(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
     plain = name == "click"
     names = ("x", "y", "clicks", "interval", "button") if plain else ("x", "y", "interval", "button")
-    point, given = _at(values, named, names)
-    times, button = given.get("clicks", 1), given.get("button", "left")
+    point, arguments = _at(values, named, names)
+    times, button = arguments.get("clicks", 1), arguments.get("button", "left")
     fixed = _CLICKS[name]
-    if not _is_placed(given, point) or not isinstance(button, str) or times not in (0, 1, 2, 3):
+    if not _is_placed(arguments, point) or not isinstance(button, str) or times not in (0, 1, 2, 3):
         return None
     word = fixed or _BUTTONS.get(button.lower()) or _MORE_BUTTONS.get(button.lower())
     if word is None:
@@ -242,10 +242,12 @@ def _click(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | 
         word = _TIMES[times]
     elif times > 1:
         extra = times
-    other = button.lower() if fixed in (act.DOUBLE_CLICK, act.TRIPLE_CLICK) and button.lower() != "left" else None
-    if extra is None is other:
+    other_button = (
+        button.lower() if fixed in (act.DOUBLE_CLICK, act.TRIPLE_CLICK) and button.lower() != "left" else None
+    )
+    if extra is None is other_button:
         return [Call(word, point)]
-    return [act.call(word, point, times=extra, button=other)]
+    return [act.call(word, point, times=extra, button=other_button)]
 
 
 def _move(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
@@ -258,64 +260,69 @@ def _move(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | N
 def _drag(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
     if name in ("drag", "dragRel"):
         return _relative(act.DRAG, values, named)
-    point, given = _at(values, named, ("x", "y", "duration", "tween", "button"))
-    return [act.call(act.DRAG, to=list(point), button=_other_button(given))] if point is not None else None
+    point, arguments = _at(values, named, ("x", "y", "duration", "tween", "button"))
+    return [act.call(act.DRAG, to=list(point), button=_other_button(arguments))] if point is not None else None
 
 
 def _relative(word: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
-    given = _taken(("xOffset", "yOffset", "duration", "tween", "button"), values, named)
-    dx, dy = act.number(given.get("xOffset", given.get("x", 0))), act.number(given.get("yOffset", given.get("y", 0)))
+    arguments = _arguments_by_name(("xOffset", "yOffset", "duration", "tween", "button"), values, named)
+    dx, dy = (
+        act.number(arguments.get("xOffset", arguments.get("x", 0))),
+        act.number(arguments.get("yOffset", arguments.get("y", 0))),
+    )
     if dx is None or dy is None:
         return None
-    return [act.call(word, dx=dx, dy=dy, button=_other_button(given))]
+    return [act.call(word, dx=dx, dy=dy, button=_other_button(arguments))]
 
 
-def _other_button(given: Mapping[str, Any]) -> str | None:
-    button = given.get("button")
+def _other_button(arguments: Mapping[str, Any]) -> str | None:
+    button = arguments.get("button")
     return button.lower() if isinstance(button, str) and button.lower() not in ("left", "primary") else None
 
 
 def _scroll(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
-    given = _taken(("clicks", "x", "y"), values, named)
-    clicks, point = act.number(given.get("clicks")), act.point_of(given.get("x"), given.get("y"))
-    if clicks is None or not _is_placed(given, point):
+    arguments = _arguments_by_name(("clicks", "x", "y"), values, named)
+    clicks, point = act.number(arguments.get("clicks")), act.point_of(arguments.get("x"), arguments.get("y"))
+    if clicks is None or not _is_placed(arguments, point):
         return None
     return [act.call(act.SCROLL, point, **({"dx": clicks} if name == "hscroll" else {"clicks": clicks}))]
 
 
 def _write(_: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
-    text = _taken(("message", "interval"), values, {**named, "message": named.get("message", named.get("text"))})
+    text = _arguments_by_name(
+        ("message", "interval"), values, {**named, "message": named.get("message", named.get("text"))}
+    )
     message = values[0] if values else text.get("message")
     if isinstance(message, str):
         return [act.call(act.TYPE, text=message)]
     keys = act.key_names(message)
-    return _pressed(keys, 1) if keys else None
+    return _press_keys(keys, 1) if keys else None
 
 
 def _press(_: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
-    given = _taken(("keys", "presses", "interval"), values, named)
-    times = whole_number_of(given.get("presses", 1))
-    keys = act.key_names(given.get("keys", given.get("key")))
+    arguments = _arguments_by_name(("keys", "presses", "interval"), values, named)
+    times = whole_number_of(arguments.get("presses", 1))
+    keys = act.key_names(arguments.get("keys", arguments.get("key")))
     if not keys or times is None or times < 0:
         return None
-    return _pressed(keys, times) if times else []
+    return _press_keys(keys, times) if times else []
 
 
-def _pressed(keys: list[str], times: int) -> list[Call]:
-    told: dict[str, Any] = {"key": keys[0]} if len(keys) == 1 else {"keys": keys}
-    return [act.call(act.PRESS, **told, times=times if times > 1 else None)]
+def _press_keys(keys: list[str], times: int) -> list[Call]:
+    arguments: dict[str, Any] = {"key": keys[0]} if len(keys) == 1 else {"keys": keys}
+    return [act.call(act.PRESS, **arguments, times=times if times > 1 else None)]
 
 
 def _hotkey(_: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
-    given = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
-    if not given and "keys" in named:
-        given = named["keys"]
-    keys = act.key_names(given)
+    key_values = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
+    if not key_values and "keys" in named:
+        key_values = named["keys"]
+    keys = act.key_names(key_values)
     return [act.call(act.HOTKEY, keys=keys)] if keys else None
 
 
 def _key(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
-    keys = act.key_names(_taken(("key",), values, named).get("key"))
+    keys = act.key_names(_arguments_by_name(("key",), values, named).get("key"))
     word = act.KEY_DOWN if name == "keyDown" else act.KEY_UP
     return [act.call(word, key=keys[0])] if len(keys) == 1 else None
 
@@ -323,9 +330,9 @@ def _key(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | No
 def _mouse(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
     if values and isinstance(values[0], str):
         named, values = {"button": values[0], **named}, []
-    point, given = _at(values, named, ("x", "y", "button"))
+    point, arguments = _at(values, named, ("x", "y", "button"))
     word = act.MOUSE_DOWN if name == "mouseDown" else act.MOUSE_UP
-    return [act.call(word, point, button=_other_button(given))] if _is_placed(given, point) else None
+    return [act.call(word, point, button=_other_button(arguments))] if _is_placed(arguments, point) else None
 
 
 def _sleep(_: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
@@ -341,7 +348,7 @@ def _copy(_: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None
 
 
 def _terminate(_: str, values: list[Any], named: dict[str, Any]) -> list[Call] | None:
-    status = _taken(("status", "answer"), values, named).get("status", "success")
+    status = _arguments_by_name(("status", "answer"), values, named).get("status", "success")
     if not isinstance(status, str):
         return None
     return [act.call(act.FAIL if status.lower() in ("failure", "fail", "failed", "infeasible") else COMPLETE)]

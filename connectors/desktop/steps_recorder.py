@@ -86,18 +86,18 @@ class StepsRecorder(Connector):
         missed = _MISSED.search(data, start, end) is not None
         moves = Moves()
         follows = False
-        for found in _EACH.finditer(data, start, end):
+        for match in _EACH.finditer(data, start, end):
             try:
-                told = _told(found[0], blob.uri, found.start())
+                texts = _read_texts(match[0], blob.uri, match.start())
             except ParseError as error:
                 follows = False
                 yield Reject.of(error, connector=self.name)
                 continue
-            screen = _screen(parts.get(told.get("ScreenshotFileName", "")))
+            screen = _screen(parts.get(texts.get("ScreenshotFileName", "")))
             if follows and screen is not None:
                 moves.reach(screen)
             follows = not missed
-            moves.add(_action(told), screen, None, found.start())
+            moves.add(_action(texts), screen, None, match.start())
         if not moves.steps:
             raise ParseError(blob.uri, start, "no_transitions", "the recording holds no action")
         yield Trajectory(
@@ -109,8 +109,8 @@ class StepsRecorder(Connector):
         )
 
 
-def _told(xml: bytes, uri: str, offset: int) -> dict[str, str]:
-    """The texts of an action by the names of their elements, and role and name of the innermost control.
+def _read_texts(xml: bytes, uri: str, offset: int) -> dict[str, str]:
+    """Read the texts of an action by the names of their elements, and role and name of the innermost control.
 
     Raises:
         ParseError: `bad_xml`, or `bad_action` without the name of the action.
@@ -120,13 +120,13 @@ def _told(xml: bytes, uri: str, offset: int) -> dict[str, str]:
         root = etree.fromstring(xml, parser)
     except etree.XMLSyntaxError as error:
         raise ParseError(uri, offset, "bad_xml", str(error.msg)[:200]) from None
-    told = {str(child.tag): (child.text or "").strip() for child in root}
-    if not told.get("Action"):
+    texts = {str(child.tag): (child.text or "").strip() for child in root}
+    if not texts.get("Action"):
         raise ParseError(uri, offset, "bad_action", "wanted the name of the action")
     level = root.find("UIAStack/Level")
     if level is not None:
-        told |= {"role": level.get("LocalizedControlType", ""), "name": level.get("Name", "")}
-    return told | {"program": root.get("FileName", "")}
+        texts |= {"role": level.get("LocalizedControlType", ""), "name": level.get("Name", "")}
+    return texts | {"program": root.get("FileName", "")}
 
 
 def _screen(part: Message | None) -> Observation | None:
@@ -137,14 +137,14 @@ def _screen(part: Message | None) -> Observation | None:
     return Observation(None, form="screen", attachments=(attachment_of_bytes(data, "screenshot", kind),))
 
 
-def _action(told: dict[str, str]) -> Action:
-    name, point = _WORDS.get(told["Action"], told["Action"]), _POINT.fullmatch(told.get("CursorCoordsXY", ""))
+def _action(texts: dict[str, str]) -> Action:
+    name, point = _WORDS.get(texts["Action"], texts["Action"]), _POINT.fullmatch(texts.get("CursorCoordsXY", ""))
     arguments: dict[str, Any] = {}
     if point is not None and point[0] != "0,0":
         arguments |= {"x": int(point[1]), "y": int(point[2])}
-    target = {key: told[key] for key in ("role", "name") if told.get(key)}
+    target = {key: texts[key] for key in ("role", "name") if texts.get(key)}
     if target:
         arguments["target"] = target
-    if told.get("Description"):
-        arguments["description"] = told["Description"]
-    return act.told_action(name, arguments, told)
+    if texts.get("Description"):
+        arguments["description"] = texts["Description"]
+    return act.build_action(name, arguments, texts)

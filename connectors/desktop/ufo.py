@@ -97,8 +97,8 @@ class Ufo(Connector):
         """Each folder with a `response.log` and trees or screenshots of UFO beside it."""
         beside: dict[str, list[str]] = {}
         for path in paths:
-            if found := _TREE_PATH.fullmatch(path) or _OTHERS.fullmatch(path):
-                beside.setdefault(found[1], []).append(path)
+            if match := _TREE_PATH.fullmatch(path) or _OTHERS.fullmatch(path):
+                beside.setdefault(match[1], []).append(path)
         for folder, files in beside.items():
             log = f"{folder}{_LOG}"
             if log in paths:
@@ -119,7 +119,7 @@ class Ufo(Connector):
                 rejected.append(value)
                 rows.append((offset, {}))
             elif isinstance(value, dict):
-                rows.append((offset, {_plain(key): one for key, one in value.items()}))
+                rows.append((offset, {_plain(key): value_there for key, value_there in value.items()}))
         folder = _Folder(blob)
         moves = _moves(rows, folder, log, rejected)
         outcome = folder.outcome()
@@ -127,14 +127,16 @@ class Ufo(Connector):
             yield Reject.of(refused, connector=self.name)
         if not moves.steps:
             raise ParseError(blob.uri, -1, "no_transitions", "no step holds an action", log)
-        told = [row for _, row in rows]
+        fields_by_row = [row for _, row in rows]
         yield Trajectory(
             native_id=blob.uri.rstrip("/").removesuffix(f"/{_LOG}").rpartition("/")[2],
             domain="os",
             steps=moves.steps,
-            environment=Environment(id=next((name for row in told if (name := _text(row.get("application")))), None)),
+            environment=Environment(
+                id=next((name for row in fields_by_row if (name := _text(row.get("application")))), None)
+            ),
             agent=Agent(name="ufo"),
-            task=Task(instruction=next((text for row in told if (text := _text(row.get("request")))), None)),
+            task=Task(instruction=next((text for row in fields_by_row if (text := _text(row.get("request")))), None)),
             outcome=outcome,
         )
 
@@ -160,7 +162,7 @@ class _Folder:
         self.uri = blob.uri
         self.raw = blob.choices.screen == "raw"
         self.errors: list[ParseError] = []
-        self._files = {int(found[1]): name for name in blob.members if (found := _TREE.fullmatch(name))}
+        self._files = {int(match[1]): name for name in blob.members if (match := _TREE.fullmatch(name))}
         final = next((name for name in blob.members if name.endswith("ui_tree_final.json")), None)
         if final is not None:
             self._files[_FINAL] = final
@@ -190,36 +192,38 @@ class _Folder:
         return Observation(None, form="screen", attachments=pictures) if pictures else None
 
     def outcome(self) -> Outcome | None:
-        """What the model that judged the run said; None if there is no such file, or it says neither yes nor no."""
+        """Return the verdict of the model that judged the run; None if there is no such file, or it says neither yes
+        nor no.
+        """
         if "evaluation.log" not in self._blob.members:
             return None
         for line in self._blob.read("evaluation.log").splitlines():
-            said = object_of(value_or_none(line)).get("complete")
-            if said in ("yes", "no"):
-                return Outcome(resolved=said == "yes", verifier="EvaluationAgent")
+            complete = object_of(value_or_none(line)).get("complete")
+            if complete in ("yes", "no"):
+                return Outcome(resolved=complete == "yes", verifier="EvaluationAgent")
         return None
 
 
 def _moves(rows: Sequence[tuple[int, dict[str, Any]]], folder: _Folder, log: str, rejected: list[ParseError]) -> Moves:
-    """What was done; lines without an action are added to `rejected`."""
+    """Convert the lines into moves; lines without an action are added to `rejected`."""
     numbers = [_number(row) for _, row in rows]
-    acting = [place for place, (_, row) in enumerate(rows) if not row or _acts(row)]
+    acting = [position for position, (_, row) in enumerate(rows) if not row or _acts(row)]
     moves = Moves()
-    for place, (offset, row) in enumerate(rows):
+    for position, (offset, row) in enumerate(rows):
         if not row:
             continue
-        window = folder.window(numbers[place])
+        window = folder.window(numbers[position])
         actions = list(_actions(row, None if folder.raw else window))
         if not actions:
-            detail = f"step {numbers[place]} of {_agent(row)} does nothing: its status is {_text(row.get('status'))}"
+            detail = f"step {numbers[position]} of {_agent(row)} does nothing: its status is {_text(row.get('status'))}"
             rejected.append(ParseError(folder.uri, offset, "no_action", detail[:300], log))
             continue
-        before = folder.observation(numbers[place])
-        number, following = numbers[place], numbers[place + 1] if place + 1 < len(rows) else None
+        before = folder.observation(numbers[position])
+        number, following = numbers[position], numbers[position + 1] if position + 1 < len(rows) else None
         # Where lines are missing, the next logged step's tree was left by one of the missing steps.
         following = min(following, number + 1) if number is not None and following is not None else following
         after = folder.observation(following) if following != number else None
-        if after is None and acting[-1:] == [place]:
+        if after is None and acting[-1:] == [position]:
             after = folder.observation(_FINAL)
         for index, action in enumerate(actions):
             last = index == len(actions) - 1
@@ -237,7 +241,7 @@ def _moves(rows: Sequence[tuple[int, dict[str, Any]]], folder: _Folder, log: str
 
 
 def _acts(row: Mapping[str, Any]) -> bool:
-    """Whether a line does something to the screen."""
+    """Return True if a line does something to the screen."""
     return any(action.name != COMPLETE for action in _actions(row, None))
 
 
@@ -258,25 +262,25 @@ def _actions(row: Mapping[str, Any], window: Window | None) -> Iterator[Action]:
     if _agent(row) == "HostAgent":
         name, command = _text(row.get("controltext")), _text(row.get("bash"))
         if command is not None:
-            yield act.told_action("run_command", {"command": command}, {"bash": command}, reasoning)
+            yield act.build_action("run_command", {"command": command}, {"bash": command}, reasoning)
         elif name is not None and status not in _DONE:
-            yield act.told_action(_SELECT, {"application": name}, {"control_text": name}, reasoning)
+            yield act.build_action(_SELECT, {"application": name}, {"control_text": name}, reasoning)
         elif status in _DONE:
-            yield act.told_action(COMPLETE, {}, {"status": status}, reasoning)
+            yield act.build_action(COMPLETE, {}, {"status": status}, reasoning)
         elif _function(row) is not None:
             yield _action(row, None, None, reasoning)
         return
     listed = row.get("action")
     listed = listed if isinstance(listed, list) else [listed]
-    calls = [{_plain(key): one for key, one in call.items()} for call in listed if isinstance(call, dict)]
+    calls = [{_plain(key): value for key, value in call.items()} for call in listed if isinstance(call, dict)]
     logs = row.get("controllog")
     places = logs if isinstance(logs, list) and len(logs) == len(calls) else [logs] if isinstance(logs, dict) else []
-    done = [(call, place) for place, call in enumerate(calls or [dict(row)]) if _function(call)]
-    for index, (call, place) in enumerate(done):
-        control = places[place] if place < len(places) else call.get("controllog")
+    done = [(call, position) for position, call in enumerate(calls or [dict(row)]) if _function(call)]
+    for index, (call, position) in enumerate(done):
+        control = places[position] if position < len(places) else call.get("controllog")
         yield _action(call, control, window if index == 0 else None, reasoning if index == 0 else None)
     if not done and status in _DONE:
-        yield act.told_action(COMPLETE, {}, {"status": status}, reasoning)
+        yield act.build_action(COMPLETE, {}, {"status": status}, reasoning)
 
 
 def _function(call: Mapping[str, Any]) -> str | None:
@@ -297,10 +301,10 @@ def _action(call: Mapping[str, Any], control: Any, window: Window | None, reason
     original = {key: value for key, value in original.items() if value not in (None, "")}
     node = window.node(name, box) if window is not None and (name or box is not None) else None
     target: dict[str, Any] = {"element": f"#{node}"} if node is not None else {"target": name} if name else {}
-    return act.told_action(*_named(word, arguments, target), original, reasoning)
+    return act.build_action(*_name_action(word, arguments, target), original, reasoning)
 
 
-def _named(word: str, arguments: Mapping[str, Any], target: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _name_action(word: str, arguments: Mapping[str, Any], target: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """(name, arguments of its text) of a function in the vocabulary of desktops; its own word for what is not in it."""
     if word in ("click_input", "click", "click_on_coordinates"):
         button = plain_text(arguments.get("button") or "left").lower()

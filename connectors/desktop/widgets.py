@@ -123,27 +123,27 @@ def states_of(role: str, word: str, states: Mapping[str, bool]) -> tuple[str, ..
 
 
 @lru_cache(maxsize=4096)
-def _states_of(role: str, word: str, told: tuple[tuple[str, bool], ...]) -> tuple[str, ...]:
-    states = dict(told)
-    found = [kept for name, kept in _KEPT if states.get(name)]
-    if "active" in found and role not in ("window", "dialog", "menu"):
+def _states_of(role: str, word: str, pairs: tuple[tuple[str, bool], ...]) -> tuple[str, ...]:
+    states = dict(pairs)
+    words = [word_kept for name, word_kept in _KEPT if states.get(name)]
+    if "active" in words and role not in ("window", "dialog", "menu"):
         # Elsewhere AT-SPI means the cursor of a list, which `focused` and `selected` tell.
-        found.remove("active")
-    if "expanded" not in found and "collapsed" not in found and states.get("expandable"):
-        found.append("collapsed")
+        words.remove("active")
+    if "expanded" not in words and "collapsed" not in words and states.get("expandable"):
+        words.append("collapsed")
     can_check = role in CHECKABLE or "check" in word or "radio" in word or states.get("checkable")
-    if can_check and "checked" not in found and (role != "toggle" or "pressed" not in found):
-        found.append("unchecked")
+    if can_check and "checked" not in words and (role != "toggle" or "pressed" not in words):
+        words.append("unchecked")
     if role == "textbox" and (states.get("read_only") or states.get("editable") is False):
-        found.append("readonly")
+        words.append("readonly")
     if role != "textbox" and states.get("editable"):
-        found.append("editable")
+        words.append("editable")
     if role in INTERACTIVE and not _is_usable(states):
-        found.append("disabled")
-    return tuple(dict.fromkeys(found))
+        words.append("disabled")
+    return tuple(dict.fromkeys(words))
 
 
 def _is_usable(states: Mapping[str, bool]) -> bool:
-    """Whether the widget takes input; it does unless its states say that it does not."""
-    told = [states[name] for name in ("enabled", "sensitive") if name in states]
-    return any(told) if told else True
+    """Return True if the widget takes input; it does unless its states say that it does not."""
+    flags = [states[name] for name in ("enabled", "sensitive") if name in states]
+    return any(flags) if flags else True

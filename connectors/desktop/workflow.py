@@ -99,10 +99,10 @@ class Workflow(Connector):
             raise ParseError(blob.uri, 0, "bad_record", "wanted an object with a list of events", "", data[:512])
         deeds = _Deeds()
         take = deeds.take
-        for place, event in enumerate(events):
+        for index, event in enumerate(events):
             kind, fields = _event(event)
             if kind is None:
-                detail = f"event {place} is none: wanted one kind with its fields"
+                detail = f"event {index} is none: wanted one kind with its fields"
                 yield Reject.of(ParseError(blob.uri, 0, "bad_event", detail), connector=self.name)
                 continue
             if kind != "Mouse" or fields.get("event_type") in _MOUSE:
@@ -140,12 +140,12 @@ def _time(event: Any, fields: Mapping[str, Any]) -> int | None:
     return time if type(time) is int and 0 < time < _NO_TIME else None
 
 
-def _point(place: Any) -> Point | None:
-    return act.point_of(place.get("x"), place.get("y")) if isinstance(place, dict) else None
+def _point(position: Any) -> Point | None:
+    return act.point_of(position.get("x"), position.get("y")) if isinstance(position, dict) else None
 
 
 class _Deeds:
-    """The acts of a recording, put together from its events in their order."""
+    """Acts of a recording, put together from its events in order."""
 
     def __init__(self) -> None:
         self._done: list[tuple[Call, Mapping[str, Any], int | None]] = []
@@ -156,7 +156,7 @@ class _Deeds:
         self._lifted: tuple[Point, int | None, Mapping[str, Any]] | None = None
 
     def take(self, kind: str, fields: Mapping[str, Any], time: int | None) -> None:
-        """Takes an event in; one that is no act adds nothing."""
+        """Take an event in; one that is no act adds nothing."""
         if kind == "Mouse":
             self._mouse(fields, time)
         elif kind == "Click":
@@ -179,7 +179,7 @@ class _Deeds:
             self._keyed = self._unfinished = False
 
     def _has_pasted(self, fields: Mapping[str, Any]) -> bool:
-        """Whether the last act is a combination of keys that pasted the text."""
+        """Return True if the last act is a combination of keys that pasted the text."""
         last = self._done[-1][0] if self._done else None
         if last is None or last.name != act.HOTKEY or fields.get("input_method") != "Pasted":
             return False
@@ -198,9 +198,9 @@ class _Deeds:
         self._add(act.call(_BUTTONS.get(button, act.CLICK), point, target=_target(fields)), fields, time)
 
     def _is_same(self, lifted: tuple[Point, int | None, Mapping[str, Any]], point: Point, time: int | None) -> bool:
-        place, before, _ = lifted
+        earlier, before, _ = lifted
         soon = time is None or before is None or abs(time - before) <= _TWICE_MS
-        return soon and math.dist(place, point) <= _STILL
+        return soon and math.dist(earlier, point) <= _STILL
 
     def _add(self, call: Call, fields: Mapping[str, Any], time: int | None) -> None:
         self._done.append((call, fields, time))
@@ -208,7 +208,7 @@ class _Deeds:
         self._keyed = call.name == act.TYPE
 
     def _combination(self, kind: str, keys: list[str], fields: Mapping[str, Any], time: int | None) -> None:
-        """Adds a combination of keys, unless an event of the other kind has just added it."""
+        """Add a combination of keys, unless an event of the other kind has just added it."""
         pressed = frozenset(_OTHER_NAMES.get(key, key) for key in keys)
         twin, self._twin = self._twin, None
         if twin is not None and twin[0] != kind and twin[1] == pressed:
@@ -227,8 +227,8 @@ class _Deeds:
                 start, pressed = self._down
                 button = plain_text(pressed.get("button", "")).lower()
                 if math.dist(start, point) > _STILL:
-                    other = button if button in _BUTTONS else None
-                    self._add(act.call(act.DRAG, start, to=list(point), button=other), pressed, time)
+                    other_button = button if button in _BUTTONS else None
+                    self._add(act.call(act.DRAG, start, to=list(point), button=other_button), pressed, time)
                 else:
                     self._add(act.call(_BUTTONS.get(button, act.CLICK), start, target=_target(pressed)), pressed, time)
                     self._lifted = start, time, pressed
@@ -242,12 +242,14 @@ class _Deeds:
             self._down, self._lifted = None, (point, time, fields)
         elif kind == "Wheel":
             delta = fields.get("scroll_delta")
-            dx, dy = (act.number(one) for one in delta) if isinstance(delta, list) and len(delta) == 2 else (None, None)
+            dx, dy = (
+                (act.number(part) for part in delta) if isinstance(delta, list) and len(delta) == 2 else (None, None)
+            )
             if dx or dy:
                 self._add(act.call(act.SCROLL, point, clicks=dy or None, dx=dx or None), fields, time)
 
     def _is_click_there(self, point: Point, time: int | None) -> bool:
-        """Whether the last act is the first click of a double click that ends now, at this point."""
+        """Return True if the last act is the first click of a double click that ends now, at this point."""
         call, _, before = self._done[-1]
         near = call.name == act.CLICK and call.point is not None and math.dist(call.point, point) <= _STILL
         return near and (time is None or before is None or time - before <= _TWICE_MS)
@@ -261,9 +263,9 @@ class _Deeds:
         code = code if isinstance(code, int) else None
         if fields.get("is_key_down") is not True or code in _MODIFIER_CODES:
             return
-        held = [name for name in _MODIFIERS if fields.get(f"{name}_pressed") is True]
+        modifiers = [name for name in _MODIFIERS if fields.get(f"{name}_pressed") is True]
         self._unfinished = self._unfinished or code in _EDITING
-        character = None if {"ctrl", "alt", "win"} & set(held) else _character(fields, code, "shift" in held)
+        character = None if {"ctrl", "alt", "win"} & set(modifiers) else _character(fields, code, "shift" in modifiers)
         if character is not None:
             self._unfinished = True
             last = self._done[-1] if self._done else None
@@ -277,13 +279,13 @@ class _Deeds:
         if key is None:
             return
         # Shift with a key that has no character (an arrow, tab) is a combination; with one it is the character.
-        if held:
-            self._combination("Keyboard", [*held, key], fields, time)
+        if modifiers:
+            self._combination("Keyboard", [*modifiers, key], fields, time)
         else:
             self._add(act.call(act.PRESS, key=key), fields, time)
 
     def moves(self) -> Moves:
-        """The acts between screens that nobody recorded."""
+        """Return the acts as moves between screens that nobody recorded."""
         moves = Moves()
         for call, fields, time in self._done:
             moves.add(_action(call, fields), None, None, 0, at=time * 1000 if time is not None else None)
@@ -291,16 +293,16 @@ class _Deeds:
 
 
 def _character(fields: Mapping[str, Any], code: int | None, shifted: bool) -> str | None:
-    """What a key typed; None if it types nothing, or if that depends on the keyboard's layout."""
-    told = fields.get("character")
-    told = told if isinstance(told, str) and len(told) == 1 and told.isprintable() else None
-    if code is None or (told is not None and ord(told) != code):
-        return told
-    if 65 <= code <= 90 and told is not None:
-        return told if shifted else told.lower()
+    """Return the character that a key typed; None if it types nothing, or if that depends on the keyboard's layout."""
+    character = fields.get("character")
+    character = character if isinstance(character, str) and len(character) == 1 and character.isprintable() else None
+    if code is None or (character is not None and ord(character) != code):
+        return character
+    if 65 <= code <= 90 and character is not None:
+        return character if shifted else character.lower()
     if 96 <= code <= 105:
         return chr(code - 48)
-    if code == 32 or (48 <= code <= 57 and told is not None and not shifted):
+    if code == 32 or (48 <= code <= 57 and character is not None and not shifted):
         return chr(code)
     return _SIGNS.get(code) if code < 112 or not shifted else None
 
@@ -325,14 +327,14 @@ def _target(fields: Mapping[str, Any]) -> dict[str, str] | None:
     element = element if isinstance(element, dict) else {}
     name = fields.get("element_text") or fields.get("field_name") or element.get("name")
     role = fields.get("element_role") or fields.get("field_type") or element.get("role")
-    found = {"role": role, "name": name}
-    told = {
+    raw = {"role": role, "name": name}
+    captured = {
         key: value
-        for key, value in found.items()
+        for key, value in raw.items()
         if isinstance(value, str) and value and value not in (_FAILED, "unknown")
     }
-    return told or None
+    return captured or None
 
 
 def _action(call: Call, fields: Mapping[str, Any]) -> Action:
-    return act.told_action(call.name, call.arguments(None), fields)
+    return act.build_action(call.name, call.arguments(None), fields)

@@ -1,1 +1,1 @@
-"""The Model Context Protocol on the wire, as recorders, proxies and cassettes keep it."""
+"""Model Context Protocol on the wire, as recorders, proxies and cassettes keep it."""

@@ -47,19 +47,19 @@ class AgentVcr(Connector):
         interactions = session.get("interactions") if isinstance(session, dict) else None
         if not isinstance(session, dict) or not isinstance(interactions, list):
             raise ParseError(blob.uri, 0, "bad_record", "wanted a session with a list of interactions")
-        reader = SessionReader(self.name, blob.uri, held=True)
+        reader = SessionReader(self.name, blob.uri, in_memory=True)
         metadata = value.get("metadata")
         reader.defaults[""] = _known(metadata if isinstance(metadata, dict) else {})
         begin = max(0, data.find(b'"initialize_request"'))
         opening = {"request": session.get("initialize_request"), "response": session.get("initialize_response")}
         for message in pair(begin, opening):
             yield from reader.take(message)
-        for offset, one in with_places(data, interactions, ("session", "interactions")):
-            if not isinstance(one, dict):
-                detail = f"wanted an interaction, met {type(one).__name__}"
+        for offset, interaction in with_places(data, interactions, ("session", "interactions")):
+            if not isinstance(interaction, dict):
+                detail = f"wanted an interaction, met {type(interaction).__name__}"
                 yield Reject("record", "bad_record", detail, blob.uri, offset=offset, connector=self.name)
                 continue
-            for message in pair(offset, one, server_asks=one.get("direction") == "server_to_client"):
+            for message in pair(offset, interaction, server_asks=interaction.get("direction") == "server_to_client"):
                 yield from reader.take(message)
         yield from reader.finish()
         if not reader.found:
@@ -67,11 +67,11 @@ class AgentVcr(Connector):
 
 
 def _known(metadata: dict[str, Any]) -> tuple[Environment, Agent]:
-    """What the metadata say of server and client."""
+    """Read the facts about server and client in the metadata."""
     texts = []
     for key in ("server_info", "client_info"):
         info = metadata.get(key)
         for word in ("name", "version"):
-            told = info.get(word) if isinstance(info, dict) else None
-            texts.append(told if isinstance(told, str) else None)
+            text = info.get(word) if isinstance(info, dict) else None
+            texts.append(text if isinstance(text, str) else None)
     return Environment(id=texts[0], version=texts[1]), Agent(texts[2], texts[3])

@@ -53,9 +53,9 @@ class McpDesktopLog(Connector):
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         for number, line in enumerate(head.split(b"\n") if b"Message from " in head else (), 1):
-            found = _LINE.match(line.lstrip(b"\xef\xbb\xbf"))
-            if found:
-                return Sniff(0.95, f"line {number} is a message from the {found[3].decode()}")
+            match = _LINE.match(line.lstrip(b"\xef\xbb\xbf"))
+            if match:
+                return Sniff(0.95, f"line {number} is a message from the {match[3].decode()}")
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -63,12 +63,12 @@ class McpDesktopLog(Connector):
         with blob.open() as stream:
             for line in lines(stream):
                 try:
-                    told = _told(line.data, line.offset, line.ended, blob.uri)
+                    parsed = _read_message(line.data, line.offset, line.ended, blob.uri)
                 except ParseError as error:
                     yield Reject.of(error, connector=self.name)
                     continue
-                if told is not None:
-                    message, server = told
+                if parsed is not None:
+                    message, server = parsed
                     reader.defaults.setdefault(server, (Environment(id=server or None), Agent()))
                     yield from reader.take(message, server)
         yield from reader.finish()
@@ -76,32 +76,32 @@ class McpDesktopLog(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "the log holds no answered call")
 
 
-def _told(data: bytes | None, offset: int, ended: bool, uri: str) -> tuple[Message, str] | None:
-    """The message of a line and the server's name, None if the line is something else.
+def _read_message(data: bytes | None, offset: int, ended: bool, uri: str) -> tuple[Message, str] | None:
+    """Read the message of a line and the server's name; None if the line is something else.
 
     Raises:
         ParseError: the line is too long, or begins a message and is not JSON.
     """
     if data is None:
         raise ParseError(uri, offset, "line_too_long", f"a line of more than {LINE_BYTES} bytes")
-    found = _LINE.match(data)
-    if found is None:
+    match = _LINE.match(data)
+    if match is None:
         return None
-    words = [word for word in _WORD.findall(found[2]) if word not in _LEVELS]
+    words = [word for word in _WORD.findall(match[2]) if word not in _LEVELS]
     server = words[0].decode("utf-8", "replace") if words else ""
-    cut = truncation(data[found.end() :].decode("utf-8", "replace"), _LOG) == "recorder"
-    body = _body(data[found.end() :], offset, ended, cut, uri)
+    cut = truncation(data[match.end() :].decode("utf-8", "replace"), _LOG) == "recorder"
+    body = _body(data[match.end() :], offset, ended, cut, uri)
     if not is_message(body):
         raise ParseError(uri, offset, "abbreviated", "wanted a JSON-RPC message", excerpt=data[:1024])
-    if cut and found[3] == b"client":
+    if cut and match[3] == b"client":
         raise ParseError(uri, offset, "abbreviated", "the log cut the request", excerpt=data[:1024])
     return Message(
         offset,
         body,
-        CLIENT if found[3] == b"client" else SERVER,
-        at=microseconds(found[1].decode()) if found[1] else None,
+        CLIENT if match[3] == b"client" else SERVER,
+        at=microseconds(match[1].decode()) if match[1] else None,
         truncation="recorder" if cut else "none",
-        text=data[found.end() :],
+        text=data[match.end() :],
     ), server
 
 

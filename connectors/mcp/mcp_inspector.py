@@ -81,7 +81,7 @@ class McpInspector(Connector):
         data = blob.read()
         entries = _entries(data, blob.uri)
         places = places_of(data, entries) or [0] * len(entries)
-        reader = SessionReader(self.name, blob.uri, held=True)
+        reader = SessionReader(self.name, blob.uri, in_memory=True)
         history = _History(reader)
         for offset, entry in zip(places, entries, strict=True):
             if _is_history(entry):
@@ -89,7 +89,7 @@ class McpInspector(Connector):
             elif _is_network(entry):
                 for message, channel in _exchange(offset, entry):
                     yield from reader.take(message, channel)
-                if _failed(entry):
+                if _is_refused(entry):
                     reader.fail(_channel(entry))
             else:
                 detail = "wanted an entry of the history or of the network log"
@@ -128,7 +128,7 @@ def _is_network(entry: Any) -> bool:
 
 
 class _History:
-    """The messages of a history in the order in which they passed: entries as they stand, responses when they came."""
+    """Messages of a history in the order in which they passed: entries in file order, responses by their time."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
@@ -137,38 +137,38 @@ class _History:
         self._number = 0
 
     def take(self, offset: int, entry: dict[str, Any]) -> list[Trajectory | Reject]:
-        """Takes an entry in, after the responses that came before it; gives back what came of it."""
+        """Take an entry in, after the responses that came before it; return the resulting trajectories and rejects."""
         message, at = entry["message"], microseconds(entry.get("timestamp"))
         begins = isinstance(message, dict) and message.get("method") == "initialize"
-        found = self.release(None if begins else at) if self._waiting else []
+        results = self.release(None if begins else at) if self._waiting else []
         if begins:
             self._asked.clear()
-        told = entry.get("origin")
-        sender: str = told if told in _SIDES else self._sender(entry, message)
-        found += self._reader.take(Message(offset, message, sender, at=at))
+        origin = entry.get("origin")
+        sender: str = origin if origin in _SIDES else self._sender(entry, message)
+        results += self._reader.take(Message(offset, message, sender, at=at))
         response = entry.get("response")
         if response is None or not is_message(response):
-            return found
+            return results
         # Versions that mix up the ids of both sides put an answer of the server into what the server asked.
         took = seconds_of(entry.get("duration"))
         answer = Message(offset, response, SERVER if sender == CLIENT else None, seconds=took)
         if at is None or took is None:
-            found += self._reader.take(answer)
+            results += self._reader.take(answer)
         else:
             self._number += 1
             heapq.heappush(self._waiting, (at + round(took * 1e6), self._number, answer))
-        return found
+        return results
 
     def release(self, until: int | None) -> list[Trajectory | Reject]:
-        """Gives the reader the responses that had come by then, in microseconds since 1970; all without a time."""
-        found: list[Trajectory | Reject] = []
+        """Give the reader the responses that had come by then, in microseconds since 1970; all without a time."""
+        results: list[Trajectory | Reject] = []
         waiting = self._waiting
         while waiting and (until is None or waiting[0][0] <= until):
-            found += self._reader.take(heapq.heappop(waiting)[2])
-        return found
+            results += self._reader.take(heapq.heappop(waiting)[2])
+        return results
 
     def _sender(self, entry: dict[str, Any], message: Any) -> str:
-        """Who sent the message of an entry that does not say: by its method, or as the Inspector's ids tell."""
+        """Return the sender of the message of an entry that names none: by its method, or by the Inspector's ids."""
         if entry["direction"] != "request" or not isinstance(message, dict):
             return SERVER
         key = message.get("id")
@@ -179,33 +179,35 @@ class _History:
 
 
 def _known(key: Any, asked: set[str | int | float]) -> bool:
-    """Whether the Inspector gave that id to a request of its own, which it does once a session."""
+    """Return True if the Inspector gave that id to a request of its own, which it does once a session."""
     return isinstance(key, _IDS) and key in asked
 
 
 def _exchange(offset: int, entry: dict[str, Any]) -> Iterator[tuple[Message, str]]:
-    """The messages of a network entry, each with its channel; nothing of an exchange that is about access."""
+    """Yield the messages of a network entry, each with its channel; none of an exchange about authorization."""
     if entry["category"] == "auth":
         return
-    asked, told = entry.get("requestBody"), entry.get("responseBody")
+    asked, answered = entry.get("requestBody"), entry.get("responseBody")
     channel = _channel(entry)
     at = microseconds(entry.get("timestamp"))
     if isinstance(asked, str):
-        for found in in_text(asked):
-            yield Message(offset, found.body, CLIENT, at=at), channel
-    if isinstance(told, str):
-        for found in in_text(told):
-            yield Message(offset, found.body, SERVER, text=found.text), channel
+        for part in in_text(asked):
+            yield Message(offset, part.body, CLIENT, at=at), channel
+    if isinstance(answered, str):
+        for part in in_text(answered):
+            yield Message(offset, part.body, SERVER, text=part.text), channel
 
 
 def _channel(entry: dict[str, Any]) -> str:
-    """What tells the sessions of a network log apart."""
+    """Return the key of a network log's session."""
     known = _session_id(entry.get("requestHeaders")) or _session_id(entry.get("responseHeaders"))
     return known or str(entry["url"])
 
 
-def _failed(entry: dict[str, Any]) -> bool:
-    """Whether HTTP refused a message that was sent, so that no message need answer it. (For a stream none is sent.)"""
+def _is_refused(entry: dict[str, Any]) -> bool:
+    """Return True if HTTP refused a message that was sent, so that no message need answer it. (For a stream none is
+    sent.)
+    """
     status, sent = entry.get("responseStatus"), isinstance(entry.get("requestBody"), str)
     return entry["category"] == "transport" and sent and isinstance(status, int | float) and status >= FAILED
 

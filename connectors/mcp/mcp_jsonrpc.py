@@ -34,7 +34,7 @@ from trajmill.connectors.mcp.wire_find import Found, is_message, messages
 from trajmill.connectors.mcp.wire_reader import SessionReader
 from trajmill.connectors.mcp.wire_session import ACTIONS, CLIENT, PING, SERVER, Message, sender_of
 from trajmill.connectors.reading.arrays import places_of
-from trajmill.connectors.reading.documents import concatenated
+from trajmill.connectors.reading.documents import iterate_values
 from trajmill.connectors.reading.fields import whole_number_of
 from trajmill.connectors.reading.lines import Line, first_line, lines, values_of_line
 from trajmill.connectors.reading.times import microseconds, seconds_of
@@ -85,7 +85,7 @@ _OTHER_HALF: Final = {
     "sent": "received",
     "tx": "rx",
 }
-"""What the name of a capture calls the requests, and that of the capture beside it the answers."""
+"""Word for the answers in the name of a capture, by the word for the requests in the capture beside it."""
 
 _TEXTS: Final = ("message", "msg", "line", "text", "log")
 _MESSAGE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
@@ -106,7 +106,7 @@ _ARRAYS: Final = (
     "history",
 )
 _OPENS: Final = re.compile(r"\ufeff?\s*(?:\{|\[\s*(?:[\[{]|$))")
-"""How a line begins that begins a JSON object or an array of them; a time in brackets begins otherwise."""
+"""Beginning of a line that begins a JSON object or an array of them; a time in brackets begins otherwise."""
 
 _BEGINS: Final = re.compile(r'\{\s*"|\[\s*\{')
 _ZONED: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)(?!\d)", re.ASCII)
@@ -145,17 +145,17 @@ class McpJsonRpc(Connector):
         text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
         opens = _OPENS.match(text.partition("\n")[0]) is not None
         if opens and (value := _first(text)) is not None:
-            found = _sniffed(value)
-            if found:
-                return found
+            sniff = _sniff_value(value)
+            if sniff:
+                return sniff
         elif opens:
             plain = {kind.split(b'"', 2)[1] for kind in _PLAIN.findall(head[:4096])}
             return Sniff(0.5, "begins with a long JSON-RPC message of MCP") if len(plain) == 2 else None
         for line in text.split("\n")[:_SNIFFED_LINES]:
             for _, value, _ in _in_line(line):
-                found = _sniffed(value)
-                if found:
-                    return found
+                sniff = _sniff_value(value)
+                if sniff:
+                    return sniff
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
@@ -166,13 +166,13 @@ class McpJsonRpc(Connector):
         known, pairs = set(paths), dict[str, list[tuple[str, str]]]()
         for path in paths:
             half = _HALF.fullmatch(path)
-            other = None if half is None else f"{half[1]}{_OTHER_HALF[half['word']]}{half[3]}"
-            if other is not None and other in known:
-                pairs.setdefault(path.rpartition("/")[0], []).append((path, other))
-        for folder, found in pairs.items():
-            for pair in found:
+            answers_path = None if half is None else f"{half[1]}{_OTHER_HALF[half['word']]}{half[3]}"
+            if answers_path is not None and answers_path in known:
+                pairs.setdefault(path.rpartition("/")[0], []).append((path, answers_path))
+        for folder, folder_pairs in pairs.items():
+            for pair in folder_pairs:
                 names = [path.removeprefix(f"{folder}/") for path in pair]
-                uri = folder if folder and len(found) == 1 else pair[0]
+                uri = folder if folder and len(folder_pairs) == 1 else pair[0]
                 yield Log(uri, dict(zip(names, pair, strict=True)), names[0])
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -199,8 +199,8 @@ class McpJsonRpc(Connector):
             failure = error
         lone += reader.finish()
         if failure is None and not reader.found and len(sides) == 1:
-            held, other = ("requests", "answers") if sides.pop() else ("answers", "requests")
-            detail = f"{held} alone; wanted the {other} too, here or in a file beside it (x.in.jsonl, x.out.jsonl)"
+            present, missing = ("requests", "answers") if sides.pop() else ("answers", "requests")
+            detail = f"{present} alone; wanted the {missing} too, here or in a file beside it (x.in.jsonl, x.out.jsonl)"
             raise ParseError(blob.uri, -1, "one_direction", detail)
         yield from lone
         if failure is not None:
@@ -209,7 +209,7 @@ class McpJsonRpc(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "the log holds no answered call of MCP")
 
     def _halves(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        """What two captures of one direction each hold."""
+        """Read two captures that hold one direction each."""
         first = next(name for name in blob.members if _HALF.fullmatch(name))
         halves: list[list[tuple[str, Message]]] = []
         for name in (first, *(name for name in blob.members if name != first)):
@@ -221,47 +221,55 @@ class McpJsonRpc(Connector):
                     continue
                 for message, _ in _messages(offset, value, label, text):
                     halves[-1].append((name, replace(message, sender=sender, label=None)))
-        asked = sum(sender_of(_method(one)) == SERVER or _method(one) == PING for _, one in halves[1])
-        if sum(_answered(one) is not None for _, one in halves[0]) > asked:  # each holds both directions
+        asked = sum(
+            sender_of(_method(message_sent)) == SERVER or _method(message_sent) == PING for _, message_sent in halves[1]
+        )
+        if (
+            sum(_answered_id(message_sent) is not None for _, message_sent in halves[0]) > asked
+        ):  # each holds both directions
             for name in blob.members:
-                yield from (_placed(one, name) for one in self.parse(MemoryBlob(blob.uri, blob.read(name))))
+                yield from (
+                    _set_member(output_read, name) for output_read in self.parse(MemoryBlob(blob.uri, blob.read(name)))
+                )
             return
-        reader = SessionReader(self.name, blob.uri, held=True)
-        for name, message in _interleaved(*halves):
-            for made in reader.take(message):
-                yield _placed(made, first if isinstance(made, Trajectory) else name)
-        for made in reader.finish():
-            yield _placed(made, first)
+        reader = SessionReader(self.name, blob.uri, in_memory=True)
+        for name, message in _interleave(*halves):
+            for output in reader.take(message):
+                yield _set_member(output, first if isinstance(output, Trajectory) else name)
+        for output in reader.finish():
+            yield _set_member(output, first)
         if not reader.found:
             raise ParseError(blob.uri, -1, "no_transitions", "the captures hold no answered call of MCP", first)
 
 
-def _placed(made: Trajectory | Reject, member: str) -> Trajectory | Reject:
-    if isinstance(made, Reject):
-        return replace(made, member=member)
-    return replace(made, steps=[replace(step, member=member) for step in made.steps])
+def _set_member(output: Trajectory | Reject, member: str) -> Trajectory | Reject:
+    if isinstance(output, Reject):
+        return replace(output, member=member)
+    return replace(output, steps=[replace(step, member=member) for step in output.steps])
 
 
-def _interleaved(
+def _interleave(
     requests: Sequence[tuple[str, Message]], answers: Sequence[tuple[str, Message]]
 ) -> Iterator[tuple[str, Message]]:
-    """The messages of both directions: behind each request what the server said before its answer, then the answer."""
+    """Yield the messages of both directions: behind each request what the server sent before its answer, then the
+    answer.
+    """
     waiting: dict[str, list[int]] = {}
-    for place, (_, message) in enumerate(answers):
-        if (key := _answered(message)) is not None:
-            waiting.setdefault(key, []).append(place)
-    told = 0
-    for one in requests:
-        yield one
-        body = one[1].body
+    for index, (_, message) in enumerate(answers):
+        if (key := _answered_id(message)) is not None:
+            waiting.setdefault(key, []).append(index)
+    done = 0
+    for request in requests:
+        yield request
+        body = request[1].body
         places = waiting.get(repr(body.get("id")), []) if isinstance(body, dict) and "method" in body else []
         if places:
-            place = places.pop(0)
-            yield from (said for said in answers[told:place] if _answered(said[1]) is None)
-            told = max(told, place)
-            yield answers[place]
-    yield from (said for said in answers[told:] if _answered(said[1]) is None)
-    yield from (answers[place] for places in waiting.values() for place in places)
+            index = places.pop(0)
+            yield from (answer for answer in answers[done:index] if _answered_id(answer[1]) is None)
+            done = max(done, index)
+            yield answers[index]
+    yield from (answer for answer in answers[done:] if _answered_id(answer[1]) is None)
+    yield from (answers[index] for places in waiting.values() for index in places)
 
 
 def _method(message: Message) -> str:
@@ -271,17 +279,17 @@ def _method(message: Message) -> str:
     return method if isinstance(method, str) else ""
 
 
-def _answered(message: Message) -> str | None:
+def _answered_id(message: Message) -> str | None:
     """The id of the request that a message answers; None if it answers none."""
     body = message.body
     return repr(body["id"]) if isinstance(body, dict) and "method" not in body and "id" in body else None
 
 
-def _sniffed(value: Any) -> Sniff | None:
+def _sniff_value(value: Any) -> Sniff | None:
     """A sniff if there is a message of MCP within the value."""
     key = _array_of(value)
     listed = value[key] if key else value if isinstance(value, list) and not is_message(value) else [value]
-    for message in islice((found.body for one in listed[:8] for found, _ in _messages(0, one, None)), 8):
+    for message in islice((part.body for element in listed[:8] for part, _ in _messages(0, element, None)), 8):
         for body in message if isinstance(message, list) else [message]:
             method = body.get("method") if isinstance(body, dict) else None
             params = body.get("params") if isinstance(body, dict) else None
@@ -308,7 +316,7 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
         ParseError: a document that is not lines of JSON ends in something else.
     """
     if not _is_lines(blob):
-        yield from ((place, value, None, None) for place, value in _document(blob))
+        yield from ((position, value, None, None) for position, value in _document(blob))
         return
     with blob.open() as stream:
         for line in lines(stream):
@@ -316,7 +324,9 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
             if line.data is None or _OPENS.match(text.lstrip("\0")) is not None:
                 yield from _in_json(line, blob.uri)
             else:
-                yield from ((line.offset + place, value, label, line.data) for place, value, label in _in_line(text))
+                yield from (
+                    (line.offset + position, value, label, line.data) for position, value, label in _in_line(text)
+                )
 
 
 def _in_json(line: Line, uri: str) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
@@ -326,16 +336,18 @@ def _in_json(line: Line, uri: str) -> Iterator[tuple[int, Any, str | None, bytes
     """
     for part, value in values_of_line(line, uri):
         if isinstance(value, list) and not is_message(value):
-            yield from ((part.offset, one, None, part.data) for one in value)
+            yield from ((part.offset, element, None, part.data) for element in value)
         elif not isinstance(value, ParseError) or part.data is None or b'"' in part.data or b"\0" in part.data:
             yield part.offset, value, None, part.data
         if isinstance(value, ParseError) and part is line and line.data is not None:
             within = _in_line(line.data.decode("utf-8", "replace"))
-            yield from ((line.offset + place, one, label, line.data) for place, one, label in within)
+            yield from ((line.offset + position, element, label, line.data) for position, element, label in within)
 
 
 def _is_lines(blob: Blob) -> bool:
-    """Whether the log is read by line: unless its first line that is not blank begins a value and does not end it."""
+    """Return True if the log is read by line: unless its first line that is not blank begins a value and does not end
+    it.
+    """
     line = first_line(blob)
     if line is None or line.data is None:
         return True
@@ -353,19 +365,19 @@ def _is_lines(blob: Blob) -> bool:
 
 def _in_line(text: str) -> Iterator[tuple[int, Any, str | None]]:
     """(offset in UTF-8, value, what stood before it) of the JSON objects and batches in a line."""
-    place = 0
+    position = 0
     for _ in range(_TRIES):
-        begin = _BEGINS.search(text, place)
+        begin = _BEGINS.search(text, position)
         if begin is None:
             return
         try:
             value, end = first_value(text, begin.start())
         except JsonError:
-            place = begin.end()
+            position = begin.end()
             continue
-        before = text[max(place, begin.start() - _BEFORE) : begin.start()].strip()
+        before = text[max(position, begin.start() - _BEFORE) : begin.start()].strip()
         yield len(text[: begin.start()].encode("utf-8", "surrogatepass")), value, before or None
-        place = end
+        position = end
 
 
 def _document(blob: Blob) -> Iterator[tuple[int, Any]]:
@@ -378,7 +390,7 @@ def _document(blob: Blob) -> Iterator[tuple[int, Any]]:
     try:
         value = json_value(data)
     except ValueError:
-        yield from concatenated(data, blob.uri)
+        yield from iterate_values(data, blob.uri)
         return
     key = _array_of(value)
     elements = value if isinstance(value, list) else value[key] if key else None
@@ -404,49 +416,51 @@ def _messages(offset: int, value: Any, label: str | None, text: bytes | None = N
 
 
 def _within(offset: int, value: Any, label: str | None, text: bytes | None) -> Iterator[tuple[Message, str]]:
-    """What `_messages` gives of a value that is more than a message alone."""
+    """Yield the messages of a value that is more than a message alone; see `_messages`."""
     begun = None if label is None else _time_in(label)
     label = None if label is None else _words(label)
-    whole = is_message(value)
-    if whole and (isinstance(value, list) or value.keys() <= _MESSAGE):
+    is_whole = is_message(value)
+    if is_whole and (isinstance(value, list) or value.keys() <= _MESSAGE):
         yield Message(offset, value, label=label, at=begun, text=text), ""
         return
     if not isinstance(value, dict | str):
         return
     envelope = value if isinstance(value, dict) else {}
     # Some logs put direction, time and session among the members of the message itself.
-    found = [Found({key: envelope[key] for key in envelope if key in _MESSAGE})] if whole else list(messages(value))
-    told = next((envelope[key] for key in _DIRECTIONS if isinstance(envelope.get(key), str)), label)
-    if not found:
-        found, side = _beside(envelope)
-        told = side or told
+    parts = [Found({key: envelope[key] for key in envelope if key in _MESSAGE})] if is_whole else list(messages(value))
+    direction = next((envelope[key] for key in _DIRECTIONS if isinstance(envelope.get(key), str)), label)
+    if not parts:
+        parts, side = _beside(envelope)
+        direction = side or direction
     at = next((at for key in _TIMES if (at := microseconds(envelope.get(key))) is not None), begun)
-    channel = _named(envelope)
-    for number, (body, own) in enumerate(found):
-        paired = len(found) > 1 or isinstance(body, list)
+    channel = _session_name(envelope)
+    for number, (body, own) in enumerate(parts):
+        paired = len(parts) > 1 or isinstance(body, list)
         seconds = _latency(envelope) if paired and isinstance(body, dict) and "method" not in body else None
         begun = at if number == 0 else None
-        told_by = None if paired else told
+        told_by = None if paired else direction
         yield Message(offset, body, None, told_by, begun, seconds, text=text if own is None else own), channel
 
 
 def _words(before: str) -> str | None:
-    """What stood before a message without its numbers, which are times and places: a word for the direction, maybe."""
+    """Return what stood before a message without its numbers, which are times and positions: a word for the direction,
+    maybe.
+    """
     return _NOISE.sub(" ", before).strip()[-64:] or None
 
 
 def _time_in(before: str) -> int | None:
     """Microseconds since 1970 UTC of a time with a zone in what stood before a message."""
-    found = _ZONED.search(before)
-    return None if found is None else microseconds(found[0])
+    match = _ZONED.search(before)
+    return None if match is None else microseconds(match[0])
 
 
-def _named(envelope: dict[str, Any]) -> str:
-    """What the envelope names its session by; empty if it does not."""
+def _session_name(envelope: dict[str, Any]) -> str:
+    """Return the envelope's name of its session; empty if it has none."""
     if not envelope.keys().isdisjoint(_SESSIONS):
         for key in _SESSIONS:
-            if _is_name(one := envelope.get(key)):
-                return str(one)
+            if _is_name(session_name := envelope.get(key)):
+                return str(session_name)
     return _header(envelope)
 
 
@@ -459,18 +473,18 @@ def _beside(envelope: dict[str, Any]) -> tuple[list[Found], str | None]:
     if _is_bare(envelope):
         return [Found({"jsonrpc": "2.0", **{key: envelope[key] for key in envelope if key in _MESSAGE}})], None
     for key in _SIDES:
-        if isinstance(envelope.get(key), dict | str) and (found := list(messages(envelope[key]))):
-            return found, key
+        if isinstance(envelope.get(key), dict | str) and (parts := list(messages(envelope[key]))):
+            return parts, key
     text = next((envelope[key] for key in _TEXTS if isinstance(envelope.get(key), str)), "")
     if '"jsonrpc"' not in text or "role" in envelope:
         return [], None
-    told = [(value, words) for _, value, words in _in_line(text) if is_message(value)]
-    before = told[0][1] if told else None
-    return [Found(value, text) for value, _ in told], None if before is None else _words(before)
+    in_text_found = [(value, words) for _, value, words in _in_line(text) if is_message(value)]
+    before = in_text_found[0][1] if in_text_found else None
+    return [Found(value, text) for value, _ in in_text_found], None if before is None else _words(before)
 
 
 def _is_bare(envelope: dict[str, Any]) -> bool:
-    """Whether it is a message of MCP by its method, or a response, but for `jsonrpc`."""
+    """Return True if the value is a message of MCP by its method, or a response, but for `jsonrpc`."""
     if "jsonrpc" in envelope:
         return False
     method = envelope.get("method")
@@ -498,5 +512,5 @@ def _header(envelope: dict[str, Any]) -> str:
 
 
 def _latency(envelope: dict[str, Any]) -> float | None:
-    told = (seconds_of(envelope.get(key)) for key in ("latency_ms", "duration_ms", "elapsed_ms"))
-    return next((seconds for seconds in told if seconds is not None), None)
+    values = (seconds_of(envelope.get(key)) for key in ("latency_ms", "duration_ms", "elapsed_ms"))
+    return next((seconds for seconds in values if seconds is not None), None)

@@ -1,4 +1,4 @@
-"""JSON documents that hold a session as an array of request and response pairs: what their connectors share.
+"""Shared parts of the connectors of JSON documents that hold a session as an array of request and response pairs.
 
 A pair becomes the messages that it holds, in order; `wire_session` says what they mean. No recorder is known by name.
 """
@@ -30,23 +30,23 @@ def document(blob: Blob, shapes: Sequence[Shape] = ()) -> tuple[bytes, dict[str,
     return data, value
 
 
-def pair(offset: int, one: dict[str, Any], server_asks: bool = False) -> list[Message]:
+def pair(offset: int, interaction: dict[str, Any], server_asks: bool = False) -> list[Message]:
     """The messages of a pair in order: request, what was notified meanwhile, response.
 
     A response without an id is the one to its request, since the recorder says so.
     """
-    request, response = one.get("request"), one.get("response")
-    asker, other = (SERVER, CLIENT) if server_asks else (CLIENT, SERVER)
-    found: list[Message] = []
+    request, response = interaction.get("request"), interaction.get("response")
+    asker, answerer = (SERVER, CLIENT) if server_asks else (CLIENT, SERVER)
+    exchanged: list[Message] = []
     if isinstance(request, _BODIES):
-        at = microseconds(one["timestamp"]) if "timestamp" in one else None
-        found.append(Message(offset, request, asker, at=at))
-    if (notified := one.get("notifications")) and isinstance(notified, list):
-        found += [Message(offset, note, other) for note in notified]
+        at = microseconds(interaction["timestamp"]) if "timestamp" in interaction else None
+        exchanged.append(Message(offset, request, asker, at=at))
+    if (notified := interaction.get("notifications")) and isinstance(notified, list):
+        exchanged += [Message(offset, note, answerer) for note in notified]
     if isinstance(response, _BODIES):
         if isinstance(response, dict) and response.get("id") is None and isinstance(request, dict):
             response = {**response, "id": request.get("id")}
-        seconds = seconds_of(one.get("latency_ms"))
+        seconds = seconds_of(interaction.get("latency_ms"))
         # The sum makes 0.0 of -0.0.
-        found.append(Message(offset, response, other, seconds=None if seconds is None else seconds + 0.0))
-    return found
+        exchanged.append(Message(offset, response, answerer, seconds=None if seconds is None else seconds + 0.0))
+    return exchanged

@@ -49,19 +49,19 @@ class McpRecorder(Connector):
         interactions = value.get("interactions")
         if not isinstance(interactions, ARRAY):
             raise ParseError(blob.uri, 0, "bad_record", "wanted a list of interactions")
-        reader = SessionReader(self.name, blob.uri, held=isinstance(interactions, list))
+        reader = SessionReader(self.name, blob.uri, in_memory=isinstance(interactions, list))
         metadata = value.get("metadata")
         info = metadata.get("server_info") if isinstance(metadata, dict) else None
         if isinstance(info, dict):
             name, version = info.get("name"), info.get("version")
             known = (name if isinstance(name, str) else None, version if isinstance(version, str) else None)
             reader.defaults[""] = Environment(id=known[0], version=known[1]), Agent()
-        for offset, one in with_places(data, interactions, ("interactions",)):
-            if not isinstance(one, dict):
-                detail = f"wanted an interaction, met {type(one).__name__}"
+        for offset, interaction in with_places(data, interactions, ("interactions",)):
+            if not isinstance(interaction, dict):
+                detail = f"wanted an interaction, met {type(interaction).__name__}"
                 yield Reject("record", "bad_record", detail, blob.uri, offset=offset, connector=self.name)
                 continue
-            for message in pair(offset, one):
+            for message in pair(offset, interaction):
                 yield from reader.take(message)
         yield from reader.finish()
         if not reader.found:

@@ -1,4 +1,4 @@
-"""A call of a session of the Model Context Protocol: its step, and the plain values as which a shelf keeps past calls.
+"""Call of a session of the Model Context Protocol: its step, and its plain values on a shelf of past calls.
 
 `wire_session` finds the calls and their answers.
 """
@@ -31,20 +31,20 @@ class Call:
     seconds: float | None = None
 
 
-def packed(calls: Sequence[Call]) -> list[tuple[Any, ...]]:
-    """The calls as plain values; see `unpacked`."""
+def pack_calls(calls: Sequence[Call]) -> list[tuple[Any, ...]]:
+    """The calls as plain values; see `unpack_calls`."""
     rows = []
-    for one in calls:
-        told = (one.offset, one.name, one.arguments, one.call_id, one.at, one.turn, one.shown, one.said)
-        rows.append((told, None if one.answer is None else pack_observation(one.answer), one.seconds))
+    for call in calls:
+        cells = (call.offset, call.name, call.arguments, call.call_id, call.at, call.turn, call.shown, call.said)
+        rows.append((cells, None if call.answer is None else pack_observation(call.answer), call.seconds))
     return rows
 
 
-def unpacked(rows: Iterable[tuple[Any, ...]]) -> list[Call]:
-    """The inverse of `packed`."""
+def unpack_calls(rows: Iterable[tuple[Any, ...]]) -> list[Call]:
+    """The inverse of `pack_calls`."""
     calls = []
-    for told, answer, seconds in rows:
-        call = Call(*told)
+    for cells, answer, seconds in rows:
+        call = Call(*cells)
         call.answer, call.seconds = None if answer is None else unpack_observation(answer), seconds
         calls.append(call)
     return calls
@@ -52,23 +52,23 @@ def unpacked(rows: Iterable[tuple[Any, ...]]) -> list[Call]:
 
 def shelf_of(calls: Iterable[Call]) -> Shelf[Call]:
     """The calls, of which only the last stand in memory."""
-    shelf = Shelf(packed, unpacked, size)
+    shelf = Shelf(pack_calls, unpack_calls, size)
     for call in calls:
         shelf.append(call)
     return shelf
 
 
 def size(call: Call) -> int:
-    """Roughly the memory of a call, in bytes."""
-    said = sum(len(one["content"]) for one in call.said) if call.said else 0
+    """Estimate the memory of a call, in bytes."""
+    notes_size = sum(len(note["content"]) for note in call.said) if call.said else 0
     answer = 0 if call.answer is None else len(call.answer.content or "") + len(call.answer.envelope or "")
-    return 1024 + len(call.arguments or "") + said + answer
+    return 1024 + len(call.arguments or "") + notes_size + answer
 
 
 def steps_of(calls: Shelf[Call] | list[Call]) -> list[Step] | Steps:
     """The steps of a session, one a call: a list where all calls are in memory, else `Steps`, as calls on a shelf."""
-    held = isinstance(calls, list) or calls.held == len(calls)
-    steps: list[Step] | Steps = [] if held else Steps()
+    all_held = isinstance(calls, list) or calls.held == len(calls)
+    steps: list[Step] | Steps = [] if all_held else Steps()
     shown, seen = -1, None
     for turn, group in groupby(calls, attrgetter("turn")):
         together = list(group)

@@ -49,10 +49,10 @@ _LEVELS: Final = 5
 
 
 def is_message(value: Any) -> bool:
-    """Whether the value is a JSON-RPC 2.0 message, or a batch of them."""
+    """Return True if the value is a JSON-RPC 2.0 message, or a batch of them."""
     if not isinstance(value, dict):
         listed = isinstance(value, list) and bool(value)
-        return listed and all(isinstance(one, dict) and is_message(one) for one in value)
+        return listed and all(isinstance(element, dict) and is_message(element) for element in value)
     if value.get("jsonrpc") != "2.0":
         return False
     return isinstance(value.get("method"), str) or "result" in value or "error" in value
@@ -80,8 +80,8 @@ def messages(value: Any, levels: int = _LEVELS, text: str | None = None) -> Iter
     elif isinstance(value, str):
         yield from in_text(value, levels)
     elif isinstance(value, list):
-        for one in value:
-            yield from messages(one, levels - 1, text)
+        for element in value:
+            yield from messages(element, levels - 1, text)
     elif isinstance(value, dict):
         for name in _WITHIN:
             if value.get(name) is not None:

@@ -1,4 +1,4 @@
-"""What is remembered of requests, and the marks by which a message that was logged twice is known again.
+"""Memory of requests, and the marks by which a message that was logged twice is known again.
 
 The mark of a message is the message itself where the log stands in memory anyway, and in the first megabytes of a long
 log; further on in a long log it is a hash. `wire_session` pairs requests and responses.
@@ -17,8 +17,10 @@ Mark = int | dict[str, Any]
 _KEPT: Final = 8 << 20
 
 
-def kept_bytes() -> int:
-    """Bytes of a long log in which messages are kept and not hashed: hashing takes a tenth of the time of reading."""
+def unhashed_bytes() -> int:
+    """Return the bytes of a long log in which messages are kept and not hashed: hashing takes a tenth of the reading
+    time.
+    """
     return min(_KEPT, spool.HELD_BYTES)
 
 
@@ -36,13 +38,13 @@ class Request:
     rival: bool = False
 
 
-def unanswered(one: Request | Mark | None) -> bool:
-    """Whether it is a request without an answer."""
-    return isinstance(one, Request) and one.reply is None
+def is_open_request(entry: Request | Mark | None) -> bool:
+    """Return True if the entry is a request without an answer."""
+    return isinstance(entry, Request) and entry.reply is None
 
 
-def same(first: Mark | None, second: Mark | None) -> bool:
-    """Whether two marks are of equal messages."""
+def are_same(first: Mark | None, second: Mark | None) -> bool:
+    """Return True if two marks are of equal messages."""
     if type(first) is type(second):
         try:
             return first == second
@@ -52,8 +54,8 @@ def same(first: Mark | None, second: Mark | None) -> bool:
 
 
 def _hash_of(mark: Mark | None) -> int | None:
-    return hashed(mark) if isinstance(mark, dict) else mark
+    return hash_body(mark) if isinstance(mark, dict) else mark
 
 
-def hashed(body: dict[str, Any]) -> int:
+def hash_body(body: dict[str, Any]) -> int:
     return hash(json_text(body))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.mcp.wire_calls import steps_of
-from trajmill.connectors.mcp.wire_marks import kept_bytes
+from trajmill.connectors.mcp.wire_marks import unhashed_bytes
 from trajmill.connectors.mcp.wire_session import (
     ACTIONS,
     CLIENT,
@@ -44,17 +44,17 @@ class SessionReader:
     Args:
         connector: name of the connector, for rejects.
         uri: of the log.
-        held: whether the whole log stands in memory anyway, so that nothing is gained by laying off what was read.
+        in_memory: whether the whole log stands in memory anyway, so that nothing is gained by laying off what was read.
 
     Attributes:
         defaults: what a log tells of a channel's environment and agent beside the messages.
         found: trajectories yielded so far.
     """
 
-    def __init__(self, connector: str, uri: str, *, held: bool = False) -> None:
+    def __init__(self, connector: str, uri: str, *, in_memory: bool = False) -> None:
         self._connector = connector
         self._uri = uri
-        self._kept = sys.maxsize if held else kept_bytes()
+        self._kept = sys.maxsize if in_memory else unhashed_bytes()
         self._open: dict[str, Session] = {}
         self._counts: dict[str, int] = {}
         self._labels: dict[str, str | None] = {}
@@ -62,7 +62,7 @@ class SessionReader:
         self.found = 0
 
     def take(self, message: Message, channel: str = "") -> Sequence[Trajectory | Reject]:
-        """Takes a message in; gives back the channel's session where a new one begins, and rejects.
+        """Take a message in; return the channel's session where a new one begins, and rejects.
 
         Args:
             message: a message or a batch.
@@ -70,32 +70,32 @@ class SessionReader:
         """
         body = message.body
         if not isinstance(body, list):
-            return self._one(message, body, channel)
+            return self._take_message(message, body, channel)
         if not body:
             return [self._reject(message.offset, "bad_message", "an empty batch")]
-        return [found for one in body for found in self._one(message, one, channel)]
+        return [output for element in body for output in self._take_message(message, element, channel)]
 
     def fail(self, channel: str) -> None:
-        """Notes that HTTP refused what a channel asked last. That is an answer: what is asked next is a new turn."""
+        """Note that HTTP refused a channel's last request. That is an answer, so the next request begins a new turn."""
         if channel in self._open:
             self._open[channel].closed = True
 
-    def _one(self, message: Message, body: Any, channel: str) -> list[Trajectory | Reject]:
+    def _take_message(self, message: Message, body: Any, channel: str) -> list[Trajectory | Reject]:
         if not isinstance(body, dict):
             detail = f"wanted a JSON-RPC message, met {type(body).__name__}"
             return [self._reject(message.offset, "bad_message", detail)]
-        found: list[Trajectory | Reject] = []
+        outputs: list[Trajectory | Reject] = []
         method = body.get("method")
         try:
             if not isinstance(method, str):
                 self._answer(message, body, channel)
             else:
                 if method in _BEGIN and "id" in body and self._is_new(body, channel):
-                    found += self._close(channel)
+                    outputs += self._close(channel)
                 self._ask(message, body, method, channel)
         except SessionError as error:
-            found.append(self._reject(message.offset, error.reason, error.detail))
-        return found
+            outputs.append(self._reject(message.offset, error.reason, error.detail))
+        return outputs
 
     def finish(self) -> Iterator[Trajectory | Reject]:
         """The sessions that the log leaves open, in the order in which they began."""
@@ -107,16 +107,16 @@ class SessionReader:
         if session is None:
             return False
         if body.get("method") == _DISCOVER:
-            return session.begun_anew(body)
+            return session.begins_anew(body)
         return bool(session.calls) or (session.initialize is not None and not session.doubles(body))
 
     def _ask(self, message: Message, body: dict[str, Any], method: str, channel: str) -> None:
-        """Takes a request or a notification in."""
+        """Take a request or a notification in."""
         session = self._open.get(channel) or self._begun(message, channel)
         sender = sender_of(method)
         if sender is None:
             label = None if message.label is None else self._labels.get(message.label)
-            sender = message.sender or label or (session.pinging(body) if method == PING else CLIENT)
+            sender = message.sender or label or (session.ping_sender(body) if method == PING else CLIENT)
         elif message.label is not None:
             self._learn(message.label, sender)
         if method == "notifications/cancelled":
@@ -127,14 +127,14 @@ class SessionReader:
             raise SessionError("bad_id", f"a {method} without an id, which nothing can answer")
 
     def _answer(self, message: Message, body: dict[str, Any], channel: str) -> None:
-        """Takes a response in."""
+        """Take a response in."""
         if "result" not in body and "error" not in body:
             raise SessionError("bad_message", "wanted a method, a result or an error")
         session = self._open.get(channel)
-        others = not channel and len(self._open) > (session is not None)
-        if others and (session is None or not session.waits(body)):
+        has_others = not channel and len(self._open) > (session is not None)
+        if has_others and (session is None or not session.waits(body)):
             # Some logs name the session of requests only.
-            waiting = [one for one in self._open.values() if one.waits(body)]
+            waiting = [candidate for candidate in self._open.values() if candidate.waits(body)]
             session = waiting[0] if len(waiting) == 1 else session
         session = session or self._begun(message, channel)
         sender, label = message.sender, message.label
@@ -151,7 +151,7 @@ class SessionReader:
         return session
 
     def _learn(self, label: str, sender: str) -> None:
-        """Notes which side a word of direction means; one that is said of both sides is none."""
+        """Note which side a word of direction means; one that is said of both sides is none."""
         if label.lower() not in _KINDS and self._labels.setdefault(label, sender) != sender:
             self._labels[label] = None
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from trajmill.connectors.conversation.mcp_answer import answered
+from trajmill.connectors.conversation.mcp_answer import response_observation
 from trajmill.connectors.mcp.wire_calls import Call, shelf_of
-from trajmill.connectors.mcp.wire_marks import Mark, Request, hashed, same, unanswered
+from trajmill.connectors.mcp.wire_marks import Mark, Request, are_same, hash_body, is_open_request
 from trajmill.connectors.reading.fields import brief, plain_text
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.schemas import Agent, Environment, Shelf
@@ -97,11 +97,13 @@ class Message:
     text: str | bytes | None = None
 
 
-def _fits(one: Request | Mark, result: Any) -> bool:
-    """Whether a result is one of that request of a server."""
-    if not isinstance(result, dict) or not isinstance(one, Request):
+def _fits(request: Request | Mark, result: Any) -> bool:
+    """Return True if a result is one of that request of a server."""
+    if not isinstance(result, dict) or not isinstance(request, Request):
         return False
-    return not result if one.method == PING else not _SERVER_ASKED.get(one.method, frozenset()).isdisjoint(result)
+    return (
+        not result if request.method == PING else not _SERVER_ASKED.get(request.method, frozenset()).isdisjoint(result)
+    )
 
 
 class SessionError(Exception):
@@ -115,7 +117,7 @@ class SessionError(Exception):
 
 @lru_cache(1024)
 def sender_of(method: str) -> str | None:
-    """Which side sends a method, None if both may."""
+    """Return the side that sends a method, None if both may."""
     if method.startswith(_OF_CLIENT):
         return CLIENT
     return SERVER if method.startswith(_OF_SERVER) else None
@@ -123,7 +125,7 @@ def sender_of(method: str) -> str | None:
 
 @dataclass(slots=True)
 class Session:
-    """What one session holds so far.
+    """State of one session.
 
     Attributes:
         offset: where it begins in the log.
@@ -155,25 +157,25 @@ class Session:
     before: int = -1
 
     def _laid_off(self, body: dict[str, Any]) -> int:
-        """The mark of a message where the log has become long: a hash, and from now on only the last calls are held."""
+        """Mark a message where the log has become long: a hash; from now on only the last calls stay in memory."""
         if isinstance(self.calls, list):
             self.calls = shelf_of(self.calls)
-        return hashed(body)
+        return hash_body(body)
 
     def waits(self, body: dict[str, Any]) -> bool:
-        """Whether the client waits for an answer of that id."""
+        """Return True if the client waits for an answer of that id."""
         key = _known_key(body.get("id"))
-        return key is not None and unanswered(self.asked[CLIENT].get(key))
+        return key is not None and is_open_request(self.asked[CLIENT].get(key))
 
     def opened(self, body: dict[str, Any]) -> bool:
-        """Whether a response answers a request that only a client sends, and no request of the server."""
+        """Return True if a response answers a request that only a client sends, and no request of the server."""
         key = _known_key(body.get("id"))
-        one = None if key is None else self.asked[CLIENT].get(key)
-        known = isinstance(one, Request) and one.reply is None and sender_of(one.method) == CLIENT
+        request = None if key is None else self.asked[CLIENT].get(key)
+        known = isinstance(request, Request) and request.reply is None and sender_of(request.method) == CLIENT
         return known and key not in self.asked[SERVER]
 
     def request(self, message: Message, body: dict[str, Any], sender: str) -> None:
-        """Takes a request in.
+        """Take a request in.
 
         Raises:
             SessionError: it is none, or its arguments are no object.
@@ -184,7 +186,7 @@ class Session:
         mark = body if message.offset < self.kept else self._laid_off(body)
         rival = False
         if isinstance(before, Request):
-            if (before.reply is None or sender == SERVER) and same(before.mark, mark):
+            if (before.reply is None or sender == SERVER) and are_same(before.mark, mark):
                 # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client
                 # that gives every call one id means another call.
                 return
@@ -193,7 +195,7 @@ class Session:
                 self.asked[SERVER].setdefault(key, before)
             rival = before.call is not None and (before.reply is None or before.rival)
         method = body["method"]
-        asked[key] = one = Request(method, mark, None, None, rival)
+        asked[key] = new_request = Request(method, mark, None, None, rival)
         params = body.get("params")
         if not isinstance(params, dict):
             params = {}
@@ -202,160 +204,165 @@ class Session:
                 self._note("environment", {"method": method, "params": params})
             return
         if method in ACTIONS:
-            one.call = self._call(message, method, params, key)
+            new_request.call = self._call(message, method, params, key)
         elif method == "tasks/result":
-            one.call = self.tasks.get(plain_text(params.get("taskId")))
+            new_request.call = self.tasks.get(plain_text(params.get("taskId")))
         elif method == "initialize":
             self.initialize = body
             self.agent = _agent(params.get("clientInfo")) or self.agent
         if "_meta" in params and self.agent.name is None:
             self.agent = _agent(_meta(params).get(_CLIENT_KEY)) or self.agent
 
-    def begun_anew(self, body: dict[str, Any]) -> bool:
-        """Whether a request that may begin a session has an id that this one used: ids began anew, if it has calls."""
+    def begins_anew(self, body: dict[str, Any]) -> bool:
+        """Return True if a request that may begin a session has an id that this one used: ids began anew, if it has
+        calls.
+        """
         return _known_key(body.get("id")) in self.asked[CLIENT] and bool(self.calls)
 
     def doubles(self, body: dict[str, Any]) -> bool:
-        """Whether the `initialize` request is the one that the session waits for an answer to, logged twice."""
-        return body == self.initialize and all(map(unanswered, self.asked[CLIENT].values()))
+        """Return True if the `initialize` request is the one that the session waits for an answer to, logged twice."""
+        return body == self.initialize and all(map(is_open_request, self.asked[CLIENT].values()))
 
     def _call(self, message: Message, method: str, params: dict[str, Any], call_id: Key) -> int:
         name: Any = method
-        given: Any
+        raw_arguments: Any
         if method == TOOL_CALL:
-            name, given = params.get("name"), params.get("arguments")
+            name, raw_arguments = params.get("name"), params.get("arguments")
             if not isinstance(name, str):
                 raise SessionError("bad_message", "wanted the name of a tool as a string")
         else:
-            given = {key: value for key, value in params.items() if key != "_meta"}
+            raw_arguments = {key: value for key, value in params.items() if key != "_meta"}
         arguments = None
-        if given is not None:
-            if not isinstance(given, dict):
+        if raw_arguments is not None:
+            if not isinstance(raw_arguments, dict):
                 raise SessionError("bad_arguments", f"wanted an object as arguments of {name:.80}")
-            arguments = shallow_json(given)
+            arguments = shallow_json(raw_arguments)
             if arguments is None:
                 raise SessionError("nested_too_deeply", f"arguments of {name:.80} are nested too deeply")
-        said: list[dict[str, str]] = []
+        notes: list[dict[str, str]] = []
         if "inputResponses" in params:
             self._note_inputs(params["inputResponses"])
         if self.closed:
             self.turn += 1
             self.closed = False
-            said, self.said = self.said, []
+            notes, self.said = self.said, []
             self.before = self.shown
         calls = self.calls
-        calls.append(Call(message.offset, name, arguments, str(call_id), message.at, self.turn, self.before, said))
+        calls.append(Call(message.offset, name, arguments, str(call_id), message.at, self.turn, self.before, notes))
         return len(calls) - 1
 
     def response(self, message: Message, body: dict[str, Any], sender: str | None) -> None:
-        """Takes a response in.
+        """Take a response in.
 
         Raises:
             SessionError: nothing asked for it, it was answered otherwise before, or it is nested too deeply.
         """
-        told = body.get("id")
-        if told is None:
+        raw_id = body.get("id")
+        if raw_id is None:
             self.closed = True  # it answered something, so what is asked next saw it
-        key = _key(told)
+        key = _key(raw_id)
         side = self._asker(key, body, sender)
         if side is None:
             raise SessionError("result_without_call", f"no request of the session has the id {key!r:.80}")
         asked = self.asked[side]
-        one = asked[key]
+        request = asked[key]
         mark = body if message.offset < self.kept else self._laid_off(body)
-        if not isinstance(one, Request) or one.reply is not None:
-            if not same(mark, one.reply if isinstance(one, Request) else one):
-                self._repeated(one, key)
+        if not isinstance(request, Request) or request.reply is not None:
+            if not are_same(mark, request.reply if isinstance(request, Request) else request):
+                self._refuse_repeat(request, key)
             return
-        one.reply = mark
+        request.reply = mark
         result = body.get("result")
         if not isinstance(result, dict):
             result = {}
         if side == SERVER:
-            if one.method in _ASKED_OF:
-                self._note(_ASKED_OF[one.method], result or {"error": body.get("error")})
+            if request.method in _ASKED_OF:
+                self._note(_ASKED_OF[request.method], result or {"error": body.get("error")})
             return
-        if not one.rival:
+        if not request.rival:
             asked[key] = mark
         if "_meta" in result and self.environment.id is None and _SERVER_KEY in _meta(result):
             self._greet({"_meta": result["_meta"]})
-        if one.call is not None:
-            self._answer(one.method, one.call, message, body, result)
+        if request.call is not None:
+            self._answer(request.method, request.call, message, body, result)
         else:
-            self._note_result(one.method, message, result)
+            self._note_result(request.method, message, result)
 
-    def _repeated(self, one: Request | Mark, key: Key) -> None:
-        """Refuses a second answer to a request. Where two calls of its id were open, both answers may be the other's.
+    def _refuse_repeat(self, entry: Request | Mark, key: Key) -> None:
+        """Refuse a second answer to a request; where two calls of its id were open, drop both answers, since each may
+        belong to the other.
 
         Raises:
             SessionError: always.
         """
-        if isinstance(one, Request) and one.rival and one.call is not None:
-            call = self.calls[one.call]
+        if isinstance(entry, Request) and entry.rival and entry.call is not None:
+            call = self.calls[entry.call]
             call.answer = call.seconds = None
-            self.calls[one.call] = call
+            self.calls[entry.call] = call
             raise SessionError("ambiguous_id", f"two calls of the id {key!r:.80} were open, and two answers came")
         raise SessionError("result_repeated", f"request {key!r:.80} was answered otherwise before")
 
-    def pinging(self, body: dict[str, Any]) -> str:
-        """Which side sends a ping of which nothing else is told: no client has two open requests of one id."""
-        one = self.asked[CLIENT].get(_key(body.get("id")))
-        return SERVER if isinstance(one, Request) and one.reply is None and one.method != PING else CLIENT
+    def ping_sender(self, body: dict[str, Any]) -> str:
+        """Return the side that sends a ping without other marks: no client has two open requests of one id."""
+        request = self.asked[CLIENT].get(_key(body.get("id")))
+        return SERVER if isinstance(request, Request) and request.reply is None and request.method != PING else CLIENT
 
     def _asker(self, key: Key, body: dict[str, Any], sender: str | None) -> str | None:
-        """The side that asked for a response: the other than its sender, else the one that waits for it."""
+        """Return the side that sent the request of a response: the other than its sender, else the one that waits for
+        it.
+        """
         client, server = self.asked[CLIENT], self.asked[SERVER]
-        if sender is None and key in server and key in client and unanswered(one := server[key]):
-            return SERVER if not unanswered(client[key]) or _fits(one, body.get("result")) else CLIENT
+        if sender is None and key in server and key in client and is_open_request(entry := server[key]):
+            return SERVER if not is_open_request(client[key]) or _fits(entry, body.get("result")) else CLIENT
         if sender != CLIENT and key in client:
             return CLIENT
         return SERVER if sender != SERVER and key in server else None
 
-    def _answer(self, method: str, place: int, message: Message, body: dict[str, Any], result: dict[str, Any]) -> None:
-        call = self.calls[place]
+    def _answer(self, method: str, index: int, message: Message, body: dict[str, Any], result: dict[str, Any]) -> None:
+        call = self.calls[index]
         task = result.get("task")
         if isinstance(task, dict) and "content" not in result:
-            self.tasks[plain_text(task.get("taskId"))] = place
+            self.tasks[plain_text(task.get("taskId"))] = index
         self.closed = True
         asked = TOOL_CALL if method == "tasks/result" else method
-        call.answer = answered(asked, body, message.truncation, message.text) or call.answer
+        call.answer = response_observation(asked, body, message.truncation, message.text) or call.answer
         call.seconds = message.seconds
         if message.at is not None and call.seconds is None and call.at is not None and message.at >= call.at:
             call.seconds = (message.at - call.at) / 1e6
-        self.calls[place] = call
+        self.calls[index] = call
         if call.answer is None:
             raise SessionError("nested_too_deeply", f"the answer to {call.name:.80} is nested too deeply")
-        self.shown = max(self.shown, place)
+        self.shown = max(self.shown, index)
 
     def cancel(self, body: dict[str, Any], sender: str) -> None:
-        """Closes the turn of a call that was given up; it stays without an answer."""
+        """Close the turn of a call that was given up; it stays without an answer."""
         params = body.get("params")
         cancelled = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(cancelled, bool) and (key := _known_key(cancelled)) is not None:
-            one = self.asked[sender].get(key)
-            if isinstance(one, Request) and one.call is not None and self.calls[one.call].turn == self.turn:
+            request = self.asked[sender].get(key)
+            if isinstance(request, Request) and request.call is not None and self.calls[request.call].turn == self.turn:
                 self.closed = True
 
     def _note(self, role: str, value: dict[str, Any]) -> None:
-        told = shallow_json(value)
-        if told is not None:
-            self.said.append({"role": role, "content": told})
+        text = shallow_json(value)
+        if text is not None:
+            self.said.append({"role": role, "content": text})
 
-    def _note_inputs(self, given: Any) -> None:
-        """Notes what a call that is made again gives to the server that asked for input (2026-07-28)."""
-        for name, answer in given.items() if isinstance(given, dict) else ():
+    def _note_inputs(self, inputs: Any) -> None:
+        """Note what a call that is made again gives to the server that asked for input (2026-07-28)."""
+        for name, answer in inputs.items() if isinstance(inputs, dict) else ():
             if isinstance(answer, dict) and "roots" not in answer:
                 self._note("agent" if "role" in answer else "user", {name: answer})
 
     def _note_result(self, method: str, message: Message, result: dict[str, Any]) -> None:
-        """Takes in the result of a request that is no call."""
+        """Take in the result of a request that is no call."""
         if method in ("initialize", "server/discover"):
             self._greet(result)
         elif method == "tools/list" and message.truncation == "none":
             self._list(result)
 
     def _greet(self, result: dict[str, Any]) -> None:
-        """Takes in what an answer says of its server, which in a handshake is all that it says."""
+        """Take in the facts about its server in an answer; a handshake's answer holds nothing else."""
         info = result.get("serverInfo") or _meta(result).get(_SERVER_KEY)
         if isinstance(info, dict):
             name, version = info.get("name"), info.get("version")
@@ -363,8 +370,8 @@ class Session:
                 id=name if isinstance(name, str) else self.environment.id,
                 version=version if isinstance(version, str) else self.environment.version,
             )
-        told = result.get("instructions")
-        self.instructions = told if isinstance(told, str) and told else self.instructions
+        instructions = result.get("instructions")
+        self.instructions = instructions if isinstance(instructions, str) and instructions else self.instructions
 
     def _list(self, result: dict[str, Any]) -> None:
         tools = result.get("tools")
@@ -390,8 +397,8 @@ def _known_key(value: Any) -> Key | None:
 
 
 def _meta(value: dict[str, Any]) -> dict[str, Any]:
-    found = value.get("_meta")
-    return found if isinstance(found, dict) else {}
+    entry = value.get("_meta")
+    return entry if isinstance(entry, dict) else {}
 
 
 def _agent(info: Any) -> Agent | None:

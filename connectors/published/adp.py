@@ -33,16 +33,16 @@ from trajmill.connectors.agents.atif import Atif
 from trajmill.connectors.connector import Blob, Connector, MemoryBlob, Sniff
 from trajmill.connectors.conversation.calls import MessageError, call, json_of
 from trajmill.connectors.conversation.content import media_type
-from trajmill.connectors.conversation.refusals import refused
+from trajmill.connectors.conversation.refusals import reject_conversation
 from trajmill.connectors.conversation.search_tools import searches
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
 from trajmill.connectors.published.cells import number, text
-from trajmill.connectors.published.inside_row import placed
+from trajmill.connectors.published.inside_row import place_at_row
 from trajmill.connectors.published.tables import Row, Table
 from trajmill.connectors.reading.documents import head_rows, holds_rows
 from trajmill.connectors.reading.fields import key_of, str_of
-from trajmill.connectors.reading.json_text import opened, shallow_json
+from trajmill.connectors.reading.json_text import parse_if_json, shallow_json
 from trajmill.schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
 
 _ACTIONS: Final = ("apiaction", "codeaction", "messageaction")
@@ -55,7 +55,7 @@ _EDITORS: Final = frozenset(
 )
 
 _LEVELS: Final = 128
-"""How deep a description of tools may nest."""
+"""Deepest nesting of a description of tools."""
 
 Made = Iterator[Trajectory | Reject]
 
@@ -73,7 +73,7 @@ class Adp(Connector):
             return None
         rows = head_rows(head)
         first = rows[0] if rows else {}
-        content, steps = opened(first.get("content")), opened(first.get("steps"))
+        content, steps = parse_if_json(first.get("content")), parse_if_json(first.get("steps"))
         if isinstance(content, list) and content and _class(content[0]):
             return Sniff(0.95, "rows with an id and a content of actions and observations with class_")
         atif = str_of(first.get("schema_version")).upper().startswith("ATIF") and isinstance(steps, list)
@@ -85,47 +85,47 @@ class Adp(Connector):
 
     def parse(self, blob: Blob) -> Made:
         empty = True
-        for place, row in Table(blob).rows():
+        for position, row in Table(blob).rows():
             if isinstance(row, ParseError):
                 yield Reject.of(row, "record", self.name)
                 continue
-            for found in read_row(blob, self.name, place, row):
-                empty = empty and isinstance(found, Reject)
-                yield found
+            for result in read_row(blob, self.name, position, row):
+                empty = empty and isinstance(result, Reject)
+                yield result
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no row holds an action with its answer")
 
 
-def read_row(blob: Blob, name: str, place: int, row: Row) -> Made:
-    """What a row gives: its trajectory and those of its sub-agents, or a reject that says why there is none.
+def read_row(blob: Blob, name: str, position: int, row: Row) -> Made:
+    """Yield the trajectory of a row and those of its sub-agents, or a reject that says why there is none.
 
     Args:
         blob: that the row stands in.
         name: of the connector that reads it, for rejects.
-        place: of the row.
+        position: of the row.
         row: as JSON has it; `content`, `steps` and `details` may be JSON text.
     """
     try:
-        held = {key: opened(value) for key, value in row.items()}
-        if isinstance(held.get("steps"), list):
-            document = MemoryBlob(blob.uri, json_of(held).encode("utf-8", "replace"), blob.choices)
-            yield from placed(Atif().parse(document), name, place)
+        fields = {key: parse_if_json(value) for key, value in row.items()}
+        if isinstance(fields.get("steps"), list):
+            document = MemoryBlob(blob.uri, json_of(fields).encode("utf-8", "replace"), blob.choices)
+            yield from place_at_row(Atif().parse(document), name, position)
             return
-        yield _trajectory(blob, place, held)
+        yield _trajectory(blob, position, fields)
     except MessageError as error:
-        yield refused(blob, name, place, error.reason, error.detail)
+        yield reject_conversation(blob, name, position, error.reason, error.detail)
 
 
 def _class(value: Any) -> str:
     """The kind of an element as one lower-case word, such as `apiaction`; empty if it is no element of ADP."""
-    told = value.get("class_") if isinstance(value, dict) else None
-    return _kind(told) if isinstance(told, str) else ""
+    class_name = value.get("class_") if isinstance(value, dict) else None
+    return _kind(class_name) if isinstance(class_name, str) else ""
 
 
 @lru_cache(64)
-def _kind(told: str) -> str:
+def _kind(class_name: str) -> str:
     """The kind that a `class_` names; empty if it is no class of ADP."""
-    word = told.replace("_", "").lower()
+    word = class_name.replace("_", "").lower()
     return word if word in _ACTIONS or word.endswith("observation") else ""
 
 
@@ -138,20 +138,22 @@ class _Reading:
         self.names: list[str] = []
         self.pages = False
         self.calls = 0
-        self._linked = any(isinstance(one, dict) and one.get("tool_call_id") is not None for one in content)
+        self._linked = any(isinstance(element, dict) and element.get("tool_call_id") is not None for element in content)
         self._by_id: dict[str, list[Call]] = {}
         self._answered: set[int] = set()
         self._open: list[Call] = []
         self._shown: list[tuple[Observation, float | None]] = []
         self._acting = False
-        for place, one in enumerate(content):
-            kind = _class(one)
+        for position, element in enumerate(content):
+            kind = _class(element)
             if not kind:
-                raise MessageError("bad_element", f"element {place} of content is no action and no observation of ADP")
+                raise MessageError(
+                    "bad_element", f"element {position} of content is no action and no observation of ADP"
+                )
             if kind in _ACTIONS:
-                self._act(kind, one)
+                self._act(kind, element)
             else:
-                self._see(kind, one)
+                self._see(kind, element)
         self._settle()
 
     def _turn(self) -> Turn:
@@ -163,19 +165,19 @@ class _Reading:
             self._acting = True
         return turn
 
-    def _act(self, kind: str, one: Mapping[str, Any]) -> None:
+    def _act(self, kind: str, element: Mapping[str, Any]) -> None:
         turn = self._turn()
-        said, thought = text(one.get("description")), text(one.get("reasoning_content"))
+        description, thought = text(element.get("description")), text(element.get("reasoning_content"))
         if thought:
             turn.thoughts.append(thought)
         if kind == "messageaction":
-            content = text(one.get("content"))
-            turn.texts += [each for each in (said, content) if each]
+            content = text(element.get("content"))
+            turn.texts += [each for each in (description, content) if each]
             return
-        if said:
-            turn.texts.append(said)
-        added = _called(one) if kind == "apiaction" else _code(one)
-        if (reward := number(one.get("reward"))) is not None:
+        if description:
+            turn.texts.append(description)
+        added = _api_call(element) if kind == "apiaction" else _code(element)
+        if (reward := number(element.get("reward"))) is not None:
             added.ending = (reward, None, None)
         turn.add(added)
         self.calls += 1
@@ -184,51 +186,60 @@ class _Reading:
         if added.call_id is not None:
             self._by_id.setdefault(added.call_id, []).append(added)
 
-    def _see(self, kind: str, one: Mapping[str, Any]) -> None:
-        key, source = one.get("tool_call_id"), one.get("source")
-        asked, waits = self._asked(key, one) if isinstance(key, str) else (None, False)
+    def _see(self, kind: str, element: Mapping[str, Any]) -> None:
+        key, source = element.get("tool_call_id"), element.get("source")
+        asked, waits = self._asked(key, element) if isinstance(key, str) else (None, False)
         if source in ("agent", "assistant") and asked is None:
-            said = text(one.get("content"))
-            self._turn().texts += [said] if said else []
+            words = text(element.get("content"))
+            self._turn().texts += [words] if words else []
             return
         self.pages = self.pages or kind == "webobservation"
         self._acting = False
         if asked is not None:
             if waits:
-                self._answer(asked, _observation(kind, one, "environment"), number(one.get("reward")))
+                self._answer(asked, _observation(kind, element, "environment"), number(element.get("reward")))
             self._open = [call_ for call_ in self._open if call_ is not asked]
         elif source == "user" and (self._linked or not self._open or self._shown):
             self._settle()
-            self._say("user", one)
+            self._say("user", element)
         elif source == "system" and not self.calls and not any(isinstance(item, Turn) for item in self.items):
-            self.system += [said] if (said := text(one.get("content"))) else []
+            self.system += [words] if (words := text(element.get("content"))) else []
         elif self._linked and source == "system":
-            self._say("harness", one)
+            self._say("harness", element)
         else:
-            self._wait(kind, one)
+            self._wait(kind, element)
 
-    def _asked(self, key: str, one: Mapping[str, Any]) -> tuple[Call | None, bool]:
+    def _asked(self, key: str, element: Mapping[str, Any]) -> tuple[Call | None, bool]:
         """The call that an answer is linked to by its id, and True if that call had no answer yet.
 
         If each such call was answered, the one whose answer this repeats (or None), and False. Where several calls
         share the id, an answer is for the first open one of the turn before it.
         """
         calls = self._by_id.get(key, [])
-        near = calls if len(calls) == 1 else [made for made in self._open if made.call_id == key]
-        for made in near:
-            if id(made) not in self._answered:
-                self._answered.add(id(made))
-                return made, True
-        told = one.get("content")
-        return next((made for made in calls if made.shown is not None and made.shown.content == told), None), False
+        near = (
+            calls if len(calls) == 1 else [waiting_call for waiting_call in self._open if waiting_call.call_id == key]
+        )
+        for waiting_call in near:
+            if id(waiting_call) not in self._answered:
+                self._answered.add(id(waiting_call))
+                return waiting_call, True
+        content = element.get("content")
+        return next(
+            (
+                waiting_call
+                for waiting_call in calls
+                if waiting_call.shown is not None and waiting_call.shown.content == content
+            ),
+            None,
+        ), False
 
-    def _wait(self, kind: str, one: Mapping[str, Any]) -> None:
+    def _wait(self, kind: str, element: Mapping[str, Any]) -> None:
         """Keeps an observation without a link: the number of them after a turn decides which calls they answer."""
-        seen = _observation(kind, one, "user" if one.get("source") == "user" else "environment")
+        seen = _observation(kind, element, "user" if element.get("source") == "user" else "environment")
         if seen is None:
             return
         if self._open:
-            self._shown.append((seen, number(one.get("reward"))))
+            self._shown.append((seen, number(element.get("reward"))))
         else:
             self.items.append(seen)
 
@@ -240,53 +251,53 @@ class _Reading:
         self._open, self._shown = [], []
         if len(shown) < len(calls):
             calls = calls[-len(shown) :] if shown else []
-        for made, (seen, reward) in zip(calls, shown, strict=False):
-            self._answer(made, seen, reward)
+        for open_call, (seen, reward) in zip(calls, shown, strict=False):
+            self._answer(open_call, seen, reward)
         self.items += [seen for seen, _ in shown[len(calls) :]]
 
-    def _answer(self, made: Call, seen: Observation | None, reward: float | None) -> None:
-        made.shown = seen
-        if made.ending[0] is None and reward is not None:
-            made.ending = (reward, None, None)
+    def _answer(self, open_call: Call, seen: Observation | None, reward: float | None) -> None:
+        open_call.shown = seen
+        if open_call.ending[0] is None and reward is not None:
+            open_call.ending = (reward, None, None)
 
-    def _say(self, role: str, one: Mapping[str, Any]) -> None:
-        said = text(one.get("content"))
-        if said:
-            self.items.append(Said(role, said))
-
-
-def _called(one: Mapping[str, Any]) -> Call:
-    made = call(one.get("function"), opened(one.get("kwargs")), one.get("tool_call_id"), 0)
-    return Call(made.name, made.arguments, made.call_id, 0)
+    def _say(self, role: str, element: Mapping[str, Any]) -> None:
+        words = text(element.get("content"))
+        if words:
+            self.items.append(Said(role, words))
 
 
-def _code(one: Mapping[str, Any]) -> Call:
-    content, language = one.get("content"), one.get("language")
+def _api_call(element: Mapping[str, Any]) -> Call:
+    parsed = call(element.get("function"), parse_if_json(element.get("kwargs")), element.get("tool_call_id"), 0)
+    return Call(parsed.name, parsed.arguments, parsed.call_id, 0)
+
+
+def _code(element: Mapping[str, Any]) -> Call:
+    content, language = element.get("content"), element.get("language")
     if not isinstance(content, str):
         raise MessageError("bad_element", "wanted text as the content of a code_action")
     shell = not isinstance(language, str) or not language or language.lower() in _SHELLS
     name = "bash" if shell else str(language).lower()
-    return Call(name, json_text({"command" if shell else "code": content}), key_of(one.get("tool_call_id")), 0)
+    return Call(name, json_text({"command" if shell else "code": content}), key_of(element.get("tool_call_id")), 0)
 
 
-def _observation(kind: str, one: Mapping[str, Any], origin: str) -> Observation | None:
-    """What an element shows; None if it holds nothing but a picture that is elsewhere."""
+def _observation(kind: str, element: Mapping[str, Any], origin: str) -> Observation | None:
+    """Return the observation of an element; None if it holds nothing but a picture that is elsewhere."""
     if kind == "webobservation":
-        tree, html, url = text(one.get("axtree")), text(one.get("html")), text(one.get("url"))
+        tree, html, url = text(element.get("axtree")), text(element.get("html")), text(element.get("url"))
         if tree is None and html is None:
             return None
         media = "text/plain" if tree is not None else "text/html"
         return Observation(tree or html, media, "screen", origin=origin, uri=url)
     if kind == "imageobservation":
         return None
-    content = one.get("content")
+    content = element.get("content")
     if content is None:
         return None
     shown = content if isinstance(content, str) else json_of(content)
     return Observation(shown, media_type(shown), "response", None, origin)
 
 
-def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:
+def _trajectory(blob: Blob, position: int, row: Mapping[str, Any]) -> Trajectory:
     content = row.get("content")
     if not isinstance(content, list):
         raise MessageError("no_content", "wanted a list `content` of actions and observations")
@@ -295,16 +306,16 @@ def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:
         raise MessageError("no_calls", "a conversation without a call")
     for item in reading.items:
         if isinstance(item, Turn):
-            item.offset = place
-            for made in item.calls:
-                made.offset = place
-    found = course(reading.items)
+            item.offset = position
+            for item_call in item.calls:
+                item_call.offset = position
+    result = course(reading.items)
     tools = row.get("available_custom_tools") or row.get("available_apis")
     return Trajectory(
         native_id=text(row.get("id")) or "row",
         domain=blob.choices.rows.domain or _domain(reading),
-        steps=found.steps,
-        task=Task(None, found.instruction),
+        steps=result.steps,
+        task=Task(None, result.instruction),
         context=Context(
             action_space=shallow_json(tools, _LEVELS) if isinstance(tools, list) else None,
             agent_system="\n\n".join(reading.system) or None,

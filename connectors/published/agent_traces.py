@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, MemoryBlob, Sniff
-from trajmill.connectors.published.inside_row import Made, placed
+from trajmill.connectors.published.inside_row import Made, place_at_row
 from trajmill.connectors.reading.documents import head_rows, holds_rows, json_rows
-from trajmill.connectors.reading.json_text import opened
+from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.registry import connectors, sniff
 from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory, json_text
 
@@ -49,29 +49,29 @@ class AgentTraces(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
-        for place, row in json_rows(blob):
-            for found in self._row(blob, place, row):
-                empty = empty and isinstance(found, Reject)
-                yield found
+        for position, row in json_rows(blob):
+            for result in self._row(blob, position, row):
+                empty = empty and isinstance(result, Reject)
+                yield result
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no row holds the lines of a session with a call")
 
-    def _row(self, blob: Blob, place: int, row: Any) -> Made:
+    def _row(self, blob: Blob, position: int, row: Any) -> Made:
         log = None if isinstance(row, ParseError) else _log(row)
         inner = _reader(log) if log else None
         if isinstance(row, ParseError):
             yield Reject.of(row, "record", self.name)
         elif log is None or inner is None:
             detail = "wanted the lines of a known agent's session in a column traces or trace"
-            yield Reject("record", "unrecognized", detail, blob.uri, offset=place, connector=self.name)
+            yield Reject("record", "unrecognized", detail, blob.uri, offset=position, connector=self.name)
         else:
-            yield from placed(inner.parse(MemoryBlob(blob.uri, log, blob.choices)), self.name, place)
+            yield from place_at_row(inner.parse(MemoryBlob(blob.uri, log, blob.choices)), self.name, position)
 
 
 def _log(row: Any) -> bytes | None:
     """The log of which a row holds the lines; None if it holds none."""
-    held = row if isinstance(row, dict) else {}
-    lines = opened(next((held[column] for column in _COLUMNS if held.get(column)), None))
+    cells = row if isinstance(row, dict) else {}
+    lines = parse_if_json(next((cells[column] for column in _COLUMNS if cells.get(column)), None))
     if isinstance(lines, str):
         lines = [lines]
     if not isinstance(lines, list) or not lines:
@@ -81,6 +81,6 @@ def _log(row: Any) -> bytes | None:
 
 
 def _reader(log: bytes) -> Connector | None:
-    among = [one for name, one in connectors().items() if name != AgentTraces.name]
-    found = sniff(log[:HEAD_BYTES], "session.jsonl", among, longer=lambda: log)
-    return found[0][0] if found else None
+    candidates = [reader for name, reader in connectors().items() if name != AgentTraces.name]
+    matches = sniff(log[:HEAD_BYTES], "session.jsonl", candidates, longer=lambda: log)
+    return matches[0][0] if matches else None

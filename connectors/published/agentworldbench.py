@@ -56,7 +56,7 @@ class Item:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What must not be found in a training set: every prompt and response, later turns too, in order."""
+        """Texts that must not be found in a training set: every prompt and response, later turns too, in order."""
         return (*self.prompts, *self.responses)
 
 
@@ -71,8 +71,8 @@ class AgentWorldBench(Connector):
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if b'"prompt"' not in head and b'"system_str"' not in head:
             return None
-        found = opening(head)
-        first = found.values[0] if found is not None else None
+        start = opening(head)
+        first = start.values[0] if start is not None else None
         if isinstance(first, list):
             first = first[0] if first else None
         if not isinstance(first, dict):
@@ -86,25 +86,27 @@ class AgentWorldBench(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
-        for place, row in Table(blob).rows():
+        for position, row in Table(blob).rows():
             empty = False
             yield (
-                Reject.of(row, "record", self.name) if isinstance(row, ParseError) else self._refused(blob, place, row)
+                Reject.of(row, "record", self.name)
+                if isinstance(row, ParseError)
+                else self._refused(blob, position, row)
             )
         if empty:
             raise ParseError(blob.uri, 0, "empty", "wanted samples of AgentWorldBench, met nothing")
 
-    def _refused(self, blob: Blob, place: int, row: Mapping[str, Any]) -> Reject:
+    def _refused(self, blob: Blob, position: int, row: Mapping[str, Any]) -> Reject:
         if row.keys() >= COLUMNS:
-            return refusal(blob, self.name, place)
+            return refusal(blob, self.name, position)
         detail = f"wanted a sample with {', '.join(sorted(COLUMNS - row.keys()))}"
-        return Reject("record", "bad_sample", detail, blob.uri, offset=place, connector=self.name)
+        return Reject("record", "bad_sample", detail, blob.uri, offset=position, connector=self.name)
 
 
-def refusal(blob: Blob, name: str, place: int) -> Reject:
+def refusal(blob: Blob, name: str, position: int) -> Reject:
     """The reject of one sample as raw input of a training set."""
     detail = "a sample of AgentWorldBench is held out for evaluation and never trained on"
-    return Reject("trajectory", "benchmark", detail, blob.uri, offset=place, connector=name, transitions=1)
+    return Reject("trajectory", "benchmark", detail, blob.uri, offset=position, connector=name, transitions=1)
 
 
 def items(blob: Blob) -> Iterator[Item]:
@@ -116,16 +118,16 @@ def items(blob: Blob) -> Iterator[Item]:
     Raises:
         ParseError: a row is no sample of the benchmark; a part of it cannot be held out unread.
     """
-    for place, row in Table(blob).rows():
+    for position, row in Table(blob).rows():
         if isinstance(row, ParseError):
             raise row
         if not row.keys() >= COLUMNS:
             detail = f"wanted a sample of AgentWorldBench with {', '.join(sorted(COLUMNS - row.keys()))}"
-            raise ParseError(blob.uri, place, "bad_sample", detail)
-        yield _item(blob, place, row)
+            raise ParseError(blob.uri, position, "bad_sample", detail)
+        yield _item(blob, position, row)
 
 
-def _item(blob: Blob, place: int, row: Mapping[str, Any]) -> Item:
+def _item(blob: Blob, position: int, row: Mapping[str, Any]) -> Item:
     prompts, responses = _texts(row["prompt"]), _texts(row["response"])
     current, turn = row["current_prompt"], row["turn_idx"]
     if isinstance(current, str) and current and current not in prompts:
@@ -139,11 +141,11 @@ def _item(blob: Blob, place: int, row: Mapping[str, Any]) -> Item:
         responses=responses,
         system=row["system_str"] if isinstance(row["system_str"], str) else "",
         turn=turn - 1 if isinstance(turn, int) and turn > 0 else 0,
-        place=place,
+        place=position,
     )
 
 
 def _texts(value: Any) -> tuple[str, ...]:
     """The texts of a turn list; a bare text is a list of one."""
     listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    return tuple(one for one in listed if isinstance(one, str))
+    return tuple(entry for entry in listed if isinstance(entry, str))

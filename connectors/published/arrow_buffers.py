@@ -1,4 +1,5 @@
-"""How much memory the batches of an Arrow stream take, by what it states of their buffers, before any is decompressed.
+"""Memory that the batches of an Arrow stream take, by the sizes that it states of their buffers, before any is
+decompressed.
 
 A compressed buffer begins with its uncompressed bytes, by which readers allocate memory (Arrow format, `Message.fbs`;
 metadata are FlatBuffers).
@@ -89,17 +90,17 @@ def batch_messages(stream: BinaryIO, begin: int) -> Iterator[BatchMessage]:
             raise ValueError(f"the metadata at byte {begin} are damaged") from error
         begin += length
         if buffers:
-            size += body + sum(_unpacked(stream, begin + place, stored) for place, stored in buffers)
+            size += body + sum(_read_unpacked_size(stream, begin + position, stored) for position, stored in buffers)
         begin += body
         if kind == _RECORD_BATCH:
             yield BatchMessage(message, begin, rows, size)
             size = 0
 
 
-def _unpacked(stream: BinaryIO, place: int, stored: int) -> int:
+def _read_unpacked_size(stream: BinaryIO, position: int, stored: int) -> int:
     if not stored:
         return 0
-    stream.seek(place)
+    stream.seek(position)
     return max(0, int.from_bytes(stream.read(8), "little", signed=True))
 
 
@@ -121,9 +122,9 @@ def _message(data: bytes) -> tuple[int, int, int, list[tuple[int, int]]]:
 class _Table:
     """A table of FlatBuffers: its fields by number."""
 
-    def __init__(self, data: bytes, place: int) -> None:
-        self._data, self._place = data, place
-        self._fields = place - struct.unpack_from("<i", data, place)[0]
+    def __init__(self, data: bytes, position: int) -> None:
+        self._data, self._place = data, position
+        self._fields = position - struct.unpack_from("<i", data, position)[0]
         self._size = struct.unpack_from("<H", data, self._fields)[0]
 
     def _at(self, number: int) -> int | None:
@@ -148,5 +149,5 @@ class _Table:
         return list(struct.iter_unpack("<qq", self._data[at + 4 : at + 4 + 16 * _uint(self._data, at)]))
 
 
-def _uint(data: bytes, place: int) -> int:
-    return int(struct.unpack_from("<I", data, place)[0])
+def _uint(data: bytes, position: int) -> int:
+    return int(struct.unpack_from("<I", data, position)[0])

@@ -14,7 +14,7 @@ from typing import Any, Final
 from trajmill.connectors.column_mapping import Rows
 from trajmill.connectors.conversation.calls import MessageError, action_space, json_of
 from trajmill.connectors.reading.fields import brief, whole_number_of
-from trajmill.connectors.reading.json_text import opened
+from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.schemas import DOMAINS, Outcome, Trajectory
 
 FORMS: Final = {"terminal": "stream", "web": "screen", "os": "screen", "android": "screen"}
@@ -32,7 +32,7 @@ def at(row: Mapping[str, Any], column: str | None) -> Any:
         return row[column]
     value: Any = row
     for name in column.split("."):
-        value = opened(value)
+        value = parse_if_json(value)
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
@@ -62,7 +62,7 @@ def truth(value: Any) -> bool | None:
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
 
 
-def written(value: Any) -> str | None:
+def cell_text(value: Any) -> str | None:
     """The value as text: a text as it is, any other as JSON text, None for null.
 
     Raises:
@@ -78,50 +78,54 @@ def domain_of(row: Mapping[str, Any], rows: Rows, usual: str) -> str:
         MessageError: the column names no domain.
     """
     column = rows.column("domain")
-    told = at(row, column)
-    if column is None or told is None:
+    domain = at(row, column)
+    if column is None or domain is None:
         return rows.domain or usual
-    if told not in DOMAINS:
-        raise MessageError("unknown_domain", f"column {column} is {brief(told)}, wanted one of {', '.join(DOMAINS)}")
-    return str(told)
+    if domain not in DOMAINS:
+        raise MessageError("unknown_domain", f"column {column} is {brief(domain)}, wanted one of {', '.join(DOMAINS)}")
+    return str(domain)
 
 
-def completed(made: Trajectory, row: Mapping[str, Any], rows: Rows) -> Trajectory:
+def complete_trajectory(trajectory: Trajectory, row: Mapping[str, Any], rows: Rows) -> Trajectory:
     """The trajectory with what the row's columns and the recipe say of it as a whole; else it keeps its values.
 
     Raises:
         MessageError: a value nests too deeply, or a domain is unknown.
     """
 
-    def told(name: str) -> str | None:
+    def cell(name: str) -> str | None:
         return text(role(row, rows, name))
 
-    environment = made.environment
+    environment = trajectory.environment
     if rows.kind != "real":
         environment = replace(environment, kind=rows.kind, world_model=rows.world_model, sampling=rows.sampling)
     resolved, score = truth(role(row, rows, "resolved")), number(role(row, rows, "score"))
     known = resolved is not None or score is not None
     return replace(
-        made,
-        native_id=told("id") or made.native_id,
-        domain=domain_of(row, rows, made.domain),
+        trajectory,
+        native_id=cell("id") or trajectory.native_id,
+        domain=domain_of(row, rows, trajectory.domain),
         environment=replace(
             environment,
-            id=told("environment") or environment.id,
-            instance_id=told("instance") or environment.instance_id,
+            id=cell("environment") or environment.id,
+            instance_id=cell("instance") or environment.instance_id,
         ),
-        agent=replace(made.agent, name=told("agent") or made.agent.name, model=told("model") or made.agent.model),
+        agent=replace(
+            trajectory.agent, name=cell("agent") or trajectory.agent.name, model=cell("model") or trajectory.agent.model
+        ),
         task=replace(
-            made.task,
-            id=told("task") or made.task.id,
-            instruction=written(role(row, rows, "instruction")) or made.task.instruction,
+            trajectory.task,
+            id=cell("task") or trajectory.task.id,
+            instruction=cell_text(role(row, rows, "instruction")) or trajectory.task.instruction,
         ),
         context=replace(
-            made.context,
-            action_space=action_space(role(row, rows, "tools")) or made.context.action_space,
-            initial_state=written(role(row, rows, "initial_state")) or made.context.initial_state,
-            agent_system=written(role(row, rows, "system")) or made.context.agent_system,
+            trajectory.context,
+            action_space=action_space(role(row, rows, "tools")) or trajectory.context.action_space,
+            initial_state=cell_text(role(row, rows, "initial_state")) or trajectory.context.initial_state,
+            agent_system=cell_text(role(row, rows, "system")) or trajectory.context.agent_system,
         ),
-        outcome=Outcome(resolved, score, made.outcome.verifier if made.outcome else None) if known else made.outcome,
-        licence=told("licence") or made.licence,
+        outcome=Outcome(resolved, score, trajectory.outcome.verifier if trajectory.outcome else None)
+        if known
+        else trajectory.outcome,
+        licence=cell("licence") or trajectory.licence,
     )

@@ -10,19 +10,19 @@ from trajmill.schemas import ParseError, Reject, Trajectory
 Made = Iterator[Trajectory | Reject]
 
 
-def placed(found: Made, name: str, place: int) -> Made:
+def place_at_row(results: Made, name: str, position: int) -> Made:
     """The trajectories and rejects of a log within a row, at the row's place; a `ParseError` becomes a reject.
 
     Args:
-        found: what the parser of the log gave.
+        results: what the parser of the log gave.
         name: of the connector that reads the row, for rejects.
-        place: of the row.
+        position: of the row.
     """
     try:
-        for one in found:
-            if isinstance(one, Reject):
-                yield replace(one, offset=place, member="", connector=name)
+        for result in results:
+            if isinstance(result, Reject):
+                yield replace(result, offset=position, member="", connector=name)
             else:
-                yield replace(one, steps=[replace(step, offset=place, member="") for step in one.steps])
+                yield replace(result, steps=[replace(step, offset=position, member="") for step in result.steps])
     except ParseError as error:
-        yield replace(Reject.of(error, "record", name), offset=place, member="")
+        yield replace(Reject.of(error, "record", name), offset=position, member="")

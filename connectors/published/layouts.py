@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trajmill.connectors.apis.chat_tools import written_calls
+from trajmill.connectors.apis.chat_tools import find_written_calls
 from trajmill.connectors.column_mapping import OF_STEP, WHOLE, Rows
 from trajmill.connectors.connector import Blob, MemoryBlob
 from trajmill.connectors.conversation.calls import MessageError, action_space
 from trajmill.connectors.conversation.pairing import Unmatched
-from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.refusals import reject_conversation, reject_unmatched
 from trajmill.connectors.conversation.shapes import conversation_in
 from trajmill.connectors.conversation.tools import domain_of as domain_of_tools
-from trajmill.connectors.published.cells import at, completed, domain_of, role, text
-from trajmill.connectors.published.inside_row import Made, placed
+from trajmill.connectors.published.cells import at, complete_trajectory, domain_of, role, text
+from trajmill.connectors.published.inside_row import Made, place_at_row
 from trajmill.connectors.published.steps import Record, steps_of
 from trajmill.connectors.published.tables import Row, Table
 from trajmill.connectors.reading.values import json_value
@@ -31,7 +31,7 @@ _NAMELESS: Final = "row"
 """Native id of a trajectory whose row has none; the same for all, so that equal trajectories get equal ids."""
 
 
-def mapped(blob: Blob, name: str, table: Table, rows: Rows, inner: Callable[[Blob], Made] | None) -> Made:
+def map_rows(blob: Blob, name: str, table: Table, rows: Rows, inner: Callable[[Blob], Made] | None) -> Made:
     """The trajectories of a table by the recipe's mapping, and a reject for each row that does not fit.
 
     Args:
@@ -48,23 +48,23 @@ def mapped(blob: Blob, name: str, table: Table, rows: Rows, inner: Callable[[Blo
     if rows.layout == "transitions":
         yield from _transitions(blob, name, table, rows, columns)
         return
-    for place, row in table.rows(columns):
+    for position, row in table.rows(columns):
         if isinstance(row, ParseError):
             yield Reject.of(row, "record", name)
             continue
         try:
             if rows.layout == "messages":
-                yield from _messages(blob, name, place, row, rows)
+                yield from _messages(blob, name, position, row, rows)
             elif rows.layout == "steps":
-                yield from _steps(blob, name, place, row, rows)
+                yield from _steps(blob, name, position, row, rows)
             else:
                 assert inner is not None
-                yield from _log(blob, name, place, row, rows, inner)
+                yield from _log(blob, name, position, row, rows, inner)
         except MessageError as error:
-            yield refused(blob, name, place, error.reason, error.detail)
+            yield reject_conversation(blob, name, position, error.reason, error.detail)
 
 
-def _listed(value: Any, what: str, column: str | None) -> list[Any]:
+def _read_list(value: Any, noun: str, column: str | None) -> list[Any]:
     """The list that a cell holds, as it is or as JSON text.
 
     Raises:
@@ -76,46 +76,52 @@ def _listed(value: Any, what: str, column: str | None) -> list[Any]:
         except ValueError as error:
             raise MessageError("bad_json", f"column {column} is no JSON text: {error}") from error
     if not isinstance(value, list):
-        raise MessageError(f"no_{what}", f"wanted a list of {what} in column {column}, met {type(value).__name__}")
+        raise MessageError(f"no_{noun}", f"wanted a list of {noun} in column {column}, met {type(value).__name__}")
     return value
 
 
-def _messages(blob: Blob, name: str, place: int, row: Row, rows: Rows) -> Made:
+def _messages(blob: Blob, name: str, position: int, row: Row, rows: Rows) -> Made:
     column = rows.column("messages")
-    messages = _listed(at(row, column), "messages", column)
+    messages = _read_list(at(row, column), "messages", column)
     domain = domain_of(row, rows, "mcp")
     if domain == "swe":
-        found = read_row(blob, place, {"messages": messages})
-        yield completed(found, row, rows) if isinstance(found, Trajectory) else found
+        result = read_row(blob, position, {"messages": messages})
+        yield complete_trajectory(result, row, rows) if isinstance(result, Trajectory) else result
         return
     turns = terminus_chat.turns_of(messages) if domain == "terminal" else None
     if turns is not None:
-        for one in terminus_chat.trajectories(blob, name, place, turns, row):
-            yield completed(one, row, rows) if isinstance(one, Trajectory) else one
+        for result_of_chat in terminus_chat.trajectories(blob, name, position, turns, row):
+            yield (
+                complete_trajectory(result_of_chat, row, rows)
+                if isinstance(result_of_chat, Trajectory)
+                else result_of_chat
+            )
         return
-    written = written_calls(row, messages)
-    told = messages if written is None else list(written.structured(messages))
-    made = conversation_in(told, place, told=role(row, rows, "instruction") is not None)
-    yield from (unmatched(blob.uri, name, Unmatched(lost.result, lost.reason)) for lost in made.unmatched)
-    if not made.calls:
-        yield refused(blob, name, place, "no_calls", "a conversation without a tool call", rows=len(made.steps))
+    written = find_written_calls(row, messages)
+    chat = messages if written is None else list(written.structured(messages))
+    dialogue = conversation_in(chat, position, instructed=role(row, rows, "instruction") is not None)
+    yield from (reject_unmatched(blob.uri, name, Unmatched(lost.result, lost.reason)) for lost in dialogue.unmatched)
+    if not dialogue.calls:
+        yield reject_conversation(
+            blob, name, position, "no_calls", "a conversation without a tool call", rows=len(dialogue.steps)
+        )
         return
-    whole = Trajectory(
+    trajectory = Trajectory(
         native_id=_NAMELESS,
-        domain=made.domain,
-        steps=made.steps,
-        task=Task(None, made.instruction),
-        context=Context(action_space=action_space(written and written.tools), agent_system=made.system),
+        domain=dialogue.domain,
+        steps=dialogue.steps,
+        task=Task(None, dialogue.instruction),
+        context=Context(action_space=action_space(written and written.tools), agent_system=dialogue.system),
     )
-    yield completed(whole, row, rows)
+    yield complete_trajectory(trajectory, row, rows)
 
 
-def _steps(blob: Blob, name: str, place: int, row: Row, rows: Rows) -> Made:
+def _steps(blob: Blob, name: str, position: int, row: Row, rows: Rows) -> Made:
     column = rows.column("steps")
-    values = _listed(at(row, column), "steps", column)
-    if not all(isinstance(one, dict) for one in values):
+    values = _read_list(at(row, column), "steps", column)
+    if not all(isinstance(value, dict) for value in values):
         raise MessageError("bad_step", f"wanted structs in column {column}")
-    yield from _of_records(blob, name, [Record(place, one) for one in values], row, rows)
+    yield from _of_records(blob, name, [Record(position, value) for value in values], row, rows)
 
 
 def _of_records(blob: Blob, name: str, records: Sequence[Record], row: Mapping[str, Any], rows: Rows) -> Made:
@@ -124,13 +130,15 @@ def _of_records(blob: Blob, name: str, records: Sequence[Record], row: Mapping[s
     steps, skipped = steps_of(records, rows, domain)
     if not steps:
         raise MessageError("no_transitions", "no step holds an action")
-    for one in skipped:
+    for skipped_record in skipped:
         detail = "a step between others that holds no action"
-        yield Reject("record", "no_action", detail, blob.uri, offset=one.place, connector=name)
-    yield completed(Trajectory(_NAMELESS, domain_of_tools(step.action.name for step in steps), steps), row, rows)
+        yield Reject("record", "no_action", detail, blob.uri, offset=skipped_record.place, connector=name)
+    yield complete_trajectory(
+        Trajectory(_NAMELESS, domain_of_tools(step.action.name for step in steps), steps), row, rows
+    )
 
 
-def _log(blob: Blob, name: str, place: int, row: Row, rows: Rows, inner: Callable[[Blob], Made]) -> Made:
+def _log(blob: Blob, name: str, position: int, row: Row, rows: Rows, inner: Callable[[Blob], Made]) -> Made:
     """The trajectories of the log in a cell, all at the place of its row."""
     column = rows.column("content")
     content = at(row, column)
@@ -139,9 +147,9 @@ def _log(blob: Blob, name: str, place: int, row: Row, rows: Rows, inner: Callabl
     if not isinstance(content, str | bytes) or not content:
         raise MessageError("no_content", f"wanted the text of a log in column {column}")
     data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    found = placed(inner(MemoryBlob(blob.uri, data, blob.choices)), name, place)
-    for one in found:
-        yield completed(one, row, rows) if isinstance(one, Trajectory) else one
+    results = place_at_row(inner(MemoryBlob(blob.uri, data, blob.choices)), name, position)
+    for result in results:
+        yield complete_trajectory(result, row, rows) if isinstance(result, Trajectory) else result
 
 
 def _transitions(blob: Blob, name: str, table: Table, rows: Rows, columns: Sequence[str]) -> Made:
@@ -156,19 +164,19 @@ def _transitions(blob: Blob, name: str, table: Table, rows: Rows, columns: Seque
     """
     key = rows.column("id")
     assert key is not None
-    left, mixed = _counted(table, key)
+    left, mixed = _count_ids(table, key)
     waiting: dict[str, _Waiting] = {}
     size, hole = 0, False
-    for place, row in table.rows(columns):
+    for position, row in table.rows(columns):
         if isinstance(row, ParseError):
             yield Reject.of(row, "record", name)
             hole = True
-            for one in waiting.values():
-                one.whole = False
+            for waiting_rows in waiting.values():
+                waiting_rows.whole = False
             continue
         native = text(at(row, key))
         if native is None:
-            yield Reject("record", "no_id", f"column {key} is null", blob.uri, offset=place, connector=name)
+            yield Reject("record", "no_id", f"column {key} is null", blob.uri, offset=position, connector=name)
             continue
         if native in waiting:
             hole = hole and mixed
@@ -176,19 +184,19 @@ def _transitions(blob: Blob, name: str, table: Table, rows: Rows, columns: Seque
             waiting[native] = _Waiting(not hole)
             hole = False
         own = waiting[native]
-        own.records.append(Record(place, row))
+        own.records.append(Record(position, row))
         grown = _size(row)
         own.size, size = own.size + grown, size + grown
         left[native] -= 1
         if left[native] == 0:
             size -= waiting.pop(native).size
-            yield from _told(blob, name, own, rows)
+            yield from _build_trajectory(blob, name, own, rows)
         elif size > OPEN_BYTES:
             detail = f"the rows of {len(waiting)} trajectories that are not at their end hold over {OPEN_BYTES} bytes"
-            raise ParseError(blob.uri, place, "rows_too_mixed", detail)
+            raise ParseError(blob.uri, position, "rows_too_mixed", detail)
 
 
-def _counted(table: Table, key: str) -> tuple[Counter[str | None], bool]:
+def _count_ids(table: Table, key: str) -> tuple[Counter[str | None], bool]:
     """The number of rows of each id, and whether the rows of different ids are mixed."""
     left: Counter[str | None] = Counter()
     runs, last = 0, None
@@ -210,24 +218,27 @@ class _Waiting:
     size: int = 0
 
 
-def _told(blob: Blob, name: str, own: _Waiting, rows: Rows) -> Made:
+def _build_trajectory(blob: Blob, name: str, own: _Waiting, rows: Rows) -> Made:
     first = own.records[0].place
     if not own.whole:
         detail = "a row that cannot be read may be one of this trajectory"
-        yield refused(blob, name, first, "row_missing", detail, rows=len(own.records))
+        yield reject_conversation(blob, name, first, "row_missing", detail, rows=len(own.records))
         return
     try:
         values = [record.values for record in own.records]
-        held = {column: [at(row, column) for row in values] for role_, column in rows.columns if role_ in WHOLE}
-        row = {column: next((one for one in found if one is not None), None) for column, found in held.items()}
+        cells = {column: [at(row, column) for row in values] for role_, column in rows.columns if role_ in WHOLE}
+        row = {
+            column: next((cell for cell in column_cells if cell is not None), None)
+            for column, column_cells in cells.items()
+        }
         yield from _of_records(blob, name, own.records, row, rows)
     except MessageError as error:
-        yield refused(blob, name, first, error.reason, error.detail, rows=len(own.records))
+        yield reject_conversation(blob, name, first, error.reason, error.detail, rows=len(own.records))
 
 
 def _size(row: Mapping[str, Any]) -> int:
     """Roughly the memory of a row's texts, in bytes."""
-    return 64 + sum(len(one) if isinstance(one, str) else len(repr(one)) for one in row.values())
+    return 64 + sum(len(cell) if isinstance(cell, str) else len(repr(cell)) for cell in row.values())
 
 
 def columns_of(rows: Rows) -> list[str]:

@@ -1,4 +1,4 @@
-"""How much memory a row of a Parquet file can take, by the headers of its pages, before any page is decompressed.
+"""Memory that a row of a Parquet file can take, by the headers of its pages, before any page is decompressed.
 
 What the footer states of sizes need not be so. A page states its uncompressed bytes and its values in a header of its
 own, by which readers allocate memory. A value in a dictionary stands once in the file and once for each use in memory,
@@ -74,21 +74,21 @@ def largest_row(file: pq.ParquetFile, stream: BinaryIO, group: int, columns: Seq
     Raises:
         PageError: it takes more than `ROW_BYTES`, the lists hold too many values, or a page is damaged.
     """
-    told = file.metadata.row_group(group)
-    held = [
-        (file.schema.column(number), _Chunk(stream, told.column(number)))
-        for number in range(told.num_columns)
+    metadata = file.metadata.row_group(group)
+    chunks = [
+        (file.schema.column(number), _Chunk(stream, metadata.column(number)))
+        for number in range(metadata.num_columns)
         if file.schema.column(number).path.partition(".")[0] in columns
     ]
-    nested = sum(chunk.values for column, chunk in held if column.max_repetition_level)
+    nested = sum(chunk.values for column, chunk in chunks if column.max_repetition_level)
     if nested > NESTED_VALUES:
         raise PageError("too_many_values", f"lists of {nested} values, of which {NESTED_VALUES} are read at most")
-    largest = max((page.size for _, chunk in held for page in chunk.pages), default=0)
+    largest = max((page.size for _, chunk in chunks for page in chunk.pages), default=0)
     if largest > ROW_BYTES:
         raise PageError("row_too_large", f"a page of {largest} bytes, of which {ROW_BYTES} are read at most")
-    if sum(chunk.most for _, chunk in held) <= _PLAIN_BYTES:
+    if sum(chunk.most for _, chunk in chunks) <= _PLAIN_BYTES:
         return 0
-    row = sum(chunk.largest_row(column.max_repetition_level) for column, chunk in held)
+    row = sum(chunk.largest_row(column.max_repetition_level) for column, chunk in chunks)
     if row > ROW_BYTES:
         raise PageError("row_too_large", f"a row that may take {row} bytes, of which {ROW_BYTES} are read at most")
     return row
@@ -103,16 +103,16 @@ class _Chunk:
         most: bytes of all values, if each were the longest that it may be.
     """
 
-    def __init__(self, stream: BinaryIO, told: pq.ColumnChunkMetaData) -> None:
-        self._stream, self._told = stream, told
-        self.pages = list(_pages(stream, told))
+    def __init__(self, stream: BinaryIO, metadata: pq.ColumnChunkMetaData) -> None:
+        self._stream, self._told = stream, metadata
+        self.pages = list(_pages(stream, metadata))
         data = [page for page in self.pages if page.kind != _DICTIONARY_PAGE]
         self.values = sum(page.values for page in data)
-        held = max((page.size for page in self.pages if page.kind == _DICTIONARY_PAGE), default=0)
-        self.most = sum(self._bytes(page, page.values, held) for page in data)
+        dictionary_bytes = max((page.size for page in self.pages if page.kind == _DICTIONARY_PAGE), default=0)
+        self.most = sum(self._bytes(page, page.values, dictionary_bytes) for page in data)
 
     def _bytes(self, page: Page, values: int, longest: int) -> int:
-        """What some of the values of a page take at most."""
+        """Return the most bytes that some of the values of a page take."""
         if page.encoding in _DICTIONARY_ENCODINGS:
             return values * longest
         return values * page.size if page.encoding == _DELTA_BYTE_ARRAY else page.size
@@ -152,10 +152,10 @@ class _Chunk:
         """Bytes of the longest value of a dictionary."""
         if self._told.physical_type != "BYTE_ARRAY":
             return page.size // max(1, page.values)
-        data, place, longest = self._data(page), 0, 0
-        while place < len(data):
-            size = int.from_bytes(data[place : place + 4], "little")
-            longest, place = max(longest, size), place + 4 + size
+        data, position, longest = self._data(page), 0, 0
+        while position < len(data):
+            size = int.from_bytes(data[position : position + 4], "little")
+            longest, position = max(longest, size), position + 4 + size
         return longest
 
     def _levels(self, page: Page) -> bytes:
@@ -169,7 +169,7 @@ class _Chunk:
 
 @record
 class Runs:
-    """How many values of a page its rows have: that of the row before it, which goes on in it, the longest, the last.
+    """Numbers of values of a page by row: of the row before it, which goes on in it, of the longest, and of the last.
 
     `last` is None where no row begins in the page.
     """
@@ -180,7 +180,7 @@ class Runs:
 
 
 def row_runs(levels: bytes, max_level: int, count: int) -> Runs:
-    """How many values of a page its rows have.
+    """Count the values of a page by row.
 
     Args:
         levels: repetition levels, in runs or packed (Parquet's RLE and bit-packing hybrid); 0 begins a row.
@@ -188,20 +188,20 @@ def row_runs(levels: bytes, max_level: int, count: int) -> Runs:
         count: how many there are.
     """
     width = max_level.bit_length()
-    before = longest = place = 0
+    before = longest = position = 0
     last: int | None = None
-    while place < len(levels) and count > 0:
-        header, place = _varint(levels, place)
+    while position < len(levels) and count > 0:
+        header, position = _varint(levels, position)
         if header & 1:
-            end = place + (header >> 1) * width
-            packed = levels[place:end]
-            place = end
+            end = position + (header >> 1) * width
+            packed = levels[position:end]
+            position = end
             parts = (
                 packed[begin : begin + _PIECE_BYTES * width] for begin in range(0, len(packed), _PIECE_BYTES * width)
             )
         else:
-            size, value = min(header >> 1, count), int.from_bytes(levels[place : place + 1], "little")
-            place += (width + 7) // 8
+            size, value = min(header >> 1, count), int.from_bytes(levels[position : position + 1], "little")
+            position += (width + 7) // 8
             count -= size
             if not value:
                 longest, last = max(longest, last or 0, 1), 1
@@ -226,21 +226,21 @@ def row_runs(levels: bytes, max_level: int, count: int) -> Runs:
     return Runs(before, max(longest, last or 0), last)
 
 
-def _pages(stream: BinaryIO, told: pq.ColumnChunkMetaData) -> Iterator[Page]:
+def _pages(stream: BinaryIO, metadata: pq.ColumnChunkMetaData) -> Iterator[Page]:
     """The pages of a column in a row group, up to the first without a header, at which readers stop too."""
-    place = told.data_page_offset
-    if told.has_dictionary_page and 0 < (told.dictionary_page_offset or 0) < place:
-        place = told.dictionary_page_offset
+    position = metadata.data_page_offset
+    if metadata.has_dictionary_page and 0 < (metadata.dictionary_page_offset or 0) < position:
+        position = metadata.dictionary_page_offset
     values = 0
-    while values < told.num_values:
+    while values < metadata.num_values:
         try:
-            fields, size = _header(stream, place)
+            fields, size = _header(stream, position)
         except IndexError:
             return
         kind, unpacked, stored = (_number(fields, number, -1) for number in (1, 2, 3))
         if stored < 0 or unpacked < 0:
             return
-        place += size
+        position += size
         own = fields.get({_DICTIONARY_PAGE: 7, _DATA_PAGE: 5, _DATA_PAGE_V2: 8}.get(kind, 0))
         if isinstance(own, dict):
             is_second = kind == _DATA_PAGE_V2
@@ -248,9 +248,9 @@ def _pages(stream: BinaryIO, told: pq.ColumnChunkMetaData) -> Iterator[Page]:
             levels = (_number(own, 6), _number(own, 5)) if is_second else None
             if min(count, *(levels or (0,))) < 0:
                 return
-            yield Page(kind, place, stored, unpacked, count, encoding, levels, own.get(7) is not False)
+            yield Page(kind, position, stored, unpacked, count, encoding, levels, own.get(7) is not False)
             values += count if kind != _DICTIONARY_PAGE else 0
-        place += stored
+        position += stored
 
 
 def _number(fields: dict[int, Any], number: int, absent: int = 0) -> int:
@@ -259,7 +259,7 @@ def _number(fields: dict[int, Any], number: int, absent: int = 0) -> int:
     return value if type(value) is int else absent
 
 
-def _header(stream: BinaryIO, place: int) -> tuple[dict[int, Any], int]:
+def _header(stream: BinaryIO, position: int) -> tuple[dict[int, Any], int]:
     """The fields of a page header by number, and its bytes.
 
     Raises:
@@ -267,7 +267,7 @@ def _header(stream: BinaryIO, place: int) -> tuple[dict[int, Any], int]:
     """
     size = _HEADER_BYTES
     while True:
-        stream.seek(place)
+        stream.seek(position)
         data = stream.read(size)
         try:
             return _struct(data, 0)
@@ -277,53 +277,53 @@ def _header(stream: BinaryIO, place: int) -> tuple[dict[int, Any], int]:
             size *= 16
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = data[place]
+        byte = data[position]
         value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
+        position, shift = position + 1, shift + 7
         if byte < 0x80:
-            return value, place
+            return value, position
 
 
-def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, Any], int]:
+def _struct(data: bytes, position: int, depth: int = 0) -> tuple[dict[int, Any], int]:
     """A struct in Thrift's compact protocol: field number → value, of those that are numbers, truths or structs."""
     fields: dict[int, Any] = {}
     number = 0
-    while head := data[place]:
-        place += 1
+    while head := data[position]:
+        position += 1
         if head >> 4:
             number += head >> 4
         else:
-            zigzag, place = _varint(data, place)
+            zigzag, position = _varint(data, position)
             number = zigzag >> 1
-        fields[number], place = _value(head & 15, data, place, depth)
-    return fields, place + 1
+        fields[number], position = _value(head & 15, data, position, depth)
+    return fields, position + 1
 
 
-def _value(kind: int, data: bytes, place: int, depth: int) -> tuple[Any, int]:
+def _value(kind: int, data: bytes, position: int, depth: int) -> tuple[Any, int]:
     if kind in (1, 2):
-        return kind == 1, place
+        return kind == 1, position
     if kind == 3:
-        return data[place], place + 1
+        return data[position], position + 1
     if kind in (4, 5, 6):
-        zigzag, place = _varint(data, place)
-        return (zigzag >> 1) ^ -(zigzag & 1), place
+        zigzag, position = _varint(data, position)
+        return (zigzag >> 1) ^ -(zigzag & 1), position
     if kind == 8:
-        size, place = _varint(data, place)
-        data[place + size - 1]  # beyond what was read
-        return None, place + size
+        size, position = _varint(data, position)
+        data[position + size - 1]  # beyond what was read
+        return None, position + size
     if kind == 7:
-        return None, place + 8
+        return None, position + 8
     if kind in (9, 10) and depth < 8:
-        size, inner = data[place] >> 4, data[place] & 15
-        size, place = (size, place + 1) if size < 15 else _varint(data, place + 1)
+        size, inner = data[position] >> 4, data[position] & 15
+        size, position = (size, position + 1) if size < 15 else _varint(data, position + 1)
         for _ in range(size):
-            _, place = _value(3 if inner < 3 else inner, data, place, depth + 1)
-        return None, place
+            _, position = _value(3 if inner < 3 else inner, data, position, depth + 1)
+        return None, position
     if kind == 12 and depth < 8:
-        return _struct(data, place, depth + 1)
+        return _struct(data, position, depth + 1)
     if kind in (9, 10, 11, 12):
         raise PageError("bad_parquet", f"a page header holds a field of kind {kind} that is not read")
     raise IndexError

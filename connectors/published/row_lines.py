@@ -86,11 +86,11 @@ class RowLines:
 
         Conversations of which none of the first has a call are of `chat_tools`, which says so row by row.
         """
-        among = [connector(name) for name in _FORMATS]
+        candidates = [connector(name) for name in _FORMATS]
         longer = partial(self._beginning, OUTLINED_BYTES)
-        found = sniff(self._beginning(HEAD_BYTES), "rows.jsonl", among, longer=longer)
-        if found:
-            return found[0][0]
+        matches = sniff(self._beginning(HEAD_BYTES), "rows.jsonl", candidates, longer=longer)
+        if matches:
+            return matches[0][0]
         first = next(iter(head_rows(self._beginning(HEAD_BYTES))), None)
         return None if messages_of(first) is None else connector("chat_tools")
 
@@ -107,11 +107,11 @@ class RowLines:
         if self._is_sliced:  # what is wrong with the first rows is told with their own slice
             self.faults, self.broken = {}, None
         try:
-            for found in inner.parse(self):
-                if isinstance(found, Reject):
-                    yield replace(found, offset=self._place(found.offset), connector=name)
+            for result in inner.parse(self):
+                if isinstance(result, Reject):
+                    yield replace(result, offset=self._place(result.offset), connector=name)
                     continue
-                yield replace(found, steps=[replace(step, offset=self._place(step.offset)) for step in found.steps])
+                yield replace(result, steps=[replace(step, offset=self._place(step.offset)) for step in result.steps])
         except ParseError as error:
             at = self._place(error.offset)
             raise self.broken or ParseError(self.uri, at, error.reason, error.detail) from error
@@ -138,10 +138,10 @@ class RowLines:
 
     def _beginning(self, size: int) -> bytes:
         """The first bytes of the lines, which are kept and not made again."""
-        held = sum(map(len, self._first))
-        while held < size and self._rest is not None and (line := next(self._rest, b"")):
+        length = sum(map(len, self._first))
+        while length < size and self._rest is not None and (line := next(self._rest, b"")):
             self._first.append(line)
-            held += len(line)
+            length += len(line)
         return b"".join(self._first)[:size]
 
     def _lines(self) -> Iterator[bytes]:
@@ -154,13 +154,13 @@ class RowLines:
 
     def _made(self, rows: Found, begin: int = 0) -> Iterator[bytes]:
         try:
-            for place, row in rows:
+            for position, row in rows:
                 if isinstance(row, ParseError):
-                    self.faults[place] = row
+                    self.faults[position] = row
                     continue
                 if not self._begins or begin > self._begins[-1]:
                     self._begins.append(begin)
-                    self._places.append(place)
+                    self._places.append(position)
                 line = json_text(row).encode() + b"\n"
                 begin += len(line)
                 yield line

@@ -1,4 +1,4 @@
-"""How much memory the rows of a batch take as Python values, roughly: texts by their bytes, others by their number."""
+"""Memory that the rows of a batch take as Python values, roughly: texts by their bytes, others by their number."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _weights(values: Any) -> Weights:
     if _is_text(kind):
         return pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64) + _VALUE
     if pa.types.is_struct(kind):
-        return sum((_weights(one) for one in values.flatten()), np.full(len(values), _STRUCT, np.int64))
+        return sum((_weights(field) for field in values.flatten()), np.full(len(values), _STRUCT, np.int64))
     if pa.types.is_map(kind):
         values = values.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
     if pa.types.is_map(kind) or _is_list(kind):

@@ -30,7 +30,7 @@ from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.published.inside_row import Made
 from trajmill.connectors.reading.documents import head_rows, json_rows
 from trajmill.connectors.reading.fields import object_of, objects_of, str_of, text_in, whole_number_of
-from trajmill.connectors.reading.json_text import opened
+from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.reading.own_arguments import own_arguments
 from trajmill.connectors.reading.values import object_or_none
 from trajmill.connectors.screens.moves import Moves
@@ -99,39 +99,39 @@ class StepRows(Connector):
         first = next(iter(head_rows(head)), {})
         if first.keys() >= _WEBLINX:
             return Sniff(0.9, "rows with demo, turn, action and clean_html, as WebLINX has them")
-        is_sample = isinstance(first.get("id"), str) and _PROMPT.search(_said(first, 0)) is not None
+        is_sample = isinstance(first.get("id"), str) and _PROMPT.search(_message_text(first, 0)) is not None
         return Sniff(0.9, "rows with prompts of OS-Genesis") if is_sample else None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
         read = ((offset, _read(row)) for offset, row in json_rows(blob))
-        for _, steps in groupby(read, lambda found: found[1].course if isinstance(found[1], _Row) else ""):
-            for found in self._course(blob, list(steps)):
-                empty = empty and isinstance(found, Reject)
-                yield found
+        for _, steps in groupby(read, lambda pair: pair[1].course if isinstance(pair[1], _Row) else ""):
+            for result in self._course(blob, list(steps)):
+                empty = empty and isinstance(result, Reject)
+                yield result
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no row is a step on a screen")
 
-    def _course(self, blob: Blob, found: list[tuple[int, _Row | ParseError | None]]) -> Made:
+    def _course(self, blob: Blob, entries: list[tuple[int, _Row | ParseError | None]]) -> Made:
         moves = Moves()
-        rows = [(offset, row) for offset, row in found if isinstance(row, _Row)]
-        for offset, fault in found:
+        rows = [(offset, row) for offset, row in entries if isinstance(row, _Row)]
+        for offset, fault in entries:
             if isinstance(fault, ParseError):
                 yield Reject.of(fault, "record", self.name)
             elif fault is None:
                 detail = "wanted a row of WebLINX or OS-Genesis with a screen and an action"
                 yield Reject("record", "bad_record", detail, blob.uri, offset=offset, connector=self.name)
         screens = [Observation(row.screen, "text/plain", "screen") for _, row in rows]
-        for place, (offset, row) in enumerate(rows):
-            led = place + 1 < len(rows) and _led_to(row, rows[place + 1][1])
-            moves.add(row.action, screens[place], screens[place + 1] if led else None, offset)
+        for position, (offset, row) in enumerate(rows):
+            led = position + 1 < len(rows) and _is_followed_by(row, rows[position + 1][1])
+            moves.add(row.action, screens[position], screens[position + 1] if led else None, offset)
         if rows:
             first = rows[0][1]
             yield Trajectory(first.course, first.domain, moves.steps, task=Task(None, first.task))
 
 
-def _led_to(row: _Row, later: _Row) -> bool:
-    """Whether nothing was done between two rows."""
+def _is_followed_by(row: _Row, later: _Row) -> bool:
+    """Check that nothing was done between two rows."""
     if later.number == row.number + 1:
         return True
     turns = [turn for turn in map(str.strip, _TURN.split(later.history)) if turn]
@@ -153,12 +153,12 @@ def _of_weblinx(row: Mapping[str, Any]) -> _Row | None:
     called = _CALL.match(written)
     if demo is None or turn is None or screen is None or called is None:
         return None
-    given = {name: _plain(value.strip()) for name, value in _ARGUMENT.findall(called[2])}
-    told: dict[str, Any] = {_RENAMED.get(name, name): value for name, value in given.items() if name != "speaker"}
-    if "options" in told:
-        told["options"] = [told["options"]]
+    own = {name: _plain(value.strip()) for name, value in _ARGUMENT.findall(called[2])}
+    common: dict[str, Any] = {_RENAMED.get(name, name): value for name, value in own.items() if name != "speaker"}
+    if "options" in common:
+        common["options"] = [common["options"]]
     name = _PAGES.get(called[1], called[1])
-    action = Action(name, call_text(name, told), own_arguments(given))
+    action = Action(name, call_text(name, common), own_arguments(own))
     history = str_of(row.get("action_history"))
     return _Row(demo, turn, screen, action, "web", text_in(row, "utterances"), written, history)
 
@@ -170,26 +170,26 @@ def _plain(written: str) -> str | int:
 
 
 def _of_genesis(row: Mapping[str, Any]) -> _Row | None:
-    place, asked = _STEP.match(str_of(row.get("id"))), _PROMPT.search(_said(row, 0))
-    reply = _REPLY.match(_said(row, 1))
-    if place is None or asked is None or reply is None or not asked["tree"]:
+    step_id, asked = _STEP.match(str_of(row.get("id"))), _PROMPT.search(_message_text(row, 0))
+    reply = _REPLY.match(_message_text(row, 1))
+    if step_id is None or asked is None or reply is None or not asked["tree"]:
         return None
-    made = object_or_none(reply[2])
-    word = text_in(made, "action_type")
-    if made is None or word is None:
+    reply_action = object_or_none(reply[2])
+    word = text_in(reply_action, "action_type")
+    if reply_action is None or word is None:
         name, text = reply[2].partition(" ")[0].strip("`"), reply[2].strip("` \n")
         action = Action(name or "act", text or reply[2], reasoning=reply[1] or None)
-        return _Row(place[1], int(place[2]), asked["tree"], action, "web", asked["task"] or None)
-    given = {key: value for key, value in made.items() if key != "action_type" and value is not None}
+        return _Row(step_id[1], int(step_id[2]), asked["tree"], action, "web", asked["task"] or None)
+    own = {key: value for key, value in reply_action.items() if key != "action_type" and value is not None}
     name, more = _PHONE.get(word, (word, {}))
-    told = {_RENAMED.get(key, key): value for key, value in given.items()}
+    common = {_RENAMED.get(key, key): value for key, value in own.items()}
     if name == MESSAGE:
-        told = {"content": told.get("text")}
-    action = Action(name, call_text(name, {**told, **more}), own_arguments(given), reasoning=reply[1] or None)
-    return _Row(place[1], int(place[2]), asked["tree"], action, "android", asked["task"] or None)
+        common = {"content": common.get("text")}
+    action = Action(name, call_text(name, {**common, **more}), own_arguments(own), reasoning=reply[1] or None)
+    return _Row(step_id[1], int(step_id[2]), asked["tree"], action, "android", asked["task"] or None)
 
 
-def _said(row: Mapping[str, Any], number: int) -> str:
+def _message_text(row: Mapping[str, Any], number: int) -> str:
     """The text of a message of a sample."""
-    messages = objects_of(opened(row.get("conversations")))
+    messages = objects_of(parse_if_json(row.get("conversations")))
     return str_of(messages[number].get("value")) if len(messages) > number else ""

@@ -25,7 +25,7 @@ from trajmill.connectors.conversation.calls import MessageError, call
 from trajmill.connectors.conversation.content import media_type, seen_text, shown
 from trajmill.connectors.conversation.references import with_references
 from trajmill.connectors.conversation.turns import Call
-from trajmill.connectors.published.cells import FORMS, number, role, text, truth, written
+from trajmill.connectors.published.cells import FORMS, cell_text, number, role, text, truth
 from trajmill.connectors.reading.fields import whole_number_of
 from trajmill.connectors.reading.json_text import is_json
 from trajmill.connectors.reading.times import microseconds, moment
@@ -59,22 +59,24 @@ def steps_of(records: Sequence[Record], rows: Rows, domain: str) -> tuple[list[S
     Raises:
         MessageError: an action cannot be read, or a value nests too deeply.
     """
-    acts = [actions_of(one.values, rows) for one in records]
+    acts = [actions_of(record.values, rows) for record in records]
     form = rows.form or FORMS.get(domain, "response")
-    before = [observation_of(role(one.values, rows, "observation"), one.values, rows, form, False) for one in records]
+    before = [
+        observation_of(role(record.values, rows, "observation"), record.values, rows, form, False) for record in records
+    ]
     steps: list[Step] = []
     skipped: list[Skipped] = []
     turn = 0
     seen: Observation | None = None
-    last = max((place for place, made in enumerate(acts) if made), default=-1)
-    for place, (one, made) in enumerate(zip(records, acts, strict=True)):
-        seen = before[place] or seen
-        if not made:
-            skipped += [Skipped(one.place)] if place < last else []
+    last = max((position for position, record_actions in enumerate(acts) if record_actions), default=-1)
+    for position, (record, record_actions) in enumerate(zip(records, acts, strict=True)):
+        seen = before[position] or seen
+        if not record_actions:
+            skipped += [Skipped(record.place)] if position < last else []
             continue
-        following = before[place + 1] if place + 1 < len(before) else None
-        after = list(_after(one.values, rows, form, len(made), following))
-        steps += _turn(one, made, seen, after, turn, rows)
+        following = before[position + 1] if position + 1 < len(before) else None
+        after = list(_after(record.values, rows, form, len(record_actions), following))
+        steps += _turn(record, record_actions, seen, after, turn, rows)
         turn += 1
         seen = next((shown_last for shown_last in reversed(after) if shown_last is not None), seen)
     return steps, skipped
@@ -83,15 +85,15 @@ def steps_of(records: Sequence[Record], rows: Rows, domain: str) -> tuple[list[S
 def _after(
     values: Mapping[str, Any], rows: Rows, form: str, calls: int, following: Observation | None
 ) -> Iterator[Observation | None]:
-    """What each call of a record led to, in call order; null where it is not known."""
+    """Yield the observation that each call of a record led to, in call order; null where it is not known."""
     if rows.column("next_observation") is None:
         yield from [None] * (calls - 1)
         yield following
         return
     value = role(values, rows, "next_observation")
     if calls > 1 and isinstance(value, list) and len(value) == calls:
-        for one in value:
-            yield observation_of(one, values, rows, form, True)
+        for result in value:
+            yield observation_of(result, values, rows, form, True)
         return
     yield from [None] * (calls - 1)
     yield observation_of(value, values, rows, form, True)
@@ -99,7 +101,7 @@ def _after(
 
 def _turn(
     record: Record,
-    made: Sequence[Action],
+    actions: Sequence[Action],
     before: Observation | None,
     after: Sequence[Observation | None],
     turn: int,
@@ -107,10 +109,10 @@ def _turn(
 ) -> Iterator[Step]:
     values = record.values
     code = role(values, rows, "exit_code")
-    told = role(values, rows, "started_at")
-    begun = moment(told) if isinstance(told, str) else None
-    for index, (action, shown_after) in enumerate(zip(made, after, strict=True)):
-        last = index + 1 == len(made)
+    start = role(values, rows, "started_at")
+    begun = moment(start) if isinstance(start, str) else None
+    for index, (action, shown_after) in enumerate(zip(actions, after, strict=True)):
+        last = index + 1 == len(actions)
         yield Step(
             action=action,
             observation=before,
@@ -118,7 +120,7 @@ def _turn(
             turn=turn,
             offset=record.place,
             call_index=index,
-            num_calls=len(made),
+            num_calls=len(actions),
             reward=number(role(values, rows, "reward")) if last else None,
             terminated=truth(role(values, rows, "terminated")) if last else None,
             truncated=truth(role(values, rows, "truncated")) if last else None,
@@ -144,7 +146,7 @@ def observation_of(value: Any, values: Mapping[str, Any], rows: Rows, form: str,
         return None
     seen = shown(value)
     content = seen_text(seen)
-    made = Observation(
+    built = Observation(
         content=content,
         media_type=media_type(content),
         form=form,
@@ -153,7 +155,7 @@ def observation_of(value: Any, values: Mapping[str, Any], rows: Rows, form: str,
         truncation="recorder" if seen.lost else "none",
         attachments=seen.attachments,
     )
-    return with_references(made)
+    return with_references(built)
 
 
 def actions_of(values: Mapping[str, Any], rows: Rows) -> list[Action]:
@@ -162,50 +164,50 @@ def actions_of(values: Mapping[str, Any], rows: Rows) -> list[Action]:
     Raises:
         MessageError: the action cannot be read.
     """
-    value = _parsed(role(values, rows, "action"))
+    value = _parse_structs(role(values, rows, "action"))
     if value is None or value == "":
         return []
     if isinstance(value, list) and not value:
         return []
-    if isinstance(value, list) and all(isinstance(one, dict) and "keystrokes" in one for one in value):
-        made = [_typed(value)]
+    if isinstance(value, list) and all(isinstance(entry, dict) and "keystrokes" in entry for entry in value):
+        actions = [_keystrokes(value)]
     elif isinstance(value, list):
-        made = [_one(one, values, rows) for one in value]
+        actions = [_build_action(entry, values, rows) for entry in value]
     else:
-        made = [_one(value, values, rows)]
-    message = text(written(role(values, rows, "message")))
-    reasoning = text(written(role(values, rows, "reasoning")))
+        actions = [_build_action(value, values, rows)]
+    message = text(cell_text(role(values, rows, "message")))
+    reasoning = text(cell_text(role(values, rows, "reasoning")))
     if message is None and reasoning is None:
-        return made
-    return [replace(made[0], message=message, reasoning=reasoning), *made[1:]]
+        return actions
+    return [replace(actions[0], message=message, reasoning=reasoning), *actions[1:]]
 
 
-def _parsed(value: Any) -> Any:
+def _parse_structs(value: Any) -> Any:
     """The value; if it is JSON text of a struct or a list of structs, these."""
     if not isinstance(value, str) or not is_json(value.strip()):
         return value
-    found = json_value(value.strip())
-    listed = found if isinstance(found, list) else [found]
-    return found if listed and all(isinstance(one, dict) for one in listed) else value
+    parsed = json_value(value.strip())
+    listed = parsed if isinstance(parsed, list) else [parsed]
+    return parsed if listed and all(isinstance(entry, dict) for entry in listed) else value
 
 
-def _typed(strokes: Sequence[Mapping[str, Any]]) -> Action:
-    found = []
-    for one in strokes:
-        keys, seconds = one["keystrokes"], number(one.get("duration"))
+def _keystrokes(strokes: Sequence[Mapping[str, Any]]) -> Action:
+    pressed = []
+    for stroke in strokes:
+        keys, seconds = stroke["keystrokes"], number(stroke.get("duration"))
         if not isinstance(keys, str):
             raise MessageError("bad_action", "wanted text as keystrokes")
-        found.append((keys, seconds))
-    return Action(KEYSTROKES, keystrokes_text(found))
+        pressed.append((keys, seconds))
+    return Action(KEYSTROKES, keystrokes_text(pressed))
 
 
-def _one(value: Any, values: Mapping[str, Any], rows: Rows) -> Action:
+def _build_action(value: Any, values: Mapping[str, Any], rows: Rows) -> Action:
     if isinstance(value, dict):
-        return _called(_shape(value, rows.tool))
+        return _action_of_call(_shape(value, rows.tool))
     if not isinstance(value, str) or not value.strip():
         raise MessageError("bad_action", f"wanted a text or a call as the action, met {type(value).__name__}")
     if rows.column("arguments") is not None:
-        return _called(call(value, role(values, rows, "arguments"), None, 0))
+        return _action_of_call(call(value, role(values, rows, "arguments"), None, 0))
     if rows.tool is not None:
         arguments = {rows.argument: value}
         return Action(rows.tool, call_text(rows.tool, arguments), json_text(arguments))
@@ -213,8 +215,8 @@ def _one(value: Any, values: Mapping[str, Any], rows: Rows) -> Action:
     return Action(word[1] if word is not None else _PLAIN, value)
 
 
-def _called(made: Call) -> Action:
-    return Action(made.name, made.written, made.arguments, made.call_id)
+def _action_of_call(parsed_call: Call) -> Action:
+    return Action(parsed_call.name, parsed_call.written, parsed_call.arguments, parsed_call.call_id)
 
 
 def _shape(value: Mapping[str, Any], tool: str | None) -> Call:
@@ -232,9 +234,9 @@ def _shape(value: Mapping[str, Any], tool: str | None) -> Call:
             raise MessageError("bad_action", f"wanted a name in an action, met {', '.join(map(str, value))!r:.120}")
         return call(tool, dict(value), None, 0)
     call_id = next((value[name] for name in _CALL_IDS if isinstance(value.get(name), str)), None)
-    held = next((name for name in _ARGUMENTS if name != key and _is_object(value.get(name))), None)
-    left = {name: one for name, one in value.items() if name != key and name not in _CALL_IDS}
-    return call(value[key], value[held] if held is not None else left or None, call_id, 0)
+    key_of_arguments = next((name for name in _ARGUMENTS if name != key and _is_object(value.get(name))), None)
+    left = {name: member for name, member in value.items() if name != key and name not in _CALL_IDS}
+    return call(value[key], value[key_of_arguments] if key_of_arguments is not None else left or None, call_id, 0)
 
 
 def _is_object(value: Any) -> bool:

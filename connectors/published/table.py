@@ -23,8 +23,8 @@ from typing import ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.published import tables
-from trajmill.connectors.published.cells import completed
-from trajmill.connectors.published.layouts import mapped
+from trajmill.connectors.published.cells import complete_trajectory
+from trajmill.connectors.published.layouts import map_rows
 from trajmill.connectors.published.row_lines import RowLines
 from trajmill.connectors.reading.documents import holds_rows
 from trajmill.connectors.registry import connector
@@ -62,34 +62,34 @@ class PublishedTable(Connector):
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         table, rows = tables.Table(blob), blob.choices.rows
         if rows.layout is None:
-            for found in _recognized(blob, table, self.name):
-                yield completed(found, {}, rows) if isinstance(found, Trajectory) else found
+            for result in _read_unmapped(blob, table, self.name):
+                yield complete_trajectory(result, {}, rows) if isinstance(result, Trajectory) else result
             return
         empty = True
         inner = connector(rows.format).parse if rows.format is not None else None
-        for found in mapped(blob, self.name, table, rows, inner):
-            empty = empty and isinstance(found, Reject)
-            yield found
+        for result in map_rows(blob, self.name, table, rows, inner):
+            empty = empty and isinstance(result, Reject)
+            yield result
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no row of the table holds a transition")
 
 
-def _recognized(blob: Blob, table: tables.Table, name: str) -> Iterator[Trajectory | Reject]:
-    """What a table gives without a mapping, read as lines of the format that its first rows tell.
+def _read_unmapped(blob: Blob, table: tables.Table, name: str) -> Iterator[Trajectory | Reject]:
+    """Yield the results of a table without a mapping, read as lines of the format that its first rows tell.
 
     Raises:
         ParseError: `own_output` or `unknown_columns`; reading cannot go on.
     """
-    held = table.schema.names if table.schema is not None else []
-    if _OURS.issubset(held):
+    names = table.schema.names if table.schema is not None else []
+    if _OURS.issubset(names):
         raise ParseError(blob.uri, 0, "own_output", "transitions that trajmill wrote are no raw log")
-    lines = RowLines(blob, table, columns_read(held))
+    lines = RowLines(blob, table, columns_read(names))
     inner = lines.format()
     if inner is None and lines.faults:
         yield from (Reject.of(fault, "record", name) for fault in lines.faults.values())
         raise ParseError(blob.uri, -1, "no_transitions", "no row of the table holds a transition")
     if inner is None:
-        told = ", ".join(held[:20])
-        detail = f"no known format has the columns {told}; normalize.dataset of the recipe says what they hold"
+        listing = ", ".join(names[:20])
+        detail = f"no known format has the columns {listing}; normalize.dataset of the recipe says what they hold"
         raise ParseError(blob.uri, 0, "unknown_columns", detail[:400])
     yield from lines.read_by(inner, name)

@@ -60,7 +60,7 @@ _NAMES: Final = 16 << 20
 _COLUMNS: Final = 200_000
 _DEPTH: Final = 64
 _FAULTS: Final = (pa.ArrowException, OSError, ValueError, OverflowError, ArithmeticError)
-"""What pyarrow raises for damaged files: its own exceptions, and Python's for bad values."""
+"""Exceptions of pyarrow for damaged files: its own, and Python's for bad values."""
 
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 
@@ -91,16 +91,16 @@ class Table:
         self._blob = blob
         with blob.open() as stream:
             self.kind = kind_of(stream.read(16)) or "json"
-        self.schema: pa.Schema | None = None if self.kind == "json" else self._guarded(self._read_schema)
+        self.schema: pa.Schema | None = None if self.kind == "json" else self._raise_as_parse_error(self._read_schema)
 
-    def _guarded(self, read: Callable[[], Any], place: int = 0) -> Any:
+    def _raise_as_parse_error(self, read: Callable[[], Any], position: int = 0) -> Any:
         try:
             return read()
         except _FAULTS as error:
-            raise self._fault(place, f"bad_{self.kind}", _told(error)) from error
+            raise self._fault(position, f"bad_{self.kind}", _describe(error)) from error
 
-    def _fault(self, place: int, reason: str, detail: str) -> ParseError:
-        return ParseError(self._blob.uri, place, reason, detail)
+    def _fault(self, position: int, reason: str, detail: str) -> ParseError:
+        return ParseError(self._blob.uri, position, reason, detail)
 
     def _read_schema(self) -> pa.Schema:
         with closing(self._blob.seekable()) as stream:
@@ -147,30 +147,30 @@ class Table:
         return self._batches(columns, None if from_first else self._blob.file_slice)
 
     def _batches(self, columns: Sequence[str] | None, wanted: FileSlice | None) -> Found:
-        place = 0
+        position = 0
         with closing(self._blob.seekable()) as stream:
             if self.kind == "parquet":
                 batches = self._parquet_batches(stream, columns, wanted)
             else:
                 batches = self._arrow_batches(stream, columns, wanted)
             while True:
-                batch = self._guarded(lambda: next(batches, None), place)
+                batch = self._raise_as_parse_error(lambda: next(batches, None), position)
                 if batch is None:
                     return
                 if isinstance(batch, int):
-                    place += batch
+                    position += batch
                     continue
                 if isinstance(batch, _Unread):
-                    yield place, self._fault(place, batch.reason, batch.detail)
-                    place += batch.rows
+                    yield position, self._fault(position, batch.reason, batch.detail)
+                    position += batch.rows
                     continue
-                yield from self._values(batch, place)
-                place += batch.num_rows
+                yield from self._values(batch, position)
+                position += batch.num_rows
 
     def _wanted(self, columns: Sequence[str] | None) -> list[str]:
         assert self.schema is not None
-        held = [field.name for field in self.schema if columns is not None or not _is_blob(field.type)]
-        return [name for name in dict.fromkeys(held) if columns is None or name in columns]
+        readable = [field.name for field in self.schema if columns is not None or not _is_blob(field.type)]
+        return [name for name in dict.fromkeys(readable) if columns is None or name in columns]
 
     def _parquet_batches(
         self, stream: BinaryIO, columns: Sequence[str] | None, wanted: FileSlice | None
@@ -206,14 +206,14 @@ class Table:
         if self.kind == "arrow":
             most, begin = pa.ipc.open_file(stream).num_record_batches, len(ARROW_FILE)
         stream.seek(begin)
-        kept = PassedOver(stream)
-        batches = pa.ipc.open_stream(kept)
+        sliced = PassedOver(stream)
+        batches = pa.ipc.open_stream(sliced)
         if batches.schema != self.schema:
             raise ValueError("the schema at its beginning is not that at its end")
         with closing(self._blob.seekable()) as messages:
             for message in islice(_in_slice(batch_messages(messages, begin), begin, wanted), most):
                 if wanted is not None and not wanted.holds(message.begin):
-                    kept.pass_over(message)
+                    sliced.pass_over(message)
                     yield message.rows
                     continue
                 if message.bytes > RECORD_BATCH_BYTES:
@@ -230,31 +230,31 @@ class Table:
             raise self._fault(0, "too_many_rows", f"{rows} rows stated in {size} bytes")
         return rows
 
-    def _values(self, batch: pa.RecordBatch, place: int) -> Found:
+    def _values(self, batch: pa.RecordBatch, position: int) -> Found:
         """The rows of a batch, some at a time by what they take."""
-        weights = self._guarded(lambda: row_weights(batch), place)
+        weights = self._raise_as_parse_error(lambda: row_weights(batch), position)
         first = 0
         while first < batch.num_rows:
             taken = np.cumsum(weights[first : first + _ROWS])
             count = int(np.searchsorted(taken, BATCH_BYTES, "right")) or 1
             if weights[first] > LINE_BYTES:
                 detail = f"a row of {weights[first]} bytes, of which {LINE_BYTES} are read at most"
-                yield place + first, self._fault(place + first, "row_too_large", detail)
+                yield position + first, self._fault(position + first, "row_too_large", detail)
             else:
-                yield from self._rows(batch.slice(first, count), place + first)
+                yield from self._rows(batch.slice(first, count), position + first)
             first += count
 
-    def _rows(self, batch: pa.RecordBatch, place: int) -> Found:
+    def _rows(self, batch: pa.RecordBatch, position: int) -> Found:
         """The rows of a batch; row by row if some value cannot be a Python value, so that only its row is lost."""
         try:
             for number, row in enumerate(_python(batch)):
-                yield place + number, row
+                yield position + number, row
         except _UnreadableError:
             for number in range(batch.num_rows):
                 try:
-                    yield place + number, _python(batch.slice(number, 1))[0]
+                    yield position + number, _python(batch.slice(number, 1))[0]
                 except _UnreadableError as error:
-                    yield place + number, self._fault(place + number, "bad_value", str(error))
+                    yield position + number, self._fault(position + number, "bad_value", str(error))
 
 
 def _in_slice(messages: Iterator[BatchMessage], begin: int, wanted: FileSlice | None) -> Iterator[BatchMessage]:
@@ -302,29 +302,29 @@ def _python(batch: pa.RecordBatch) -> list[Row]:
         for field in batch.schema:
             if _holds_json(field.type):
                 for row in rows:
-                    row[field.name] = _parsed(row[field.name], field.type)
+                    row[field.name] = _parse_json_texts(row[field.name], field.type)
     except (*_FAULTS, RecursionError) as error:
-        raise _UnreadableError(_told(error)) from error
+        raise _UnreadableError(_describe(error)) from error
     return rows
 
 
 @lru_cache(256)
 def _holds_json(kind: Any) -> bool:
-    """Whether a value of the type is JSON text, or has such text in it."""
+    """Check if a value of the type is JSON text, or has such text in it."""
     if pa.types.is_struct(kind):
         return any(_holds_json(field.type) for field in kind.fields)
     return isinstance(kind, pa.JsonType) or (_is_list(kind) and _holds_json(kind.value_type))
 
 
-def _parsed(value: Any, kind: Any) -> Any:
+def _parse_json_texts(value: Any, kind: Any) -> Any:
     """The value with JSON texts in it as what they say; a text that is no JSON stays."""
     if value is None or not _holds_json(kind):
         return value
     if pa.types.is_struct(kind):
         kinds = {field.name: field.type for field in kind.fields}
-        return {name: _parsed(one, kinds[name]) for name, one in value.items()}
+        return {name: _parse_json_texts(member, kinds[name]) for name, member in value.items()}
     if _is_list(kind):
-        return [_parsed(one, kind.value_type) for one in value]
+        return [_parse_json_texts(element, kind.value_type) for element in value]
     try:
         return json_value(value)
     except JsonError:
@@ -335,12 +335,12 @@ def _is_list(kind: Any) -> bool:
     return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:300]}"
 
 
 def _is_blob(kind: pa.DataType) -> bool:
-    """Whether the type is that of bytes, or of a picture as `datasets` stores it: a struct of bytes and path."""
+    """Check if the type is that of bytes, or of a picture as `datasets` stores it: a struct of bytes and path."""
     if pa.types.is_struct(kind):
         return any(field.name == "bytes" and _is_blob(field.type) for field in kind.fields)
     if _is_list(kind):
@@ -362,9 +362,9 @@ def plain_value(value: Any, depth: int = 0) -> Any:
     if depth > _DEPTH:
         raise ValueError(f"it nests more than {_DEPTH} levels deep")
     if kind is dict:
-        return {key: plain_value(one, depth + 1) for key, one in value.items() if one is not None}
+        return {key: plain_value(member, depth + 1) for key, member in value.items() if member is not None}
     if kind is list or kind is tuple:
-        return [plain_value(one, depth + 1) for one in value]
+        return [plain_value(element, depth + 1) for element in value]
     return _scalar(value)
 
 

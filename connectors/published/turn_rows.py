@@ -22,7 +22,7 @@ from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import conversation
-from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.refusals import reject_conversation, reject_unmatched
 from trajmill.connectors.conversation.shapes import parts
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Part
@@ -40,8 +40,8 @@ class _Sessions:
     def __init__(self) -> None:
         self._last: str | None = None
 
-    def __call__(self, found: tuple[int, Any]) -> str | None:
-        self._last = text_in(found[1], "session_id") or self._last
+    def __call__(self, numbered_row: tuple[int, Any]) -> str | None:
+        self._last = text_in(numbered_row[1], "session_id") or self._last
         return self._last
 
 
@@ -60,49 +60,51 @@ class TurnRows(Connector):
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
         for _, rows in groupby(json_rows(blob), _Sessions()):
-            for found in self._session(blob, list(rows)):
-                empty = empty and isinstance(found, Reject)
-                yield found
+            for result in self._session(blob, list(rows)):
+                empty = empty and isinstance(result, Reject)
+                yield result
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no row is a call of a tool")
 
     def _session(self, blob: Blob, rows: Sequence[tuple[int, Any]]) -> Made:
-        found: list[Part] = []
+        session_parts: list[Part] = []
         first = rows[0][0]
         for offset, row in rows:
             if isinstance(row, ParseError):
                 yield Reject.of(row, "record", self.name)
                 continue
             try:
-                found += parts(_message(object_of(row)), offset)
+                session_parts += parts(_message(object_of(row)), offset)
             except MessageError as error:
-                yield refused(blob, self.name, offset, error.reason, error.detail)
-        made = conversation(found)
-        yield from (unmatched(blob.uri, self.name, one) for one in made.unmatched)
-        if not made.calls:
-            yield refused(blob, self.name, first, "no_calls", "a session without a call", rows=len(made.steps))
+                yield reject_conversation(blob, self.name, offset, error.reason, error.detail)
+        dialogue = conversation(session_parts)
+        yield from (reject_unmatched(blob.uri, self.name, orphan) for orphan in dialogue.unmatched)
+        if not dialogue.calls:
+            yield reject_conversation(
+                blob, self.name, first, "no_calls", "a session without a call", rows=len(dialogue.steps)
+            )
             return
         row = next(object_of(row) for _, row in reversed(rows) if not isinstance(row, ParseError))
-        whole = Trajectory(
+        trajectory = Trajectory(
             native_id=text_in(row, "session_id") or "session",
-            domain=domain_of((step.action.name for step in made.steps), "terminal", tools_of_others(CLAUDE_CODE)),
-            steps=made.steps,
+            domain=domain_of((step.action.name for step in dialogue.steps), "terminal", tools_of_others(CLAUDE_CODE)),
+            steps=dialogue.steps,
             agent=Agent(text_in(row, "agent"), model=text_in(row, "model")),
-            task=Task(None, made.instruction),
-            context=Context(agent_system=made.system),
+            task=Task(None, dialogue.instruction),
+            context=Context(agent_system=dialogue.system),
         )
-        yield strip_forms(whole, CLAUDE_CODE)
+        yield strip_forms(trajectory, CLAUDE_CODE)
 
 
 def _message(row: dict[str, Any]) -> dict[str, Any]:
     """The message of a chat that a row is."""
-    kind, told = row.get("turn_type"), {"role": row.get("role"), "content": row.get("content")}
+    kind, message = row.get("turn_type"), {"role": row.get("role"), "content": row.get("content")}
     if kind == "tool_use":
-        given = row.get("tool_input_json") or {"command": row.get("command")}
-        made = {"id": row.get("tool_call_id"), "function": {"name": row.get("tool_name"), "arguments": given}}
-        told = {**told, "tool_calls": [made]}
+        tool_input = row.get("tool_input_json") or {"command": row.get("command")}
+        tool_call = {"id": row.get("tool_call_id"), "function": {"name": row.get("tool_name"), "arguments": tool_input}}
+        message = {**message, "tool_calls": [tool_call]}
     elif kind == "tool_result":
-        told = {**told, "role": "tool", "tool_call_id": row.get("tool_call_id"), "name": row.get("tool_name")}
+        message = {**message, "role": "tool", "tool_call_id": row.get("tool_call_id"), "name": row.get("tool_name")}
     elif kind == "thinking":
-        told = {"role": "assistant", "content": None, "reasoning_content": row.get("content")}
-    return {**told, "timestamp": row.get("timestamp")}
+        message = {"role": "assistant", "content": None, "reasoning_content": row.get("content")}
+    return {**message, "timestamp": row.get("timestamp")}

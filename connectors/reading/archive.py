@@ -49,7 +49,7 @@ _END_BYTES: Final = _END_LEAST + 65535
 """Last bytes of a zip file in which the end of its directory stands."""
 
 _DIRECTORY_BYTES_AT: Final = 12
-"""Where the end of a directory says how many bytes the directory has."""
+"""Offset in the end of a directory of the number of bytes that the directory has."""
 
 _LOCATOR: Final = b"PK\x06\x07"
 _LOCATOR_BYTES: Final = 20
@@ -98,13 +98,13 @@ class Archive:
             raise ParseError(uri, 0, "bad_archive", "wanted a zip archive", "", head)
         self._refuse_many(entries(self._stream, MEMBERS) or 0)
         try:
-            found = _listed(self._stream)
+            listing = _list_members(self._stream)
         except (zipfile.BadZipFile, ValueError, OverflowError, struct.error, NotImplementedError):
             self.whole = False
-            found = list(islice(self._walked(), MEMBERS + 1))
-        self._refuse_many(len(found))
-        self.members = {member.name: member for member in found if _stays_within(member.name)}
-        self.outside = [member for member in found if not _stays_within(member.name)]
+            listing = list(islice(self._walk_headers(), MEMBERS + 1))
+        self._refuse_many(len(listing))
+        self.members = {member.name: member for member in listing if _stays_within(member.name)}
+        self.outside = [member for member in listing if not _stays_within(member.name)]
 
     def _refuse_many(self, count: int) -> None:
         if count > MEMBERS:
@@ -112,7 +112,9 @@ class Archive:
             raise ParseError(self._uri, 0, "too_many_members", detail)
 
     def rejects(self, connector: str) -> Iterator[Reject]:
-        """What of the archive is no member: all behind the cut of one that was cut off, and names that climb out."""
+        """Yield rejects of contents that are no member: all behind the cut of an archive that was cut off, and names
+        that climb out.
+        """
         if not self.whole:
             detail = "the archive was cut off before its directory"
             yield Reject("record", "truncated", detail, self._uri, offset=self.size, connector=connector)
@@ -124,7 +126,7 @@ class Archive:
         self._stream.seek(begin)
         return self._stream.read(max(0, end - begin))
 
-    def _walked(self) -> Iterator[Member]:
+    def _walk_headers(self) -> Iterator[Member]:
         """The members of an archive without a directory, by the headers before them.
 
         A size that only follows a member ends it.
@@ -157,11 +159,11 @@ class Archive:
             held_bytes: what is held in memory of it; a longer one is unpacked into a temporary file.
             limit: bytes of it above which it is refused.
         """
-        made = scratch(held_bytes)
+        stream = scratch(held_bytes)
         for part in self._parts(name, limit):
-            made.write(part)
-        made.seek(0)
-        return made
+            stream.write(part)
+        stream.seek(0)
+        return stream
 
     def _parts(self, name: str, limit: int) -> Iterator[bytes]:
         """The decompressed bytes of a member, in parts."""
@@ -186,7 +188,7 @@ class Archive:
             yield part
 
     def _packed(self, member: Member) -> tuple[int, int]:
-        """Where the packed bytes of a member begin and end, as far as the archive holds them."""
+        """Return where the packed bytes of a member begin and end, as far as the archive holds them."""
         header = self._read(member.offset, member.offset + _HEADER.size) if member.offset >= 0 else b""
         if len(header) < _HEADER.size or not header.startswith(_SIGNATURE):
             raise ParseError(self._uri, -1, "bad_archive", f"member {member.name:.100} has no header")
@@ -200,7 +202,7 @@ class Archive:
         for begin in range(start, end, _PART_BYTES):
             yield self._read(begin, min(end, begin + _PART_BYTES))
         if end - start < member.size:
-            raise self._truncated(member, end)
+            raise self._truncation_error(member, end)
 
     def _inflated(self, member: Member, start: int, end: int) -> Iterator[bytes]:
         reader = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -214,7 +216,7 @@ class Archive:
             except zlib.error as error:
                 raise self._bad(member, str(error)) from None
             if not part and not packed:
-                raise self._truncated(member, end)
+                raise self._truncation_error(member, end)
             packed = reader.unconsumed_tail
             if part:
                 yield part
@@ -229,9 +231,9 @@ class Archive:
         except zstandard.ZstdError as error:
             raise self._bad(member, str(error)) from None
         if end - start < member.size:
-            raise self._truncated(member, end)
+            raise self._truncation_error(member, end)
 
-    def _truncated(self, member: Member, end: int) -> ParseError:
+    def _truncation_error(self, member: Member, end: int) -> ParseError:
         return ParseError(self._uri, min(end, self.size), "truncated", f"{member.name:.100} ends early")
 
     def _bad(self, member: Member, why: str) -> ParseError:
@@ -257,14 +259,14 @@ def entries(stream: BinaryIO, most: int) -> int | None:
     end = len(tail) - _END_LEAST if is_last else tail.rfind(_END)
     if end < 0:
         return None
-    told = int.from_bytes(tail[end + _DIRECTORY_BYTES_AT :][:4], "little")
+    directory_bytes = int.from_bytes(tail[end + _DIRECTORY_BYTES_AT :][:4], "little")
     is_zip64 = tail[max(0, end - _LOCATOR_BYTES) : end].startswith(_LOCATOR)
-    stream.seek(0 if is_zip64 else max(0, size - len(tail) + end - told))
-    count, kept = 0, b""
+    stream.seek(0 if is_zip64 else max(0, size - len(tail) + end - directory_bytes))
+    count, rest = 0, b""
     while count <= most and (data := stream.read(_PART_BYTES)):
-        data = kept + data
+        data = rest + data
         count += data.count(_ENTRY)
-        kept = data[1 - len(_ENTRY) :]
+        rest = data[1 - len(_ENTRY) :]
     return count
 
 
@@ -274,7 +276,7 @@ def _stays_within(name: str) -> bool:
 
 
 class _Span:
-    """What stands between two places, to be read in order."""
+    """Bytes between two offsets, to be read in order."""
 
     def __init__(self, read: Callable[[int, int], bytes], begin: int, end: int) -> None:
         self._read_from, self._begin, self._end = read, begin, end
@@ -286,11 +288,11 @@ class _Span:
         return data
 
 
-def _listed(stream: BinaryIO) -> list[Member]:
+def _list_members(stream: BinaryIO) -> list[Member]:
     """The members that the directory at the archive's end names, folders left out."""
     with zipfile.ZipFile(stream) as archive:
         return [
-            Member(one.filename, one.header_offset, one.compress_type, one.flag_bits, one.compress_size)
-            for one in archive.infolist()
-            if not one.filename.endswith("/")
+            Member(info.filename, info.header_offset, info.compress_type, info.flag_bits, info.compress_size)
+            for info in archive.infolist()
+            if not info.filename.endswith("/")
         ]

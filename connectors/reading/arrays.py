@@ -32,7 +32,7 @@ _KEY_BYTES: Final = 256
 
 
 class _Window:
-    """What of a stream was read and is still needed: `data`, which begins at byte `start` of the stream."""
+    """Bytes of a stream that were read and are still needed: `data`, which begins at byte `start` of the stream."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -42,15 +42,15 @@ class _Window:
 
     def token(self) -> bytes | None:
         """The next token after `place`, which moves behind it; None if the stream ends before one is whole."""
-        while (found := _TOKEN.match(self.data, self.place)) is None:
+        while (match := _TOKEN.match(self.data, self.place)) is None:
             # As much again as there is, so that a long string is not begun anew for every chunk.
             if not self.grow(max(_CHUNK, len(self.data))):
                 return None
-        self.place = found.end()
-        return found[1]
+        self.place = match.end()
+        return match[1]
 
     def grow(self, size: int = _CHUNK) -> bool:
-        """Whether there was more to read; what stands before `place` is let go."""
+        """Read more, and tell if there was any; the bytes before `place` are let go."""
         more = _chunk(self._stream, size)
         if more:
             self.data = self.data[self.place :] + more
@@ -111,15 +111,15 @@ def elements(
                 if not _gap(window, at, uri, member):
                     raise ParseError(uri, window.start + at, "bad_json", "a brace that closes nothing", member)
                 return
-        kept = window.place = begin if begin >= 0 else window.place
-        scanned = len(window.data) - kept
+        needed = window.place = begin if begin >= 0 else window.place
+        scanned = len(window.data) - needed
         if scanned > limit:
-            raise ParseError(uri, window.start + kept, "element_too_long", f"more than {limit} bytes", member)
+            raise ParseError(uri, window.start + needed, "element_too_long", f"more than {limit} bytes", member)
         if not window.grow():
             if begin < 0 and not quoted and _gap(window, len(window.data), uri, member):
                 return
-            what = "an element of the array" if begin >= 0 else "the array"
-            raise _cut(window, uri, member, what, window.start + kept)
+            subject = "an element of the array" if begin >= 0 else "the array"
+            raise _cut(window, uri, member, subject, window.start + needed)
         begin = 0 if begin >= 0 else -1
 
 
@@ -164,21 +164,21 @@ def with_places(data: bytes, values: Sequence[Any], path: Sequence[str] = ()) ->
     if isinstance(values, Array):
         return zip(values.offsets, values, strict=True)
     key = f'"{path[-1]}"'.encode() if path else b""
-    places = places_of(data, values, path) or [max(0, data.find(key))] * len(values)
-    return zip(places, values, strict=True)
+    offsets = places_of(data, values, path) or [max(0, data.find(key))] * len(values)
+    return zip(offsets, values, strict=True)
 
 
 def places_of(data: bytes, values: Sequence[Any], path: Sequence[str] = ()) -> list[int]:
     """Byte offsets of the elements of an array that was decoded; empty if they are not all objects."""
     try:
-        found = [offset for offset, _ in elements(BytesIO(data), "", path)]
+        offsets = [offset for offset, _ in elements(BytesIO(data), "", path)]
     except ParseError:
         return []
-    return found if len(found) == len(values) else []
+    return offsets if len(offsets) == len(values) else []
 
 
 def _gap(window: _Window, end: int, uri: str, member: str) -> bool:
-    """Whether the array ends between the last element and byte `end` of the window.
+    """Check if the array ends between the last element and byte `end` of the window.
 
     Raises:
         ParseError: something else than a comma stands there.
@@ -191,21 +191,22 @@ def _gap(window: _Window, end: int, uri: str, member: str) -> bool:
     return bool(between)
 
 
-def _braces(data: bytes, place: int, quoted: bool) -> tuple[Iterator[tuple[int, bool]], bool]:
-    """Where braces stand outside of strings from `place` on, each with whether it opens, and whether a string is open.
+def _braces(data: bytes, begin: int, quoted: bool) -> tuple[Iterator[tuple[int, bool]], bool]:
+    """Return offsets of braces outside of strings from `place` on, each with whether it opens, and whether a string is
+    open.
 
     Args:
         data: JSON from some place on; an escape is not parted.
-        place: from where on it is looked at.
+        begin: from where on it is looked at.
         quoted: whether a string is open there.
     """
-    raw = np.frombuffer(data, np.uint8)[place:]
+    raw = np.frombuffer(data, np.uint8)[begin:]
     quotes = _quotes(raw)
     opening = raw == ord("{")
-    places = np.flatnonzero(opening | (raw == ord("}")))
-    places = places[(np.searchsorted(quotes, places) + quoted) % 2 == 0]
-    found = zip((places + place).tolist(), opening[places].tolist(), strict=True)
-    return found, bool((len(quotes) + quoted) % 2)
+    positions = np.flatnonzero(opening | (raw == ord("}")))
+    positions = positions[(np.searchsorted(quotes, positions) + quoted) % 2 == 0]
+    braces = zip((positions + begin).tolist(), opening[positions].tolist(), strict=True)
+    return braces, bool((len(quotes) + quoted) % 2)
 
 
 def _enter(window: _Window, uri: str, path: list[str], member: str) -> None:
@@ -237,15 +238,15 @@ def _enter(window: _Window, uri: str, path: list[str], member: str) -> None:
     raise _cut(window, uri, member, "the document")
 
 
-def _cut(window: _Window, uri: str, member: str, what: str, at: int | None = None) -> ParseError:
+def _cut(window: _Window, uri: str, member: str, subject: str, at: int | None = None) -> ParseError:
     end = window.start + len(window.data)
     offset = end if at is None else at
     excerpt = window.data[max(0, offset - window.start) :][:400]
-    return ParseError(uri, offset, "truncated", f"{what} ends early, after {end} bytes", member, excerpt)
+    return ParseError(uri, offset, "truncated", f"{subject} ends early, after {end} bytes", member, excerpt)
 
 
 def _quotes(raw: _Bytes) -> _Places:
-    """Where the strings of JSON begin and end, in order: quotes that no odd run of backslashes stands before."""
+    """Return where the strings of JSON begin and end, in order: quotes that no odd run of backslashes stands before."""
     quotes = np.flatnonzero(raw == ord('"'))
     slashes = np.flatnonzero(raw == ord("\\"))
     if not len(slashes):

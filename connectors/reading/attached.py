@@ -1,4 +1,4 @@
-"""What a log holds or refers to that no text can show, such as screenshots, as attachments: by the digest of its bytes.
+"""Parts of a log that no text can show, such as screenshots, as attachments: by the digest of their bytes.
 
 The bytes do not travel with the attachment, which would hold every picture of a log in memory. Whoever wants them is
 given them where a connector makes the digest, and decides later which of them belong to what was read.
@@ -31,7 +31,7 @@ _KEEPER: Final[ContextVar[Keeper | None]] = ContextVar("keeper", default=None)
 
 
 @contextmanager
-def handed_to(keeper: Keeper | None) -> Iterator[None]:
+def hand_to(keeper: Keeper | None) -> Iterator[None]:
     """While it lasts, the keeper is given what this thread's connectors attach; None for nobody."""
     before = _KEEPER.set(keeper)
     try:

@@ -36,11 +36,11 @@ class EventStreamError(ValueError):
 
 
 def is_event_stream(data: bytes) -> bool:
-    """Whether bytes begin with the frame of a message, whose checksum is right."""
+    """Check if bytes begin with the frame of a message, whose checksum is right."""
     if len(data) < _LEAST:
         return False
-    whole, headers, checksum = _PRELUDE.unpack_from(data)
-    return whole >= _LEAST + headers and checksum == zlib.crc32(data[: _PRELUDE.size - _CHECKSUM.size])
+    length, headers, checksum = _PRELUDE.unpack_from(data)
+    return length >= _LEAST + headers and checksum == zlib.crc32(data[: _PRELUDE.size - _CHECKSUM.size])
 
 
 def aws_events(data: bytes) -> Iterator[dict[str, Any]]:
@@ -51,41 +51,41 @@ def aws_events(data: bytes) -> Iterator[dict[str, Any]]:
     Raises:
         EventStreamError: a message is damaged.
     """
-    place = 0
-    while place + _LEAST <= len(data):
-        whole, headers, _ = _PRELUDE.unpack_from(data, place)
-        if not is_event_stream(data[place : place + _LEAST]):
-            raise EventStreamError(place, "the frame of a message is damaged")
-        end = place + whole
+    position = 0
+    while position + _LEAST <= len(data):
+        length, headers, _ = _PRELUDE.unpack_from(data, position)
+        if not is_event_stream(data[position : position + _LEAST]):
+            raise EventStreamError(position, "the frame of a message is damaged")
+        end = position + length
         if end > len(data):
             return
-        if _CHECKSUM.unpack_from(data, end - _CHECKSUM.size)[0] != zlib.crc32(data[place : end - _CHECKSUM.size]):
-            raise EventStreamError(place, "a message is damaged")
-        begin = place + _PRELUDE.size
-        event = _event(_headers(data[begin : begin + headers], place), data[begin + headers : end - _CHECKSUM.size])
+        if _CHECKSUM.unpack_from(data, end - _CHECKSUM.size)[0] != zlib.crc32(data[position : end - _CHECKSUM.size]):
+            raise EventStreamError(position, "a message is damaged")
+        begin = position + _PRELUDE.size
+        event = _event(_headers(data[begin : begin + headers], position), data[begin + headers : end - _CHECKSUM.size])
         if event is not None:
             yield event
-        place = end
+        position = end
 
 
 def _headers(data: bytes, at: int) -> dict[str, str]:
     """The headers of a message that are text."""
-    found: dict[str, str] = {}
-    place = 0
+    texts: dict[str, str] = {}
+    position = 0
     try:
-        while place < len(data):
-            begin = place + 1 + data[place]
-            name, kind = data[place + 1 : begin].decode(), data[begin]
-            place = begin + 1
+        while position < len(data):
+            begin = position + 1 + data[position]
+            name, kind = data[position + 1 : begin].decode(), data[begin]
+            position = begin + 1
             if kind in _TEXTS:
-                size = int.from_bytes(data[place : place + 2], "big")
-                found[name] = data[place + 2 : place + 2 + size].decode("utf-8", "replace")
-                place += 2 + size
+                size = int.from_bytes(data[position : position + 2], "big")
+                texts[name] = data[position + 2 : position + 2 + size].decode("utf-8", "replace")
+                position += 2 + size
             else:
-                place += _SIZES[kind]
+                position += _SIZES[kind]
     except (IndexError, KeyError, UnicodeDecodeError):
         raise EventStreamError(at, "the headers of a message are damaged") from None
-    return found
+    return texts
 
 
 def _event(headers: dict[str, str], payload: bytes) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 
 from trajmill.connectors.connector import HEAD_BYTES, Blob
 from trajmill.connectors.reading.arrays import elements, with_places
-from trajmill.connectors.reading.large.outline import ARRAY, DocumentError, Shape, held, outline
+from trajmill.connectors.reading.large.outline import ARRAY, DocumentError, Shape, outline, read_if_small
 from trajmill.connectors.reading.lines import is_by_line, json_lines, lines
 from trajmill.connectors.reading.values import (
     BOM,
@@ -37,7 +37,7 @@ _EXCERPT: Final = 256
 _LINES: Final = 64
 _BLANK_BYTES: Final = 4096
 _NOTHING: Final = b" \t\r\n\0"
-"""What may stand behind a value that is the whole of a file."""
+"""Characters that may stand behind a value that is the whole of a file."""
 
 
 def json_document(blob: Blob, member: str = "", shapes: Sequence[Shape] = ()) -> tuple[Any, bytes]:
@@ -52,7 +52,7 @@ def json_document(blob: Blob, member: str = "", shapes: Sequence[Shape] = ()) ->
         ParseError: `empty`, `not_utf8`, `truncated`, `nested_too_deeply` or `bad_json`, with the byte it was met at;
             `value_too_long` of a part of a large document.
     """
-    data = held(blob, member) if shapes else blob.read(member)
+    data = read_if_small(blob, member) if shapes else blob.read(member)
     if data is None:
         return large_document(blob.seekable(member), blob.uri, shapes, member), b""
     return document_in(data, blob.uri, member), data
@@ -99,7 +99,7 @@ def _fault(error: JsonError, uri: str, member: str, offset: int, excerpt: bytes)
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What the beginning of a file holds: JSON values, the last of them maybe cut, one of a document, more of lines."""
+    """Beginning of a file: JSON values, the last of them maybe cut, one of a document, more of lines."""
 
     lines: bool
     values: tuple[Any, ...]
@@ -107,16 +107,18 @@ class Opening:
 
 @lru_cache(8)
 def opening(head: bytes) -> Opening | None:
-    """What the first bytes of a file hold, None if they are no JSON; the values are shared and must not be changed."""
+    """Read the JSON values of the first bytes of a file, None if they are no JSON; the values are shared and must not
+    be changed.
+    """
     data = head.removeprefix(BOM).lstrip()
     if data[:1] not in (b"{", b"["):
         return None
     first, _, rest = data.partition(b"\n")
     value = _head_value(first) if rest else None
     if value is None or not rest.strip(_NOTHING):
-        whole = _head_value(data)
-        if whole is not None:
-            return Opening(False, (whole,))
+        document = _head_value(data)
+        if document is not None:
+            return Opening(False, (document,))
     if value is None:
         value = _cut_value(data)
         return None if value is None else Opening(False, (value,))
@@ -124,7 +126,7 @@ def opening(head: bytes) -> Opening | None:
     later = [value_or_none(line) for line in lines]
     if lines and later[-1] is None and len(head) >= HEAD_BYTES:
         later[-1] = _cut_value(lines[-1])
-    return Opening(True, (value, *(one for one in later if one is not None)))
+    return Opening(True, (value, *(row for row in later if row is not None)))
 
 
 @lru_cache(64)
@@ -140,8 +142,8 @@ def _head_value(data: bytes) -> Any:
 @lru_cache(8)
 def head_rows(head: bytes) -> tuple[dict[str, Any], ...]:
     """The rows that a file begins with: its lines, or the elements of one array; they must not be changed."""
-    found = opening(head)
-    values = () if found is None else found.values
+    start = opening(head)
+    values = () if start is None else start.values
     listed = values[0] if len(values) == 1 and isinstance(values[0], list) else values
     return tuple(row for row in listed if isinstance(row, dict))
 
@@ -152,8 +154,8 @@ def row_texts(head: bytes, most: int) -> tuple[bytes, ...]:
     begin = head.removeprefix(BOM).lstrip()
     if begin[:1] != b"[":
         return tuple(begin.split(b"\n", most)[:most])
-    found = opening(head)
-    rows = found.values[0] if found is not None and not found.lines else None
+    start = opening(head)
+    rows = start.values[0] if start is not None and not start.lines else None
     listed = rows[:most] if isinstance(rows, list) else ()
     return tuple(json_text(row).encode("utf-8", "surrogatepass") for row in listed)
 
@@ -236,26 +238,26 @@ def _cut_value(data: bytes) -> Any:
     return None if last is None else value_or_none(data[: last[0]] + last[1])
 
 
-def concatenated(data: bytes, uri: str) -> Iterator[tuple[int, Any]]:
+def iterate_values(data: bytes, uri: str) -> Iterator[tuple[int, Any]]:
     """(offset, value) of JSON values that stand one after the other, whatever space is between them.
 
     Raises:
         ParseError: as of `json_document`, at the value that is none.
     """
     text = data.decode("utf-8-sig", "surrogateescape")
-    place, offset = 0, len(data) - len(text.encode("utf-8", "surrogateescape"))
+    position, offset = 0, len(data) - len(text.encode("utf-8", "surrogateescape"))
     while True:
-        begin = _SPACE.match(text, place)
+        begin = _SPACE.match(text, position)
         assert begin is not None
-        offset += begin.end() - place
-        place = begin.end()
-        if place == len(text):
+        offset += begin.end() - position
+        position = begin.end()
+        if position == len(text):
             return
         try:
-            end = first_value(text, place)[1]
+            end = first_value(text, position)[1]
         except JsonError:
             end = len(text)
-        part = text[place:end].encode("utf-8", "surrogateescape")
+        part = text[position:end].encode("utf-8", "surrogateescape")
         yield offset, document_in(part, uri, "", offset)
         offset += len(part)
-        place = end
+        position = end

@@ -20,8 +20,8 @@ def text_in(value: Any, *path: str) -> str | None:
 
 def str_in(value: Any, key: str) -> str | None:
     """The text under a key of an object, also an empty one; None where there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
+    text = value.get(key) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def object_of(value: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def whole_number_of(value: Any, allowed: range | None = None) -> int | None:
 
 
 def brief(value: Any, most: int = 80) -> str:
-    """How `repr` of a JSON value begins, at most so many characters of it."""
+    """Return the beginning of `repr` of a JSON value, at most so many characters of it."""
     return repr(value)[:most]
 
 
@@ -59,7 +59,7 @@ def plain_text(value: Any) -> str:
 
 def objects_of(value: Any) -> list[dict[str, Any]]:
     """The objects of an array; none of what is no array."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def key_of(value: Any) -> str | None:
@@ -69,6 +69,6 @@ def key_of(value: Any) -> str | None:
     return str(value) if type(value) is int else None
 
 
-def joined(texts: Sequence[str]) -> str | None:
+def join_paragraphs(texts: Sequence[str]) -> str | None:
     """The texts with an empty line between; None if there are none."""
     return "\n\n".join(texts) if texts else None

@@ -14,7 +14,7 @@ CARRIED_DEPTH: Final = 128
 
 
 def is_shallow(value: Any, levels: int = CARRIED_DEPTH) -> bool:
-    """Whether arrays and objects are nested in a JSON value at most so many levels deep."""
+    """Check if arrays and objects are nested in a JSON value at most so many levels deep."""
     return nesting(value) <= levels
 
 
@@ -28,21 +28,21 @@ def shallow_json(value: Any, levels: int = CARRIED_DEPTH) -> str | None:
 
 
 def is_shallow_text(text: str, value: Any, levels: int = CARRIED_DEPTH) -> bool:
-    """Whether arrays and objects are nested at most so many levels deep in a value of which this is the JSON text."""
+    """Check if arrays and objects are nested at most so many levels deep in a value of which this is the JSON text."""
     return text.count("{") + text.count("[") <= levels or is_shallow(value, levels)
 
 
-def bounded(value: Any, levels: int = CARRIED_DEPTH) -> Any:
+def bound_depth(value: Any, levels: int = CARRIED_DEPTH) -> Any:
     """`value` with what is nested more than so many levels deep replaced by null."""
     if isinstance(value, dict):
-        return {key: bounded(item, levels - 1) for key, item in value.items()} if levels > 0 else None
+        return {key: bound_depth(item, levels - 1) for key, item in value.items()} if levels > 0 else None
     if isinstance(value, list):
-        return [bounded(item, levels - 1) for item in value] if levels > 0 else None
+        return [bound_depth(item, levels - 1) for item in value] if levels > 0 else None
     return value
 
 
 def is_json(text: str) -> bool:
-    """Whether the text is a JSON array or object; its ends are looked at first, since most texts are not."""
+    """Check if the text is a JSON array or object; its ends are looked at first, since most texts are not."""
     if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):
         return False
     try:
@@ -53,7 +53,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-def opened(value: Any) -> Any:
+def parse_if_json(value: Any) -> Any:
     """The value; if it is JSON text of an object or an array, as columns of tables hold it, what the text says."""
     text = value.strip() if isinstance(value, str) else ""
     if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):

@@ -28,7 +28,7 @@ _SKIPPED_BYTES: Final = 1 << 20
 _EXCERPT: Final = 4096
 
 _NOTHING: Final = b" \t\r\0"
-"""What may stand between two values of a line without being lost text; zeros alone are told."""
+"""Characters that may stand between two values of a line without being lost text; zeros alone are told."""
 
 _GLUED: Final = 1024
 """Whole values that are looked for behind half a one; each is held until the first of them is found."""
@@ -110,7 +110,7 @@ def first_line(blob: Blob) -> Line | None:
 
 
 def is_by_line(blob: Blob) -> bool:
-    """Whether a blob of objects holds one a line, by its first line that is not blank.
+    """Check if a blob of objects holds one a line, by its first line that is not blank.
 
     That is an object of its own, or begins as one and is damaged, or is too long to be looked at.
     """
@@ -202,7 +202,7 @@ def _whole_values(data: bytes) -> Iterator[tuple[int, int, Any]]:
     half a value wants one is nested in it, unless it begins with the same key, as the records of a log do.
     """
     end = 0
-    for begin, after in _balanced(_AHEAD, data):
+    for begin, after in _find_balanced(_AHEAD, data):
         value = value_or_none(data[begin:after])
         if data[end:begin].strip(_NOTHING) or value is None:
             break
@@ -210,27 +210,27 @@ def _whole_values(data: bytes) -> Iterator[tuple[int, int, Any]]:
         end = after
     rest = data[end:]
     is_half = _is_half(rest)
-    found: list[tuple[int, int, Any]] = []
+    values: list[tuple[int, int, Any]] = []
     last = len(rest)
-    for skipped, taken in _balanced(_BACK, rest[::-1]) if rest.strip(_NOTHING) else ():
+    for skipped, taken in _find_balanced(_BACK, rest[::-1]) if rest.strip(_NOTHING) else ():
         begin, after = len(rest) - taken, len(rest) - skipped
         value = value_or_none(rest[begin:after])
         is_nested = is_half or rest[max(0, begin - 8) : begin].rstrip(_NOTHING).endswith((b":", b"["))
         if is_nested and _first_key(rest) != _first_key(rest[begin : begin + _KEY]):
             break
-        if rest[after:last].strip(_NOTHING) or value is None or len(found) == _GLUED:
+        if rest[after:last].strip(_NOTHING) or value is None or len(values) == _GLUED:
             break
-        found.append((end + begin, end + after, value))
+        values.append((end + begin, end + after, value))
         last = begin
-    yield from reversed(found)
+    yield from reversed(values)
 
 
 def _first_key(data: bytes) -> bytes:
     return data[:_KEY].strip(_NOTHING).partition(b":")[0]
 
 
-def _balanced(tokens: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int]]:
-    """Where stretches begin and end of which the brackets are balanced, in the order of the bytes."""
+def _find_balanced(tokens: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of stretches whose brackets are balanced, in the order of the bytes."""
     depth = begin = 0
     for token in tokens.finditer(data):
         sign = token[0]
@@ -247,7 +247,7 @@ def _balanced(tokens: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int
 
 
 def _is_half(data: bytes) -> bool:
-    """Whether the data is the beginning of a value and nothing else."""
+    """Check if the data is the beginning of a value and nothing else."""
     try:
         json_value(data)
     except JsonError as error:
@@ -270,7 +270,7 @@ def json_lines(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseE
 
 
 def line_fault(error: JsonError, line: Line, uri: str, member: str = "") -> ParseError:
-    """What to say of a line that is no JSON: `truncated` if the file ends in it, else why it is none.
+    """Return the error of a line that is no JSON: `truncated` if the file ends in it, else why it is none.
 
     The offset is that of the line, which is the record.
     """

@@ -19,5 +19,5 @@ def own_arguments(arguments: Mapping[str, Any]) -> str | None:
 
 def arguments_in(text: str) -> dict[str, Any]:
     """The arguments that a text of JSON holds, none if it is empty; what is no object stands under `input`."""
-    found = object_or_none(text) if text else {}
-    return {"input": text} if found is None else found
+    value = object_or_none(text) if text else {}
+    return {"input": text} if value is None else value

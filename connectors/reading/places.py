@@ -1,4 +1,4 @@
-"""Where the records or texts of a JSON document that was read whole stand in its bytes.
+"""Byte offsets of the records or texts of a JSON document that was read whole.
 
 A decoder does not tell. Three ways to find them again: by the lines of an indented document, by how each record begins,
 and by the texts themselves. Of a document that was read by its outline, places are known.
@@ -46,38 +46,38 @@ def places_by_lines(data: bytes, key: str | None, records: Sequence[Any]) -> Seq
         unit *= 2
     if not unit or begin < 0:
         return [0] * len(records)
-    mark, found = b"\n" + unit + b"{", []
+    mark, offsets = b"\n" + unit + b"{", []
     for record in records:
         begin = data.find(mark, begin)
         if begin < 0:
             return [0] * len(records)
         begin += len(mark)
-        found.append(begin - 1)
+        offsets.append(begin - 1)
         if isinstance(record, dict):
             begin += sum(len(value) for value in record.values() if isinstance(value, str))
-    return found
+    return offsets
 
 
 def places_by_beginning(data: bytes, records: Sequence[Any]) -> Sequence[int]:
-    """Where each record of a document begins, in bytes; 0 for one that cannot be told from the others.
+    """Return the offset of each record of a document, in bytes; 0 for one that cannot be told from the others.
 
     A record is found by its first key and value, as an object that begins so: an unescaped quote after a brace stands
     in no string. Where other objects begin the same, the record's place is not known.
     """
     if isinstance(records, Array):
         return records.offsets
-    found: dict[str, list[int]] = {}
+    offsets: dict[str, list[int]] = {}
     for key in {next(iter(record)) for record in records if isinstance(record, dict) and record}:
         name = re.escape(orjson.dumps(key)) if key.isascii() else b""
         pattern = rb"\{\s*" + name + rb'\s*:\s*("(?:[^"\\]|\\.)*"|[^\s,}\]"]+)'
         for hit in re2.finditer(pattern, data) if name else ():
-            found.setdefault(f"{key}={hit[1].decode('utf-8', 'replace')}", []).append(hit.start())
+            offsets.setdefault(f"{key}={hit[1].decode('utf-8', 'replace')}", []).append(hit.start())
     taken: dict[str, int] = {}
     wanted = [_mark(record) for record in records]
     counts = Counter(wanted)
     result = []
     for mark in wanted:
-        hits = found.get(mark, [])
+        hits = offsets.get(mark, [])
         number = taken.get(mark, 0)
         taken[mark] = number + 1
         result.append(hits[number] if len(hits) == counts[mark] else 0)
@@ -95,7 +95,7 @@ def _mark(record: Any) -> str:
 
 
 class TextPlaces:
-    """Where texts of a JSON document stand in its bytes, looked for in order; a guess where they are not found.
+    """Byte offsets of texts of a JSON document, looked for in order; a guess where they are not found.
 
     Args:
         data: the document, or a stream over it.
@@ -112,9 +112,9 @@ class TextPlaces:
         if self._misses < _MISSES:
             for written in (json_text(text), json.dumps(text)):
                 wanted = written[1:-1].encode("utf-8", "surrogatepass")
-                found = self._find(wanted, self._end)
-                if found >= 0:
-                    self.place, self._end = found, found + len(wanted)
+                hit = self._find(wanted, self._end)
+                if hit >= 0:
+                    self.place, self._end = hit, hit + len(wanted)
                     return self.place
             self._misses += 1
         return self.place
@@ -125,9 +125,9 @@ def _find_in(stream: BinaryIO, wanted: bytes, start: int) -> int:
     part = b""
     while more := stream.read(_PART_BYTES):
         part += more
-        found = part.find(wanted)
-        if found >= 0:
-            return begin + found
+        hit = part.find(wanted)
+        if hit >= 0:
+            return begin + hit
         passed = max(0, len(part) - len(wanted) + 1)
         part, begin = part[passed:], begin + passed
     return -1

@@ -1,4 +1,4 @@
-"""Where the braces, brackets, commas and colons of a JSON document stand, found a chunk at a time.
+"""Positions of the braces, brackets, commas and colons of a JSON document, read a chunk at a time.
 
 Nothing is said about what stands between them: whether a document is JSON at all is for whoever decodes its parts. Of
 one that is none, the places mean nothing, but they are in order and the levels follow from them.
@@ -26,7 +26,7 @@ Places: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Kinds: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 Marks: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Token: TypeAlias = tuple[int, int]
-"""Where a token stands, in bytes, and which it is."""
+"""Offset of a token in bytes, and its kind."""
 
 
 class Structure:
@@ -55,7 +55,7 @@ class Structure:
         self._levels: np.ndarray[Any, np.dtype[np.int32]] = np.empty(0, np.int32)
 
     def load(self) -> bool:
-        """Whether there was more of the document; tokens that were passed are let go."""
+        """Read more of the document, and tell if there was any; tokens that were passed are let go."""
         self._stream.seek(self.known)
         data = self._stream.read(CHUNK_BYTES)
         while data.endswith(b"\\") and (more := self._stream.read(CHUNK_BYTES)):
@@ -67,8 +67,8 @@ class Structure:
         at = np.flatnonzero(codes.view(np.bool_))
         kinds = codes[at]
         if b"\\" in data:
-            kept = (kinds != _SLASH) & ~_escaped(at, kinds)
-            at, kinds = at[kept], kinds[kept]
+            unescaped = (kinds != _SLASH) & ~_find_escaped(at, kinds)
+            at, kinds = at[unescaped], kinds[unescaped]
         quotes = kinds == _QUOTE
         within = np.cumsum(quotes) + self._quoted
         self._quoted = bool(within[-1] & 1) if len(within) else self._quoted
@@ -87,16 +87,19 @@ class Structure:
         return True
 
     def longest(self) -> tuple[int, list[tuple[int, int]]]:
-        """How many values the rest of the document has, roughly, and where texts of more than `LONG_BYTES` stand."""
+        """Count the values of the rest of the document, roughly, and list the stretches of texts of more than
+        `LONG_BYTES`.
+        """
         count, long = 0, []
         last = self.known
         while self.load():
             count += int(_VALUES[self._kinds].sum())
-            places = np.concatenate([[last], self._places])
+            offsets = np.concatenate([[last], self._places])
             long += [
-                (int(places[at]), int(places[at + 1])) for at in np.flatnonzero(np.diff(places) > LONG_BYTES).tolist()
+                (int(offsets[at]), int(offsets[at + 1]))
+                for at in np.flatnonzero(np.diff(offsets) > LONG_BYTES).tolist()
             ]
-            last = int(places[-1])
+            last = int(offsets[-1])
             self._next = len(self._places)
         return count, [*long, (last, self.known)]
 
@@ -118,9 +121,9 @@ class Structure:
     def pass_to(self, level: int) -> Token | None:
         """The next token of a level; it is passed with all before it. None if there is none."""
         while True:
-            found = np.flatnonzero(self._levels[self._next :] == level)
-            if len(found):
-                at = self._next + int(found[0])
+            hits = np.flatnonzero(self._levels[self._next :] == level)
+            if len(hits):
+                at = self._next + int(hits[0])
                 self._next = at + 1
                 return int(self._places[at]), int(self._kinds[at])
             self._next = len(self._places)
@@ -131,9 +134,9 @@ class Structure:
         """The token that closes the array or object of a level; passed with all before it. None if there is none."""
         while True:
             rest = slice(self._next, None)
-            found = np.flatnonzero((self._levels[rest] == level) & _CLOSES[self._kinds[rest]])
-            if len(found):
-                at = self._next + int(found[0])
+            hits = np.flatnonzero((self._levels[rest] == level) & _CLOSES[self._kinds[rest]])
+            if len(hits):
+                at = self._next + int(hits[0])
                 self._next = at + 1
                 return int(self._places[at]), int(self._kinds[at])
             self._next = len(self._places)
@@ -141,11 +144,11 @@ class Structure:
                 return None
 
     def is_long(self, level: int, begin: int, size: int) -> bool:
-        """Whether from `begin` up to the next token of a level there are more than `size` bytes; nothing is passed."""
+        """Check if there are more than `size` bytes from `begin` up to the next token of a level; nothing is passed."""
         while True:
-            found = np.flatnonzero(self._levels[self._next :] == level)
-            if len(found):
-                return int(self._places[self._next + int(found[0])]) - begin > size
+            hits = np.flatnonzero(self._levels[self._next :] == level)
+            if len(hits):
+                return int(self._places[self._next + int(hits[0])]) - begin > size
             if self.known - begin > size:
                 return True
             if not self.load():
@@ -164,22 +167,22 @@ class Structure:
             size: bytes from which on an array or object is long; None if none is.
         """
         while True:
-            found = self._next + np.flatnonzero(self._levels[self._next :] == level)
-            others = np.flatnonzero(self._kinds[found] != COMMA)
-            found = found[: others[0] + 1] if len(others) else found
-            begins = np.concatenate([[self._next], found + 1])[: max(len(found), 1)]
+            tokens = self._next + np.flatnonzero(self._levels[self._next :] == level)
+            closing = np.flatnonzero(self._kinds[tokens] != COMMA)
+            tokens = tokens[: closing[0] + 1] if len(closing) else tokens
+            begins = np.concatenate([[self._next], tokens + 1])[: max(len(tokens), 1)]
             opens = _OPENS[self._kinds[begins]] if self._next < len(self._places) else np.zeros(1, np.bool_)
-            if size is not None and len(found):
-                ends = self._places[found]
+            if size is not None and len(tokens):
+                ends = self._places[tokens]
                 long = np.flatnonzero(opens & (np.diff(ends, prepend=after) > size))
                 if len(long) and long[0] == 0:
                     return [], [], COMMA
-                found = found[: long[0]] if len(long) else found
-            if len(found):
-                begins = np.where(opens, self._places[begins], -1)[: len(found)]
-                last = int(found[-1])
+                tokens = tokens[: long[0]] if len(long) else tokens
+            if len(tokens):
+                begins = np.where(opens, self._places[begins], -1)[: len(tokens)]
+                last = int(tokens[-1])
                 self._next = last + 1
-                return begins.tolist(), self._places[found].tolist(), int(self._kinds[last])
+                return begins.tolist(), self._places[tokens].tolist(), int(self._kinds[last])
             if size is not None and opens[0] and self.known - after > size:
                 return [], [], COMMA
             if size is None and self._next < len(self._places):
@@ -194,8 +197,8 @@ class Structure:
         self._next = 0
 
 
-def _escaped(at: Places, kinds: Kinds) -> Marks:
-    """Which of the tokens are quotes behind an odd run of backslashes."""
+def _find_escaped(at: Places, kinds: Kinds) -> Marks:
+    """Mark the tokens that are quotes behind an odd run of backslashes."""
     slashes = kinds == _SLASH
     joined = np.empty(len(at), np.bool_)  # to a backslash just before
     joined[:1] = False

@@ -66,8 +66,8 @@ def _frame(stream: BinaryIO, head: bytes, offset: int, uri: str) -> tuple[Frame,
     """
     if len(head) < _HEADER.size:
         raise ParseError(uri, offset, "truncated", "the file ends within the length of a record", excerpt=head)
-    size, told = _HEADER.unpack(head)
-    if masked(crc32c(head[:8])) != told:
+    size, checksum = _HEADER.unpack(head)
+    if mask_checksum(crc32c(head[:8])) != checksum:
         detail = "the length of a record does not fit its checksum"
         raise ParseError(uri, offset, "bad_checksum", detail, excerpt=head)
     if size > RECORD_BYTES:
@@ -81,19 +81,19 @@ def _frame(stream: BinaryIO, head: bytes, offset: int, uri: str) -> tuple[Frame,
     data, foot = stream.read(size), stream.read(_FOOTER.size)
     if len(data) < size or len(foot) < _FOOTER.size:
         raise ParseError(uri, offset, "truncated", f"the file ends within a record of {size} bytes", excerpt=head)
-    if masked(crc32c(data)) != _FOOTER.unpack(foot)[0]:
+    if mask_checksum(crc32c(data)) != _FOOTER.unpack(foot)[0]:
         detail = f"the {size} bytes of a record do not fit their checksum"
         return Frame(offset, ParseError(uri, offset, "bad_checksum", detail, excerpt=data[:512])), size
     return Frame(offset, data), size
 
 
-def framed(data: bytes) -> bytes:
+def frame_record(data: bytes) -> bytes:
     """The record of a TFRecord file that holds `data`."""
     size = struct.pack("<Q", len(data))
-    return size + _FOOTER.pack(masked(crc32c(size))) + data + _FOOTER.pack(masked(crc32c(data)))
+    return size + _FOOTER.pack(mask_checksum(crc32c(size))) + data + _FOOTER.pack(mask_checksum(crc32c(data)))
 
 
-def masked(checksum: int) -> int:
+def mask_checksum(checksum: int) -> int:
     """A checksum as TFRecord files store it."""
     return (((checksum >> 15) | (checksum << 17)) + 0xA282EAD8) & _MASK
 
@@ -117,7 +117,7 @@ def crc32c(data: bytes) -> int:
     """
     state, lanes = _MASK, len(data) // _LANE
     if lanes >= 8:
-        state = _joined(_lane_states(data[: lanes * _LANE], lanes))
+        state = _join_lanes(_lane_states(data[: lanes * _LANE], lanes))
         data = data[lanes * _LANE :]
     table = _table()
     for byte in data:
@@ -133,12 +133,12 @@ def _lane_states(data: bytes, lanes: int) -> list[int]:
     state[0] = _MASK
     for column in columns:
         state = table[(state ^ column) & np.uint32(0xFFFF)] ^ (state >> np.uint32(16))
-    return [int(one) for one in state]
+    return [int(lane_state) for lane_state in state]
 
 
 @cache
 def _pair_table() -> Any:
-    """What two bytes make of a state, for each of the values that they can have."""
+    """Return the change that two bytes make to a state, for each of the values that they can have."""
     table: Any = np.array(_table(), np.uint32)
     state: Any = np.arange(1 << 16, dtype=np.uint32)
     for _ in range(2):
@@ -148,22 +148,22 @@ def _pair_table() -> Any:
 
 @cache
 def _skips() -> tuple[tuple[int, ...], ...]:
-    """What a lane of zeros makes of a state, by each of its four bytes, the lowest first."""
+    """Return the change that a lane of zeros makes to a state, by each of its four bytes, the lowest first."""
     table: Any = np.array(_table(), np.uint32)
     state: Any = np.left_shift(
         np.arange(256, dtype=np.uint32)[None, :], np.array([0, 8, 16, 24], np.uint32)[:, None]
     ).reshape(-1)
     for _ in range(_LANE):
         state = table[state & np.uint32(0xFF)] ^ (state >> np.uint32(8))
-    return tuple(tuple(int(one) for one in row) for row in state.reshape(4, 256))
+    return tuple(tuple(int(entry) for entry in row) for row in state.reshape(4, 256))
 
 
-def _joined(states: list[int]) -> int:
+def _join_lanes(states: list[int]) -> int:
     first, second, third, fourth = _skips()
     state = states[0]
-    for one in states[1:]:
+    for lane_state in states[1:]:
         state = first[state & 0xFF] ^ second[(state >> 8) & 0xFF] ^ third[(state >> 16) & 0xFF] ^ fourth[state >> 24]
-        state ^= one
+        state ^= lane_state
     return state
 
 
@@ -175,45 +175,45 @@ def feature_keys(head: bytes) -> dict[str, int]:
     """
     if len(head) < _HEADER.size + 2:
         return {}
-    _, told = _HEADER.unpack_from(head)
-    if masked(crc32c(head[:8])) != told:
+    _, checksum = _HEADER.unpack_from(head)
+    if mask_checksum(crc32c(head[:8])) != checksum:
         return {}
     return {key: kind for key, kind, _ in example_features(head, _HEADER.size) if key is not None}
 
 
-def example_features(data: bytes, place: int = 0) -> Iterator[tuple[str | None, int, int]]:
+def example_features(data: bytes, position: int = 0) -> Iterator[tuple[str | None, int, int]]:
     """(key, kind as of `feature_keys`, bytes) of the features of an example that begins at a place, as far as it goes.
 
     The last has no key: the bytes that are none of a feature.
     """
-    tag, place = _varint(data, place)
-    _, place = _varint(data, place)
-    while tag == 0x0A and place < len(data):
-        entry, at = _varint(data, place)
+    tag, position = _varint(data, position)
+    _, position = _varint(data, position)
+    while tag == 0x0A and position < len(data):
+        entry, at = _varint(data, position)
         size, begin = _varint(data, at)
         key_tag, at = _varint(data, begin)
         length, at = _varint(data, at)
         if entry != 0x0A or key_tag != 0x0A or size < 0 or not 0 <= length <= 256 or at + length > len(data):
             break
-        place = begin + size
-        yield data[at : at + length].decode("utf-8", "replace"), _kind(data, at + length, place), size
-    yield None, 0, max(0, len(data) - place)
+        position = begin + size
+        yield data[at : at + length].decode("utf-8", "replace"), _kind(data, at + length, position), size
+    yield None, 0, max(0, len(data) - position)
 
 
-def _kind(data: bytes, place: int, end: int) -> int:
+def _kind(data: bytes, position: int, end: int) -> int:
     """The number of the list that a feature is, up to its end."""
-    value_tag, place = _varint(data, place)
-    size, place = _varint(data, place)
-    kind, place = _varint(data, place)
-    length, place = _varint(data, place)
-    is_one = value_tag == 0x12 and size and kind in (0x0A, 0x12, 0x1A) and place + length == end
+    value_tag, position = _varint(data, position)
+    size, position = _varint(data, position)
+    kind, position = _varint(data, position)
+    length, position = _varint(data, position)
+    is_one = value_tag == 0x12 and size and kind in (0x0A, 0x12, 0x1A) and position + length == end
     return kind >> 3 if is_one else 0
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int) -> tuple[int, int]:
     """(value, place behind it); (-1, end) where the data end before it does."""
     value = shift = 0
-    for at in range(place, min(place + 10, len(data))):
+    for at in range(position, min(position + 10, len(data))):
         value |= (data[at] & 0x7F) << shift
         shift += 7
         if data[at] < 0x80:

@@ -26,7 +26,7 @@ DEPTH: Final = 600
 BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b" \t\r\n"
 Reason = Literal["empty", "not_utf8", "truncated", "nested_too_deeply", "too_many_values", "text_too_long", "bad_json"]
-"""Why bytes are no JSON value: there are none; they are UTF-16; they end too early; or else."""
+"""Reason why bytes are no JSON value: there are none; they are UTF-16; they end too early; or else."""
 
 VALUES: Final = 4 << 20
 """Values that a text of more than `SMALL_BYTES` may have; an empty array of two bytes takes 72 in memory."""
@@ -43,7 +43,7 @@ _DEPTH_LIMIT: Final = "depth limit exceeded"
 _NESTED: Final = frozenset({dict, list})
 
 _LONG_INTEGER: Final = re2.compile(r"(?:\A|[\s:,\[])(?:[0-9]{20}|-[0-9]{19})")
-"""What may be an integer that does not fit in 64 bits; such ones come as floats from the fast reader."""
+"""Pattern of what may be an integer that does not fit in 64 bits; such ones come as floats from the fast reader."""
 
 _TOKEN: Final = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"?|-?(?:Infinity|NaN|(?:I|In|Inf|Infi|Infin|Infini|Infinit|N|Na)\Z)'
@@ -106,21 +106,21 @@ def check_size(data: bytes | str) -> None:
     """
     if len(data) <= SMALL_BYTES:
         return
-    given = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    is_wide = len(given) > WIDE_BYTES and _is_wide(given)
-    if not is_wide and given.count(b",") + given.count(b"[") + given.count(b"{") <= VALUES:
+    encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    is_wide = len(encoded) > WIDE_BYTES and _is_wide(encoded)
+    if not is_wide and encoded.count(b",") + encoded.count(b"[") + encoded.count(b"{") <= VALUES:
         return
-    count, texts = Structure(BytesIO(given), 0).longest()
+    count, texts = Structure(BytesIO(encoded), 0).longest()
     if count > VALUES:
         raise JsonError("too_many_values", 0, f"it has {count} values, of which {VALUES} are read at most")
-    wide = sum(end - begin for begin, end in texts if _is_wide(given[begin:end]))
+    wide = sum(end - begin for begin, end in texts if _is_wide(encoded[begin:end]))
     if wide > WIDE_BYTES:
         detail = f"its long texts of wide characters have {wide} bytes, of which {WIDE_BYTES} are read at most"
         raise JsonError("text_too_long", 0, detail)
 
 
 def _is_wide(data: bytes) -> bool:
-    """Whether a character beyond U+FFFF stands in JSON, as it is or escaped."""
+    """Check if a character beyond U+FFFF stands in JSON, as it is or escaped."""
     is_there = bool(data) and int(np.frombuffer(data, np.uint8).max()) >= _BEYOND_BMP
     return is_there or b"\\ud" in data or b"\\uD" in data
 
@@ -149,11 +149,11 @@ def _unusual(data: bytes | str, fault: orjson.JSONDecodeError) -> Any:
             raise JsonError("not_utf8", 0, "it is UTF-16")
         json_value(data.decode("utf-8", _MARKED).encode())  # as long, so that a fault has its place
         return json_value(readable(data))
-    given = data.encode("utf-8", "replace") if isinstance(data, str) else data
-    begin = len(BOM) if given.startswith(BOM) else 0
-    text = given[begin:].rstrip(b"\0")
+    encoded = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    begin = len(BOM) if encoded.startswith(BOM) else 0
+    text = encoded[begin:].rstrip(b"\0")
     if not text.strip(_BLANK):
-        raise JsonError("truncated" if begin + len(text) < len(given) else "empty", begin, "there is nothing")
+        raise JsonError("truncated" if begin + len(text) < len(encoded) else "empty", begin, "there is nothing")
     plain = _TOKEN.sub(_plain, text) if _ODD.search(text) else text
     if plain is data:
         raise _error(fault, plain, begin)
@@ -165,13 +165,13 @@ def _unusual(data: bytes | str, fault: orjson.JSONDecodeError) -> Any:
 
 
 def _plain(token: re.Match[bytes]) -> bytes:
-    """What is JSON, and as long, in the place of a token that may be none; of a word that the end cuts, a cut text."""
-    found = token[0]
-    if found[:1] == b'"':
-        return _SURROGATE.sub(_harmless, found)
-    if found[-1:].isdigit():
-        return found if abs(float(found)) != _INFINITE else b"0".ljust(len(found))
-    return b"0".ljust(len(found)) if found.endswith((b"NaN", b"Infinity")) else b'"'.ljust(len(found))
+    """Return JSON of the same length for a token that may be none; for a word that the end cuts, a cut text."""
+    word = token[0]
+    if word[:1] == b'"':
+        return _SURROGATE.sub(_harmless, word)
+    if word[-1:].isdigit():
+        return word if abs(float(word)) != _INFINITE else b"0".ljust(len(word))
+    return b"0".ljust(len(word)) if word.endswith((b"NaN", b"Infinity")) else b'"'.ljust(len(word))
 
 
 _INFINITE: Final = float("inf")
@@ -208,21 +208,21 @@ def nesting(value: Any) -> int:
     while level:
         levels += 1
         level = [
-            one
+            child
             for holder in level
-            for one in (holder.values() if type(holder) is dict else holder)
-            if type(one) in _NESTED
+            for child in (holder.values() if type(holder) is dict else holder)
+            if type(child) in _NESTED
         ]
     return levels
 
 
 def _error(error: orjson.JSONDecodeError, data: bytes, begin: int) -> JsonError:
-    """Why bytes that begin at `begin` are no JSON."""
+    """Tell why bytes that begin at `begin` are no JSON."""
     text = data.decode()
     if error.msg.startswith(_DEPTH_LIMIT):
         return JsonError("nested_too_deeply", begin, TOO_DEEP)
-    place = begin + len(text[: error.pos].encode())
-    return JsonError("truncated" if error.msg.startswith(_ENDED) else "bad_json", place, error.msg)
+    position = begin + len(text[: error.pos].encode())
+    return JsonError("truncated" if error.msg.startswith(_ENDED) else "bad_json", position, error.msg)
 
 
 def readable(data: bytes) -> str:
@@ -247,7 +247,7 @@ def _stray(error: UnicodeError) -> tuple[str, int]:
     return (stray.decode("cp1252", "replace") if len(stray) == 1 else "\ufffd"), error.end
 
 
-def _marked(error: UnicodeError) -> tuple[str, int]:
+def _replace_by_marks(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
     return "?" * (error.end - error.start), error.end
 
@@ -255,7 +255,7 @@ def _marked(error: UnicodeError) -> tuple[str, int]:
 _STRAY: Final = "trajmill.stray"
 _MARKED: Final = "trajmill.marked"
 codecs.register_error(_STRAY, _stray)
-codecs.register_error(_MARKED, _marked)
+codecs.register_error(_MARKED, _replace_by_marks)
 
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
 

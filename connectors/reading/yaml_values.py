@@ -22,7 +22,7 @@ LEVELS: Final = 160
 """Nesting up to which a document is read."""
 
 EXPANSION: Final = 8
-"""How many times its own size a document may be with its aliases written out."""
+"""Largest size of a document with its aliases written out, in multiples of its own size."""
 
 NODES: Final = 1 << 20
 """Values that a document may have; each takes some hundred bytes in memory."""
@@ -114,7 +114,7 @@ class YamlDocument:
                 raise self._error(event, "bad_alias", "an alias that names nothing, or what it stands within")
             value, size = self._anchors[event.anchor]
             self._add(value, None, size)
-            if sum(one.size for one in self._open) > self._limit:
+            if sum(container.size for container in self._open) > self._limit:
                 raise self._error(event, "alias_bomb", f"with its aliases it is over {EXPANSION} times as long")
 
     def _place(self, event: yaml.Event) -> None:
@@ -177,11 +177,11 @@ class YamlDocument:
 
     def _failure(self, error: Exception) -> ParseError:
         mark = getattr(error, "problem_mark", None)
-        place = getattr(mark, "index", getattr(error, "position", len(self._data)))
-        place = max(0, place)
+        position = getattr(mark, "index", getattr(error, "position", len(self._data)))
+        position = max(0, position)
         if self._text:
-            place = len(self._text[:place].encode("utf-8", "surrogateescape"))
-        at = min(place + self._begin, len(self._data))
+            position = len(self._text[:position].encode("utf-8", "surrogateescape"))
+        at = min(position + self._begin, len(self._data))
         reason = "truncated" if mark is not None and at >= len(self._data.rstrip()) else "bad_yaml"
         detail = " ".join(str(error).split())[:300]
         return ParseError(self._uri, at, reason, f"wanted YAML: {detail}", excerpt=self._data[max(0, at - 512) :])

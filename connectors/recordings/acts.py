@@ -70,7 +70,7 @@ def shelf_of_acts() -> Shelf[Act]:
 
 @record
 class Ending:
-    """How a run of acts ended.
+    """Ending of a run of acts.
 
     Attributes:
         at: when the last screen was seen, in seconds since the recording began.
@@ -90,12 +90,12 @@ class Ending:
 
 
 def leaves(keys: str) -> bool:
-    """Whether the keys are what one types to end a shell: exit, logout or control-D."""
+    """Check if the keys are what one types to end a shell: exit, logout or control-D."""
     words = keys.split(None, 1)
     return bool(words) and words[0] in LEAVES
 
 
-def typed_text(keys: str) -> str:
+def keys_text(keys: str) -> str:
     r"""The keys as a model reads them: Enter, which terminals send as `\r`, is `\n`, as in Terminus-2."""
     return keys.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -110,7 +110,7 @@ def action_of(act: Act, until: float) -> Action:
         (keys, max(0.0, after - end) if act.timed else None)
         for (keys, _, end), after in zip(act.strokes, nexts, strict=True)
     ]
-    text = keystrokes_text([(typed_text(keys), wait) for keys, wait in strokes])
+    text = keystrokes_text([(keys_text(keys), wait) for keys, wait in strokes])
     return Action(NAME, text, json_text({"keystrokes": keystrokes(strokes), **act.facts}))
 
 
@@ -123,7 +123,7 @@ def steps_of(
     duration is the time from the act's last key to the next act. Its exit code is what the shell reported (OSC 133), if
     it reported exactly one before the next act; of the last act, the session's status if that act ended the session.
     """
-    moves = Moves(held=False)
+    moves = Moves(in_memory=False)
     shown: Observation | None = None
     for act, after in pairwise(chain(acts, (None,))):
         assert act is not None

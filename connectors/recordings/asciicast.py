@@ -60,8 +60,8 @@ class Asciicast(Connector):
         with suppress(ValueError):
             if value is not None:
                 return Sniff(0.95, f"the first line is an asciicast header of version {header_of(value).version}")
-        found = _VERSION.search(head[:4096])
-        if found and found[1] == b"1" and head.lstrip()[:1] == b"{" and len(_VERSION_1.findall(head)) == 3:
+        version = _VERSION.search(head[:4096])
+        if version and version[1] == b"1" and head.lstrip()[:1] == b"{" and len(_VERSION_1.findall(head)) == 3:
             return Sniff(0.9, "a JSON object with version 1, width, height and stdout")
         return Sniff(0.3, "named as an asciicast, though its header is none") if uri.endswith(".cast") else None
 
@@ -74,7 +74,7 @@ class Asciicast(Connector):
 
 
 def recording_of(header: Header) -> Recording:
-    """What the header says of the recording."""
+    """Describe the recording by its header."""
     native_id = UNDATED if header.timestamp is None else f"{header.timestamp:.15g}"
     began, command = header.timestamp, header.command
     return Recording(

@@ -51,7 +51,7 @@ def keys_of(data: str) -> str:
     return _NOT_KEYS.sub("", data) if "\x1b" in data else data
 
 
-def edited_line(keys: str) -> str | None:
+def edit_line(keys: str) -> str | None:
     r"""The line that keys ended by Enter give after erasures (`\x7f`, `\x08`, ^W, ^U); None if other keys edit it too.
 
     The markers of a bracketed paste are left out.
@@ -106,7 +106,7 @@ class Bursts:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was put out since the last key."""
+        """Check that nothing was put out since the last key."""
         return self._silent
 
     def output(self, data: str) -> None:
@@ -144,7 +144,7 @@ class Bursts:
         self._hand_over(burst)
         self.listening = False
         keys = burst.keys
-        line = edited_line(keys)
+        line = edit_line(keys)
         if line is not None:
             if line != keys[:-1] and line != _PASTE.sub("", keys[:-1]):
                 burst.facts["line"] = line
@@ -164,7 +164,7 @@ class Bursts:
             self.acts[-1].statuses = statuses
 
     def _is_over(self, burst: Act, now: float) -> bool:
-        """Whether the terminal answered the burst and the typist looked before the key that comes `now`."""
+        """Check if the terminal answered the burst and the typist looked before the key that comes `now`."""
         pause = now - burst.end
         if self._pasting and pause < SILENCE_SECONDS:
             return False

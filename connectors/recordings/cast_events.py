@@ -19,7 +19,7 @@ from trajmill.connectors.connector import Blob
 from trajmill.connectors.reading.fields import brief, object_of, text_of
 from trajmill.connectors.reading.lines import WHOLE_BYTES, Line, line_values
 from trajmill.connectors.reading.values import BOM, first_value
-from trajmill.connectors.recordings.screen import checked_size
+from trajmill.connectors.recordings.screen import check_size
 from trajmill.connectors.recordings.session import Event
 from trajmill.schemas import ParseError
 
@@ -35,7 +35,7 @@ _BLANK: Final = re.compile(r"[ \t\r\n]*")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a recording says of itself; None where it does not.
+    """Description of a recording in its header; None for what it does not say.
 
     `timestamp` is in seconds since 1970 UTC; `term` is the value of TERM, `shell` that of SHELL.
     """
@@ -51,10 +51,10 @@ class Header:
 
 def size_of(data: str) -> tuple[int, int] | None:
     """(columns, rows) of a resize event's data, such as `80x24`; None if a screen cannot have it."""
-    found = _SIZE.fullmatch(data)
-    if found is None:
+    match = _SIZE.fullmatch(data)
+    if match is None:
         return None
-    return checked_size(int(found[1]), int(found[2]))
+    return check_size(int(match[1]), int(match[2]))
 
 
 def read_cast(stream: BinaryIO, blob: Blob) -> tuple[Header, Iterator[Event]]:
@@ -110,7 +110,7 @@ def header_of(value: dict[str, Any]) -> Header:
         raise ValueError(f"wanted version 1, 2 or 3, met {brief(version, 40)}")
     term = object_of(value.get("term")) if version == 3 else {}
     columns, rows = (term.get("cols"), term.get("rows")) if version == 3 else (value.get("width"), value.get("height"))
-    size = checked_size(columns, rows)
+    size = check_size(columns, rows)
     if size is None:
         raise ValueError(f"wanted columns and rows from 1, met {brief(columns, 40)} and {brief(rows, 40)}")
     environment = object_of(value.get("env"))
@@ -152,7 +152,7 @@ def _events(values: Iterable[tuple[Line, Any]], blob: Blob, version: int) -> Ite
 
 
 def _is_known(code: object, text: object, offset: int, blob: Blob, line: bytes) -> bool:
-    """Whether an event has a code that is read; raises if it has, and its data is malformed."""
+    """Check if an event has a code that is read; raises if it has, and its data is malformed."""
     if type(code) is not str:
         raise _error(blob, offset, "bad_event", "wanted a code that is text", line)
     if code not in _KNOWN:
@@ -181,7 +181,7 @@ def _read_version_1(stream: BinaryIO, blob: Blob) -> tuple[Header, Iterator[Even
     except ValueError as error:
         reason = "truncated" if cut is not None else "bad_header"
         raise _error(blob, skipped, reason, str(error), raw) from None
-    return header, _placed(text, events, cut, skipped, blob)
+    return header, _add_offsets(text, events, cut, skipped, blob)
 
 
 def _version_1(text: str, members: dict[str, Any]) -> tuple[list[tuple[int, Any]], int | None]:
@@ -214,8 +214,8 @@ def _version_1(text: str, members: dict[str, Any]) -> tuple[list[tuple[int, Any]
 
 
 def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    blanks = _BLANK.match(text, at)
+    return blanks.end() if blanks else at
 
 
 def _past(text: str, at: int, mark: str) -> int:
@@ -229,7 +229,9 @@ def _comma(text: str, at: int, end: str) -> int:
     return at if text[at : at + 1] == end else _past(text, at, ",")
 
 
-def _placed(text: str, events: list[tuple[int, Any]], cut: int | None, skipped: int, blob: Blob) -> Iterator[Event]:
+def _add_offsets(
+    text: str, events: list[tuple[int, Any]], cut: int | None, skipped: int, blob: Blob
+) -> Iterator[Event]:
     """The events of version 1 as those of the later ones, with byte offsets."""
     offset, before, now = skipped, 0, 0.0
     for at, event in events:

@@ -38,7 +38,7 @@ from trajmill.connectors.recordings.typed_lines import (
     ending,
     is_asked,
     is_prompt,
-    resolved,
+    resolve_marks,
     shelf_of_marks,
     takes_key,
 )
@@ -118,14 +118,14 @@ class EchoReader:
         self._carry = ""
 
     def finish(self) -> tuple[Shelf[tuple[list[int], Mark]], str | None, float]:
-        """What was recovered, and the last screen with its time, at the end of the recording.
+        """Return the recovered marks, and the last screen with its time, at the end of the recording.
 
         Each act or gap comes with the exit statuses that were reported before it; the last entry of the statuses, those
         after all of them, stays with the screen. A line that was never entered is no act, and not on the last screen.
         """
         self.release()
         line = self._line
-        entries = resolved(self._marks)
+        entries = resolve_marks(self._marks)
         if line is not None and (line.at_prompt or line.known or is_asked(line)):
             return entries, line.before, line.start
         shown = self._screen.seen()

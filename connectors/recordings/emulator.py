@@ -1,4 +1,4 @@
-"""What `screen` takes of libghostty, the library that comes with pyghostty.
+"""Parts of libghostty, the library that comes with pyghostty, that `screen` uses.
 
 pyghostty declares all of it, and has that parsed in every process, which takes longer than to read a small recording.
 What is needed is declared here, and was parsed when `libghostty` was written; a test compares it with all.
@@ -28,7 +28,7 @@ __all__ = [
     "check",
     "ffi",
     "lib",
-    "sized",
+    "new_struct",
 ]
 
 DECLARED: Final = """
@@ -85,17 +85,17 @@ def _library() -> Any:
 lib: Final[Any] = _library()
 
 
-def check(result: int, what: str) -> None:
+def check(result: int, operation: str) -> None:
     """Raises RuntimeError unless the result of a call is success."""
     if result:
-        raise RuntimeError(f"libghostty: {what} failed with {result}")
+        raise RuntimeError(f"libghostty: {operation} failed with {result}")
 
 
-def sized(kind: str) -> Any:
+def new_struct(kind: str) -> Any:
     """A new struct that states its size, as the library wants it."""
-    made = ffi.new(f"{kind}*")
-    made.size = ffi.sizeof(kind)
-    return made
+    struct = ffi.new(f"{kind}*")
+    struct.size = ffi.sizeof(kind)
+    return struct
 
 
 class Terminal:
@@ -106,12 +106,12 @@ class Terminal:
     """
 
     def __init__(self, columns: int, rows: int, scrollback: int) -> None:
-        place = ffi.new("GhosttyTerminal*")
-        check(lib.ghostty_terminal_new(ffi.NULL, place, columns, rows), "terminal_new")
-        self.handle: Any = place[0]
+        pointer = ffi.new("GhosttyTerminal*")
+        check(lib.ghostty_terminal_new(ffi.NULL, pointer, columns, rows), "terminal_new")
+        self.handle: Any = pointer[0]
         weakref.finalize(self, lib.ghostty_terminal_free, self.handle)
-        kept = ffi.new("size_t*", scrollback)
-        check(lib.ghostty_terminal_set(self.handle, SCROLLBACK_MAX_LINES, kept), "terminal_set")
+        lines = ffi.new("size_t*", scrollback)
+        check(lib.ghostty_terminal_set(self.handle, SCROLLBACK_MAX_LINES, lines), "terminal_set")
 
     def feed(self, data: bytes) -> None:
         """Takes output in."""

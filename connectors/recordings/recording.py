@@ -21,7 +21,7 @@ UNDATED: Final = "undated"
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a recording says of itself; None where it does not.
+    """Description of a recording by itself; None for what it does not say.
 
     Attributes:
         native_id: its id; see `UNDATED`.
@@ -67,7 +67,7 @@ def trajectories_of(
 
 
 def without_action(blob: Blob, session: Session, member: str = "") -> ParseError:
-    """Why no act can be told in a session that was read to its end."""
+    """Build the error that says why no act can be told in a session that was read to its end."""
     if not session.has_output and not session.has_input:
         return ParseError(blob.uri, -1, "no_transitions", "a recording without output or input", member)
     if session.has_input:

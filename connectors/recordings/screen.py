@@ -1,4 +1,5 @@
-"""What a terminal of a given size shows after the output it was sent: the visible rows, and the cursor's line, as text.
+"""Screen of a terminal of a given size after the output that it was sent: the visible rows, and the cursor's line, as
+text.
 
 The emulation is libghostty's. Output is held back and given to it in larger pieces, which is faster. The emulator
 answers no query and opens no file (the graphics protocol's file media are off in the library); colours, titles and
@@ -33,15 +34,15 @@ _TITLE_BEGUN: Final = re.compile(rf"\x1b(?:k[^\x1b\x07]{{0,{_TITLE_CHARS}}}\x1b?
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
-def checked_size(columns: object, rows: object) -> tuple[int, int] | None:
+def check_size(columns: object, rows: object) -> tuple[int, int] | None:
     """(columns, rows) if a screen can have that size: whole numbers from 1, within the limits above; else None."""
     if type(columns) is not int or type(rows) is not int:
         return None
-    whole = 1 <= columns <= MAX_SIDE and 1 <= rows <= MAX_SIDE and columns * rows <= MAX_CELLS
-    return (columns, rows) if whole else None
+    fits = 1 <= columns <= MAX_SIDE and 1 <= rows <= MAX_SIDE and columns * rows <= MAX_CELLS
+    return (columns, rows) if fits else None
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """`text` as UTF-8; halves of a surrogate pair are joined, lone ones become U+FFFD."""
     try:
         return text.encode()
@@ -64,7 +65,7 @@ class Titles:
     def __init__(self) -> None:
         self._held = ""
 
-    def taken_from(self, output: str) -> str:
+    def strip_titles(self, output: str) -> str:
         """The output without titles; what may be the beginning of one is held back until more comes."""
         if not self._held and "\x1bk" not in output and output[-1:] != "\x1b":
             return output
@@ -94,9 +95,9 @@ class Screen:
         self._columns, self._rows = columns, rows
         self._held: list[str] = []
         self._held_chars = 0
-        self._options: Any = emulator.sized("GhosttyTerminalSelectionFormatOptions")
+        self._options: Any = emulator.new_struct("GhosttyTerminalSelectionFormatOptions")
         self._options.emit = emulator.PLAIN
-        self._selection: Any = emulator.sized("GhosttySelection")
+        self._selection: Any = emulator.new_struct("GhosttySelection")
         self._first, self._last = (emulator.ffi.addressof(self._selection, name) for name in ("start", "end"))
         self._first.size = self._last.size = emulator.ffi.sizeof("GhosttyGridRef")
         self._point: Any = emulator.ffi.new("GhosttyPoint*")
@@ -125,10 +126,10 @@ class Screen:
         self._blank = False
         if "\x1b]133;D;" in text:
             self.statuses += [int(code) for code in _STATUS.findall(text) if int(code) < 1 << 31]
-        self._terminal.feed(encoded(text))
+        self._terminal.feed(encode_text(text))
 
     def resize(self, columns: int, rows: int) -> None:
-        """Gives the screen another size, that `checked_size` lets through."""
+        """Gives the screen another size, that `check_size` lets through."""
         self._emulate()
         self._columns, self._rows = columns, rows
         self._terminal.resize(columns, rows)
@@ -141,14 +142,14 @@ class Screen:
 
     @property
     def alternate(self) -> bool:
-        """Whether the alternate screen is shown, that of full-screen programs."""
+        """Check if the alternate screen is shown, that of full-screen programs."""
         self._emulate()
         shown = self._told(self._emulator.ACTIVE_SCREEN, "int*")
         return bool(shown == self._emulator.ALTERNATE)
 
     @property
     def wraps(self) -> bool:
-        """Whether the cursor's row is full, so that the next character would stand on the next row."""
+        """Check if the cursor's row is full, so that the next character would stand on the next row."""
         return self.column == self._columns
 
     @property
@@ -184,7 +185,7 @@ class Screen:
         return max(line, above.rpartition("\n")[2], key=len)
 
     def _above(self) -> str:
-        """What stands before the cursor, on the screen; rows that a line wrapped over are joined."""
+        """Return the text before the cursor, on the screen; rows that a line wrapped over are joined."""
         column = self.column
         row = int(self._told(self._emulator.CURSOR_Y, "uint16_t*"))
         if column:
@@ -205,13 +206,13 @@ class Screen:
         self._emulator.check(result, "selection_format")
         return str(self._emulator.ffi.buffer(self._buffer, length[0]), "utf-8")
 
-    def _told(self, what: int, kind: str) -> Any:
+    def _told(self, field: int, kind: str) -> Any:
         """A property of the terminal; `kind` is the C type of a pointer to it."""
-        place: Any = self._emulator.ffi.new(kind)
+        pointer: Any = self._emulator.ffi.new(kind)
         self._emulator.check(
-            self._emulator.lib.ghostty_terminal_get(self._terminal.handle, what, place), "terminal_get"
+            self._emulator.lib.ghostty_terminal_get(self._terminal.handle, field, pointer), "terminal_get"
         )
-        return place[0]
+        return pointer[0]
 
     def _place(self, reference: Any, column: int, row: int) -> None:
         """Points a reference to a cell; valid until the terminal changes."""

@@ -68,7 +68,7 @@ class Session:
 
     def _take(self, offset: int, now: float, code: str, data: str) -> None:
         if code == "o":
-            self._output(offset, now, self._titles.taken_from(data))
+            self._output(offset, now, self._titles.strip_titles(data))
         elif code == "i":
             if not self.has_input:
                 self._echo.release()
@@ -114,7 +114,7 @@ class Session:
             yield Run(acts, self._ending(acts[-1], at, after))
 
     def _ending(self, last: Act, at: float, after: str | None) -> Ending:
-        """How the session ended after its last act.
+        """Tell how the session ended after its last act.
 
         The act ended the session if the recording has an exit status, or if `exit`, `logout` or ^D was typed and no
         prompt came after it (the cursor stands at the beginning of a line).

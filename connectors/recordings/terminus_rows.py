@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.reading.documents import head_rows, holds_rows, json_rows
-from trajmill.connectors.reading.json_text import opened
+from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.recordings.terminus import chat as terminus_chat
 from trajmill.schemas import ParseError, Reject, Trajectory
 
@@ -49,19 +49,21 @@ class TerminusRows(Connector):
             if isinstance(row, ParseError):
                 yield Reject.of(row, "record", self.name)
                 continue
-            held = row if isinstance(row, dict) else {}
-            turns = _turns(held)
+            fields = row if isinstance(row, dict) else {}
+            turns = _turns(fields)
             if turns is None:
                 detail = "wanted a row with a conversation that answers with keystrokes"
                 yield Reject("record", "no_conversation", detail, blob.uri, offset=offset, connector=self.name)
                 continue
-            for found in terminus_chat.trajectories(blob, self.name, offset, turns, held):
-                empty = empty and isinstance(found, Reject)
-                yield found
+            for result in terminus_chat.trajectories(blob, self.name, offset, turns, fields):
+                empty = empty and isinstance(result, Reject)
+                yield result
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no row holds a response that can be read")
 
 
 def _turns(row: dict[str, Any]) -> terminus_chat.Turns | None:
     """The turns of a row's conversation, which may be JSON text."""
-    return terminus_chat.turns_of(opened(next((row[name] for name in terminus_chat.COLUMNS if row.get(name)), None)))
+    return terminus_chat.turns_of(
+        parse_if_json(next((row[name] for name in terminus_chat.COLUMNS if row.get(name)), None))
+    )

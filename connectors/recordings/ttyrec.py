@@ -36,7 +36,7 @@ from typing import BinaryIO, ClassVar, Final
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.recordings.acts import Act, Ending, shelf_of_acts, steps_of
 from trajmill.connectors.recordings.recording import UNDATED, Recording, terminal_words, trajectories_of
-from trajmill.connectors.recordings.screen import Screen, Titles, checked_size
+from trajmill.connectors.recordings.screen import Screen, Titles, check_size
 from trajmill.connectors.recordings.session import Event, Session
 from trajmill.schemas import Context, ParseError, Reject, Trajectory
 
@@ -67,12 +67,12 @@ class Ttyrec(Connector):
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         named = _NAMED.search(uri) is not None
-        whole = len(head) < _PROBED
+        is_entire = len(head) < _PROBED
         for record, words in ((_RECORD, "ttyrec"), (_RECORD_3, "ttyrec3")):
             count = _records(head, record, named)
             if count and named:
                 return Sniff(0.9, f"named as a ttyrec, and begins with {count} records of {words}")
-            if count > 2 or (count == 2 and whole):
+            if count > 2 or (count == 2 and is_entire):
                 return Sniff(0.6, f"begins with {count} dated records of {words}")
         return Sniff(0.3, "named as a ttyrec, though it holds no record") if named and head else None
 
@@ -93,7 +93,7 @@ class Ttyrec(Connector):
         recording = Recording(native_id, columns, rows, start)
         with blob.open() as stream:
             if third:
-                yield from _keyed(stream, blob, recording, self.name)
+                yield from _read_keys(stream, blob, recording, self.name)
                 return
             session = Session(columns, rows)
             session.read(_events(stream, blob))
@@ -101,7 +101,7 @@ class Ttyrec(Connector):
 
 
 def _records(head: bytes, record: struct.Struct, named: bool) -> int:
-    """How many records the bytes begin with, the last perhaps cut; 0 if they are none.
+    """Count the records that the bytes begin with, the last perhaps cut; 0 if they are none.
 
     Every microsecond is under a million and every length plausible; of a ttyrec3, every channel is known and its data
     fits. Without the name to go by, the clock must be that of a date, and may not jump.
@@ -123,8 +123,8 @@ def _records(head: bytes, record: struct.Struct, named: bool) -> int:
 
 
 def _size(data: bytes) -> tuple[int, int]:
-    found = _SIZE.search(data[:256])
-    return (checked_size(int(found[2]), int(found[1])) if found else None) or (COLUMNS, ROWS)
+    match = _SIZE.search(data[:256])
+    return (check_size(int(match[2]), int(match[1])) if match else None) or (COLUMNS, ROWS)
 
 
 def _read(stream: BinaryIO, blob: Blob, record: struct.Struct) -> Iterator[tuple[int, float, int, bytes]]:
@@ -141,9 +141,9 @@ def _read(stream: BinaryIO, blob: Blob, record: struct.Struct) -> Iterator[tuple
         seconds, micros, size, *channel = record.unpack(header)
         if size > MAX_BYTES or micros > 999_999:
             swapped = struct.unpack_from(">III", header)
-            other = swapped[1] <= 999_999 and swapped[2] <= MAX_BYTES
+            is_big_endian = swapped[1] <= 999_999 and swapped[2] <= MAX_BYTES
             detail = f"a record of {size} bytes at {micros} microseconds"
-            detail += "; it would fit if the numbers were big-endian" if other else ""
+            detail += "; it would fit if the numbers were big-endian" if is_big_endian else ""
             raise ParseError(blob.uri, offset, "bad_length", detail, excerpt=header)
         data = stream.read(size)
         if len(data) < size:
@@ -164,7 +164,7 @@ def _events(stream: BinaryIO, blob: Blob) -> Iterator[Event]:
             yield offset, round(now, 6), "o", text
 
 
-def _keyed(stream: BinaryIO, blob: Blob, recording: Recording, connector: str) -> Iterator[Trajectory | Reject]:
+def _read_keys(stream: BinaryIO, blob: Blob, recording: Recording, connector: str) -> Iterator[Trajectory | Reject]:
     """The one trajectory of a ttyrec3: an act for each record of input."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     screen, titles, acts = Screen(recording.columns, recording.rows), Titles(), shelf_of_acts()
@@ -172,7 +172,7 @@ def _keyed(stream: BinaryIO, blob: Blob, recording: Recording, connector: str) -
     try:
         for offset, now, channel, data in _read(stream, blob, _RECORD_3):
             if channel == 0:
-                screen.write(titles.taken_from(decode(data)))
+                screen.write(titles.strip_titles(decode(data)))
             elif channel == 1 and data:
                 strokes = [(data.decode("latin-1"), now, now)]
                 acts.append(Act(offset, now, now, screen.seen(), strokes, {"source": "input"}))

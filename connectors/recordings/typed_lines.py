@@ -1,6 +1,7 @@
-"""Which lines of a recording of output were typed.
+"""Detection of the lines of a recording of output that were typed.
 
-`echo` reads the recording and collects lines that may have been typed; `resolved` decides on them at the end, when all
+`echo` reads the recording and collects lines that may have been typed; `resolve_marks` decides on them at the end, when
+all
 prompts of the recording are known. What is taken for evidence, and why, stands in `echo`.
 """
 
@@ -20,7 +21,7 @@ from trajmill.connectors.recordings.screen import visible
 from trajmill.schemas import Shelf
 
 STOPS: Final = {"^C": "\x03", "^Z": "\x1a", "^\\": "\x1c"}
-"""How a terminal echoes the control keys that stop a program, and the keys."""
+"""Echoes of the control keys that stop a program, by which a terminal shows them, and the keys."""
 
 KEY_SECONDS: Final = 0.02
 """Nobody types faster; a program's own output seldom pauses for longer within a line."""
@@ -114,7 +115,7 @@ class Line:
 
     @property
     def typed(self) -> str | None:
-        """What the line holds beyond its prompt; None if the prompt is not there any more."""
+        """Text of the line beyond its prompt; None if the prompt is not there any more."""
         if self.entered is None:
             return None
         if self.redrawn and self.entered.startswith(self.redrawn):
@@ -128,7 +129,7 @@ class Line:
 
     @property
     def credible(self) -> bool:
-        """Whether a single key began it, and the line still begins with that key."""
+        """Check if a single key began the line, and it still begins with that key."""
         return bool(self.first) and (self.typed or "").startswith(self.first)
 
     def spell(self, output: str, now: float) -> None:
@@ -153,8 +154,8 @@ _VALUES: Final = {kind: attrgetter(*(one.name for one in fields(kind))) for kind
 def shelf_of_marks() -> Shelf[tuple[list[int], Mark]]:
     """An empty sequence of marks with exit statuses, of which only the last will stand in memory."""
     return Shelf(
-        lambda marks: [(told, _KINDS.index(type(mark)), _VALUES[type(mark)](mark)) for told, mark in marks],
-        lambda rows: [(told, _KINDS[kind](*values)) for told, kind, values in rows],
+        lambda marks: [(statuses, _KINDS.index(type(mark)), _VALUES[type(mark)](mark)) for statuses, mark in marks],
+        lambda rows: [(statuses, _KINDS[kind](*values)) for statuses, kind, values in rows],
         lambda pair: _mark_bytes(pair[1]),
     )
 
@@ -168,7 +169,7 @@ def _mark_bytes(mark: Mark) -> int:
     return size
 
 
-def resolved(marks: Shelf[tuple[list[int], Mark]]) -> Shelf[tuple[list[int], Mark]]:
+def resolve_marks(marks: Shelf[tuple[list[int], Mark]]) -> Shelf[tuple[list[int], Mark]]:
     """The acts and gaps among the marks, in order, each with the exit statuses reported since the one before it."""
     counts: Counter[str] = Counter()
     prompts: set[str] = set()
@@ -180,7 +181,7 @@ def resolved(marks: Shelf[tuple[list[int], Mark]]) -> Shelf[tuple[list[int], Mar
                 prompts.add(mark.prompt)
             if mark.prompt != prompt:
                 marks[number] = reported, mark
-    kept = shelf_of_marks()
+    resolved_marks = shelf_of_marks()
     statuses: list[int] = []
     for number, (reported, mark) in enumerate(marks):
         statuses = statuses + reported
@@ -188,52 +189,52 @@ def resolved(marks: Shelf[tuple[list[int], Mark]]) -> Shelf[tuple[list[int], Mar
         verdict: Act | Gap | None
         if not isinstance(mark, Line):
             verdict = mark
-        elif (ahead := _typed_ahead(mark, prompts)) is not None:
+        elif (ahead := _detect_typed_ahead(mark, prompts)) is not None:
             verdict = ahead
         elif mark.typed == "" and not mark.stopped and _changes_prompt(mark, later):
             verdict = _gap(mark)
         else:
             verdict = _verdict(mark, counts[ending(mark.prompt)])
         if verdict is not None:
-            kept.append((statuses, verdict))
+            resolved_marks.append((statuses, verdict))
             statuses = []
-    return kept
+    return resolved_marks
 
 
 def _changes_prompt(line: Line, later: Iterable[tuple[list[int], Mark]]) -> bool:
-    """Whether a line that holds nothing led to another prompt, as the end of input (^D) does and Enter does not."""
+    """Check if a line that holds nothing led to another prompt, as the end of input (^D) does and Enter does not."""
     if _CONTINUES.fullmatch(line.prompt):
         return False
     following = next((mark for _, mark in later if isinstance(mark, Line) and (mark.at_prompt or mark.known)), None)
     return following is not None and ending(following.prompt) != ending(line.prompt)
 
 
-def _typed_ahead(line: Line, prompts: Set[str]) -> Gap | None:
+def _detect_typed_ahead(line: Line, prompts: Set[str]) -> Gap | None:
     """A gap if what stood before the cursor of a line was a prompt of the recording and keys pressed before it came.
 
     The screen of the gap is the one with the prompt alone, which answers the act before.
     """
     if not line.at_prompt or _PROMPT.fullmatch(line.prompt):
         return None
-    place = next((end for end in range(len(line.prompt) - 1, 0, -1) if line.prompt[:end] in prompts), None)
-    if place is None:
+    length = next((end for end in range(len(line.prompt) - 1, 0, -1) if line.prompt[:end] in prompts), None)
+    if length is None:
         return None
-    before = line.before.removesuffix(line.prompt[place:].rstrip()).rstrip(" ") if line.before else line.before
+    before = line.before.removesuffix(line.prompt[length:].rstrip()).rstrip(" ") if line.before else line.before
     return Gap(line.offset, line.start, before, "unclear_input", "a line was entered that was in part typed ahead")
 
 
 def takes_key(prompt: str) -> bool:
-    """Whether a prompt is one that a single key may answer, such as `Continue? [y/N] `."""
+    """Check if a prompt is one that a single key may answer, such as `Continue? [y/N] `."""
     return _ANSWERED_BY_KEY.fullmatch(prompt) is not None
 
 
 def is_prompt(drawn: str) -> bool:
-    """Whether output of more than one character ends as prompts do."""
+    """Check if output of more than one character ends as prompts do."""
     return len(drawn) > 1 and _PROMPT.fullmatch(drawn) is not None
 
 
 def ending(prompt: str) -> str:
-    """What prompts of one kind share: of a shell's, which names folders and times, only its end."""
+    """Return the text that prompts of one kind share: of a shell's, which names folders and times, only its end."""
     return prompt[-2:] if _SHELL.fullmatch(prompt) else prompt
 
 
@@ -263,7 +264,7 @@ def _verdict(line: Line, count: int) -> Act | Gap | None:
 
 
 def is_asked(line: Line) -> bool:
-    """Whether the line begins with a prompt, or with nothing below a line that asks."""
+    """Check if the line begins with a prompt, or with nothing below a line that asks."""
     if line.prompt.strip():
         return _PROMPT.fullmatch(line.prompt) is not None
     return line.bare and (line.before or "").endswith(("?", ":"))
@@ -282,7 +283,7 @@ def _verdict_by_rhythm(line: Line, typed: str, exact: bool) -> Act | Gap | None:
 
 
 def _rhythm(times: Sequence[float]) -> float | None:
-    """How much the times between keys vary, as a part of their mean; None for fewer than four keys.
+    """Return the variation of the times between keys, as a part of their mean; None for fewer than four keys.
 
     The last of the times is that of Enter, which people and programs alike put off.
     """

@@ -1,4 +1,4 @@
-"""What an element is called and in what state it is: role, states, lasting id and value, from its tag and attributes.
+"""Names and states of elements: role, states, lasting id and value, from their tags and attributes.
 
 Roles follow the W3C's HTML Accessibility API Mappings (HTML-AAM 1.0) in a shorter vocabulary; a `role` attribute goes
 before the tag. Where HTML-AAM has no role the kind of field stands (`date`, `file`). Headings keep their level as their
@@ -149,9 +149,9 @@ LANDMARKS: Final = frozenset({"banner", "contentinfo"})
 
 
 @lru_cache(maxsize=8192)
-def _told_role(told: str, level: str) -> str | None:
+def _role_of_attribute(stated: str, level: str) -> str | None:
     """The role that a `role` attribute tells, the first known word of it; None if it tells none."""
-    for word in told.lower().split():
+    for word in stated.lower().split():
         if word in _NO_ROLE:
             return INLINE if word in ("code", "emphasis", "strong", "time", "mark") else BLOCK
         if word == "heading":
@@ -187,7 +187,7 @@ _BY_VALUE: Final = _words("input select th img")
 
 @record
 class Reading:
-    """What an element's tag and the names of its attributes tell of it, before any value is looked at.
+    """Properties of an element by its tag and the names of its attributes, before any value is looked at.
 
     Attributes:
         role: as `role_of` tells it; None where it depends on values.
@@ -210,17 +210,25 @@ class Reading:
 
 @lru_cache(maxsize=16384)
 def reading(tag: str, *names: str) -> Reading:
-    """What is told by the tag and the names of the attributes; remembered, since a page has hundreds of such equals."""
-    told = frozenset(names)
-    by_value = "role" in told or "contenteditable" in told or (tag in _BY_VALUE and not _SPEAKING.isdisjoint(told))
+    """Return the properties by the tag and the names of the attributes; remembered, since a page has hundreds of such
+    equals.
+    """
+    given_names = frozenset(names)
+    by_value = (
+        "role" in given_names
+        or "contenteditable" in given_names
+        or (tag in _BY_VALUE and not _SPEAKING.isdisjoint(given_names))
+    )
     return Reading(
         role=None if by_value else role_of(tag, dict.fromkeys(names, "")),
-        is_acted_on=not _ACTED_ON.isdisjoint(told),
-        is_stated=not _STATING.isdisjoint(told),
-        is_named=tag in (_NAMED if names else _LABELED) or _NAMED_BY.get(tag) in told or not _NAMING.isdisjoint(told),
-        is_valued=tag in _VALUED or not _VALUING.isdisjoint(told),
-        is_hinted=not _HINTING.isdisjoint(told),
-        has_ident=not _IDENTS.isdisjoint(told),
+        is_acted_on=not _ACTED_ON.isdisjoint(given_names),
+        is_stated=not _STATING.isdisjoint(given_names),
+        is_named=tag in (_NAMED if names else _LABELED)
+        or _NAMED_BY.get(tag) in given_names
+        or not _NAMING.isdisjoint(given_names),
+        is_valued=tag in _VALUED or not _VALUING.isdisjoint(given_names),
+        is_hinted=not _HINTING.isdisjoint(given_names),
+        has_ident=not _IDENTS.isdisjoint(given_names),
     )
 
 
@@ -246,9 +254,9 @@ def role_of(tag: str, attributes: Mapping[str, str]) -> str:
         native = _BY_TAG.get(tag) or (BLOCK if tag in _BLOCKS else INLINE)
         if tag == "th" and attributes.get("scope", "").lower() in ("row", "rowgroup"):
             native = "rowheader"
-    told = attributes.get("role")
-    if told:
-        role = _told_role(told, attributes.get("aria-level", ""))
+    stated = attributes.get("role")
+    if stated:
+        role = _role_of_attribute(stated, attributes.get("aria-level", ""))
         if role is not None and not (role in (INLINE, BLOCK) and native in ACTABLE):
             return role
     if native in (INLINE, BLOCK) and _is_edited(attributes):
@@ -259,8 +267,8 @@ def role_of(tag: str, attributes: Mapping[str, str]) -> str:
 
 
 def _is_edited(attributes: Mapping[str, str]) -> bool:
-    told = attributes.get("contenteditable")
-    return told is not None and told.lower() != "false"
+    editable = attributes.get("contenteditable")
+    return editable is not None and editable.lower() != "false"
 
 
 _TOLD_STATES: Final = (
@@ -288,61 +296,61 @@ def states_of(tag: str, attributes: Mapping[str, str], role: str, disabled: bool
     A checkbox, radio button or switch is `checked` or `unchecked`. `clickable` and `focusable` are stated only for
     what its role does not say it of.
     """
-    found = []
+    states = []
     if role not in ACTABLE:
         if "onclick" in attributes:
-            found.append("clickable")
+            states.append("clickable")
         elif attributes.get("tabindex", "-")[:1].isdecimal():
-            found.append("focusable")
+            states.append("focusable")
     if focused:
-        found.append("focused")
+        states.append("focused")
     if role in CHECKED:
-        found.append(_checked(tag, attributes))
+        states.append(_check_state(tag, attributes))
     if not _STATED.isdisjoint(attributes):
-        found.extend(_told_states(tag, attributes))
+        states.extend(_states_of_attributes(tag, attributes))
     if role in FIELDS:
-        found.extend(_field_states(tag, attributes))
+        states.extend(_field_states(tag, attributes))
     if disabled or attributes.get("aria-disabled", "").lower() == "true":
-        found.append("disabled")
-    return tuple(dict.fromkeys(found)) if found else ()
+        states.append("disabled")
+    return tuple(dict.fromkeys(states)) if states else ()
 
 
-def _told_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
-    found: list[str] = []
+def _states_of_attributes(tag: str, attributes: Mapping[str, str]) -> list[str]:
+    states: list[str] = []
     if "selected" in attributes and tag == "option":
-        found.append("selected")
+        states.append("selected")
     for name, words in _TOLD_STATES:
-        told = attributes.get(name)
-        if told is not None and (word := words.get(told.lower())):
-            found.append(word)
+        value = attributes.get(name)
+        if value is not None and (word := words.get(value.lower())):
+            states.append(word)
     if attributes.get("aria-current", "false").lower() not in ("false", ""):
-        found.append("current")
+        states.append("current")
     if "open" in attributes and tag == "dialog":
-        found.append("open")
+        states.append("open")
     if "playing" in attributes and tag in ("audio", "video"):
-        found.append("playing")
-    return found
+        states.append("playing")
+    return states
 
 
-def _checked(tag: str, attributes: Mapping[str, str]) -> str:
-    told = attributes.get("aria-checked", "").lower()
-    if told == "mixed" or "indeterminate" in attributes:
+def _check_state(tag: str, attributes: Mapping[str, str]) -> str:
+    stated = attributes.get("aria-checked", "").lower()
+    if stated == "mixed" or "indeterminate" in attributes:
         return "mixed"
-    is_checked = "checked" in attributes if tag == "input" else told == "true"
+    is_checked = "checked" in attributes if tag == "input" else stated == "true"
     return "checked" if is_checked else "unchecked"
 
 
 def _field_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
-    found = []
+    states = []
     if tag == "input" and attributes.get("type", "").lower() == "password":
-        found.append("password")
+        states.append("password")
     if "multiple" in attributes:
-        found.append("multiple")
+        states.append("multiple")
     if "required" in attributes or attributes.get("aria-required", "").lower() == "true":
-        found.append("required")
+        states.append("required")
     if "readonly" in attributes or attributes.get("aria-readonly", "").lower() == "true":
-        found.append("readonly")
-    return found
+        states.append("readonly")
+    return states
 
 
 def ident_of(attributes: Mapping[str, str]) -> str:

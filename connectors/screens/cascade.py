@@ -33,7 +33,7 @@ from trajmill.connectors.screens.stylesheets import (
     Viewport,
     declarations,
     media_of,
-    parsed,
+    parse_sheet,
 )
 
 VIEWPORT: Final = Viewport(1280, 720)
@@ -53,7 +53,7 @@ _Priority: TypeAlias = tuple[Any, ...]
 
 @dataclass(slots=True, eq=False)
 class Hidden:
-    """What of a page is not shown.
+    """Parts of a page that are not shown.
 
     Attributes:
         nodes: elements that are hidden with all that is in them, and texts.
@@ -69,7 +69,7 @@ class _WorkError(Exception):
 
 
 class _Work:
-    """How many comparisons a page may still ask for."""
+    """Number of comparisons that a page may still ask for."""
 
     __slots__ = ("left",)
 
@@ -97,8 +97,8 @@ class _Element:
         self.attrib = {**node.attributes, **dict.fromkeys(states, "")} if states else node.attributes
         self.get = self.attrib.get
         self.id = self.attrib.get("id")
-        told = self.attrib.get("class")
-        self.classes: Collection[str] = set(told.split()) if told else ()
+        names = self.attrib.get("class")
+        self.classes: Collection[str] = set(names.split()) if names else ()
         self.page = page
 
     @property
@@ -119,7 +119,7 @@ class _Element:
 
     @cached_property
     def children(self) -> list[_Element]:
-        return [self.page.element(node, self, place) for place, node in enumerate(self.etree_children)]
+        return [self.page.element(node, self, number) for number, node in enumerate(self.etree_children)]
 
     def iter_children(self) -> Iterator[_Element]:
         self.page.work.charge(1 + len(self.etree_children))
@@ -154,19 +154,19 @@ class _Element:
 
     @property
     def ancestors(self) -> list[_Element]:
-        found = []
+        elements = []
         element = self.parent
         while element is not None:
-            found.append(element)
+            elements.append(element)
             element = element.parent
-        self.page.work.charge(1 + len(found))
-        return found
+        self.page.work.charge(1 + len(elements))
+        return elements
 
     @cached_property
     def lang(self) -> str:
-        told = self.attrib.get("lang")
-        if told is not None:
-            return told.lower()
+        language = self.attrib.get("lang")
+        if language is not None:
+            return language.lower()
         return self.parent.lang if self.parent is not None else ""
 
     @cached_property
@@ -187,7 +187,7 @@ class _Index(Matcher):
             for rule in sheet.rules:
                 if self.order < _MOST_RULES and all(holds(viewport) for holds in rule.conditions):
                     rank = layers[rule.layer]
-                    self.add_selector(rule.selector, (rank, tuple([-one for one in rank]), rule.declarations))
+                    self.add_selector(rule.selector, (rank, tuple([-part for part in rank]), rule.declarations))
 
     def add_relevant_selectors(self, element: _Element, selectors: Sequence[Any], relevant: list[Any]) -> None:
         """Charge for the comparisons before they are made."""
@@ -195,7 +195,7 @@ class _Index(Matcher):
         super().add_relevant_selectors(element, selectors, relevant)
 
 
-def _cascaded(
+def _cascade(
     element: _Element | None, index: _Index | None, host: _Element | None, inner: _Index | None, inline: Declarations
 ) -> dict[str, str]:
     """The values that win, by property.
@@ -207,30 +207,30 @@ def _cascaded(
         inner: these rules.
         inline: what its `style` attribute declares.
     """
-    found: dict[str, tuple[_Priority, str]] = {}
-    for scope, one, rules in ((0, host, inner), (1, element, index)):
-        if one is None or rules is None:
+    winners: dict[str, tuple[_Priority, str]] = {}
+    for scope, subject, rules in ((0, host, inner), (1, element, index)):
+        if subject is None or rules is None:
             continue
-        for specificity, order, _, (rank, reverse, told) in rules.match(one):
-            for name, value, is_important in told:
+        for specificity, order, _, (rank, reverse, rule_declarations) in rules.match(subject):
+            for name, value, is_important in rule_declarations:
                 weight = (1, -scope, reverse) if is_important else (0, scope, rank)
-                _set(found, name, value, (*weight, specificity, order))
+                _set(winners, name, value, (*weight, specificity, order))
     for name, value, is_important in inline:
-        _set(found, name, value, (1, 1) if is_important else (0, 2))
-    return {name: value for name, (_, value) in found.items()}
+        _set(winners, name, value, (1, 1) if is_important else (0, 2))
+    return {name: value for name, (_, value) in winners.items()}
 
 
-def _set(found: dict[str, tuple[_Priority, str]], name: str, value: str, priority: _Priority) -> None:
-    if name not in found or found[name][0] <= priority:
-        found[name] = priority, value
+def _set(winners: dict[str, tuple[_Priority, str]], name: str, value: str, priority: _Priority) -> None:
+    if name not in winners or winners[name][0] <= priority:
+        winners[name] = priority, value
 
 
 def _ranks(layers: Iterable[Layer]) -> dict[Layer, tuple[int, ...]]:
-    """How layers rank: later ones above earlier ones, and what stands in no inner layer above those in it."""
-    places: dict[Layer, int] = {}
+    """Rank layers: later ones above earlier ones, and rules in no inner layer above those in it."""
+    order: dict[Layer, int] = {}
     for layer in layers:
-        places.setdefault(layer, len(places))
-    ranks = {layer: (*(places[layer[:end]] for end in range(1, len(layer) + 1)), _UNLAYERED) for layer in places}
+        order.setdefault(layer, len(order))
+    ranks = {layer: (*(order[layer[:end]] for end in range(1, len(layer) + 1)), _UNLAYERED) for layer in order}
     return {(): (_UNLAYERED,), **ranks}
 
 
@@ -240,7 +240,7 @@ def _index(sheets: tuple[Rules, ...], viewport: Viewport) -> _Index:
 
 
 class _Style(NamedTuple):
-    """What an element hands down to those in it."""
+    """Inherited properties that an element hands down to those in it."""
 
     is_visible: bool = True
     takes_pointer: bool = True
@@ -324,8 +324,8 @@ class _Page:
         index = _index(sheets, self._viewport) if sheets else None
         top = self.element(host, None, 0, ":host") if host is not None else None
         stack: list[tuple[DomNode, _Element | None, _Style, DomNode | None]] = []
-        for place, node in enumerate(_elements(roots)):
-            stack.append((node, self.element(node, top, place) if index is not None else None, style, around))
+        for number, node in enumerate(_elements(roots)):
+            stack.append((node, self.element(node, top, number) if index is not None else None, style, around))
         while stack:
             node, element, style, around = stack.pop()
             if node.tag in _UNDRAWN or node in self._hosts:
@@ -374,22 +374,22 @@ class _Page:
         if any(name[:2] == "--" for name in styles):
             variables = {**variables, **{name: value for name, value in styles.items() if name[:2] == "--"}}
         if any(value[:4] == "var(" for value in styles.values()):
-            styles = {name: _substituted(value, variables) for name, value in styles.items()}
+            styles = {name: _substitute(value, variables) for name, value in styles.items()}
         display = styles.get("display", "revert")
         if display == "none" or (display.startswith("revert") and _is_closed(node)):
             return None
         if not styles:
             return around, True
-        told = styles.get("visibility", "inherit")
-        is_visible = around.is_visible if told in _INHERITED else told not in ("hidden", "collapse")
-        told = styles.get("pointer-events", "inherit")
-        takes_pointer = around.takes_pointer if told in _INHERITED else told != "none"
+        setting = styles.get("visibility", "inherit")
+        is_visible = around.is_visible if setting in _INHERITED else setting not in ("hidden", "collapse")
+        setting = styles.get("pointer-events", "inherit")
+        takes_pointer = around.takes_pointer if setting in _INHERITED else setting != "none"
         if not takes_pointer and _is_zero(styles.get("opacity", "1")):
             return None
         return _Style(is_visible, takes_pointer, variables), styles.get("content-visibility") != "hidden"
 
     def _values(self, node: DomNode, element: _Element | None, index: _Index | None) -> dict[str, str]:
-        """What the sheets and the `style` attribute say of an element, by property."""
+        """Return the values of an element by the sheets and the `style` attribute, by property."""
         style = node.attributes.get("style")
         inline = _inline(style) if style and _INLINE.search(style) else ()
         sheets = _sheets(node.shadow, self._viewport)[0] if node.shadow is not None else ()
@@ -397,7 +397,7 @@ class _Page:
             return {name: value for name, value, _ in inline} if inline else _NO_VALUES
         try:
             inner = _index(sheets, self._viewport) if sheets else None
-            return _cascaded(element, index, self.element(node, None, 0, ":host") if sheets else None, inner, inline)
+            return _cascade(element, index, self.element(node, None, 0, ":host") if sheets else None, inner, inline)
         except _WorkError:
             return {name: value for name, value, _ in inline}
 
@@ -421,14 +421,14 @@ def _is_closed(node: DomNode) -> bool:
     return "hidden" in attributes or "popover" in attributes or (node.tag == "dialog" and "open" not in attributes)
 
 
-def _substituted(value: str, variables: Mapping[str, str]) -> str:
+def _substitute(value: str, variables: Mapping[str, str]) -> str:
     """A value with what the custom property in its place stands for; `unset` where that is nothing."""
     for _ in range(_MOST_VARIABLES):
-        told = _VARIABLE.fullmatch(value)
-        if told is None:
+        reference = _VARIABLE.fullmatch(value)
+        if reference is None:
             return value
-        known = variables.get(told[1], "initial")
-        value = (told[2] or "unset").strip() if known == "initial" else known
+        known = variables.get(reference[1], "initial")
+        value = (reference[2] or "unset").strip() if known == "initial" else known
     return "unset"
 
 
@@ -441,14 +441,16 @@ def _is_zero(value: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _inline(style: str) -> Declarations:
-    """What a `style` attribute says of `PROPERTIES`; of equal ones the last counts, an important one before others."""
-    told = declarations(tinycss2.parse_blocks_contents(style, skip_comments=True, skip_whitespace=True))
-    return tuple(sorted(told, key=lambda one: one[2]))
+    """Return the declarations of `PROPERTIES` in a `style` attribute; of equal ones the last counts, an important one
+    before others.
+    """
+    stated = declarations(tinycss2.parse_blocks_contents(style, skip_comments=True, skip_whitespace=True))
+    return tuple(sorted(stated, key=lambda declaration: declaration[2]))
 
 
 def _sheets(roots: Sequence[DomNode], viewport: Viewport) -> tuple[tuple[Rules, ...], bool]:
     """(the rules of the sheets in a document or shadow root, whether there are any and the log has all of them)"""
-    found: list[Rules] = []
+    rules: list[Rules] = []
     is_whole = True
     stack = [*roots][::-1]
     while stack:
@@ -459,11 +461,11 @@ def _sheets(roots: Sequence[DomNode], viewport: Viewport) -> tuple[tuple[Rules, 
             if not is_css or "disabled" in attributes or not media_of(attributes.get("media", ""))(viewport):
                 continue
             if node.sheet is not None:
-                found += node.sheet.rules
+                rules += node.sheet.rules
             elif node.tag == "style":
-                found.append(parsed(text_of(node)))
+                rules.append(parse_sheet(text_of(node)))
             elif "stylesheet" in attributes.get("rel", "").lower().split():
                 is_whole = False
         elif node.children:
             stack += node.children[::-1]
-    return tuple(found), is_whole and bool(found)
+    return tuple(rules), is_whole and bool(rules)

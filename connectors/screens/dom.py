@@ -47,7 +47,7 @@ NO_ATTRIBUTES: Final[dict[str, str]] = {}
 """The attributes of text, for readers that make thousands of nodes. Nothing may be added to them."""
 
 NO_CHILDREN: Final[list[DomNode]] = []
-"""What is in text, for the same readers. Nothing may be added to it."""
+"""Children of a text, for the same readers. Nothing may be added to it."""
 
 
 class Texts:
@@ -66,30 +66,32 @@ class Texts:
         """The node of a text."""
         if not text.isspace():
             return DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
-        found = self.blank.get(text)
-        if found is None:
-            found = self.blank[text] = DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
-        return found
+        blank_node = self.blank.get(text)
+        if blank_node is None:
+            blank_node = self.blank[text] = DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
+        return blank_node
 
 
 def title_of(document: DomNode) -> str:
     """The text of the document's first `title` element outside of drawings; "" if it has none."""
     heads = [document]
     for _ in range(3):
-        for one in heads:
-            if one.tag == "title":
-                return collapsed(text_of(one))
-        heads = [child for one in heads if one.tag in ("#document", "html", "head") for child in one.children]
-    return next((collapsed(text_of(one)) for one in heads if one.tag == "title"), "")
+        for element in heads:
+            if element.tag == "title":
+                return collapse_space(text_of(element))
+        heads = [
+            child for element in heads if element.tag in ("#document", "html", "head") for child in element.children
+        ]
+    return next((collapse_space(text_of(element)) for element in heads if element.tag == "title"), "")
 
 
-def collapsed(text: str) -> str:
+def collapse_space(text: str) -> str:
     """The text with each run of white space as one space, and none at its ends."""
     return " ".join(text.split())
 
 
 def is_parted(left: str, right: str) -> bool:
-    """Whether a blank belongs between the texts of two elements side by side.
+    """Check if a blank belongs between the texts of two elements side by side.
 
     Not at a sign, nor between single letters, nor before what follows upon a number.
 
@@ -107,10 +109,10 @@ _CLOSING: Final = frozenset(")]}>”’»,.;:!?%/\\-–_=('\"")
 
 def text_of(node: DomNode) -> str:
     """All text under a node, hidden or not, as it stands."""
-    return "".join([one.text for one in walk(node) if one.tag == "#text"])
+    return "".join([inner.text for inner in walk(node) if inner.tag == "#text"])
 
 
-def parted_text(top: DomNode, left_out: Collection[str] = (), hidden: Collection[DomNode] = ()) -> str:
+def text_with_spaces(top: DomNode, left_out: Collection[str] = (), hidden: Collection[DomNode] = ()) -> str:
     """The text under a node on one line, a blank between elements side by side (`is_parted`).
 
     Args:
@@ -136,16 +138,16 @@ def parted_text(top: DomNode, left_out: Collection[str] = (), hidden: Collection
             begun = True
             stack.append(None)
             stack.extend(reversed(node.children))
-    return collapsed("".join(texts))
+    return collapse_space("".join(texts))
 
 
 def walk(node: DomNode) -> Iterator[DomNode]:
     """The node and all that is under it in document order, without shadow roots and frames."""
     stack = [node]
     while stack:
-        one = stack.pop()
-        yield one
-        stack.extend(reversed(one.children))
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(current.children))
 
 
 class Scope:

@@ -1,4 +1,4 @@
-"""Which ids of elements last: given by a person, and not drawn afresh by the toolkit that shows them.
+"""Detection of lasting ids of elements: given by a person, and not drawn afresh by the toolkit that shows them.
 
 Toolkits of the web draw the same ids in a browser, in an application built on one, and in the dumps of a system's
 accessibility tree, so all readers of screens share the rule.
@@ -35,7 +35,7 @@ _ID_LENGTH: Final = 64
 
 @lru_cache(maxsize=16384)
 def is_lasting(ident: str) -> bool:
-    """Whether an id looks given by a person and not generated; see `GENERATED_ID`."""
+    """Check if an id looks given by a person and not generated; see `GENERATED_ID`."""
     return len(ident) <= _ID_LENGTH and ident.isprintable() and not GENERATED_ID.fullmatch(ident)
 
 

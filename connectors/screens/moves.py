@@ -29,15 +29,15 @@ _Numbered: TypeAlias = tuple[Observation, Observation, Mapping[int, int]]
 """A screen as its reader gave it, with numbers that last, and these by the places of the elements."""
 
 
-def _renamed(action: Action, places: Mapping[int, int]) -> Action:
+def _renumber_action(action: Action, numbers: Mapping[int, int]) -> Action:
     """The action with the elements that it names by their numbers in place of their places."""
 
-    def numbered(found: re.Match[str]) -> str:
-        place = int(found[2][:9])
-        return f'{found[1]}{places.get(place, place)}"'
+    def new_number(match: re.Match[str]) -> str:
+        position = int(match[2][:9])
+        return f'{match[1]}{numbers.get(position, position)}"'
 
-    text = _ELEMENT.sub(numbered, action.text)
-    arguments = action.arguments and _ELEMENT.sub(numbered, action.arguments)
+    text = _ELEMENT.sub(new_number, action.text)
+    arguments = action.arguments and _ELEMENT.sub(new_number, action.arguments)
     return (
         action
         if text == action.text and arguments == action.arguments
@@ -61,11 +61,11 @@ class Moves:
         steps: those collected so far, in the order of the log.
 
     Args:
-        held: whether the log is held in memory, so that its steps, which share its texts, may be too.
+        in_memory: whether the log is held in memory, so that its steps, which share its texts, may be too.
     """
 
-    def __init__(self, *, held: bool = True) -> None:
-        self.steps: list[Step] | Steps = [] if held else Steps()
+    def __init__(self, *, in_memory: bool = True) -> None:
+        self.steps: list[Step] | Steps = [] if in_memory else Steps()
         self._turn = -1
         self._left = 0
         self._said: list[str] = []
@@ -109,16 +109,18 @@ class Moves:
             at: when it began, in µs since 1970 UTC.
             seconds: how long it took.
         """
-        said: str | None = None
+        interleaved: str | None = None
         if not self._left:
             self._turn, self._left = self._turn + 1, calls
-            said = json_text([{"role": "harness", "content": text} for text in self._said]) if self._said else None
+            interleaved = (
+                json_text([{"role": "harness", "content": text} for text in self._said]) if self._said else None
+            )
             self._said = []
-        seen, places = self._numbered(before)
+        seen, numbers = self._numbered(before)
         led_to, _ = self._numbered(after)
         self.steps.append(
             Step(
-                _renamed(action, places) if places else action,
+                _renumber_action(action, numbers) if numbers else action,
                 seen,
                 led_to,
                 self._turn,
@@ -126,7 +128,7 @@ class Moves:
                 member,
                 call_index=calls - self._left,
                 num_calls=calls,
-                interleaved=said,
+                interleaved=interleaved,
                 reward=reward,
                 terminated=terminated,
                 truncated=truncated,
@@ -147,11 +149,11 @@ class Moves:
             return screen, {}
         known = self._shown.get(id(screen))
         if known is None:
-            text, places = self._numbers.shown(screen.content)
+            text, numbers = self._numbers.shown(screen.content)
             if len(self._shown) >= _REMEMBERED:
                 del self._shown[next(iter(self._shown))]
             # The screen itself is held too, so that no other one comes to have its identity.
-            known = self._shown[id(screen)] = screen, replace(screen, content=text), places
+            known = self._shown[id(screen)] = screen, replace(screen, content=text), numbers
         return known[1], known[2]
 
     def end(
@@ -164,10 +166,10 @@ class Moves:
 
     @property
     def is_seen(self) -> bool:
-        """Whether a screen stands before or after any of the actions."""
+        """Check if a screen stands before or after any of the actions."""
         return any(step.observation is not None or step.next_observation is not None for step in self.steps)
 
     @property
     def is_followed(self) -> bool:
-        """Whether a screen stands after any of the actions."""
+        """Check if a screen stands after any of the actions."""
         return any(step.next_observation is not None for step in self.steps)

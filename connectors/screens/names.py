@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from trajmill.connectors.screens import aria
-from trajmill.connectors.screens.dom import DomNode, Scope, collapsed, parted_text, text_of
+from trajmill.connectors.screens.dom import DomNode, Scope, collapse_space, text_of, text_with_spaces
 
 MAX_HREF: Final = 100
 """Longer addresses of links and frames are left out: they mostly carry the state of a session and not a place."""
@@ -30,7 +30,7 @@ _NO_LABEL_TEXT: Final = frozenset({"select", "textarea", "button", "script", "st
 
 
 class Names:
-    """What the elements of one page are called. `captions` are the elements whose text became the name of another.
+    """Names of the elements of one page. `captions` are the elements whose text became the name of another.
 
     Args:
         url: the page's address.
@@ -54,28 +54,28 @@ class Names:
             label: the one around it, if there is one.
         """
         attributes = node.attributes
-        name = texts_by_id(scope, attributes.get("aria-labelledby")) or collapsed(attributes.get("aria-label", ""))
+        name = texts_by_id(scope, attributes.get("aria-labelledby")) or collapse_space(attributes.get("aria-label", ""))
         if name:
             return name
         tag = node.tag
         if tag == "input" and role == "button":
             kind = attributes.get("type", "").lower()
-            told = attributes.get("alt") if kind == "image" else None
-            return collapsed(told or attributes.get("value", _BUTTON_INPUTS.get(kind, "")))
+            alt = attributes.get("alt") if kind == "image" else None
+            return collapse_space(alt or attributes.get("value", _BUTTON_INPUTS.get(kind, "")))
         if tag in _LABELED:
             own = scope.label(attributes["id"]) if "id" in attributes else None
             label = own or label
-            return parted_text(label, _NO_LABEL_TEXT, self._hidden) if label is not None else ""
+            return text_with_spaces(label, _NO_LABEL_TEXT, self._hidden) if label is not None else ""
         if tag in ("img", "area"):
-            return collapsed(attributes.get("alt", ""))
+            return collapse_space(attributes.get("alt", ""))
         if tag in ("option", "optgroup"):
-            return collapsed(attributes.get("label", ""))
+            return collapse_space(attributes.get("label", ""))
         wanted = CAPTIONS.get(tag)
         caption = next((child for child in node.children if child.tag == wanted), None) if wanted else None
         if caption is None:
             return ""
         self.captions.add(caption)
-        return parted_text(caption, hidden=self._hidden)
+        return text_with_spaces(caption, hidden=self._hidden)
 
     def address(self, href: str) -> str:
         """The address of a link or frame, if it is short and leads somewhere, without the origin that is the page's."""
@@ -89,14 +89,14 @@ class Names:
 
 
 def value_of(node: DomNode, role: str) -> str:
-    """What a field holds, as its attributes say."""
+    """Return the value of a field, by its attributes."""
     tag, attributes = node.tag, node.attributes
-    told = attributes.get("aria-valuetext") or attributes.get("aria-valuenow")
-    if told is None and (tag in ("meter", "progress") or (tag == "input" and role in _TEXT_VALUE)):
-        told = attributes.get("value")
-    if told is None and tag == "textarea":
-        told = attributes.get("value", text_of(node))
-    return told or ""
+    value = attributes.get("aria-valuetext") or attributes.get("aria-valuenow")
+    if value is None and (tag in ("meter", "progress") or (tag == "input" and role in _TEXT_VALUE)):
+        value = attributes.get("value")
+    if value is None and tag == "textarea":
+        value = attributes.get("value", text_of(node))
+    return value or ""
 
 
 def is_password(attributes: Mapping[str, str]) -> bool:
@@ -105,7 +105,7 @@ def is_password(attributes: Mapping[str, str]) -> bool:
 
 
 def mask(value: str) -> str:
-    """What a password field shows of what stands in it."""
+    """Return the text that a password field shows for its value."""
     return "•" * min(len(value), 32)
 
 
@@ -121,11 +121,11 @@ def name_and_description(
         fillable: whether it is a field or a button, which may have a placeholder.
         scope: where elements are looked up by their ids.
     """
-    title = collapsed(attributes.get("title", ""))
+    title = collapse_space(attributes.get("title", ""))
     described = texts_by_id(scope, attributes.get("aria-describedby"))
     if not name and role not in aria.NAMED_BY_CONTENT:
         name, title = title, ""
-    hint = collapsed(attributes.get("placeholder", attributes.get("aria-placeholder", ""))) if fillable else ""
+    hint = collapse_space(attributes.get("placeholder", attributes.get("aria-placeholder", ""))) if fillable else ""
     if not name:
         name, hint = hint, ""
     return name, next((text for text in (described, title, hint) if text and text.lower() != name.lower()), "")
@@ -135,10 +135,10 @@ def texts_by_id(scope: Scope, idents: str | None) -> str:
     """The texts of the elements with these ids, one after another."""
     if not idents:
         return ""
-    found = [scope.element(ident) for ident in idents.split()]
-    return collapsed(" ".join([_named_text(node) for node in found if node is not None]))
+    elements = [scope.element(ident) for ident in idents.split()]
+    return collapse_space(" ".join([_naming_text(node) for node in elements if node is not None]))
 
 
-def _named_text(node: DomNode) -> str:
+def _naming_text(node: DomNode) -> str:
     attributes = node.attributes
-    return attributes.get("aria-label") or attributes.get("alt") or parted_text(node, _NO_LABEL_TEXT)
+    return attributes.get("aria-label") or attributes.get("alt") or text_with_spaces(node, _NO_LABEL_TEXT)

@@ -57,7 +57,7 @@ _AHEAD: Final = 8
 """Brothers that are looked at for one that is the same; of hundreds of rows, each is not held against each."""
 
 _NOTHING: Final[list[int]] = []
-"""What is in an element without others; nothing may be added to it."""
+"""Children of an element without any; nothing may be added to it."""
 
 Key: TypeAlias = tuple[str, str, str]
 """Role, name and lasting id of an element, as its line has them."""
@@ -66,12 +66,12 @@ Told = TypeVar("Told")
 
 
 @lru_cache(maxsize=1 << 16)
-def _told(row: str) -> tuple[int, Key, str]:
+def _parse_line(row: str) -> tuple[int, Key, str]:
     """(blanks before it, key, box) of a line without its number."""
-    found, end = _NAME.match(row), _END.search(row)
-    assert found is not None
+    name_match, end = _NAME.match(row), _END.search(row)
+    assert name_match is not None
     assert end is not None
-    return len(found[1]), (found[2], found[3] or "", end[1] or ""), end[2] or ""
+    return len(name_match[1]), (name_match[2], name_match[3] or "", end[1] or ""), end[2] or ""
 
 
 @dataclass(slots=True)
@@ -110,12 +110,12 @@ class _Shown:
 
     def brothers(self, number: int) -> list[int]:
         """The places of what is in the element of that number, of the windows for 0; none if it is not there."""
-        place = self.places.get(number) if number else -1
-        return self.inside[place] if place is not None else []
+        position = self.places.get(number) if number else -1
+        return self.inside[position] if position is not None else []
 
-    def within(self, place: int) -> set[Key]:
+    def within(self, position: int) -> set[Key]:
         """The keys of what is in an element."""
-        return set(self.keys[place + 1 : self.ends[place]])
+        return set(self.keys[position + 1 : self.ends[position]])
 
 
 def _read(text: str) -> _Shown:
@@ -124,33 +124,33 @@ def _read(text: str) -> _Shown:
     for line in text.split("\n"):
         indent, _, rest = line.partition("#")
         rows.append(indent + rest.partition(" ")[2])
-    told = [_told(row) for row in rows]
-    indents, keys, boxes = [one[0] for one in told], [one[1] for one in told], [one[2] for one in told]
+    parsed = [_parse_line(row) for row in rows]
+    indents, keys, boxes = [line[0] for line in parsed], [line[1] for line in parsed], [line[2] for line in parsed]
     parents: list[int] = []
     ends = [len(rows)] * len(rows)
     inside = [_NOTHING] * (len(rows) + 1)
     around = [-1]
     depths = [-1]
-    for place, depth in enumerate(indents):
+    for position, depth in enumerate(indents):
         while depths[-1] >= depth:
-            ends[around.pop()] = place
+            ends[around.pop()] = position
             depths.pop()
         parent = around[-1]
         parents.append(parent)
         if inside[parent] is _NOTHING:
-            inside[parent] = [place]
+            inside[parent] = [position]
         else:
-            inside[parent].append(place)
-        around.append(place)
+            inside[parent].append(position)
+        around.append(position)
         depths.append(depth)
     return _Shown(rows, indents, parents, ends, keys, boxes, inside)
 
 
-def _window(screen: _Shown, place: int) -> int:
+def _window(screen: _Shown, position: int) -> int:
     """The number of the window that an element is in, 0 if it has none yet."""
-    while screen.parents[place] >= 0:
-        place = screen.parents[place]
-    return screen.numbers[place]
+    while screen.parents[position] >= 0:
+        position = screen.parents[position]
+    return screen.numbers[position]
 
 
 class Numbers:
@@ -181,51 +181,55 @@ class Numbers:
 
     def _number(self, screen: _Shown) -> None:
         inside, keys, kinds = screen.inside, screen.keys, [0] * len(screen.keys)
-        for place in range(len(keys) - 1, -1, -1):
-            inner = (keys[place], *[kinds[one] for one in inside[place]]) if inside[place] else keys[place]
+        for position in range(len(keys) - 1, -1, -1):
+            inner = (
+                (keys[position], *[kinds[inner_position] for inner_position in inside[position]])
+                if inside[position]
+                else keys[position]
+            )
             kind = self._kinds.get(inner)
             if kind is None:
                 kind = self._kinds[inner] = self._next_kind
                 self._next_kind += 1
-            kinds[place] = kind
+            kinds[position] = kind
         screen.kinds, screen.numbers = kinds, [0] * len(keys)
         matching = _Matching(screen, self._last, self._by_kind, self._by_key)
         matching.match()
-        for place, number in enumerate(screen.numbers):
+        for position, number in enumerate(screen.numbers):
             if not number:
-                screen.numbers[place] = self._next
+                screen.numbers[position] = self._next
                 self._next += 1
-        screen.places = {number: place for place, number in enumerate(screen.numbers)}
+        screen.places = {number: position for position, number in enumerate(screen.numbers)}
         self._remember(screen, matching.copied)
 
     def _remember(self, screen: _Shown, copied: Mapping[int, int]) -> None:
         if len(self._by_kind) + len(self._kinds) > _MOST_KNOWN:
             self._by_kind.clear()
             self._by_key.clear()
-            kept = set(screen.kinds)
-            self._kinds = {told: kind for told, kind in self._kinds.items() if kind in kept}
+            current = set(screen.kinds)
+            self._kinds = {known: kind for known, kind in self._kinds.items() if kind in current}
             copied = {}
         kinds: dict[tuple[int, int], list[int]] = {}
         keys: dict[tuple[int, Key], list[int]] = {}
-        place = 0
-        while place < len(screen.numbers):
-            number, parent = screen.numbers[place], screen.parents[place]
+        position = 0
+        while position < len(screen.numbers):
+            number, parent = screen.numbers[position], screen.parents[position]
             around = screen.numbers[parent] if parent >= 0 else 0
-            kinds.setdefault((around, screen.kinds[place]), []).append(number)
-            keys.setdefault((around, screen.keys[place]), []).append(number)
-            place = copied.get(place, place + 1)
+            kinds.setdefault((around, screen.kinds[position]), []).append(number)
+            keys.setdefault((around, screen.keys[position]), []).append(number)
+            position = copied.get(position, position + 1)
         _put(self._by_kind, kinds)
         _put(self._by_key, keys)
 
 
 def _put(known: dict[Told, list[int]], now: Mapping[Told, list[int]]) -> None:
     """Puts the numbers of this screen before those that were known."""
-    for told, numbers in now.items():
-        before = known.get(told)
+    for key, numbers in now.items():
+        before = known.get(key)
         if before is not None and before != numbers:
             here = set(numbers)
-            numbers += [one for one in before if one not in here]
-        known[told] = numbers
+            numbers += [number for number in before if number not in here]
+        known[key] = numbers
 
 
 @dataclass(slots=True)
@@ -250,135 +254,161 @@ class _Matching:
         if self.last is None:
             return
         here, before = Counter(self.screen.keys), Counter(self.last.keys)
-        places = {key: place for place, key in enumerate(self.last.keys) if before[key] == 1}
-        for place, key in enumerate(self.screen.keys):
-            if self.screen.numbers[place] or here[key] > 1 or not (key[1] or key[2]):
+        known_positions = {key: position for position, key in enumerate(self.last.keys) if before[key] == 1}
+        for position, key in enumerate(self.screen.keys):
+            if self.screen.numbers[position] or here[key] > 1 or not (key[1] or key[2]):
                 continue
-            other = places.get(key)
-            if other is None or _window(self.screen, place) != _window(self.last, other):
+            known_position = known_positions.get(key)
+            if known_position is None or _window(self.screen, position) != _window(self.last, known_position):
                 continue
-            if self._take(place, self.last.numbers[other]):
-                self._inwards(place, self.last.numbers[other])
+            if self._take(position, self.last.numbers[known_position]):
+                self._inwards(position, self.last.numbers[known_position])
 
-    def _take(self, place: int, number: int) -> bool:
+    def _take(self, position: int, number: int) -> bool:
         if number in self.taken:
             return False
         self.taken.add(number)
-        self.screen.numbers[place] = number
+        self.screen.numbers[position] = number
         return True
 
-    def _inwards(self, place: int, number: int) -> None:
+    def _inwards(self, position: int, number: int) -> None:
         """Numbers what is in an element that has a number, as far as it is known."""
-        waiting = [(place, number)]
+        waiting = [(position, number)]
         while waiting:
-            place, number = waiting.pop()
-            if self._copy(place, number):
+            position, number = waiting.pop()
+            if self._copy(position, number):
                 continue
-            brothers = self.screen.inside[place]
+            brothers = self.screen.inside[position]
             self._by_what_is_in_them(brothers, number)
             self._by_name(brothers, number)
-            if self.last is not None and any(not self.screen.numbers[one] for one in brothers):
+            if self.last is not None and any(not self.screen.numbers[brother] for brother in brothers):
                 self._by_place(brothers, self.last.brothers(number), self.last)
             numbers = self.screen.numbers
-            waiting += [(one, numbers[one]) for one in brothers[::-1] if numbers[one] and self.screen.inside[one]]
+            waiting += [
+                (brother, numbers[brother])
+                for brother in brothers[::-1]
+                if numbers[brother] and self.screen.inside[brother]
+            ]
 
-    def _copy(self, place: int, number: int) -> bool:
+    def _copy(self, position: int, number: int) -> bool:
         """Gives all in an element the numbers of the screen before, if the same stood in it."""
         screen, last = self.screen, self.last
-        other = last.places.get(number) if last is not None else None
-        if last is None or other is None or place < 0 or screen.kinds[place] != last.kinds[other]:
+        known_position = last.places.get(number) if last is not None else None
+        if (
+            last is None
+            or known_position is None
+            or position < 0
+            or screen.kinds[position] != last.kinds[known_position]
+        ):
             return False
-        end = screen.ends[place]
-        inner = last.numbers[other + 1 : last.ends[other]]
-        if any(screen.numbers[place + 1 : end]) or not self.taken.isdisjoint(inner):
+        end = screen.ends[position]
+        inner = last.numbers[known_position + 1 : last.ends[known_position]]
+        if any(screen.numbers[position + 1 : end]) or not self.taken.isdisjoint(inner):
             return False
-        screen.numbers[place + 1 : end] = inner
+        screen.numbers[position + 1 : end] = inner
         self.taken.update(inner)
-        self.copied[place] = end
+        self.copied[position] = end
         return True
 
     def _by_what_is_in_them(self, brothers: Sequence[int], around: int) -> None:
         """Of several of one kind those go first that stand beside or where they stood, and then each in its order."""
         screen, last = self.screen, self.last
-        others = last.brothers(around) if last is not None else []
-        if last is not None and others:
-            self._by_the_only_one(brothers, others, last)
-            self._by_neighbour(brothers, others, last)
-            self._as_before(brothers, others, last)
+        known_brothers = last.brothers(around) if last is not None else []
+        if last is not None and known_brothers:
+            self._by_the_only_one(brothers, known_brothers, last)
+            self._by_neighbour(brothers, known_brothers, last)
+            self._as_before(brothers, known_brothers, last)
         alike: dict[int, list[int]] = {}
-        for place in brothers:
-            if not screen.numbers[place] and (around, screen.kinds[place]) in self.by_kind:
-                alike.setdefault(screen.kinds[place], []).append(place)
-        if last is not None and any(len(places) > 1 for places in alike.values()):
-            stood = {(last.kinds[one], last.boxes[one]): last.numbers[one] for one in others}
-            for kind, places in alike.items():
-                for place in places:
-                    number = stood.get((kind, screen.boxes[place]), 0)
-                    if number and screen.boxes[place]:
-                        self._take(place, number)
-        for kind, places in alike.items():
-            free = [one for one in self.by_kind[around, kind] if one not in self.taken]
-            waiting = [place for place in places if not screen.numbers[place]]
-            for place, number in zip(waiting, free, strict=False):
-                self._take(place, number)
+        for position in brothers:
+            if not screen.numbers[position] and (around, screen.kinds[position]) in self.by_kind:
+                alike.setdefault(screen.kinds[position], []).append(position)
+        if last is not None and any(len(positions) > 1 for positions in alike.values()):
+            stood = {
+                (last.kinds[known_brother], last.boxes[known_brother]): last.numbers[known_brother]
+                for known_brother in known_brothers
+            }
+            for kind, positions in alike.items():
+                for position in positions:
+                    number = stood.get((kind, screen.boxes[position]), 0)
+                    if number and screen.boxes[position]:
+                        self._take(position, number)
+        for kind, positions in alike.items():
+            free = [known_number for known_number in self.by_kind[around, kind] if known_number not in self.taken]
+            waiting = [position for position in positions if not screen.numbers[position]]
+            for position, number in zip(waiting, free, strict=False):
+                self._take(position, number)
 
-    def _by_the_only_one(self, brothers: Sequence[int], others: Sequence[int], last: _Shown) -> None:
+    def _by_the_only_one(self, brothers: Sequence[int], known_brothers: Sequence[int], last: _Shown) -> None:
         """Numbers those of which one is here and one was there: they tell where the others are."""
-        here = Counter([self.screen.kinds[place] for place in brothers])
-        there = Counter([last.kinds[one] for one in others])
-        at = {last.kinds[one]: last.numbers[one] for one in others}
-        for place in brothers:
-            kind = self.screen.kinds[place]
-            if here[kind] == there[kind] == 1 and not self.screen.numbers[place]:
-                self._take(place, at[kind])
+        here = Counter([self.screen.kinds[position] for position in brothers])
+        there = Counter([last.kinds[known_brother] for known_brother in known_brothers])
+        at = {last.kinds[known_brother]: last.numbers[known_brother] for known_brother in known_brothers}
+        for position in brothers:
+            kind = self.screen.kinds[position]
+            if here[kind] == there[kind] == 1 and not self.screen.numbers[position]:
+                self._take(position, at[kind])
 
-    def _by_neighbour(self, brothers: Sequence[int], others: Sequence[int], last: _Shown) -> None:
+    def _by_neighbour(self, brothers: Sequence[int], known_brothers: Sequence[int], last: _Shown) -> None:
         """Numbers those that follow, or else precede, the same brother as one of their kind on the screen before."""
         screen = self.screen
-        for mine, theirs in ((brothers, others), (brothers[::-1], others[::-1])):
-            after = {last.numbers[one]: other for one, other in pairwise(theirs)}
+        for mine, theirs in ((brothers, known_brothers), (brothers[::-1], known_brothers[::-1])):
+            after = {last.numbers[preceding]: following for preceding, following in pairwise(theirs)}
             before = 0
-            for place in mine:
-                other = after.get(before)
-                if not screen.numbers[place] and other is not None and screen.kinds[place] == last.kinds[other]:
-                    self._take(place, last.numbers[other])
-                before = screen.numbers[place]
+            for position in mine:
+                following = after.get(before)
+                if (
+                    not screen.numbers[position]
+                    and following is not None
+                    and screen.kinds[position] == last.kinds[following]
+                ):
+                    self._take(position, last.numbers[following])
+                before = screen.numbers[position]
 
-    def _as_before(self, brothers: Sequence[int], others: Sequence[int], last: _Shown) -> None:
+    def _as_before(self, brothers: Sequence[int], known_brothers: Sequence[int], last: _Shown) -> None:
         """Numbers the first brothers and the last ones, as far as they are as they were."""
         screen = self.screen
-        for pairs in (zip(brothers, others, strict=False), zip(brothers[::-1], others[::-1], strict=False)):
-            for place, other in pairs:
-                if screen.kinds[place] != last.kinds[other] or screen.boxes[place] != last.boxes[other]:
+        for pairs in (
+            zip(brothers, known_brothers, strict=False),
+            zip(brothers[::-1], known_brothers[::-1], strict=False),
+        ):
+            for position, known_position in pairs:
+                if (
+                    screen.kinds[position] != last.kinds[known_position]
+                    or screen.boxes[position] != last.boxes[known_position]
+                ):
                     break
-                if not screen.numbers[place]:
-                    self._take(place, last.numbers[other])
+                if not screen.numbers[position]:
+                    self._take(position, last.numbers[known_position])
 
     def _by_name(self, brothers: Sequence[int], around: int) -> None:
         keys = self.screen.keys
-        here = Counter([keys[place] for place in brothers])
-        for place in brothers:
-            key = keys[place]
-            if self.screen.numbers[place] or here[key] > 1 or not (key[1] or key[2]):
+        here = Counter([keys[position] for position in brothers])
+        for position in brothers:
+            key = keys[position]
+            if self.screen.numbers[position] or here[key] > 1 or not (key[1] or key[2]):
                 continue
             known = self.by_key.get((around, key), ())
             if len(known) == 1:
-                self._take(place, known[0])
+                self._take(position, known[0])
 
-    def _by_place(self, brothers: Sequence[int], others: Sequence[int], last: _Shown) -> None:
+    def _by_place(self, brothers: Sequence[int], known_brothers: Sequence[int], last: _Shown) -> None:
         """Of brothers without a number, those that stand between the same two as ones of the screen before."""
-        at = {last.numbers[place]: order for order, place in enumerate(others)}
+        at = {last.numbers[position]: order for order, position in enumerate(known_brothers)}
         gap: list[int] = []
         low = -1
-        for place in [*brothers, -1]:
-            number = self.screen.numbers[place] if place >= 0 else 0
-            if place >= 0 and not number:
-                gap.append(place)
+        for position in [*brothers, -1]:
+            number = self.screen.numbers[position] if position >= 0 else 0
+            if position >= 0 and not number:
+                gap.append(position)
                 continue
-            high = at.get(number, -1) if place >= 0 else len(others)
+            high = at.get(number, -1) if position >= 0 else len(known_brothers)
             if high >= 0:
                 if gap and low < high:
-                    free = [one for one in others[low + 1 : high] if last.numbers[one] not in self.taken]
+                    free = [
+                        known_brother
+                        for known_brother in known_brothers[low + 1 : high]
+                        if last.numbers[known_brother] not in self.taken
+                    ]
                     self._in_gap(gap, free, last)
                 gap, low = [], high
 
@@ -386,28 +416,32 @@ class _Matching:
         screen = self.screen
         rest: list[int] = []
         done = 0
-        for place in gap:
+        for position in gap:
             ahead = range(done, min(done + _AHEAD, len(free)))
-            fit = next((at for at in ahead if self._is_same(place, free[at], last)), -1)
-            if fit >= 0 and self._take(place, last.numbers[free[fit]]):
+            fit = next((at for at in ahead if self._is_same(position, free[at], last)), -1)
+            if fit >= 0 and self._take(position, last.numbers[free[fit]]):
                 done = fit + 1
             else:
-                rest.append(place)
-        left = [one for one in free if last.numbers[one] not in self.taken]
-        kinds = [(screen.keys[place][0], screen.keys[place][2]) for place in rest]
-        if kinds == [(last.keys[one][0], last.keys[one][2]) for one in left]:
-            for place, one in zip(rest, left, strict=True):
+                rest.append(position)
+        left = [known_position for known_position in free if last.numbers[known_position] not in self.taken]
+        kinds = [(screen.keys[position][0], screen.keys[position][2]) for position in rest]
+        if kinds == [(last.keys[known_position][0], last.keys[known_position][2]) for known_position in left]:
+            for position, known_position in zip(rest, left, strict=True):
                 # A window of another name is another program's, or another document's.
-                if screen.keys[place][0] != "window" or screen.keys[place] == last.keys[one]:
-                    self._take(place, last.numbers[one])
+                if screen.keys[position][0] != "window" or screen.keys[position] == last.keys[known_position]:
+                    self._take(position, last.numbers[known_position])
 
-    def _is_same(self, place: int, other: int, last: _Shown) -> bool:
-        """Whether two elements of one role and id hold mostly the same."""
-        one, two = self.screen.keys[place], last.keys[other]
-        if (one[0], one[2]) != (two[0], two[2]):
+    def _is_same(self, position: int, known_position: int, last: _Shown) -> bool:
+        """Check if two elements of one role and id hold mostly the same."""
+        key, known_key = self.screen.keys[position], last.keys[known_position]
+        if (key[0], key[2]) != (known_key[0], known_key[2]):
             return False
-        if one == two and self.screen.ends[place] == place + 1 and last.ends[other] == other + 1:
+        if (
+            key == known_key
+            and self.screen.ends[position] == position + 1
+            and last.ends[known_position] == known_position + 1
+        ):
             return True
-        mine, theirs = self.screen.within(place), last.within(other)
+        mine, theirs = self.screen.within(position), last.within(known_position)
         smaller = min(len(mine), len(theirs))
         return smaller > 0 and len(mine & theirs) > _ALIKE * smaller

@@ -1,4 +1,4 @@
-"""What a page shows, as the compact tree of `connectors.screens.tree`, and which line stands for which node of its DOM.
+"""Compact tree of a page, in the form of `connectors.screens.tree`, with the line that stands for each node of its DOM.
 
 A line for each element that a person or a program would act on or name, and for each run of text between them.
 Wrappers that only lay out others have no line; text of inline elements (`<b>`, `<span>`) joins the text around it, and
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from trajmill.connectors.screens import aria
 from trajmill.connectors.screens.cascade import Hidden, hidden
-from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, Scope, collapsed, is_parted, title_of
+from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode, Scope, collapse_space, is_parted, title_of
 from trajmill.connectors.screens.names import CAPTIONS, Names, is_password, mask, name_and_description, value_of
 from trajmill.connectors.screens.page_lines import NO_LINES, TEXT, Line, is_acted_on, place, settle
 from trajmill.connectors.screens.stylesheets import Viewport
@@ -33,7 +33,7 @@ from trajmill.schemas import Attachment, Observation
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page shows: its tree as text, and the id of the line that stands for each DOM node.
+    """Tree of a page as text, and the id of the line that stands for each DOM node.
 
     `ids` has an element's own line; for text and inline elements the line of the run of text, or of the button or link
     that they name; for a wrapper the only line in it, else that of the nearest element around it, else the first line
@@ -60,7 +60,7 @@ def page_of(
     viewport: Viewport | None = None,
     hover: DomNode | None = None,
 ) -> Page:
-    """What the document shows.
+    """Return the page that the document shows.
 
     Args:
         document: its root.
@@ -77,10 +77,10 @@ def page_of(
     title = title_of(document)
     walk = _Walk(focus, url, document, targets, hidden(document, viewport, focus, hover))
     top = walk.document(document, title, url)
-    return Page(tree_text(_numbered(top)), _Ids(walk.shown), title, tuple(walk.masked))
+    return Page(tree_text(_number_lines(top)), _Ids(walk.shown), title, tuple(walk.masked))
 
 
-def _numbered(top: Line) -> Iterator[tuple[int, str]]:
+def _number_lines(top: Line) -> Iterator[tuple[int, str]]:
     """Each line with its depth, in document order; sets its id."""
     stack = [(top, 0)]
     for number in count(1):
@@ -134,7 +134,9 @@ class _Slots(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """What the elements around a place say of all that is in them: where ids are looked up, and how it is read."""
+    """Context that the elements around a place give to all that is in them: where ids are looked up, and how it is
+    read.
+    """
 
     scope: Scope
     slots: _Slots | None = None
@@ -221,7 +223,7 @@ class _Walk:
         return len(run)
 
     def _role(self, node: DomNode, reading: aria.Reading) -> str:
-        """How an element is shown: its role, `INLINE` or `BLOCK` for a wrapper, `GONE` for what is not shown."""
+        """Return how an element is shown: its role, `INLINE` or `BLOCK` for a wrapper, `GONE` for what is not shown."""
         role = reading.role
         if role is None:
             role = aria.role_of(node.tag, node.attributes)
@@ -239,7 +241,7 @@ class _Walk:
         return role
 
     def _is_own(self, node: DomNode) -> bool:
-        """Whether an element keeps a line whatever is in it: it is acted on, or the log says where it stands."""
+        """Check if an element keeps a line whatever is in it: it is acted on, or the log says where it stands."""
         return "onclick" in node.attributes or has_area(node.box) or node in self._targets
 
     def _is_acted_on(self, node: DomNode) -> bool:
@@ -249,7 +251,7 @@ class _Walk:
         return "onclick" in attributes or attributes.get("tabindex", "-")[:1].isdecimal() or node is self._focus
 
     def _is_layout(self, node: DomNode, role: str) -> bool:
-        """Whether an element has its role in name only: a part of a table without headers, the header of a section."""
+        """Check if an element has its role in name only: a part of a table without headers, the header of a section."""
         if role in aria.LANDMARKS:
             return self._around.in_section and "role" not in node.attributes
         if role == "table":
@@ -305,21 +307,21 @@ class _Walk:
 
     def _setting_wrapper(self, node: DomNode, out: list[Line], owner: Line, level: int) -> None:
         """Visits a wrapper that changes how its content is read: label, `pre`, layout table, slot or shadow root."""
-        kept = self._around
+        before = self._around
         if node.tag == "label":
-            self._around = kept._replace(label=node)
+            self._around = before._replace(label=node)
         elif node.tag == "pre":
-            self._around = kept._replace(pre=True)
+            self._around = before._replace(pre=True)
             if not self._run:
                 # White space before it on its line; a `pre` that is a block has ended the run.
                 self._run += [blank.text for blank in self._run_nodes if blank.text]
         elif node.tag == "table":
-            self._around = kept._replace(data_table=False)
+            self._around = before._replace(data_table=False)
         # Counted as two levels: it takes one call more than other nodes, and levels are to bound calls within calls.
         self._visit(self._enter(node), out, owner, level + 2)
         if node.tag == "pre":
             self._end_run(out)
-        self._around = kept
+        self._around = before
 
     def _enter(self, node: DomNode) -> Sequence[DomNode]:
         """The nodes that are drawn in this one: its shadow root, what its slot was given, or its children.
@@ -334,10 +336,10 @@ class _Walk:
         if around.slots is not None and node.tag == "slot":
             host, outer, scope = around.slots
             name = node.attributes.get("name", "")
-            given = [child for child in host.children if child.attributes.get("slot", "") == name]
-            if given:
+            slotted = [child for child in host.children if child.attributes.get("slot", "") == name]
+            if slotted:
                 self._around = around._replace(slots=outer, scope=scope)
-                return given
+                return slotted
         return node.children
 
     def _end_run(self, out: list[Line]) -> None:
@@ -346,7 +348,7 @@ class _Walk:
         if run:
             text = run[0] if len(run) == 1 else "".join(run)
             is_kept = self._around.pre and not text.isspace()
-            text = text.strip("\r\n").rstrip() if is_kept else collapsed(text)
+            text = text.strip("\r\n").rstrip() if is_kept else collapse_space(text)
             run.clear()
             if text:
                 line = Line(TEXT, text, NO_LINES)
@@ -363,14 +365,14 @@ class _Walk:
             self._end_run(out)
         line = Line(role, "", [], is_own=self._is_own(node))
         self.shown[node] = line
-        kept = self._around
+        before = self._around
         self._describe(node, line, reading)
         children = self._content(node, role)
         if children:
             self._visit(children, line.lines, line, level + 1)
             if self._run_nodes or self._run:
                 self._end_run(line.lines)
-        self._around = kept
+        self._around = before
         settle(node.tag, line)
         place(line, out, owner)
 
@@ -378,7 +380,11 @@ class _Walk:
         """The nodes to visit in an element; sets what is around them."""
         tag, around = node.tag, self._around
         if tag in _CLOSED:
-            return [one for one in node.children if one.tag != "#text" or has_area(one.box)] if tag == "svg" else ()
+            return (
+                [inner_node for inner_node in node.children if inner_node.tag != "#text" or has_area(inner_node.box)]
+                if tag == "svg"
+                else ()
+            )
         if role == "iframe":
             if node.frame is None:
                 return ()
@@ -431,7 +437,7 @@ class _Walk:
 
 
 def _has_header(table: DomNode) -> bool:
-    """Whether a table has a caption or a header cell in a row of its own."""
+    """Check if a table has a caption or a header cell in a row of its own."""
     rows = [table]
     for _ in range(3):
         if any(row.tag in ("th", "caption") for row in rows):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trajmill.connectors.screens import aria
-from trajmill.connectors.screens.tree import Box, rendered
+from trajmill.connectors.screens.tree import Box, render_node
 
 TEXT: Final = "text"
 """The role of a run of text."""
@@ -61,7 +61,7 @@ class Line:
     @property
     def text(self) -> str:
         """Its text after the id, as `connectors.screens.tree` writes it."""
-        return rendered(self.role, self.name, self.value, self.description, self.states, self.ident, self.box)
+        return render_node(self.role, self.name, self.value, self.description, self.states, self.ident, self.box)
 
     def standing(self) -> Line:
         """The line that stands in the tree for this one: itself, or the one that took its place."""
@@ -95,13 +95,13 @@ def _take_name(line: Line) -> None:
     """Names a line by what is in it, or describes it so where it has another name."""
     inside = line.lines
     is_text = len(inside) == 1 and inside[0].role == TEXT
-    said = inside[0].name if is_text else _texts(inside) if inside else ""
+    content = inside[0].name if is_text else _texts(inside) if inside else ""
     if not line.name:
-        line.name = said or line.description
+        line.name = content or line.description
         if line.description and line.name == line.description:
             line.description = ""
-    elif said and not line.description and said.lower() not in line.name.lower():
-        line.description = said
+    elif content and not line.description and content.lower() not in line.name.lower():
+        line.description = content
     if is_text:
         inside[0].replaced = line
         line.lines = []
@@ -123,29 +123,31 @@ def _texts(lines: Iterable[Line]) -> str:
 
 
 def _options(line: Line) -> list[Line]:
-    found = []
-    for one in line.lines:
-        found.extend([one] if one.role == "option" else [inner for inner in one.lines if inner.role == "option"])
-    return found
+    options = []
+    for child in line.lines:
+        options.extend(
+            [child] if child.role == "option" else [inner for inner in child.lines if inner.role == "option"]
+        )
+    return options
 
 
 def is_acted_on(line: Line) -> bool:
-    """Whether a line is of what can be acted on, as its role or its states say."""
+    """Check if a line is of an element that can be acted on, by its role or its states."""
     return line.role in aria.ACTABLE or "clickable" in line.states or "focusable" in line.states
 
 
 def _keep_actable(line: Line) -> None:
     """Leaves, of the lines under this one, those that can be acted on; the line stands for the others."""
-    kept: list[Line] = []
+    actable: list[Line] = []
     stack = line.lines[::-1]
     while stack:
-        one = stack.pop()
-        if is_acted_on(one):
-            kept.append(one)
+        inner = stack.pop()
+        if is_acted_on(inner):
+            actable.append(inner)
         else:
-            one.replaced = line
-            stack += one.lines[::-1]
-    line.lines = kept
+            inner.replaced = line
+            stack += inner.lines[::-1]
+    line.lines = actable
 
 
 def place(line: Line, out: list[Line], owner: Line) -> None:

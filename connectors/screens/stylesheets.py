@@ -29,7 +29,7 @@ _KEYWORDS: Final = frozenset(
     {"none", "block", "inline", "inline-block", "flex", "inline-flex", "grid", "inline-grid", "contents", "list-item"}
     | {"table", "visible", "hidden", "collapse", "auto", "initial", "0", "1"}
 )
-"""What custom properties are to the properties that hide something; those of other values are left out."""
+"""Values of custom properties that matter to the properties that hide something; those of other values are left out."""
 
 STATES: Final = frozenset({"hover", "focus", "focus-visible", "focus-within", "host"})
 """Pseudo-classes for which an element is asked as for an attribute of that name with a colon before it."""
@@ -92,7 +92,7 @@ class Sheet:
         """All rules in their order."""
         if self._rules is not None:
             return tuple([rules for _, rules in self._rules])
-        return (parsed(self._text),)
+        return (parse_sheet(self._text),)
 
     def holds(self, word: str) -> bool:
         """Tell whether a word stands in the rules."""
@@ -104,18 +104,18 @@ class Sheet:
 
     def insert(self, path: Sequence[int], text: str) -> None:
         """Insert a rule; at the end where the path points beyond it."""
-        self._edit(path, lambda texts, place: texts.insert(place, text))
+        self._edit(path, lambda texts, index: texts.insert(index, text))
 
     def delete(self, path: Sequence[int]) -> None:
         """Delete a rule, if there is one."""
-        self._edit(path, lambda texts, place: texts.__delitem__(slice(place, place + 1)))
+        self._edit(path, lambda texts, index: texts.__delitem__(slice(index, index + 1)))
 
     def declare(self, path: Sequence[int], declaration: str) -> None:
         """Add a declaration to a rule, if there is one; it overrides earlier ones."""
 
-        def add(texts: list[str], place: int) -> None:
-            if place < len(texts) and texts[place].endswith("}"):
-                texts[place] = f"{texts[place][:-1]};{declaration}}}"
+        def add(texts: list[str], index: int) -> None:
+            if index < len(texts) and texts[index].endswith("}"):
+                texts[index] = f"{texts[index][:-1]};{declaration}}}"
 
         self._edit(path, add)
 
@@ -123,11 +123,11 @@ class Sheet:
         if not 0 < len(path) <= _MAX_LEVELS or min(path) < 0:
             return
         if self._rules is None:
-            self._rules = [(text, parsed(text)) for text in _rule_texts(self._text)]
+            self._rules = [(text, parse_sheet(text)) for text in _rule_texts(self._text)]
         known = dict(self._rules)
         texts = [text for text, _ in self._rules]
         _change(texts, path, change)
-        self._rules = [(text, known.get(text) or parsed(text)) for text in texts]
+        self._rules = [(text, known.get(text) or parse_sheet(text)) for text in texts]
 
 
 def _change(texts: list[str], path: Sequence[int], change: Callable[[list[str], int], None]) -> None:
@@ -152,7 +152,7 @@ def _rules_of(text: str | Iterable[Any]) -> list[Any]:
 
 
 @lru_cache(maxsize=256)
-def parsed(text: str) -> Rules:
+def parse_sheet(text: str) -> Rules:
     """The rules of a sheet; none where it is too large or nests too deeply."""
     reader = _Reader()
     if len(text) <= MAX_SHEET:
@@ -195,16 +195,16 @@ class _Reader:
     ) -> None:
         is_nesting = any(token.type == "{} block" for token in node.content)
         if is_nesting or any(token.type == "ident" and _is_read(token.lower_value) for token in node.content):
-            selector = _nested(node.prelude, around) if around is not None else node.prelude
+            selector = _nest_selector(node.prelude, around) if around is not None else node.prelude
             self._block(node.content, selector, conditions, layer, level)
 
     def _block(
         self, content: list[Any], selector: list[Any], conditions: tuple[Condition, ...], layer: Layer, level: int
     ) -> None:
         nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
-        told = declarations(nodes)
-        if told:
-            self.rules.extend(Rule(one, told, conditions, layer) for one in _compiled(selector))
+        stated = declarations(nodes)
+        if stated:
+            self.rules.extend(Rule(compiled, stated, conditions, layer) for compiled in _compile_selectors(selector))
         self.read(nodes, conditions, layer, selector, level + 1)
 
     def _at_rule(
@@ -215,8 +215,8 @@ class _Reader:
             layers = [(*layer, *path.split(".")) for path in _words(node.prelude)] if node.prelude else []
             if node.content is not None and not layers:
                 layers = [(*layer, f"unnamed {next(self._unnamed)}")]
-            for one in layers:
-                self.layers.extend(one[:end] for end in range(1, len(one) + 1))
+            for named_layer in layers:
+                self.layers.extend(named_layer[:end] for end in range(1, len(named_layer) + 1))
             layer = layers[0] if layers else layer
         elif name == "media":
             conditions = (*conditions, media(node.prelude))
@@ -234,14 +234,14 @@ class _Reader:
 
 
 def declarations(nodes: Iterable[Any]) -> Declarations:
-    """What the declarations among the nodes say of `PROPERTIES`, and of custom properties that may stand for these."""
-    told: list[tuple[str, str, bool]] = []
+    """Return the declarations among the nodes of `PROPERTIES`, and of custom properties that may stand for these."""
+    stated: list[tuple[str, str, bool]] = []
     for node in nodes:
         if node.type == "declaration" and _is_read(node.lower_name):
             value = tinycss2.serialize(node.value).strip().lower()
             if node.lower_name in PROPERTIES or value in _KEYWORDS:
-                told.append((node.lower_name, value, node.important))
-    return tuple(told)
+                stated.append((node.lower_name, value, node.important))
+    return tuple(stated)
 
 
 def _is_read(name: str) -> bool:
@@ -256,9 +256,9 @@ def _words(tokens: Iterable[Any]) -> list[str]:
 # Selectors
 
 
-def _compiled(tokens: list[Any]) -> Iterator[CompiledSelector]:
+def _compile_selectors(tokens: list[Any]) -> Iterator[CompiledSelector]:
     """The selectors of a list that can match an element."""
-    for part in _split(_stated(tokens), ","):
+    for part in _split(_states_as_attributes(tokens), ","):
         if len(part) > _MAX_TOKENS:
             continue
         try:
@@ -279,21 +279,21 @@ def _split(tokens: Iterable[Any], sign: str) -> list[list[Any]]:
     return parts
 
 
-def _stated(tokens: Iterable[Any]) -> list[Any]:
+def _states_as_attributes(tokens: Iterable[Any]) -> list[Any]:
     """The tokens of a selector with each pseudo-class of `STATES` as an attribute."""
-    found: list[Any] = []
+    output: list[Any] = []
     for token in tokens:
-        is_state = found and found[-1] == ":" and not (len(found) > 1 and found[-2] == ":")
+        is_state = output and output[-1] == ":" and not (len(output) > 1 and output[-2] == ":")
         if is_state and token.type == "ident" and token.lower_value in STATES:
-            found[-1] = _attribute(token.lower_value)
+            output[-1] = _attribute(token.lower_value)
         elif is_state and token.type == "function" and token.lower_name == "host":
-            found[-1] = _attribute("host")
-            found += _pseudo("is", _stated(token.arguments))
+            output[-1] = _attribute("host")
+            output += _pseudo("is", _states_as_attributes(token.arguments))
         elif token.type == "function":
-            found.append(ast.FunctionBlock(0, 0, token.name, _stated(token.arguments)))
+            output.append(ast.FunctionBlock(0, 0, token.name, _states_as_attributes(token.arguments)))
         else:
-            found.append(token)
-    return found
+            output.append(token)
+    return output
 
 
 @lru_cache(maxsize=32)
@@ -308,16 +308,16 @@ def _pseudo(name: str, arguments: list[Any]) -> list[Any]:
     return [ast.LiteralToken(0, 0, ":"), ast.FunctionBlock(0, 0, name, arguments)]
 
 
-def _nested(tokens: list[Any], around: list[Any]) -> list[Any]:
+def _nest_selector(tokens: list[Any], around: list[Any]) -> list[Any]:
     """The selector of a rule within another."""
-    found: list[Any] = []
+    output: list[Any] = []
     for part in _split(tokens, ","):
         if _NESTING not in part:
-            found += [*_pseudo("is", around), ast.WhitespaceToken(0, 0, " ")]
+            output += [*_pseudo("is", around), ast.WhitespaceToken(0, 0, " ")]
         for token in part:
-            found += _pseudo("is", around) if token == _NESTING else [token]
-        found.append(ast.LiteralToken(0, 0, ","))
-    return found[:-1]
+            output += _pseudo("is", around) if token == _NESTING else [token]
+        output.append(ast.LiteralToken(0, 0, ","))
+    return output[:-1]
 
 
 # Conditions
@@ -407,7 +407,7 @@ _DISCRETE: Final = {
     "scripting": "enabled",
     "update": "fast",
 }
-"""What the media features are that a log does not tell."""
+"""Values of the media features that a log does not tell."""
 _UNITS: Final = {"px": 1.0, "em": 16.0, "rem": 16.0, "pt": 96 / 72, "cm": 96 / 2.54, "mm": 96 / 25.4, "in": 96.0}
 _MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 
@@ -436,13 +436,13 @@ def _feature_holds(term: list[Any], viewport: Viewport) -> bool:
         else:
             parts[-1].append(token)
     sides, signs = parts[::2], parts[1::2]
-    at = next((place for place, side in enumerate(sides) if len(side) == 1 and side[0].type == "ident"), None)
+    at = next((number for number, side in enumerate(sides) if len(side) == 1 and side[0].type == "ident"), None)
     if at is None or not signs or any(sign not in _MIRRORED for sign in signs):
         return False
     feature = sides[at][0].lower_value
     return all(
-        _compares(feature, signs[place] if at <= place else _MIRRORED[signs[place]], side, viewport)
-        for place, side in enumerate(sides[:at] + sides[at + 1 :])
+        _compares(feature, signs[number] if at <= number else _MIRRORED[signs[number]], side, viewport)
+        for number, side in enumerate(sides[:at] + sides[at + 1 :])
     )
 
 

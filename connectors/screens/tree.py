@@ -46,7 +46,7 @@ Box: TypeAlias = tuple[int, int, int, int]
 
 
 def has_area(box: Box | None) -> bool:
-    """Whether a box holds a pixel; None does not."""
+    """Check if a box holds a pixel; None does not."""
     return box is not None and box[0] < box[2] and box[1] < box[3]
 
 
@@ -60,7 +60,7 @@ _LINE: Final = re.compile(
 )
 
 
-def rendered(
+def render_node(
     role: str,
     name: str = "",
     value: str = "",
@@ -87,12 +87,13 @@ def rendered(
 
 @lru_cache(maxsize=4096)
 def _ident(ident: str) -> str:
-    """How a line tells the lasting name of its node, with the blank before it; a program has few."""
+    """Return the lasting name of a node as its line tells it, with the blank before it; a program has few."""
     return f" id={ident}" if _WORD.fullmatch(ident) else f" id={encode_basestring(ident)}"
 
 
 def tree_text(lines: Iterable[tuple[int, str]], numbers: Sequence[int] = ()) -> str:
-    """The text of a tree: of nodes in document order, each with its depth and its text after the id, as of `rendered`.
+    """The text of a tree: of nodes in document order, each with its depth and its text after the id, as of
+    `render_node`.
 
     Args:
         lines: of the nodes.
@@ -127,11 +128,11 @@ class Node:
     line: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        line = rendered(self.role, self.name, self.value, self.description, self.states, self.ident, self.bounds)
+        line = render_node(self.role, self.name, self.value, self.description, self.states, self.ident, self.bounds)
         self.line = line  # type: ignore[misc]
 
     def holds(self, x: float, y: float) -> bool:
-        """Whether the point lies in the node's box."""
+        """Check if the point lies in the node's box."""
         box = self.bounds
         return box is not None and box[0] <= x < box[2] and box[1] <= y < box[3]
 
@@ -165,25 +166,25 @@ class Tree:
         nodes: list[Node] = []
         depths: list[int] = []
         for number, line in enumerate(text.split("\n") if text else [], 1):
-            found = _LINE.fullmatch(line)
-            if found is None or int(found["id"]) in numbers:
+            match = _LINE.fullmatch(line)
+            if match is None or int(match["id"]) in numbers:
                 raise ValueError(f"line {number} of the tree: wanted a node with an id of its own, met {line[:80]!r}")
-            depth = len(found["indent"]) // 2
+            depth = len(match["indent"]) // 2
             if depth >= MAX_DEPTH or depth > (depths[-1] + 1 if depths else 0):
                 raise ValueError(f"line {number} of the tree: indented by {depth} levels, which has no parent")
-            nodes.append(_node(found))
+            nodes.append(_node(match))
             depths.append(depth)
-            numbers[int(found["id"])] = None
+            numbers[int(match["id"])] = None
         return cls(nodes, depths, () if list(numbers) == list(range(1, len(nodes) + 1)) else tuple(numbers))
 
     def node(self, number: int) -> Node | None:
         """The node of that id; None if there is none."""
-        places = range(1, len(self.nodes) + 1) if not self.numbers else self.numbers
-        return self.nodes[places.index(number)] if number in places else None
+        known_numbers = range(1, len(self.nodes) + 1) if not self.numbers else self.numbers
+        return self.nodes[known_numbers.index(number)] if number in known_numbers else None
 
     def windows(self) -> Iterator[range]:
         """The places of each top-level node with all that is under it, in document order."""
-        starts = [place for place, depth in enumerate(self.depths) if depth == 0]
+        starts = [index for index, depth in enumerate(self.depths) if depth == 0]
         for start, end in zip(starts, [*starts[1:], len(self.nodes)], strict=True):
             yield range(start, end)
 
@@ -193,26 +194,26 @@ class Tree:
         Within a window later nodes are drawn over earlier ones and children over their parents, so the last one counts.
         """
         for window in self.windows():
-            for place in reversed(window):
-                node = self.nodes[place]
+            for index in reversed(window):
+                node = self.nodes[index]
                 if state in node.states and node.holds(x, y):
-                    return self.numbers[place] if self.numbers else place + 1
+                    return self.numbers[index] if self.numbers else index + 1
         return None
 
 
-def _node(found: re.Match[str]) -> Node:
-    ident = found["ident"] or ""
-    box = found["left"]
+def _node(match: re.Match[str]) -> Node:
+    ident = match["ident"] or ""
+    box = match["left"]
     return Node(
-        role=found["role"],
-        name=_unquoted(found["name"]),
-        value=_unquoted(found["value"]),
-        description=_unquoted(found["description"]),
-        states=tuple(found["states"].split()),
-        ident=_unquoted(ident) if ident.startswith('"') else ident,
-        bounds=None if box is None else (int(box), int(found["top"]), int(found["right"]), int(found["bottom"])),
+        role=match["role"],
+        name=_unquote(match["name"]),
+        value=_unquote(match["value"]),
+        description=_unquote(match["description"]),
+        states=tuple(match["states"].split()),
+        ident=_unquote(ident) if ident.startswith('"') else ident,
+        bounds=None if box is None else (int(box), int(match["top"]), int(match["right"]), int(match["bottom"])),
     )
 
 
-def _unquoted(quoted: str | None) -> str:
+def _unquote(quoted: str | None) -> str:
     return str(json.loads(quoted)) if quoted else ""

@@ -45,7 +45,7 @@ from trajmill.connectors.search.react_text import CONTEXT, Text, is_first, moves
 from trajmill.schemas import Agent, Outcome, ParseError, Reject, Step, Task, Trajectory
 
 VERIFIER: Final = "answer match"
-"""How HotpotQA's answers are judged: equality after normalization."""
+"""Verifier of HotpotQA's answers: equality after normalization."""
 
 _SECTION: Final = re.compile(rb"-{5,} BEGIN (CORRECT|INCORRECT|HALTED) AGENTS -{5,}")
 _TRIAL: Final = re.compile(rb"BEGIN TRIAL ([0-9]{1,9})")
@@ -77,7 +77,7 @@ class ReactLog(Connector):
         empty = True
         for episode in _episodes(blob):
             try:
-                found = _trajectory(episode, blob.uri)
+                trajectory = _trajectory(episode, blob.uri)
             except ParseError as error:
                 if error.reason == "no_environment":
                     refused.append(error)
@@ -85,11 +85,11 @@ class ReactLog(Connector):
                     yield Reject.of(error, connector=self.name)
                 continue
             empty = False
-            yield found
+            yield trajectory
         if empty:
             why = "its agents answer at once and act on no environment" if refused else "no question has an action"
             raise ParseError(blob.uri, -1, "no_transitions", why)
-        yield from (Reject.of(one, connector=self.name) for one in refused)
+        yield from (Reject.of(fault, connector=self.name) for fault in refused)
 
 
 @dataclass(slots=True)
@@ -142,28 +142,28 @@ def _trajectory(episode: _Episode, uri: str) -> Trajectory:
             `no_actions`, `no_environment` (a chain of thought).
     """
     texts = [_text(line, uri) for line in episode.lines]
-    begins = 1 + max((place for place, line in enumerate(texts) if line.text.endswith(_LAST_TRIAL)), default=-1)
-    start = next((place for place in range(begins, len(texts)) if is_first(texts[place].text)), len(texts))
-    instruction, told = _preamble("\n".join(line.text for line in texts[:start]))
-    made = moves(texts[start:])
-    if made and not episode.whole and not made[-1].observation:
-        made.pop()  # its action may be cut
-    if not made:
+    begins = 1 + max((number for number, line in enumerate(texts) if line.text.endswith(_LAST_TRIAL)), default=-1)
+    start = next((number for number in range(begins, len(texts)) if is_first(texts[number].text)), len(texts))
+    instruction, reflections = _preamble("\n".join(line.text for line in texts[:start]))
+    episode_moves = moves(texts[start:])
+    if episode_moves and not episode.whole and not episode_moves[-1].observation:
+        episode_moves.pop()  # its action may be cut
+    if not episode_moves:
         if any(line.text.startswith("Action: ") for line in texts):
             raise ParseError(uri, episode.offset, "no_environment", "a chain of thought acts on no environment")
         reason = "no_actions" if episode.whole else "truncated"
         raise ParseError(uri, episode.offset, reason, "the question has no whole action")
-    found = steps(made, told)
+    episode_steps = steps(episode_moves, reflections)
     if not episode.whole:
-        found = _cut(found)
+        episode_steps = _cut(episode_steps)
     return Trajectory(
         native_id=episode.native_id,
         domain="search",
-        steps=_halted(found) if episode.section == b"HALTED" else found,
+        steps=_truncate_halted(episode_steps) if episode.section == b"HALTED" else episode_steps,
         agent=Agent(name="react"),
         task=Task(instruction=instruction),
         context=CONTEXT,
-        outcome=_outcome(found[-1], episode.section),
+        outcome=_outcome(episode_steps[-1], episode.section),
     )
 
 
@@ -176,22 +176,22 @@ def _text(line: Line, uri: str) -> Text:
 def _preamble(text: str) -> tuple[str, str]:
     """The question, and what the harness told the agent of earlier trials, empty if nothing."""
     question = text.removeprefix("Question:")
-    told = _TOLD.search(question)
-    places = (told.start() if told else -1, question.find("\nReflections:"))
-    place = min((one for one in places if one >= 0), default=len(question))
-    return question[:place].strip(), question[place:].strip()
+    mark = _TOLD.search(question)
+    ends = (mark.start() if mark else -1, question.find("\nReflections:"))
+    end = min((position for position in ends if position >= 0), default=len(question))
+    return question[:end].strip(), question[end:].strip()
 
 
-def _cut(found: list[Step]) -> list[Step]:
+def _cut(steps: list[Step]) -> list[Step]:
     """The steps of an episode that the file ends within: of what was last seen, the rest may be lost."""
-    last = found[-1].next_observation
-    cut = replace(last, truncation="recorder") if last is not None and found[-1].reward is None else last
-    return [*found[:-1], replace(found[-1], next_observation=cut)]
+    last = steps[-1].next_observation
+    cut = replace(last, truncation="recorder") if last is not None and steps[-1].reward is None else last
+    return [*steps[:-1], replace(steps[-1], next_observation=cut)]
 
 
-def _halted(found: list[Step]) -> list[Step]:
-    last = found[-1]
-    return [*found[:-1], last if last.terminated else replace(last, truncated=True)]
+def _truncate_halted(steps: list[Step]) -> list[Step]:
+    last = steps[-1]
+    return [*steps[:-1], last if last.terminated else replace(last, truncated=True)]
 
 
 def _outcome(last: Step, section: bytes | None) -> Outcome | None:

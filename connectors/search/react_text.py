@@ -78,7 +78,7 @@ class Move:
 
 
 def is_first(line: str) -> bool:
-    """Whether the line begins the first step of a transcript."""
+    """Check if the line begins the first step of a transcript."""
     return line.startswith(("Thought 1:", "Action 1:"))
 
 
@@ -90,7 +90,7 @@ def moves(lines: Iterable[tuple[int, str]]) -> list[Move]:
     Args:
         lines: each with its offset; a step has that of its action.
     """
-    found: list[Move] = []
+    moves_read: list[Move] = []
     move, current = Move(0, [], [], []), list[str]()
     number, begins = 1, ""
     # The beginning of a line that opens the next field, and of one that writes its number with zeros before it.
@@ -103,7 +103,7 @@ def moves(lines: Iterable[tuple[int, str]]) -> list[Move]:
             begins = begins or sign
             if sign == begins:
                 move = Move(offset, [], [], [])
-                found.append(move)
+                moves_read.append(move)
             if sign == "T":
                 current, follows = move.thought, "Action"
             elif sign == "A":
@@ -117,7 +117,7 @@ def moves(lines: Iterable[tuple[int, str]]) -> list[Move]:
         elif current is move.observation and line.startswith(_PRINTED):
             current = []
         current.append(text)
-    return [one for one in found if one.action]
+    return [read_move for read_move in moves_read if read_move.action]
 
 
 def _number(line: str) -> int | None:
@@ -126,25 +126,25 @@ def _number(line: str) -> int | None:
     return int(marker[1]) if marker else None
 
 
-def steps(made: Sequence[Move], told_before: str | None = None) -> list[Step]:
+def steps(episode_moves: Sequence[Move], told_before: str | None = None) -> list[Step]:
     """The transitions of an episode; `told_before` is what the harness told the agent before the first."""
-    told = Told(held=True)
-    told.say("harness", told_before)
-    for move in made:
+    builder = Told(in_memory=True)
+    builder.say("harness", told_before)
+    for move in episode_moves:
         after = _observation("\n".join(move.observation).rstrip("\n")) if move.observation else None
         call = answered(_call(move), after, move.offset)
         verdict = verdict_of(after) if call.name == COMPLETE else None
         call.ending = (verdict, None if verdict is None else True, None)
-        told.turn([call])
-    return list(told.steps())
+        builder.turn([call])
+    return list(builder.steps())
 
 
 def verdict_of(seen: Observation | None) -> float | None:
     """The reward that an observation states, None if it is no verdict."""
-    found = _VERDICT.fullmatch(seen.content.strip()) if seen and seen.content else None
-    if found is None:
+    match = _VERDICT.fullmatch(seen.content.strip()) if seen and seen.content else None
+    if match is None:
         return None
-    return float(found[2]) if found[2] else float(found[1] == "CORRECT")
+    return float(match[2]) if match[2] else float(match[1] == "CORRECT")
 
 
 def _observation(text: str) -> Observation:
@@ -155,11 +155,11 @@ def _observation(text: str) -> Observation:
 def _call(move: Move) -> Call:
     raw = "\n".join(move.action).rstrip()
     thought = "\n".join(move.thought).strip() or None
-    found = _CALL.fullmatch(raw.strip(" "))
-    if found is None:
+    match = _CALL.fullmatch(raw.strip(" "))
+    if match is None:
         loose = _CALL.search(raw[:_LOOSE])
         return Call(_word(loose[1]) if loose else "", None, None, 0, text=raw, reasoning=thought)
-    word, inner = found[1].lower(), found[2]
+    word, inner = match[1].lower(), match[2]
     if word == "finish":
         return vocabulary.answer(inner, reasoning=thought)
     return vocabulary.call(word, {_ARGUMENTS.get(word, "argument"): inner}, reasoning=thought)

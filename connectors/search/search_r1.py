@@ -80,7 +80,7 @@ _TOOLS: Final = (
         },
     },
 )
-"""What the instruction of Search-R1 says in prose."""
+"""Tools that the instruction of Search-R1 describes in prose."""
 
 
 class SearchR1(Connector):
@@ -104,12 +104,12 @@ class SearchR1(Connector):
         empty = True
         for number, example in enumerate(_examples(data)):
             try:
-                found = _trajectory(data, example, blob.uri, number)
+                trajectory = _trajectory(data, example, blob.uri, number)
             except ParseError as error:
                 yield Reject.of(error, connector=self.name)
                 continue
             empty = False
-            yield found
+            yield trajectory
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no example searches")
 
@@ -144,7 +144,7 @@ def _examples(data: bytes) -> Iterator[_Example]:
 
 
 def _plain_examples(data: bytes) -> Iterator[_Example]:
-    starts = [found.start() for found in _PLAIN.finditer(data)]
+    starts = [match.start() for match in _PLAIN.finditer(data)]
     for start, end in pairwise([*starts, len(data)]):
         question = _PLAIN_QUESTION.search(data, start, end)
         if question:
@@ -153,8 +153,8 @@ def _plain_examples(data: bytes) -> Iterator[_Example]:
 
 
 def _without_end(data: bytes, start: int, end: int) -> int:
-    """Where the text of a turn ends: before its end tag, else before the white space at its end."""
-    marks = [place for mark in _ENDS if (place := data.find(mark, start, end)) >= 0]
+    """Return where the text of a turn ends: before its end tag, else before the white space at its end."""
+    marks = [end_tag for mark in _ENDS if (end_tag := data.find(mark, start, end)) >= 0]
     return min(marks, default=start + len(data[start:end].rstrip()))
 
 
@@ -181,8 +181,8 @@ def _trajectory(data: bytes, example: _Example, uri: str, number: int) -> Trajec
 
 def _prompt(text: str) -> tuple[str, str]:
     """The instruction within a user message, empty if there is none, and the question."""
-    place = text.find(_QUESTION, max(text.find(_EXAMPLE), 0))
-    return (text[:place].strip(), text[place + len(_QUESTION) :].strip()) if place >= 0 else ("", text)
+    begin = text.find(_QUESTION, max(text.find(_EXAMPLE), 0))
+    return (text[:begin].strip(), text[begin + len(_QUESTION) :].strip()) if begin >= 0 else ("", text)
 
 
 class _Finder:
@@ -193,9 +193,9 @@ class _Finder:
         self._end = end
         self._marks = {b"search": -2, b"answer": -2, b"": -2}
 
-    def after(self, place: int) -> _Found | None:
+    def after(self, begin: int) -> _Found | None:
         """The next action at or after a place, None if there is none."""
-        starts = [(start, tag) for tag in self._marks if (start := self._start(tag, place)) >= 0]
+        starts = [(start, tag) for tag in self._marks if (start := self._start(tag, begin)) >= 0]
         while starts:
             start, tag = min(starts)
             starts.remove((start, tag))
@@ -208,12 +208,12 @@ class _Finder:
             self._marks[tag] = -1
         return None
 
-    def _start(self, tag: bytes, place: int) -> int:
-        """Where the tag stands next, -1 if nowhere; what was found is remembered until it is passed."""
+    def _start(self, tag: bytes, begin: int) -> int:
+        """Return where the tag stands next, -1 if nowhere; a hit is remembered until it is passed."""
         known = self._marks[tag]
-        if known == -2 or 0 <= known < place:
+        if known == -2 or 0 <= known < begin:
             mark = b"<" + tag + b">" if tag else _RETRY
-            known = self._marks[tag] = self._data.find(mark, place, self._end)
+            known = self._marks[tag] = self._data.find(mark, begin, self._end)
         return known
 
     def _retry_end(self, start: int) -> int:
@@ -234,41 +234,41 @@ class _Found:
 
     @property
     def end(self) -> int:
-        """Where the text after the action begins."""
+        """Return where the text after the action begins."""
         return self.close + len(self.tag) + 3 if self.tag else self.close
 
 
 def _steps(data: bytes, start: int, end: int) -> list[Step]:
-    told = Told(held=True)
+    builder = Told(in_memory=True)
     finder = _Finder(data, end)
-    place = start
-    while (found := finder.after(place)) is not None:
-        thought = _words(data[place : found.start])
-        text = data[found.inner : found.close].decode().strip()
-        place = found.end
+    position = start
+    while (action := finder.after(position)) is not None:
+        thought = _words(data[position : action.start])
+        text = data[action.inner : action.close].decode().strip()
+        position = action.end
         after = None
-        if found.tag == b"answer":
+        if action.tag == b"answer":
             call = vocabulary.answer(text, reasoning=thought)
             call.ending = (None, True, None)
-        elif found.tag:
+        elif action.tag:
             call = vocabulary.call("search", {"query": text}, reasoning=thought)
-            information = _INFORMATION.match(data, place, end)
+            information = _INFORMATION.match(data, position, end)
             if information:
-                after, place = _information(information), information.end()
+                after, position = _information(information), information.end()
         else:
             call = Call(MESSAGE, json_text({"content": thought or ""}), None, 0)
             after = Observation(text, origin="harness")
-        told.turn([answered(call, after, found.start)])
+        builder.turn([answered(call, after, action.start)])
         if call.name == COMPLETE:
             break
-    return list(told.steps())
+    return list(builder.steps())
 
 
 def _words(text: bytes) -> str | None:
-    """What the model wrote besides its actions, without the tags of thinking; None if that is nothing."""
+    """Return the model's words besides its actions, without the tags of thinking; None if there are none."""
     return _THINK.sub("", text.decode()).strip() or None
 
 
-def _information(found: re.Match[bytes]) -> Observation:
-    """What a search gave; of information that the text ends within, the rest is lost."""
-    return Observation(found[1].decode().strip(), truncation="none" if found[2] else "recorder")
+def _information(match: re.Match[bytes]) -> Observation:
+    """Return the observation of a search; of information that the text ends within, the rest is lost."""
+    return Observation(match[1].decode().strip(), truncation="none" if match[2] else "recorder")

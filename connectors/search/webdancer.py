@@ -40,8 +40,8 @@ from trajmill.connectors.conversation.harness_text import strip_forms
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import Call, Item, Said, Turn
 from trajmill.connectors.reading.documents import head_rows, json_rows
-from trajmill.connectors.reading.fields import joined, objects_of, str_of
-from trajmill.connectors.reading.json_text import is_shallow, opened
+from trajmill.connectors.reading.fields import join_paragraphs, objects_of, str_of
+from trajmill.connectors.reading.json_text import is_shallow, parse_if_json
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import (
     COMPLETE,
@@ -79,7 +79,7 @@ class WebDancer(Connector):
             is_chatml = row.get("type") == "chatml"
             if not is_chatml and ("question" not in row or "tools" in row):
                 return None
-            texts = (str_of(message.get("content")) for message in objects_of(opened(row.get("messages"))))
+            texts = (str_of(message.get("content")) for message in objects_of(parse_if_json(row.get("messages"))))
             if any("<tool_call>" in text or _OPEN in text for text in texts):
                 kind = "is a chatml record whose" if is_chatml else "has a question and"
                 return Sniff(0.95 if is_chatml else 0.9, f"row {number} {kind} messages that call tools in tags")
@@ -91,12 +91,12 @@ class WebDancer(Connector):
             try:
                 if isinstance(value, ParseError):
                     raise value
-                found = _trajectory(value, blob.uri, offset, number)
+                trajectory = _trajectory(value, blob.uri, offset, number)
             except ParseError as error:
                 yield Reject.of(error, connector=self.name)
                 continue
             empty = False
-            yield strip_forms(found, self.name)
+            yield strip_forms(trajectory, self.name)
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no line holds a conversation with a tool call")
 
@@ -113,13 +113,13 @@ class _Reading:
 
     def agent(self, text: str) -> None:
         """Takes in a message of the agent; one that only thinks goes with its next."""
-        calls, said, thought = _calls(text)
+        calls, words, thought = _calls(text)
         thoughts = [*self._thoughts, *([thought] if thought else [])]
-        self._thoughts = [] if calls or said else thoughts
-        if not calls and said is None:
+        self._thoughts = [] if calls or words else thoughts
+        if not calls and words is None:
             return
         turn = Turn(self._offset)
-        turn.texts, turn.thoughts = [said] if said else [], thoughts
+        turn.texts, turn.thoughts = [words] if words else [], thoughts
         for call in calls:
             call.offset = self._offset
             turn.add(call)
@@ -148,24 +148,24 @@ def _trajectory(value: Any, uri: str, offset: int, number: int) -> Trajectory:
     Raises:
         ParseError: `bad_record` (no conversation), `no_calls`, `response_without_call`.
     """
-    messages = opened(value.get("messages")) if isinstance(value, dict) else None
-    if not isinstance(messages, list) or not all(_is_message(one) for one in messages):
+    messages = parse_if_json(value.get("messages")) if isinstance(value, dict) else None
+    if not isinstance(messages, list) or not all(_is_message(entry) for entry in messages):
         raise ParseError(uri, offset, "bad_record", "wanted an object with messages of role and content")
-    first = next((place for place, one in enumerate(messages) if one["role"] == "user"), None)
+    first = next((index for index, entry in enumerate(messages) if entry["role"] == "user"), None)
     if first is None:
         raise ParseError(uri, offset, "bad_record", "wanted a user message with the task")
     before, task = _prompt(messages[first]["content"])
     reading = _Reading(offset)
-    for one in messages[first + 1 :]:
-        _take(reading, one["role"], one["content"], uri, offset)
+    for entry in messages[first + 1 :]:
+        _take(reading, entry["role"], entry["content"], uri, offset)
     if not reading.acts:
         raise ParseError(uri, offset, "no_calls", "the conversation calls no tool")
     question = value.get("question")
-    system = [one["content"] for one in messages[:first] if one["role"] == "system"]
+    system = [entry["content"] for entry in messages[:first] if entry["role"] == "system"]
     return Trajectory(
         native_id=str(number),
         domain="search",
-        steps=_ended(list(course(reading.items, instructed=True).steps), value.get("termination")),
+        steps=_mark_ending(list(course(reading.items, instructed=True).steps), value.get("termination")),
         task=Task(instruction=question if isinstance(question, str) and question else task),
         context=_context("\n\n".join([*system, *([before] if before else [])]), value.get("functions")),
     )
@@ -198,35 +198,39 @@ def _take(reading: _Reading, role: str, text: str, uri: str, offset: int) -> Non
 
 
 def _calls(text: str) -> tuple[list[Call], str | None, str | None]:
-    """What an assistant message calls, says and thinks."""
+    """Return the calls, words and thoughts of an assistant message."""
     thought, body = _thought(text)
-    found: list[_Tagged] = []
-    while (one := _tagged(body, "tool_call", found[-1].end if found else 0)) is not None:
-        found.append(one)
-    answer = _tagged(body, "answer", found[-1].end if found else 0)
-    first = found[0] if found else answer
-    said = body[: first.start if first else len(body)].strip() or None
-    if found:
+    tagged: list[_Tagged] = []
+    while (element := _find_tagged(body, "tool_call", tagged[-1].end if tagged else 0)) is not None:
+        tagged.append(element)
+    answer = _find_tagged(body, "answer", tagged[-1].end if tagged else 0)
+    first = tagged[0] if tagged else answer
+    words = body[: first.start if first else len(body)].strip() or None
+    if tagged:
         late = body[answer.start : answer.end] if answer else None
-        return [_call(one.inner) for one in found], joined([one for one in (said, late) if one]), thought
+        return (
+            [_call(element.inner) for element in tagged],
+            join_paragraphs([part for part in (words, late) if part]),
+            thought,
+        )
     if answer:
         handed_in = vocabulary.answer(answer.inner.strip("\n"))
         handed_in.ending = (None, True, None)
-        return [handed_in], said, thought
-    return [], said, thought
+        return [handed_in], words, thought
+    return [], words, thought
 
 
 class _Tagged(NamedTuple):
-    """What stands between two tags, where the first begins and where the second ends."""
+    """Text between two tags, with where the first begins and where the second ends."""
 
     inner: str
     start: int
     end: int
 
 
-def _tagged(text: str, tag: str, place: int) -> _Tagged | None:
+def _find_tagged(text: str, tag: str, position: int) -> _Tagged | None:
     """The next text between `<tag>` and `</tag>`, which goes to the end if it is not closed."""
-    start = text.find(f"<{tag}>", place)
+    start = text.find(f"<{tag}>", position)
     if start < 0:
         return None
     begin = start + len(tag) + 2
@@ -253,7 +257,7 @@ def _thought(text: str) -> tuple[str | None, str]:
 
 def _call(text: str) -> Call:
     """The call that a tool call is; one whose JSON cannot be read keeps its text and the name found in it."""
-    code = _tagged(text, "code", 0)
+    code = _find_tagged(text, "code", 0)
     json_part = text[: code.start] if code else text
     try:
         value = json_value(json_part.strip())
@@ -262,8 +266,8 @@ def _call(text: str) -> Call:
     if isinstance(value, dict) and isinstance(value.get("name"), str) and is_shallow(value):
         arguments = value.get("arguments")
         if code:
-            given = arguments if isinstance(arguments, dict) else {}
-            arguments = {**given, "code": code.inner.strip("\n")}
+            named_arguments = arguments if isinstance(arguments, dict) else {}
+            arguments = {**named_arguments, "code": code.inner.strip("\n")}
         return vocabulary.call(value["name"], arguments)
     if code and _PYTHON in json_part.lower():
         return vocabulary.call("PythonInterpreter", {"code": code.inner.strip("\n")})
@@ -275,7 +279,7 @@ def _response(text: str) -> Observation:
     return Observation(text)
 
 
-def _ended(steps: list[Step], termination: Any) -> list[Step]:
+def _mark_ending(steps: list[Step], termination: Any) -> list[Step]:
     """The steps, the last of them truncated where the log says that it ended without an answer."""
     if isinstance(termination, str) and termination != "answer" and steps[-1].action.name != COMPLETE:
         steps[-1] = replace(steps[-1], truncated=True)
@@ -284,23 +288,23 @@ def _ended(steps: list[Step], termination: Any) -> list[Step]:
 
 def _context(prompt: str, functions: Any) -> Context:
     """The agent's prompt, and the tools it declares: those in the prompt, else those the record lists."""
-    context = _declared(prompt.partition("<tools>")[2].partition("</tools>")[0].strip())
+    context = _parse_tools(prompt.partition("<tools>")[2].partition("</tools>")[0].strip())
     if context.action_space is None and isinstance(functions, list):
-        context = vocabulary.context([_plain(one) for one in functions if isinstance(one, dict)], None)
+        context = vocabulary.context([_plain(function) for function in functions if isinstance(function, dict)], None)
     return replace(context, agent_system=prompt or None)
 
 
 @lru_cache(64)
-def _declared(shown: str) -> Context:
+def _parse_tools(shown: str) -> Context:
     """The context of tools as a prompt shows them: objects after one another, with commas or one a line."""
     declared: list[dict[str, Any]] = []
     for text in (f"[{shown}]", f"[{','.join(shown.splitlines())}]"):
         try:
-            declared = [one for one in json_value(text) if isinstance(one, dict)]
+            declared = [value for value in json_value(text) if isinstance(value, dict)]
         except ValueError:
             continue
         break
-    inner = [one["function"] if isinstance(one.get("function"), dict) else one for one in declared]
+    inner = [tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in declared]
     return vocabulary.context(inner, None)
 
 

@@ -25,11 +25,11 @@ def call(
 ) -> Call | None:
     """A call as `conversation.calls.call` makes it; None where its arguments are nested too deeply to be carried on."""
     try:
-        made = calls.call(name, arguments, call_id, 0)
+        tool_call = calls.call(name, arguments, call_id, 0)
     except calls.MessageError:
         return None
-    made.message, made.reasoning = message, reasoning
-    return made
+    tool_call.message, tool_call.reasoning = message, reasoning
+    return tool_call
 
 
 def shell(command: str, message: str | None = None, reasoning: str | None = None) -> Call:
@@ -38,10 +38,10 @@ def shell(command: str, message: str | None = None, reasoning: str | None = None
 
 
 def spoken(text: str, reasoning: str | None = None) -> Call:
-    """What the agent says without acting."""
+    """Return the call that stands for words of the agent without an action."""
     return Call(MESSAGE, json_text({"content": text}), None, 0, reasoning=reasoning)
 
 
-def submitted(patch: str) -> Call:
+def submission(patch: str) -> Call:
     """A patch handed in."""
     return Call(SUBMIT, json_text({"patch": patch}), None, 0)

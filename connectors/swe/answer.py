@@ -1,4 +1,4 @@
-"""What answers an action in the chat messages of agents that solve issues: text and attachments, and how it was cut."""
+"""Answers to actions in the chat messages of agents that solve issues: text and attachments, and how they were cut."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def content_of(value: Any) -> Shown:
     texts: list[str] = []
     attached: list[Attachment] = []
     for part in value if isinstance(value, list) else ():
-        told = part.get("text") if isinstance(part, dict) else part
-        if isinstance(told, str):
-            shown = without_pictures(told)
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str):
+            shown = without_pictures(text)
             texts.append(shown.text or "")
             attached += shown.attachments
         elif isinstance(part, dict) and (attachment_in(part) is not None or part.get("type") == "document"):
@@ -32,7 +32,7 @@ def content_of(value: Any) -> Shown:
     return Shown("\n".join(texts) if texts else None, tuple(attached))
 
 
-def observed(
+def observe(
     value: Any, origin: str = "environment", is_error: bool | None = None, uri: str | None = None
 ) -> Observation | None:
     """The observation that a message's content is; None where it holds nothing at all."""
@@ -42,7 +42,7 @@ def observed(
 def observation_of(
     content: Shown, origin: str = "environment", is_error: bool | None = None, uri: str | None = None
 ) -> Observation | None:
-    """As `observed`, of a content that is read already."""
+    """As `observe`, of a content that is read already."""
     text, attached, _ = content
     if text is None and not attached:
         return None

@@ -1,4 +1,4 @@
-"""How SWE-bench judged instances, and which evaluation files stand beside which trajectories.
+"""Outcomes of instances by SWE-bench, and the evaluation files that stand beside trajectories.
 
 Three forms are read: the `report.json` of one instance, flat or keyed by its id; a summary with a list `instances`; a
 summary with lists of ids by outcome. Whether the tests were good is not asked. Files are laid together by names alone:
@@ -44,16 +44,16 @@ def outcomes(value: Any, instance: str | None = None) -> dict[str, Outcome]:
     if isinstance(rows, list):
         named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("instance_id"), str)]
         return {row["instance_id"]: _outcome(row) for row in named if isinstance(row.get("resolved"), bool)}
-    found = {
+    by_instance = {
         name: _outcome(row)
         for name, row in value.items()
         if isinstance(row, dict) and isinstance(row.get("resolved"), bool)
     }
     for key in _NOT_RESOLVED:
-        found.update({name: Outcome(False, None, VERIFIER) for name in _texts(value.get(key))})
+        by_instance.update({name: Outcome(False, None, VERIFIER) for name in _texts(value.get(key))})
     for key in ("resolved_ids", "resolved"):
-        found.update({name: Outcome(True, None, VERIFIER) for name in _texts(value.get(key))})
-    return found
+        by_instance.update({name: Outcome(True, None, VERIFIER) for name in _texts(value.get(key))})
+    return by_instance
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome:
@@ -61,23 +61,23 @@ def _outcome(row: Mapping[str, Any]) -> Outcome:
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
 
 
 EVALUATION_FILES: Final = re.compile(
     r"(?:.*/)?(?:run_instance\.log|test_output\.txt|eval\.sh|patch\.diff|report\.json|(?:build|prepare)_image\.log)"
 )
-"""What the harness of SWE-bench leaves in the folder of an instance."""
+"""Files that the harness of SWE-bench leaves in the folder of an instance."""
 
 
-def _reported(path: str) -> str | None:
+def _reporting_instance(path: str) -> str | None:
     """The instance whose report a path is: the name of the folder of a `report.json`."""
     folder, _, name = path.rpartition("/")
     return _name(folder) or None if name == _REPORT else None
 
 
 def read_run(blob: Blob, connector: str, ending: str, read: Callable[[Blob, str, Mapping[str, Outcome]], Made]) -> Made:
-    """What a trajectory file holds, judged by the report and the summary that `runs` laid beside it.
+    """Yield the results of a trajectory file, judged by the report and the summary that `runs` laid beside it.
 
     Args:
         blob: the file, by itself or with those.
@@ -88,27 +88,27 @@ def read_run(blob: Blob, connector: str, ending: str, read: Callable[[Blob, str,
     Raises:
         ParseError: as `read` raises it, or there is no trajectory (`no_transitions`).
     """
-    member = next((one for one in blob.members if one.endswith(ending) or not one), None)
+    member = next((name for name in blob.members if name.endswith(ending) or not name), None)
     if member is None:
         raise ParseError(blob.uri, -1, "no_transitions", "there is no trajectory beside what judges it")
-    known, rejects = _judged(blob, connector, _name(member).removesuffix(ending))
+    known, rejects = _read_outcomes(blob, connector, _name(member).removesuffix(ending))
     yield from rejects
     yield from read(blob, member, known)
 
 
-def _judged(blob: Blob, connector: str, instance: str) -> tuple[dict[str, Outcome], list[Reject]]:
+def _read_outcomes(blob: Blob, connector: str, instance: str) -> tuple[dict[str, Outcome], list[Reject]]:
     """The outcomes that a log's summary and report tell, and a reject for each that cannot be read."""
-    found: dict[str, Outcome] = {}
+    known: dict[str, Outcome] = {}
     rejects: list[Reject] = []
     for member in sorted(blob.members, key=lambda name: _name(name) == _REPORT):
         try:
             if _name(member) in SUMMARIES:
-                found.update(_summary(blob, member))
+                known.update(_summary(blob, member))
             elif _name(member) == _REPORT:
-                found.update(outcomes(json_document(blob, member)[0], instance))
+                known.update(outcomes(json_document(blob, member)[0], instance))
         except ParseError as error:
             rejects.append(Reject.of(error, "record", connector))
-    return found, rejects
+    return known, rejects
 
 
 def _summary(blob: Blob, member: str) -> Mapping[str, Outcome]:
@@ -120,7 +120,7 @@ def _summary(blob: Blob, member: str) -> Mapping[str, Outcome]:
 
 @lru_cache(maxsize=4)
 def _summary_of(data: bytes) -> Mapping[str, Outcome]:
-    """What a summary tells; each trajectory of its run asks for the same."""
+    """Return the outcomes of a summary; each trajectory of its run asks for the same."""
     return outcomes(json_document(MemoryBlob("", data))[0])
 
 
@@ -133,7 +133,7 @@ def runs(paths: Sequence[str], ending: str) -> Iterator[Log]:
     trajectories = [path for path in paths if path.endswith(ending) and len(_name(path)) > len(ending)]
     reports: dict[str, list[str]] = {}
     for path in paths:
-        if (instance := _reported(path)) is not None:
+        if (instance := _reporting_instance(path)) is not None:
             reports.setdefault(instance, []).append(path)
     summaries = {path.rpartition("/")[0]: path for path in paths if _name(path) in SUMMARIES}
     judges: dict[str, tuple[str, str | None]] = {}
@@ -146,7 +146,11 @@ def runs(paths: Sequence[str], ending: str) -> Iterator[Log]:
     for path, (folder, report) in judges.items():
         if report is None or claims[report] == 1:
             start = len(folder) + 1 if folder else 0
-            shared = {one[start:]: one for one in (report, summaries.get(folder)) if one is not None}
+            shared = {
+                path_beside[start:]: path_beside
+                for path_beside in (report, summaries.get(folder))
+                if path_beside is not None
+            }
             yield Log(path, {path[start:]: path, **shared}, path[start:], frozenset(shared))
 
 

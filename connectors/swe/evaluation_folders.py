@@ -1,4 +1,5 @@
-"""Which folder of SWE-bench's harness evaluates which prediction, and which trajectory tells the issue of it.
+"""Pairing of folders of SWE-bench's harness with the predictions that they evaluate, and with trajectories that tell
+their issues.
 
 A prediction belongs to the folders of its instance and model below `run_evaluation/<run>/<model>/<instance>`, wherever
 they lie; where the path names no model, to the folder of its instance below the folder that the predictions lie in. The
@@ -62,22 +63,24 @@ class Folder:
 
     def meant(self) -> Prediction | None:
         """The prediction that was evaluated here."""
-        near = [common_depth(one.path, self.path) for one in self.claims]
-        nearest = [one for one, depth in zip(self.claims, near, strict=True) if depth == max(near)]
+        near = [common_depth(claim.path, self.path) for claim in self.claims]
+        nearest = [claim for claim, depth in zip(self.claims, near, strict=True) if depth == max(near)]
         return nearest[0] if len(nearest) == 1 else None
 
 
 def evaluation_folders(paths: Sequence[str]) -> list[Folder]:
     """The folders that hold files of an evaluation, then the logs of evaluations, each in the order of paths."""
-    found: dict[str, dict[str, str]] = {}
+    files_by_folder: dict[str, dict[str, str]] = {}
     logs: list[Folder] = []
     for path in paths:
         folder, _, name = path.rpartition("/")
         if name in MEMBERS:
-            found.setdefault(folder, {})[name] = path
+            files_by_folder.setdefault(folder, {})[name] = path
         elif (log := _LOG.fullmatch(path)) is not None:
             logs.append(Folder(path, {log[1]: path}, log[2], log[3], log[1]))
-    return [Folder(path, files, path.rpartition("/")[2], model_of(path)) for path, files in found.items()] + logs
+    return [
+        Folder(path, files, path.rpartition("/")[2], model_of(path)) for path, files in files_by_folder.items()
+    ] + logs
 
 
 def model_of(path: str) -> str | None:
@@ -92,22 +95,22 @@ def meet(folders: Iterable[Folder], predictions: Iterable[Prediction]) -> None:
     for folder in folders:
         if folder.answer is not None:
             by_instance.setdefault(folder.instance, []).append(folder)
-    for one in predictions:
-        for folder in by_instance.get(one.instance, ()):
-            below = folder.path.startswith("".join(one.path.rpartition("/")[:2]))
-            is_meant = one.model is not None and folder.model == one.model.replace("/", "__")
+    for prediction in predictions:
+        for folder in by_instance.get(prediction.instance, ()):
+            below = folder.path.startswith("".join(prediction.path.rpartition("/")[:2]))
+            is_meant = prediction.model is not None and folder.model == prediction.model.replace("/", "__")
             if (is_meant and (below or folder.log is None)) or (below and folder.model is None):
-                folder.claims.append(one)
+                folder.claims.append(prediction)
 
 
 def trajectories(paths: Iterable[str]) -> Mapping[str, list[str]]:
     """Instance → the trajectories that are named by it."""
-    found: dict[str, list[str]] = {}
+    by_instance: dict[str, list[str]] = {}
     for path in paths:
-        ending = next((one for one in _TRAJECTORIES if path.endswith(one)), None)
+        ending = next((suffix for suffix in _TRAJECTORIES if path.endswith(suffix)), None)
         if ending is not None:
-            found.setdefault(path.rpartition("/")[2].removesuffix(ending), []).append(path)
-    return found
+            by_instance.setdefault(path.rpartition("/")[2].removesuffix(ending), []).append(path)
+    return by_instance
 
 
 def nearest(folder: Folder, known: Mapping[str, list[str]]) -> str | None:
@@ -115,9 +118,9 @@ def nearest(folder: Folder, known: Mapping[str, list[str]]) -> str | None:
     return min(known.get(folder.instance, ()), key=lambda path: (-common_depth(path, folder.path), path), default=None)
 
 
-def common_depth(one: str, other: str) -> int:
-    """How many folders two paths have in common."""
-    above, theirs = one.split("/")[:-1], other.split("/")
+def common_depth(path: str, other_path: str) -> int:
+    """Count the folders that two paths have in common."""
+    above, theirs = path.split("/")[:-1], other_path.split("/")
     return next(
         (n for n, (a, b) in enumerate(zip(above, theirs, strict=False)) if a != b), min(len(above), len(theirs))
     )

@@ -1,4 +1,4 @@
-"""What the id of a benchmark's instance tells: its repository, and of SWE-smith the commit.
+"""Repository of a benchmark's instance by its id, and of SWE-smith the commit.
 
 SWE-bench writes `owner__repository-number`, SWE-smith `owner__repository.commit.kind__digest` with 8 digits of the
 commit. Other ids are ids all the same, but name no repository.
@@ -21,8 +21,8 @@ def repository(instance: str | None) -> str | None:
     """The repository that an instance's id names, as `owner/repository`."""
     if instance is None or len(instance) > _LONGEST or "__" not in instance:
         return None
-    found = _smith(instance) or _BENCH.fullmatch(instance)
-    return f"{found[1]}/{found[2]}" if found is not None else None
+    match = _smith(instance) or _BENCH.fullmatch(instance)
+    return f"{match[1]}/{match[2]}" if match is not None else None
 
 
 def _smith(instance: str | None) -> re.Match[str] | None:
@@ -36,8 +36,8 @@ def checkout(instance: str | None, repo: str | None, commit: str | None) -> str 
     if commit is not None and _COMMIT.fullmatch(commit) is not None:
         name = repo or repository(instance)
         return f"{name}@{commit}" if name is not None else None
-    found = _smith(instance)
-    return f"{found[1]}/{found[2]}@{found[3]}" if found is not None else None
+    match = _smith(instance)
+    return f"{match[1]}/{match[2]}@{match[3]}" if match is not None else None
 
 
 def environment(

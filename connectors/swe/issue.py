@@ -28,8 +28,8 @@ _FIRST_MESSAGES: Final = 8
 def issue_in(text: str) -> str | None:
     """The issue that a prompt states; None if it has no mark of one."""
     for tag in _TAGS:
-        if (found := _between(text, f"<{tag}>", f"</{tag}>")) is not None:
-            return found.strip() or None
+        if (inside := _between(text, f"<{tag}>", f"</{tag}>")) is not None:
+            return inside.strip() or None
     begin = text.find(_ISSUE)
     if begin < 0:
         return None
@@ -37,7 +37,7 @@ def issue_in(text: str) -> str | None:
     return text[begin + len(_ISSUE) : end].strip() or None if end >= 0 else None
 
 
-def touched(patch: str) -> list[str]:
+def paths_touched(patch: str) -> list[str]:
     """The paths that a patch names, in its order."""
     return [path for path in dict.fromkeys(_TOUCHED.findall(patch)) if path != "/dev/null"]
 
@@ -47,10 +47,10 @@ def state_in(text: str, patch: str) -> str | None:
     issue = issue_in(text)
     code = _code_in(text)
     files: list[str] = []
-    for path in touched(patch):
+    for path in paths_touched(patch):
         first, last = f"[start of {path}]\n", f"[end of {path}]"
-        held = _between(code, first, last)
-        files += [] if held is None else [f"{first}{held}{last}"]
+        content = _between(code, first, last)
+        files += [] if content is None else [f"{first}{content}{last}"]
     return "\n\n".join([*([] if issue is None else [issue]), *files]) or None
 
 
@@ -69,18 +69,25 @@ def issue_of_trajectory(blob: Blob, member: str) -> str | None:
         value, _ = json_document(blob, member, _SHAPES)
     except ParseError:
         return None
-    told = object_of(value)
-    messages = next((one for one in (value, told.get("messages"), told.get("history")) if isinstance(one, ARRAY)), ())
+    document = object_of(value)
+    messages = next(
+        (
+            candidate
+            for candidate in (value, document.get("messages"), document.get("history"))
+            if isinstance(candidate, ARRAY)
+        ),
+        (),
+    )
     return _first_issue(messages)
 
 
 def _first_issue(messages: Sequence[Any]) -> str | None:
-    for _, one in zip(range(_FIRST_MESSAGES), messages, strict=False):
-        message = object_of(one)
+    for _, entry in zip(range(_FIRST_MESSAGES), messages, strict=False):
+        message = object_of(entry)
         if text_in(message, "role") == "user" and message.get("is_demo") is not True:
-            found = issue_in(content_of(message.get("content")).text or "")
-            if found is not None:
-                return found
+            issue = issue_in(content_of(message.get("content")).text or "")
+            if issue is not None:
+                return issue
     return None
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.conversation.turns import Call
-from trajmill.connectors.conversation.wrapped_output import killed_after
-from trajmill.connectors.reading.fields import joined, text_in, whole_number_of
-from trajmill.connectors.reading.json_text import opened
+from trajmill.connectors.conversation.wrapped_output import find_kill_limit
+from trajmill.connectors.reading.fields import join_paragraphs, text_in, whole_number_of
+from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.reading.times import microseconds
 from trajmill.connectors.swe.actions import call
 from trajmill.connectors.swe.answer import content_of
@@ -67,7 +67,7 @@ class Message:
 
 @dataclass(slots=True)
 class Exchange:
-    """What the agent did in one message, and the messages that follow it."""
+    """Actions of the agent in one message, and the messages that follow it."""
 
     message: Message
     offset: int
@@ -103,9 +103,9 @@ def _together(first: Message, second: Message) -> Message:
     """Two messages of the agent as one: nothing stands between them, so it saw nothing in between."""
     return replace(
         first,
-        text=joined([text for text in (first.text, second.text) if text]),
+        text=join_paragraphs([text for text in (first.text, second.text) if text]),
         calls=(*first.calls, *second.calls),
-        reasoning=joined([thought for thought in (first.reasoning, second.reasoning) if thought]),
+        reasoning=join_paragraphs([thought for thought in (first.reasoning, second.reasoning) if thought]),
     )
 
 
@@ -124,28 +124,28 @@ def answer_of(turn: Exchange, index: int, used: Container[int]) -> int | None:
         first = after[0]
         if first.role == "tool" and first.call_id == calls[0].call_id is not None:
             return 0
-    ids = [one.call_id for one in calls]
-    tools = [place for place, message in enumerate(after) if message.role == "tool"]
+    ids = [asked_call.call_id for asked_call in calls]
+    tools = [position for position, message in enumerate(after) if message.role == "tool"]
     if not tools:
         return 0 if after and index + 1 == len(ids) else None
     if ids[index] is not None and ids.count(ids[index]) == 1:
-        named = next((place for place in tools if after[place].call_id == ids[index]), None)
+        named = next((position for position in tools if after[position].call_id == ids[index]), None)
         if named is not None:
             return named
-    told = {one for one in ids if one is not None and ids.count(one) == 1}
-    unnamed = [place for place in tools if after[place].call_id not in told]
-    rank = sum(1 for one in ids[:index] if one not in told or not _names(turn, one))
+    unique_ids = {call_id for call_id in ids if call_id is not None and ids.count(call_id) == 1}
+    unnamed = [position for position in tools if after[position].call_id not in unique_ids]
+    rank = sum(1 for call_id in ids[:index] if call_id not in unique_ids or not _names(turn, call_id))
     return unnamed[rank] if rank < len(unnamed) and unnamed[rank] not in used else None
 
 
-def called(message: Message) -> list[Call | None]:
+def calls_of(message: Message) -> list[Call | None]:
     """The calls of a message as actions, text and reasoning with the first; None for one nested too deeply."""
-    said, thought = (message.text or "").strip() or None, message.reasoning
-    made: list[Call | None] = []
-    for one in message.calls:
-        made.append(call(one.name, one.arguments, one.call_id, said, thought))
-        said = thought = None
-    return made
+    text, thought = (message.text or "").strip() or None, message.reasoning
+    calls: list[Call | None] = []
+    for asked_call in message.calls:
+        calls.append(call(asked_call.name, asked_call.arguments, asked_call.call_id, text, thought))
+        text = thought = None
+    return calls
 
 
 def _names(turn: Exchange, call_id: str | None) -> bool:
@@ -177,8 +177,8 @@ def message_of(value: Any) -> Message | None:
     calls = _calls(value["tool_calls"]) if "tool_calls" in value else ()
     call_id = get("tool_call_id")
     if not isinstance(call_id, str) or not call_id:
-        told = "call_id" in value or "tool_call_ids" in value
-        call_id = text_in(value, "call_id") or _first(get("tool_call_ids")) if told else None
+        is_answer = "call_id" in value or "tool_call_ids" in value
+        call_id = text_in(value, "call_id") or _first(get("tool_call_ids")) if is_answer else None
     reasoning = text_in(value, "reasoning_content") if "reasoning_content" in value else None
     if extra:
         return _message(extra, role, text, attachments, calls, call_id, reasoning)
@@ -206,7 +206,7 @@ def _message(
         reasoning=reasoning,
         interrupt=text_in(extra, "interrupt_type"),
         exit_code=_exit_code(extra),
-        killed_after=killed_after(exception),
+        killed_after=find_kill_limit(exception),
         not_executed=exception == "action was not executed",
         at=microseconds(extra["timestamp"]) if "timestamp" in extra else None,
         created=response.get("created") if isinstance(response, dict) else None,
@@ -226,8 +226,8 @@ def _response(items: list[Any], extra: Mapping[str, Any]) -> Message:
             thoughts.append(content_of(item.get("summary")).text or "")
         elif kind == "function_call" and isinstance(item.get("name"), str):
             arguments = item.get("arguments")
-            given = arguments if isinstance(arguments, str | dict) else "{}"
-            calls.append(Asked(item["name"], given, text_in(item, "call_id")))
+            call_arguments = arguments if isinstance(arguments, str | dict) else "{}"
+            calls.append(Asked(item["name"], call_arguments, text_in(item, "call_id")))
     text = "\n".join(part for part in texts if part) or None
     reasoning = "\n".join(part for part in thoughts if part) or None
     at = microseconds(extra.get("timestamp"))
@@ -235,15 +235,15 @@ def _response(items: list[Any], extra: Mapping[str, Any]) -> Message:
 
 
 def _calls(value: Any) -> tuple[Asked, ...]:
-    value = opened(value)
-    made: list[Asked] = []
-    for one in map(opened, value if isinstance(value, list) else ()):
-        function = opened(one.get("function")) if isinstance(one, dict) else None
+    value = parse_if_json(value)
+    asked: list[Asked] = []
+    for entry in map(parse_if_json, value if isinstance(value, list) else ()):
+        function = parse_if_json(entry.get("function")) if isinstance(entry, dict) else None
         if isinstance(function, dict) and isinstance(name := function.get("name"), str) and name:
-            arguments, call_id = function.get("arguments"), one.get("id")
-            given = arguments if isinstance(arguments, str | dict) else "{}"
-            made.append(Asked(name, given, call_id if isinstance(call_id, str) and call_id else None))
-    return tuple(made)
+            arguments, call_id = function.get("arguments"), entry.get("id")
+            call_arguments = arguments if isinstance(arguments, str | dict) else "{}"
+            asked.append(Asked(name, call_arguments, call_id if isinstance(call_id, str) and call_id else None))
+    return tuple(asked)
 
 
 def _first(value: Any) -> str | None:

@@ -36,7 +36,7 @@ from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.conversation.content import Shown
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call, seconds_between
-from trajmill.connectors.conversation.wrapped_output import NEVER_ENDED, Output, limit_of, unwrapped
+from trajmill.connectors.conversation.wrapped_output import NEVER_ENDED, Output, limit_of, unwrap
 from trajmill.connectors.reading.documents import json_document
 from trajmill.connectors.reading.fields import object_of, text_in
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
@@ -46,7 +46,7 @@ from trajmill.connectors.swe.actions import shell, spoken
 from trajmill.connectors.swe.answer import observation_of
 from trajmill.connectors.swe.evaluation import EVALUATION_FILES, read_run, runs
 from trajmill.connectors.swe.instance import environment, instance_of
-from trajmill.connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
+from trajmill.connectors.swe.messages import Exchange, Message, answer_of, calls_of, each_turn, message_of
 from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _SHAPES: Final[list[Shape]] = [[], {"messages": []}]
@@ -62,7 +62,7 @@ _BLOCKS: Final = (
     ("<mswea_bash_command>", re.compile(r"<mswea_bash_command>(.*?)</mswea_bash_command>", re.DOTALL)),
     ("```bash", re.compile(rf"```bash\s*\n{_UNTIL_FENCE}\n```")),
 )
-"""How actions stand in text, by the word that the prompt names them with; the first that occurs in it holds."""
+"""Patterns of actions in text, by the word that the prompt names them with; the first that occurs in it holds."""
 
 _HARNESS: Final = ("Please always provide EXACTLY ONE action", "Format error", "Tool call error")
 _USER: Final = (
@@ -126,13 +126,15 @@ class _Run:
         self._member = member
         self._known = known
         self._value, self._data = json_document(blob, member, _SHAPES)
-        told = self._value if isinstance(self._value, dict) else {}
-        info = told.get("info")
+        document = self._value if isinstance(self._value, dict) else {}
+        info = document.get("info")
         self._info: Mapping[str, Any] = info if isinstance(info, dict) else {}
         self._status = text_in(self._info, "exit_status")
         self._limit = limit_of(object_of(object_of(self._info.get("config")).get("environment")).get("timeout"))
         self._instance = (
-            text_in(told, "instance_id") or text_in(self._info, "instance_id") or instance_of(self._member or self._uri)
+            text_in(document, "instance_id")
+            or text_in(self._info, "instance_id")
+            or instance_of(self._member or self._uri)
         )
 
     def trajectory(self) -> Iterator[Trajectory | Reject]:
@@ -147,15 +149,15 @@ class _Run:
         key = "messages" if isinstance(self._value, dict) else None
         bad: list[Reject] = []
         before: list[Message] = []
-        found = each_turn(self._messages(raw, places_by_lines(self._data, key, raw), bad), before, _TYPED)
-        turn = next(found, None)
-        system = next((one.text for one in before if one.role in ("system", "developer")), None)
-        first = next((one for one in before if one.role == "user"), None)
-        course = Told(held=isinstance(raw, list))
-        pattern = _pattern([one.text or "" for one in before])
+        turns = each_turn(self._messages(raw, places_by_lines(self._data, key, raw), bad), before, _TYPED)
+        turn = next(turns, None)
+        system = next((message.text for message in before if message.role in ("system", "developer")), None)
+        first = next((message for message in before if message.role == "user"), None)
+        course = Told(in_memory=isinstance(raw, list))
+        pattern = _pattern([message.text or "" for message in before])
         refused: list[Reject] = []
         while turn is not None:
-            following = next(found, None)
+            following = next(turns, None)
             refused += self._add(course, turn, pattern, following is None)
             turn = following
         yield from bad
@@ -176,8 +178,8 @@ class _Run:
 
     def _messages(self, raw: Sequence[Any], offsets: Sequence[int], bad: list[Reject]) -> Iterator[tuple[Message, int]]:
         """The messages with their offsets; those that are none are added to `bad`."""
-        for one, offset in zip(raw, offsets, strict=True):
-            message = message_of(one)
+        for entry, offset in zip(raw, offsets, strict=True):
+            message = message_of(entry)
             if message is None:
                 detail = "wanted an object with a role"
                 bad.append(Reject("record", "bad_message", detail, self._uri, self._member, offset, MiniSweAgent.name))
@@ -194,36 +196,42 @@ class _Run:
                 detail = "the arguments of a call"
                 where = (self._uri, self._member, turn.offset)
                 return [Reject("record", "nested_too_deeply", detail, *where, MiniSweAgent.name)]
-            place = answer_of(turn, index, used)
-            if place is None:
+            position = answer_of(turn, index, used)
+            if position is None:
                 acts.append(self._act(turn, action, acted, None, None, last))
             else:
-                reply = turn.after[place]
-                told = unwrapped(reply.text or "")
-                used[place] = told or Output(reply.text)
-                acts.append(self._act(turn, action, acted, reply, told, last))
+                reply = turn.after[position]
+                output = unwrap(reply.text or "")
+                used[position] = output or Output(reply.text)
+                acts.append(self._act(turn, action, acted, reply, output, last))
         course.turn(acts)
-        for place in sorted(used):
-            for note in used[place].notes:
+        for position in sorted(used):
+            for note in used[position].notes:
                 course.say("harness", note)
         if len(used) < len(turn.after):
-            for place, message in enumerate(turn.after):
-                if place not in used and message.role != "exit":
+            for position, message in enumerate(turn.after):
+                if position not in used and message.role != "exit":
                     course.say("user" if _origin(message, True) == "user" else "harness", message.text)
         return []
 
     def _act(
-        self, turn: Exchange, action: Call, acted: bool, reply: Message | None, told: Output | None, last: bool
+        self,
+        turn: Exchange,
+        action: Call,
+        acted: bool,
+        reply: Message | None,
+        unwrapped_reply: Output | None,
+        last: bool,
     ) -> Call:
         """The action with what `reply` showed; `told` is that without the harness's words, None if it has none."""
         seen, took = None, None
-        output = told or Output(None if reply is None else reply.text)
+        output = unwrapped_reply or Output(None if reply is None else reply.text)
         if reply is not None:
             submits = acted and _submits(action.arguments or "")
             handed_in = submits or (acted and self._status == "Submitted")
-            submission = handed_in and last and (reply.role == "exit" or told is None)
+            submission = handed_in and last and (reply.role == "exit" or unwrapped_reply is None)
             seen = self._submitted(reply.text, _origin(reply, acted)) if submission else None
-            origin = "harness" if last and not submits and told is None and self._failed(reply) else None
+            origin = "harness" if last and not submits and unwrapped_reply is None and self._failed(reply) else None
             origin = origin or ("harness" if reply.role == "exit" else _origin(reply, acted))
             if not submission and (reply.role != "exit" or output.text):
                 pictures = reply.attachments if output.text is not None else ()
@@ -244,14 +252,16 @@ class _Run:
         )
 
     def _submitted(self, text: str | None, origin: str) -> Observation | None:
-        """What the command that ended the run put out, as far as the log holds it: less its first line, the mark."""
+        """Return the output of the command that ended the run, as far as the log holds it: less its first line, the
+        mark.
+        """
         if self._status not in (None, "Submitted") or origin != "environment":
             return None
         shown = text or text_in(self._info, "submission") or text
         return None if shown is None else Observation(shown, truncation="harness")
 
     def _failed(self, reply: Message) -> bool:
-        """Whether a last message is the text of the exception that ended the run."""
+        """Check if a last message is the text of the exception that ended the run."""
         return self._status not in (None, "Submitted") and reply.role == "user"
 
     def _end(self, course: Told) -> None:
@@ -270,16 +280,16 @@ def _submits(arguments: str) -> bool:
 
 
 def _pattern(prompts: Sequence[str]) -> re.Pattern[str]:
-    """How actions stand in the agent's text, by what its prompts say."""
-    told = (pattern for word, pattern in _BLOCKS if any(word in prompt for prompt in prompts))
-    return next(told, _BLOCKS[-1][1])
+    """Return the pattern of actions in the agent's text, by its prompts."""
+    patterns = (pattern for word, pattern in _BLOCKS if any(word in prompt for prompt in prompts))
+    return next(patterns, _BLOCKS[-1][1])
 
 
 def _actions(message: Message, pattern: re.Pattern[str]) -> list[tuple[Call | None, bool]]:
     """The actions of a message, each with whether it was one that could be carried out."""
     text = message.text or ""
     if message.calls:
-        return [(action, True) for action in called(message)]
+        return [(action, True) for action in calls_of(message)]
     blocks = list(pattern.finditer(text))
     if message.role == "user" and not blocks:
         blocks = list(_BLOCKS[-1][1].finditer(text))

@@ -24,7 +24,7 @@ _MEMBER: Final = re.compile(r"prediction/([0-9]{1,12})/([0-9]{1,18})")
 _EVALUATED: Final = "evaluated/"
 
 Record = tuple[int, Any, str | None]
-"""Where a prediction begins, its value, a `ParseError` where its line is not JSON, and the key that it stands under."""
+"""Offset of a prediction, its value, a `ParseError` where its line is not JSON, and the key that it stands under."""
 
 
 def records(blob: Blob) -> Iterator[Record]:
@@ -37,26 +37,26 @@ def records(blob: Blob) -> Iterator[Record]:
         for offset, value in json_lines(blob):
             yield offset, value, None
         return
-    whole, data = json_document(blob)
-    yield from _of_document(whole, data)
+    document, data = json_document(blob)
+    yield from _of_document(document, data)
 
 
-def _of_document(whole: Any, data: bytes) -> Iterator[Record]:
-    if isinstance(whole, list):
-        for offset, value in zip(places_by_lines(data, None, whole), whole, strict=True):
+def _of_document(document: Any, data: bytes) -> Iterator[Record]:
+    if isinstance(document, list):
+        for offset, value in zip(places_by_lines(data, None, document), document, strict=True):
             yield offset, value, None
-    elif isinstance(whole, dict) and "model_patch" not in whole:
-        place = 0
-        for key, value in whole.items():
-            found = data.find(json_text(key).encode("utf-8", "surrogatepass") + b":", place)
-            place = found if found >= 0 else place
-            yield max(found, 0), value, key
+    elif isinstance(document, dict) and "model_patch" not in document:
+        position = 0
+        for key, value in document.items():
+            hit = data.find(json_text(key).encode("utf-8", "surrogatepass") + b":", position)
+            position = hit if hit >= 0 else position
+            yield max(hit, 0), value, key
     else:
-        yield 0, whole, None
+        yield 0, document, None
 
 
 def _by_line(blob: Blob) -> bool:
-    """Whether the first line that is not blank is a prediction, or a damaged one where the file is no document."""
+    """Check if the first line that is not blank is a prediction, or a damaged one where the file is no document."""
     first = first_line(blob)
     if first is None or first.data is None:
         return False
@@ -82,25 +82,25 @@ def patch_of(value: Any) -> str | None:
     return patch if patch is not None and patch.strip() else None
 
 
-def predicted(path: str, blob: Blob) -> tuple[list[Prediction], int]:
+def read_predictions(path: str, blob: Blob) -> tuple[list[Prediction], int]:
     """(the predictions of a file that name an instance and hold a patch, how many records it has).
 
     Of a file that breaks off, what stands before counts, and one record more.
     """
-    found: list[Prediction] = []
+    predictions: list[Prediction] = []
     number = -1
     try:
         for number, (offset, value, key) in enumerate(records(blob)):
-            told = object_of(value)
-            instance = text_in(told, "instance_id") or key
-            if instance is not None and patch_of(told) is not None:
-                found.append(Prediction(path, number, offset, instance, text_in(told, "model_name_or_path")))
+            record = object_of(value)
+            instance = text_in(record, "instance_id") or key
+            if instance is not None and patch_of(record) is not None:
+                predictions.append(Prediction(path, number, offset, instance, text_in(record, "model_name_or_path")))
     except ParseError:
         number += 1
-    return found, number + 1
+    return predictions, number + 1
 
 
-def evaluated(path: str, answers: Mapping[int, str], count: int) -> Asked:
+def with_answers(path: str, answers: Mapping[int, str], count: int) -> Asked:
     """The file with a member for each record that is answered.
 
     Args:
@@ -112,9 +112,9 @@ def evaluated(path: str, answers: Mapping[int, str], count: int) -> Asked:
     return Asked(Log(path, {"": path, **shared}, "", frozenset(shared)), count)
 
 
-def answered_elsewhere(blob: Blob) -> set[int]:
+def numbers_answered_elsewhere(blob: Blob) -> set[int]:
     """The numbers of the records that folders answer."""
-    return {int(one.removeprefix(_EVALUATED)) for one in blob.members if one.startswith(_EVALUATED)}
+    return {int(member.removeprefix(_EVALUATED)) for member in blob.members if member.startswith(_EVALUATED)}
 
 
 def member_of(prediction: Prediction) -> str:
@@ -122,11 +122,11 @@ def member_of(prediction: Prediction) -> str:
     return f"prediction/{prediction.number}/{prediction.offset}"
 
 
-def laid_beside(blob: Blob) -> tuple[Mapping[str, Any] | None, str, int]:
+def prediction_beside(blob: Blob) -> tuple[Mapping[str, Any] | None, str, int]:
     """(the prediction beside an evaluation folder, or None; its member; where it begins there)."""
     for member in blob.members:
-        if (found := _MEMBER.fullmatch(member)) is not None:
-            return _record(blob, member, int(found[1]), int(found[2])), member, int(found[2])
+        if (match := _MEMBER.fullmatch(member)) is not None:
+            return _record(blob, member, int(match[1]), int(match[2])), member, int(match[2])
     return None, "", -1
 
 
@@ -138,13 +138,13 @@ def _record(blob: Blob, member: str, number: int, offset: int) -> Mapping[str, A
     if isinstance(value, dict) and "model_patch" in value:
         return value
     try:
-        listed = _listed(blob.read(member))
+        listed = _list_records(blob.read(member))
     except ParseError:
         return {}
     return object_of(listed[number]) if number < len(listed) else {}
 
 
 @lru_cache(maxsize=2)
-def _listed(data: bytes) -> list[Any]:
+def _list_records(data: bytes) -> list[Any]:
     """The records of a document; each folder that one of them is evaluated in asks for it."""
     return [value for _, value, _ in _of_document(json_document(MemoryBlob("", data))[0], data)]

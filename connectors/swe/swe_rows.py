@@ -36,13 +36,13 @@ from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.reading.documents import head_rows, holds_rows, json_document
 from trajmill.connectors.reading.fields import text_in
-from trajmill.connectors.reading.json_text import opened, shallow_json
+from trajmill.connectors.reading.json_text import parse_if_json, shallow_json
 from trajmill.connectors.reading.lines import is_by_line, json_lines
 from trajmill.connectors.reading.places import places_by_lines
 from trajmill.connectors.swe.actions import call, shell, spoken
 from trajmill.connectors.swe.evaluation import VERIFIER
 from trajmill.connectors.swe.instance import environment
-from trajmill.connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
+from trajmill.connectors.swe.messages import Exchange, Message, answer_of, calls_of, each_turn, message_of
 from trajmill.connectors.swe.text_action import function, last_fence
 from trajmill.schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -86,9 +86,9 @@ class SweRows(Connector):
         empty = True
         for offset, row in _rows(blob):
             bad = isinstance(row, ParseError)
-            found = Reject.of(row, "record", self.name) if bad else read_row(blob, offset, row)
-            empty = empty and isinstance(found, Reject)
-            yield found
+            result = Reject.of(row, "record", self.name) if bad else read_row(blob, offset, row)
+            empty = empty and isinstance(result, Reject)
+            yield result
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no row holds an action of an agent")
 
@@ -106,42 +106,42 @@ def _rows(blob: Blob) -> Iterator[tuple[int, Any]]:
 def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
     """The trajectory that a row is, or why it is none; `offset` is where the row stands in the blob."""
 
-    def refused(reason: str, detail: str) -> Reject:
+    def reject_row(reason: str, detail: str) -> Reject:
         return Reject("record", reason, detail[:200], blob.uri, offset=offset, connector=SweRows.name)
 
-    told = row if isinstance(row, dict) else {}
-    raw = _messages(told)
+    fields = row if isinstance(row, dict) else {}
+    raw = _messages(fields)
     if not isinstance(raw, list):
-        return refused("no_messages", "wanted an object with a list `messages` or `trajectory`, or JSON text of one")
+        return reject_row("no_messages", "wanted an object with a list `messages` or `trajectory`, or JSON text of one")
     messages: list[Message] = []
-    for one in raw:
-        message = message_of(one)
+    for entry in raw:
+        message = message_of(entry)
         if message is None:
-            return refused("bad_message", f"message {len(messages)} is no object with a role")
+            return reject_row("bad_message", f"message {len(messages)} is no object with a role")
         messages.append(message)
-    demonstrations, others = _shown(raw, messages)
+    demonstrations, own_messages = _shown(raw, messages)
     before: list[Message] = []
-    course = Told(held=True)
+    course = Told(in_memory=True)
     reading = _reading(messages)
-    for turn in each_turn(zip(others, repeat(offset)), before):
+    for turn in each_turn(zip(own_messages, repeat(offset)), before):
         if not _add(course, turn, reading):
-            return refused("nested_too_deeply", "the arguments of a call")
+            return reject_row("nested_too_deeply", "the arguments of a call")
     if not course.acted:
-        return refused("no_transitions", "no message is the agent's")
-    _end(course, told)
-    return _whole(told, course, before, demonstrations)
+        return reject_row("no_transitions", "no message is the agent's")
+    _end(course, fields)
+    return _whole(fields, course, before, demonstrations)
 
 
 def _messages(row: Mapping[str, Any]) -> Any:
-    raw = opened(next((row[key] for key in _COLUMNS if row.get(key) is not None), None))
-    return [opened(one) for one in raw] if isinstance(raw, list) else raw
+    raw = parse_if_json(next((row[key] for key in _COLUMNS if row.get(key) is not None), None))
+    return [parse_if_json(entry) for entry in raw] if isinstance(raw, list) else raw
 
 
 def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demonstrations: str | None) -> Trajectory:
     instance = text_in(row, "instance_id")
-    tools = opened(row.get("tools"))
-    asked = next((one.text for one in before if one.role == "user"), None)
-    given = read_output(asked or "", _AGENT)
+    tools = parse_if_json(row.get("tools"))
+    asked = next((message.text for message in before if message.role == "user"), None)
+    prompt = read_output(asked or "", _AGENT)
     model = next((name for key in ("model", "model_name") if (name := text_in(row, key)) is not None), None)
     return Trajectory(
         native_id=text_in(row, "trajectory_id") or text_in(row, "traj_id") or instance or "",
@@ -154,12 +154,12 @@ def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demo
             text_in(row, "base_commit"),
         ),
         agent=Agent(model=model or text_in(row, "metadata", "teacher_model")),
-        task=Task(instance, given.text or None),
+        task=Task(instance, prompt.text or None),
         context=Context(
-            initial_state=given.notes[-1] if given.notes else None,
+            initial_state=prompt.notes[-1] if prompt.notes else None,
             action_space=shallow_json(tools) if isinstance(tools, list) and tools else None,
             demonstrations=demonstrations,
-            agent_system=next((one.text for one in before if one.role in ("system", "developer")), None),
+            agent_system=next((message.text for message in before if message.role in ("system", "developer")), None),
         ),
         outcome=_outcome(row),
         licence=text_in(row, "license"),
@@ -169,7 +169,7 @@ def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demo
 def _shown(raw: Sequence[Any], messages: Sequence[Message]) -> tuple[str | None, list[Message]]:
     """The demonstrations among the messages, as text, and the other messages."""
     shown: list[dict[str, str]] = []
-    others: list[Message] = []
+    own_messages: list[Message] = []
     acted = False
     for value, message in zip(raw, messages, strict=True):
         role = message.role
@@ -178,16 +178,16 @@ def _shown(raw: Sequence[Any], messages: Sequence[Message]) -> tuple[str | None,
             shown.append({"role": role, "content": message.text or ""})
         else:
             acted = acted or role == "assistant"
-            others.append(message)
-    return (None if not shown else shown[0]["content"] if len(shown) == 1 else json_text(shown)), others
+            own_messages.append(message)
+    return (None if not shown else shown[0]["content"] if len(shown) == 1 else json_text(shown)), own_messages
 
 
 def _reading(messages: Sequence[Message]) -> str:
-    """How the row's actions are written: calls, xml or fences."""
+    """Tell how the row's actions are written: calls, xml or fences."""
     if any(message.calls for message in messages):
         return "calls"
-    said = [message.text or "" for message in messages if message.role == "assistant"]
-    return "xml" if any("<function=" in text for text in said) else "fences"
+    replies = [message.text or "" for message in messages if message.role == "assistant"]
+    return "xml" if any("<function=" in text for text in replies) else "fences"
 
 
 def _add(course: Told, turn: Exchange, reading: str) -> bool:
@@ -199,18 +199,18 @@ def _add(course: Told, turn: Exchange, reading: str) -> bool:
     for index, action in enumerate(actions):
         if action is None:
             return False
-        place = answer_of(turn, index, used)
-        if place is None or place in used:
+        position = answer_of(turn, index, used)
+        if position is None or position in used:
             acts.append(answered(action, None, offset))
         else:
-            used.add(place)
-            seen, told = _seen(after[place], action, acted)
+            used.add(position)
+            seen, output = _seen(after[position], action, acted)
             acts.append(answered(action, seen, offset))
-            action.ends(told)
+            action.ends(output)
     course.turn(acts)
     if len(used) < len(after):
-        for place, message in enumerate(after):
-            if place not in used:
+        for position, message in enumerate(after):
+            if position not in used:
                 course.say("harness", message.text)
     return True
 
@@ -219,7 +219,7 @@ def _actions(message: Message, reading: str) -> tuple[list[Call | None], bool]:
     """The actions of a message, and whether they are such as can be carried out."""
     text = message.text or ""
     if message.calls:
-        return called(message), True
+        return calls_of(message), True
     written = None if reading == "calls" else function(text) if reading == "xml" else last_fence(text)
     if written is None:
         return [spoken(text, message.reasoning)], False
@@ -231,21 +231,21 @@ def _actions(message: Message, reading: str) -> tuple[list[Call | None], bool]:
 
 
 def _seen(message: Message, action: Call, acted: bool) -> tuple[Observation | None, Output]:
-    """What a message shows, and what the harness says around it of how the action ended."""
+    """Return the observation of a message, and how the action ended by the harness's words around it."""
     text, own = message.text, not acted or action.name in _THOUGHTS
-    told = Output(text, message.exit_code)
+    output = Output(text, message.exit_code)
     if text is None and not message.attachments:
-        return None, told
+        return None, output
     if text is not None:
         own = own or speaker(text, _AGENT) is not None
-        told = told if own else read_output(text, Source(tool=action.name))
+        output = output if own else read_output(text, Source(tool=action.name))
     seen = Observation(
-        content=told.text,
+        content=output.text,
         origin="harness" if own else "environment",
-        truncation="harness" if told.cut else truncation(told.text or "", ANYONE),
+        truncation="harness" if output.cut else truncation(output.text or "", ANYONE),
         attachments=message.attachments,
     )
-    return (seen if told.text is not None or message.attachments else None), told
+    return (seen if output.text is not None or message.attachments else None), output
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:

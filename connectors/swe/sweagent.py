@@ -50,7 +50,7 @@ from trajmill.connectors.reading.large.outline import ARRAY, Chosen, Shape
 from trajmill.connectors.reading.places import places_by_lines
 from trajmill.connectors.reading.values import value_or_none
 from trajmill.connectors.swe.actions import call, shell, spoken
-from trajmill.connectors.swe.answer import content_of, observed
+from trajmill.connectors.swe.answer import content_of, observe
 from trajmill.connectors.swe.evaluation import EVALUATION_FILES, read_run, runs
 from trajmill.connectors.swe.instance import environment, instance_of
 from trajmill.connectors.swe.text_action import last_fence
@@ -114,17 +114,19 @@ def _attempts(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator
         wanted = "wanted an object with `trajectory`, `history` or `attempts`"
         raise ParseError(blob.uri, 0, "bad_document", wanted, member)
     tried = value.get("attempts")
-    whole = tried if isinstance(tried, ARRAY) and tried else [value]
-    single = whole is not tried
-    begins = [0] if single else places_by_lines(data, "attempts", whole)
+    attempts = tried if isinstance(tried, ARRAY) and tried else [value]
+    single = attempts is not tried
+    begins = [0] if single else places_by_lines(data, "attempts", attempts)
     empty = True
-    for number, (one, begin) in enumerate(zip(whole, begins, strict=True)):
-        attempt = _Attempt(blob.uri, member, one if isinstance(one, dict) else {}, data if single else None, begin)
-        made = attempt.trajectory("" if single else f"/{number}", known)
+    for number, (record, begin) in enumerate(zip(attempts, begins, strict=True)):
+        attempt = _Attempt(
+            blob.uri, member, record if isinstance(record, dict) else {}, data if single else None, begin
+        )
+        trajectory = attempt.trajectory("" if single else f"/{number}", known)
         yield from attempt.rejects
-        if made is not None:
+        if trajectory is not None:
             empty = False
-            yield made
+            yield trajectory
         elif not single:
             detail = f"attempt {number} holds no action"
             yield Reject("trajectory", "no_transitions", detail, blob.uri, member, begin, SweAgent.name)
@@ -134,7 +136,7 @@ def _attempts(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """What the agent was shown before its first action."""
+    """Messages that the agent was shown before its first action."""
 
     system: str | None
     instruction: str | None
@@ -145,21 +147,21 @@ class _Prompt:
 class _Attempt:
     """One run of the agent: the object of a file, whose bytes are `data`, or one of its attempts, from `begin` on."""
 
-    def __init__(self, uri: str, member: str, told: Mapping[str, Any], data: bytes | None, begin: int) -> None:
+    def __init__(self, uri: str, member: str, record: Mapping[str, Any], data: bytes | None, begin: int) -> None:
         self.rejects: list[Reject] = []
         self._uri = uri
         self._member = member
-        self._told = told
+        self._told = record
         self._data = data
         self._begin = begin
-        self._config = _object(told.get("replay_config"))
+        self._config = _object(record.get("replay_config"))
         tools = object_of(object_of(self._config.get("agent")).get("tools"))
         self._limit = limit_of(tools.get("execution_timeout"))
-        self._history = _listed(told.get("history"))
+        self._history = _list_or_empty(record.get("history"))
 
     def trajectory(self, suffix: str, known: Mapping[str, Outcome]) -> Trajectory | None:
         """The trajectory of the run; None if it holds no action."""
-        steps = _listed(self._told.get("trajectory"))
+        steps = _list_or_empty(self._told.get("trajectory"))
         own = self._own()
         course = Told()
         if steps:
@@ -191,8 +193,8 @@ class _Attempt:
         entries = (entry for entry in self._history if isinstance(entry, dict))
         name = next((entry["agent"] for entry in entries if isinstance(entry.get("agent"), str)), None)
         places_of = (
-            place
-            for place, entry in enumerate(self._history)
+            position
+            for position, entry in enumerate(self._history)
             if isinstance(entry, dict) and entry.get("agent", name) == name and not entry.get("is_demo")
         )
         return Chosen(self._history, places_of)
@@ -211,13 +213,13 @@ class _Attempt:
             if _is_closing(step):
                 gave_up = True
                 continue
-            place = _folder(step if later else following)
-            seen = _turned_away(step, following)
+            folder = _folder(step if later else following)
+            seen = _refusal(step, following)
             done = seen is None
             if done and not (step["action"] == "" and step.get("observation") == ""):
-                seen = observed(step.get("observation"), uri=place)
-            said, shown = messages.of(step["action"]) if done else ({}, None)
-            action = self._action(step, _called(said), offset)
+                seen = observe(step.get("observation"), uri=folder)
+            message, shown = messages.of(step["action"]) if done else ({}, None)
+            action = self._action(step, _function_call(message), offset)
             if action is not None:
                 ended = Output(None)
                 if done and seen is not None and seen.content is not None:
@@ -233,8 +235,8 @@ class _Attempt:
         self._end(course, gave_up)
 
     def _action(self, step: Mapping[str, Any], called: Mapping[str, Any] | None, offset: int) -> Call | None:
-        thought = _stripped(step.get("thought"))
-        reasoning = _stripped(step.get("reasoning_content"))
+        thought = _strip_text(step.get("thought"))
+        reasoning = _strip_text(step.get("reasoning_content"))
         thinking = "\n\n".join(part for part in (reasoning, thought) if part) or None
         if called is not None:
             action = _tool(called, thinking)
@@ -242,7 +244,7 @@ class _Attempt:
                 self._refuse("nested_too_deeply", "the arguments of a call", offset)
             return action
         if not step["action"]:
-            return spoken(_stripped(step.get("response")) or "", reasoning)
+            return spoken(_strip_text(step.get("response")) or "", reasoning)
         return shell(step["action"], reasoning=thinking)
 
     def _replay(self, own: Chosen, course: Told) -> None:
@@ -258,23 +260,23 @@ class _Attempt:
                 continue
             begun = True
             follows = own[number + 1] if number + 1 < len(own) else {}
-            seen, told = None, Output(None)
+            seen, output = None, Output(None)
             if follows.get("role") in ("user", "tool"):
-                seen = observed(follows.get("content"))
+                seen = observe(follows.get("content"))
                 if seen is not None and seen.content is not None:
-                    told = read_output(seen.content, _CLIENT)
-                    seen = replace(seen, content=told.text, uri=told.folder)
+                    output = read_output(seen.content, _CLIENT)
+                    seen = replace(seen, content=output.text, uri=output.folder)
             offset = offsets[own.places[number]]
             action = self._said(entry, offset)
             if action is not None:
-                answered(action, seen, offset, member=self._member).ends(told)
+                answered(action, seen, offset, member=self._member).ends(output)
                 course.turn([action])
         self._end(course, False)
 
     def _said(self, entry: Mapping[str, Any], offset: int) -> Call | None:
         """The action of an agent's message of `history`."""
-        thought = _stripped(entry.get("thought"))
-        called = _called(entry)
+        thought = _strip_text(entry.get("thought"))
+        called = _function_call(entry)
         if called is not None:
             action = _tool(called, thought)
             if action is None:
@@ -302,8 +304,8 @@ class _Attempt:
         system = next((content_of(e.get("content")).text for e in own if e.get("role") == "system"), None)
         first = next((e for e in own if e.get("role") != "system"), {})
         instruction = content_of(first.get("content")).text if first.get("role") == "user" else None
-        told = read_output(instruction or "", _CLIENT)
-        return _Prompt(system, told.text or None, told.notes[-1] if told.notes else None, self._demonstrations())
+        output = read_output(instruction or "", _CLIENT)
+        return _Prompt(system, output.text or None, output.notes[-1] if output.notes else None, self._demonstrations())
 
     def _demonstrations(self) -> str | None:
         """The demonstrations: one message as it is, several as JSON messages."""
@@ -315,7 +317,7 @@ class _Attempt:
         return None if not shown else shown[0]["content"] if len(shown) == 1 else json_text(shown)
 
     def _places(self, key: str, records: Sequence[Any]) -> Sequence[int]:
-        """Where the records of an array begin; of an attempt they all have its place."""
+        """Return where the records of an array begin; of an attempt they all have its place."""
         return [self._begin] * len(records) if self._data is None else places_by_lines(self._data, key, records)
 
     def _first_state(self, steps: Sequence[Any]) -> str | None:
@@ -349,9 +351,9 @@ class _Messages:
         self._own = own
         self._by_action: dict[int, array[int]] = {}
         self._next = 0
-        for place, entry in enumerate(own):
+        for position, entry in enumerate(own):
             if entry.get("role") == "assistant" and isinstance(entry.get("action"), str):
-                self._by_action.setdefault(hash(entry["action"]), array("q")).append(place)
+                self._by_action.setdefault(hash(entry["action"]), array("q")).append(position)
         for places_of in self._by_action.values():
             places_of.reverse()
 
@@ -359,16 +361,16 @@ class _Messages:
         """The next message that became this line, empty if there is none, and what the agent was shown after it."""
         waiting = self._by_action.get(hash(action))
         while waiting:
-            place = waiting.pop()
-            if place >= self._next and self._own[place]["action"] == action:
-                self._next = place + 1
-                follows = self._own[place + 1] if place + 1 < len(self._own) else {}
+            position = waiting.pop()
+            if position >= self._next and self._own[position]["action"] == action:
+                self._next = position + 1
+                follows = self._own[position + 1] if position + 1 < len(self._own) else {}
                 answers = follows.get("role") in ("user", "tool")
-                return self._own[place], content_of(follows.get("content")).text if answers else None
+                return self._own[position], content_of(follows.get("content")).text if answers else None
         return {}, None
 
 
-def _called(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _function_call(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The function call of an agent's message, of which SWE-agent allows one."""
     calls = entry.get("tool_calls")
     first = calls[0] if isinstance(calls, list) and calls else None
@@ -378,12 +380,12 @@ def _called(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _tool(called: Mapping[str, Any], reasoning: str | None) -> Call | None:
     function = called["function"]
     arguments = function.get("arguments")
-    given = arguments if isinstance(arguments, dict | str) else None
-    return call(function["name"], given, text_in(called, "id"), reasoning=reasoning)
+    call_arguments = arguments if isinstance(arguments, dict | str) else None
+    return call(function["name"], call_arguments, text_in(called, "id"), reasoning=reasoning)
 
 
 def _is_closing(step: Mapping[str, Any]) -> bool:
-    """Whether the harness wrote the entry to close a run that it gave up."""
+    """Check if the harness wrote the entry to close a run that it gave up."""
     response, thought = step.get("response"), step.get("thought")
     if step["action"] in _GIVEN_UP:
         return True
@@ -391,21 +393,21 @@ def _is_closing(step: Mapping[str, Any]) -> bool:
     return step["action"] == "" and notice and response in (thought, "", None)
 
 
-def _turned_away(step: Mapping[str, Any], following: Any) -> Observation | None:
+def _refusal(step: Mapping[str, Any], following: Any) -> Observation | None:
     """The harness's reply to an action that it did not carry out, if the next step's query holds it."""
     query = _query(following)
     if len(query) < 2 or query[-1].get("message_type") != "user" or query[-2].get("message_type") != "assistant":
         return None
     same = query[-2].get("content") == step.get("response")
-    return observed(query[-1].get("content"), "harness") if same else None
+    return observe(query[-1].get("content"), "harness") if same else None
 
 
 def _query(step: Any) -> Sequence[Mapping[str, Any]]:
-    """What the model was asked before the step; the first versions of 1.x call it `messages`."""
+    """Return the prompt of the model before the step; the first versions of 1.x call it `messages`."""
     return objects_of(step.get("query") or step.get("messages")) if isinstance(step, dict) else []
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _list_or_empty(value: Any) -> Sequence[Any]:
     return value if isinstance(value, ARRAY) else []
 
 
@@ -418,7 +420,7 @@ def _folder(step: Any) -> str | None:
     return text_in(_object(step.get("state")), "working_dir") if isinstance(step, dict) else None
 
 
-def _stripped(text: Any) -> str | None:
+def _strip_text(text: Any) -> str | None:
     return text.strip() or None if isinstance(text, str) else None
 
 

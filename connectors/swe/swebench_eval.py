@@ -33,7 +33,7 @@ from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
 from trajmill.connectors.reading.documents import json_document
 from trajmill.connectors.reading.fields import object_of, text_in
-from trajmill.connectors.swe.actions import submitted
+from trajmill.connectors.swe.actions import submission
 from trajmill.connectors.swe.evaluation import EVALUATION_FILES, outcomes
 from trajmill.connectors.swe.evaluation_folders import (
     OUTPUT,
@@ -50,7 +50,7 @@ from trajmill.connectors.swe.evaluation_folders import (
 )
 from trajmill.connectors.swe.instance import environment
 from trajmill.connectors.swe.issue import issue_in, issue_of_trajectory, state_in
-from trajmill.connectors.swe.predictions import evaluated, laid_beside, member_of, patch_of, predicted
+from trajmill.connectors.swe.predictions import member_of, patch_of, prediction_beside, read_predictions, with_answers
 from trajmill.schemas import Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
 _TRAJECTORY: Final = "trajectory/"
@@ -88,8 +88,8 @@ class SwebenchEval(Connector):
     asked_by = "swebench_predictions"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        told = b'"resolved"' in head and b'"responses_create_params"' not in head
-        if told and head.lstrip()[:1] == b"{" and any(key in head for key in _REPORTS):
+        is_report = b'"resolved"' in head and b'"responses_create_params"' not in head
+        if is_report and head.lstrip()[:1] == b"{" and any(key in head for key in _REPORTS):
             return Sniff(0.9, "a report of SWE-bench: patch applied, resolved, tests")
         if _LOG.match(head):
             return Sniff(0.95, "a log of SWE-bench's harness of 2024: the first lines name the instance")
@@ -107,12 +107,12 @@ class SwebenchEval(Connector):
 
     def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
         """Each folder with the prediction that it evaluates and a trajectory that tells the issue."""
-        folders = [one for one in evaluation_folders(own) if one.answer is not None]
+        folders = [answered_folder for answered_folder in evaluation_folders(own) if answered_folder.answer is not None]
         if not folders:
             return Answers()
         counts: dict[str, int] = {}
         for path, blob in asking:
-            predictions, counts[path] = predicted(path, blob)
+            predictions, counts[path] = read_predictions(path, blob)
             meet(folders, predictions)
         known, logs = trajectories(every), list[Log]()
         answered_by: dict[str, dict[int, str]] = {}
@@ -122,11 +122,11 @@ class SwebenchEval(Connector):
                 answered_by.setdefault(prediction.path, {})[prediction.number] = folder.answer
             if prediction is not None or (trajectory is not None and PATCH in folder.files):
                 logs.append(_log(folder, prediction, trajectory))
-        asked = {path: evaluated(path, found, counts[path]) for path, found in answered_by.items()}
+        asked = {path: with_answers(path, by_number, counts[path]) for path, by_number in answered_by.items()}
         return Answers(tuple(logs), asked)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        prediction, member, offset = laid_beside(blob)
+        prediction, member, offset = prediction_beside(blob)
         if PATCH in blob.members:
             patch, member, offset = _patch(blob), PATCH, 0
         elif (handed := patch_of(prediction)) is not None:
@@ -143,15 +143,15 @@ class SwebenchEval(Connector):
         if log is not None:
             text = blob.read(log).decode("utf-8", "replace")
             instance = text.split("Instance ID: ", 1)[-1].partition("\n")[0].strip() or None
-            seen, told = _logged(text)
+            seen, output = _read_log(text)
         else:
-            seen, told = _answer(blob, judged)
-        issue, state = _asked(blob, prediction, patch)
+            seen, output = _answer(blob, judged)
+        issue, state = _find_issue(blob, prediction, patch)
         course = Told()
         course.show(None if state is None else Observation(state, form="state"))
-        made = answered(submitted(patch), seen, offset, member=member)
-        made.ends(told)
-        course.turn([made])
+        submitted_call = answered(submission(patch), seen, offset, member=member)
+        submitted_call.ends(output)
+        course.turn([submitted_call])
         yield Trajectory(
             native_id=instance or "",
             domain="swe",
@@ -175,12 +175,12 @@ def _log(folder: Folder, prediction: Prediction | None = None, trajectory: str |
     return Log(folder.path, {**files, **shared}, anchor, frozenset(shared))
 
 
-def _asked(blob: Blob, prediction: Mapping[str, Any] | None, patch: str) -> tuple[str | None, str | None]:
+def _find_issue(blob: Blob, prediction: Mapping[str, Any] | None, patch: str) -> tuple[str | None, str | None]:
     """(the issue, what is known of the world before the patch: the issue and the touched files)."""
     text = text_in(prediction, "text") or ""
     issue = issue_in(text) or text_in(prediction, "problem_statement")
     if issue is None:
-        member = next((one for one in blob.members if one.startswith(_TRAJECTORY)), None)
+        member = next((name for name in blob.members if name.startswith(_TRAJECTORY)), None)
         issue = issue_of_trajectory(blob, member) if member is not None else None
     return issue, state_in(text, patch) or issue
 
@@ -206,7 +206,7 @@ def _judgement(blob: Blob, instance: str | None) -> tuple[str | None, Outcome | 
 
 
 def _tests_in(report: Mapping[str, Any]) -> str | None:
-    """What a report says of each test, as JSON text; None if it names none."""
+    """Return the results of each test in a report, as JSON text; None if it names none."""
     status = object_of(report.get("tests_status"))
     named = any(object_of(kind).get(key) for kind in status.values() for key in ("success", "failure"))
     return json_text(status) if named else None
@@ -233,7 +233,7 @@ def _answer(blob: Blob, judged: str | None) -> tuple[Observation | None, Output]
     return (Observation(judged, media_type="application/json", form="response") if judged else None), Output(None)
 
 
-def _logged(text: str) -> tuple[Observation | None, Output]:
+def _read_log(text: str) -> tuple[Observation | None, Output]:
     """(what came of the patch by a log of 2024, how the tests ended), as `_answer` gives it."""
     begin = _SCRIPT.search(text)
     if begin is None:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.reading.fields import brief, object_of, text_in
-from trajmill.connectors.swe.predictions import answered_elsewhere, records
+from trajmill.connectors.swe.predictions import numbers_answered_elsewhere, records
 from trajmill.schemas import ParseError, Reject, Trajectory
 
 _CONVERSATIONS: Final = (
@@ -49,7 +49,7 @@ class SwebenchPredictions(Connector):
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        elsewhere = answered_elsewhere(blob)
+        elsewhere = numbers_answered_elsewhere(blob)
         empty = True
         for number, (offset, value, key) in enumerate(records(blob)):
             if number in elsewhere:
@@ -63,11 +63,11 @@ class SwebenchPredictions(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no prediction is left to be read here")
 
     def _refused(self, blob: Blob, offset: int, value: Any, key: str | None) -> Reject:
-        """Why a prediction that nothing answers is not carried on."""
+        """Return the reject of a prediction that nothing answers."""
         unit, count = "record", 0
-        told = object_of(value)
-        instance, patch = text_in(told, "instance_id") or key, told.get("model_patch")
-        if "model_patch" not in told:
+        record = object_of(value)
+        instance, patch = text_in(record, "instance_id") or key, record.get("model_patch")
+        if "model_patch" not in record:
             reason, detail = "bad_prediction", "wanted an object with `model_patch`"
         elif patch is None or (isinstance(patch, str) and not patch.strip()):
             reason, detail = "empty_patch", f"instance {brief(instance)} has no patch"
@@ -75,6 +75,6 @@ class SwebenchPredictions(Connector):
             reason, detail = "bad_prediction", "wanted text as `model_patch`"
         else:
             unit, count, reason = "trajectory", 1, "no_observation"
-            model = brief(text_in(told, "model_name_or_path"))
+            model = brief(text_in(record, "model_name_or_path"))
             detail = f"nothing answers this patch: no evaluation of {brief(instance)} by {model} is among the raw files"
         return Reject(unit, reason, detail[:200], blob.uri, offset=offset, connector=self.name, transitions=count)

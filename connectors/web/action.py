@@ -95,7 +95,7 @@ def whole(value: float) -> int:
 
 def call(
     name: str,
-    told: Mapping[str, Any],
+    common: Mapping[str, Any],
     original: Mapping[str, Any],
     element: int | None = None,
     target: str | None = None,
@@ -107,7 +107,7 @@ def call(
 
     Args:
         name: one of `VOCABULARY`, or the log's own word.
-        told: arguments of its text, but for the element; those that are None are left out.
+        common: arguments of its text, but for the element; those that are None are left out.
         original: the log's own arguments.
         element: the id of the line it acts on, if one is known: it stands in the text and, beside the original
             arguments, in `arguments`; what the log itself called element then stands there as `target`.
@@ -116,13 +116,13 @@ def call(
         message: what it said aloud.
         call_id: the log's own id of the call.
     """
-    place: dict[str, Any] = {}
+    target_arguments: dict[str, Any] = {}
     if element is not None:
-        place = {"element": element_id(element)}
+        target_arguments = {"element": element_id(element)}
         if "element" in original:
             original = {"target": original["element"], **original}
-        original = {**original, **place}
+        original = {**original, **target_arguments}
     elif target:
-        place = {"target": target}
-    text = call_text(name, {**place, **{key: value for key, value in told.items() if value is not None}})
+        target_arguments = {"target": target}
+    text = call_text(name, {**target_arguments, **{key: value for key, value in common.items() if value is not None}})
     return Action(name, text, own_arguments(original), call_id, message, reasoning)

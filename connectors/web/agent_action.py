@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trajmill.connectors.reading.json_text import bounded
+from trajmill.connectors.reading.json_text import bound_depth
 from trajmill.connectors.web.action import (
     CLICK,
     EXTRACT,
@@ -82,7 +82,7 @@ _RENAMED: Final = {
 
 def call(
     name: str,
-    told: Mapping[str, Any],
+    common: Mapping[str, Any],
     original: Mapping[str, Any],
     reasoning: str | None = None,
     message: str | None = None,
@@ -91,13 +91,13 @@ def call(
 
     Args:
         name: of the vocabulary, or the agent's own word.
-        told: arguments of its text; those that are None are left out.
+        common: arguments of its text; those that are None are left out.
         original: the agent's own arguments.
         reasoning: the agent's own.
         message: what it said aloud.
     """
-    text = call_text(name, bounded({key: value for key, value in told.items() if value is not None}))
-    return Action(name, text, json_text(bounded(dict(original))) if original else None, None, message, reasoning)
+    text = call_text(name, bound_depth({key: value for key, value in common.items() if value is not None}))
+    return Action(name, text, json_text(bound_depth(dict(original))) if original else None, None, message, reasoning)
 
 
 def of_browser_use(
@@ -114,21 +114,21 @@ def of_browser_use(
     name = _BROWSER_USE.get(word, word)
     if name == word and word not in _BROWSER_USE:
         return call(word, arguments, arguments, reasoning)
-    told = {_RENAMED.get(key, key): value for key, value in arguments.items()}
-    if name == FILL and told.pop("clear", True) is False:
+    common = {_RENAMED.get(key, key): value for key, value in arguments.items()}
+    if name == FILL and common.pop("clear", True) is False:
         name = TYPE
     for key in ("text", "value") if name == SELECT_OPTION else ():
-        if key in told:
-            told["options"] = [told.pop(key)]
-    if name == UPLOAD and "path" in told:
-        told["files"] = [told.pop("path")]
+        if key in common:
+            common["options"] = [common.pop(key)]
+    if name == UPLOAD and "path" in common:
+        common["files"] = [common.pop("path")]
     if name == SCROLL:
-        down = told.pop("down", None)
+        down = common.pop("down", None)
         if word in ("scroll_down", "scroll_up"):
             down = word == "scroll_down"
         if isinstance(down, bool):
-            told = {"direction": "down" if down else "up", **told}
-    if target is not None and told.pop("element", None) is not None:
-        told = {"target": target, **told}
+            common = {"direction": "down" if down else "up", **common}
+    if target is not None and common.pop("element", None) is not None:
+        common = {"target": target, **common}
         arguments = {**arguments, "target": target}
-    return call(name, told, arguments, reasoning)
+    return call(name, common, arguments, reasoning)

@@ -96,7 +96,7 @@ def media_type_of(content_type: str) -> str:
 
 
 def is_textual(media_type: str) -> bool:
-    """Whether bodies of that type are text."""
+    """Check if bodies of that type are text."""
     return _TEXTUAL.fullmatch(media_type) is not None
 
 
@@ -124,7 +124,7 @@ def text_body(text: str, content_type: str, coding: str = "", size: int | None =
         size: bytes that the body has, if the log tells.
     """
     kind = media_type_of(content_type)
-    data = _written_bytes(text, kind, coding, size)
+    data = _bytes_of_text(text, kind, coding, size)
     if data is not None:
         return byte_body(data, content_type, coding or "gzip")
     damaged = text.count("\ufffd")
@@ -136,7 +136,7 @@ def text_body(text: str, content_type: str, coding: str = "", size: int | None =
     return Body(_with_characters(text).removeprefix("\ufeff"), kind)
 
 
-def _written_bytes(text: str, kind: str, coding: str, size: int | None) -> bytes | None:
+def _bytes_of_text(text: str, kind: str, coding: str, size: int | None) -> bytes | None:
     """The bytes that a text stands for; None if it is a text of its own.
 
     Bytes that no content coding unpacks are taken only where the text can be no body of that kind, or is no longer what
@@ -167,12 +167,12 @@ def pieces_of(text: str) -> list[str]:
 
 
 def _is_packed(data: bytes, coding: str) -> bool:
-    """Whether bytes are packed by gzip or by the content coding that is told."""
-    return data.startswith(_GZIP) or (bool(coding) and _unpacked(data, coding.lower()) is not data)
+    """Check if bytes are packed by gzip or by the content coding that is told."""
+    return data.startswith(_GZIP) or (bool(coding) and _unpack(data, coding.lower()) is not data)
 
 
 def _is_foreign(text: str, data: bytes, kind: str, size: int | None) -> bool:
-    """Whether text in base64, which stands for the bytes, can be no body of that kind."""
+    """Check if text in base64, which stands for the bytes, can be no body of that kind."""
     if kind not in _UNTOLD and not is_textual(kind):
         return True
     is_told = size == len(data) and size != len(text)
@@ -180,7 +180,7 @@ def _is_foreign(text: str, data: bytes, kind: str, size: int | None) -> bool:
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether bytes are text in UTF-8, without control characters."""
+    """Check if bytes are text in UTF-8, without control characters."""
     try:
         return not _CONTROL.search(data) and bool(data.decode())
     except UnicodeDecodeError:
@@ -206,10 +206,10 @@ def byte_body(data: bytes, content_type: str, coding: str = "") -> Body:
         coding: what the header `content-encoding` says; where the bytes are packed so, they are unpacked.
     """
     kind = media_type_of(content_type)
-    unpacked = _unpacked(data, coding.lower())
+    unpacked = _unpack(data, coding.lower())
     if unpacked is None:
         return Body(None, kind, digest_of(data), len(data), lost=True)
-    text = _decoded(unpacked, kind, content_type)
+    text = _decode(unpacked, kind, content_type)
     if text is None:
         # Bytes that should be text and are not were packed by a coding that is not known here.
         packed = unpacked is data and is_textual(kind)
@@ -217,23 +217,23 @@ def byte_body(data: bytes, content_type: str, coding: str = "") -> Body:
     return Body(text, kind)
 
 
-def _unpacked(data: bytes, coding: str) -> bytes | None:
+def _unpack(data: bytes, coding: str) -> bytes | None:
     """The bytes without their content coding, which may be off already; None if they are damaged or too long."""
     try:
         if "gzip" in coding and data.startswith(_GZIP):
-            return _inflated(data, zlib.MAX_WBITS | 16)
+            return _inflate(data, zlib.MAX_WBITS | 16)
         if "deflate" in coding and data[:1] == b"\x78" and len(data) > 1 and (data[0] << 8 | data[1]) % 31 == 0:
-            return _inflated(data, zlib.MAX_WBITS)
+            return _inflate(data, zlib.MAX_WBITS)
         if coding.strip() == "deflate" and (raw := _raw_deflated(data)) is not None:
             return raw
         if "br" in coding and not is_plain(data):
             with pa.CompressedInputStream(pa.BufferReader(data), "brotli") as packed:
-                made = packed.read(UNPACKED_BYTES + 1)
-            return made if len(made) <= UNPACKED_BYTES else None
+                content = packed.read(UNPACKED_BYTES + 1)
+            return content if len(content) <= UNPACKED_BYTES else None
         if "zstd" in coding and data.startswith(_ZSTD):
             with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data) as reader:
-                made = reader.read(UNPACKED_BYTES + 1)
-            return made if len(made) <= UNPACKED_BYTES else None
+                content = reader.read(UNPACKED_BYTES + 1)
+            return content if len(content) <= UNPACKED_BYTES else None
     except OSError:
         return data  # Nothing marks a stream of Brotli, and most of what is called one was unpacked.
     except (zlib.error, zstandard.ZstdError):
@@ -245,19 +245,19 @@ def _raw_deflated(data: bytes) -> bytes | None:
     """Bytes that were deflated without a header, as some servers do; None if they were not, or not to their end."""
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        made = engine.decompress(data, UNPACKED_BYTES)
+        content = engine.decompress(data, UNPACKED_BYTES)
     except zlib.error:
         return None
-    return made if engine.eof and not engine.unused_data else None
+    return content if engine.eof and not engine.unused_data else None
 
 
-def _inflated(data: bytes, window: int) -> bytes | None:
+def _inflate(data: bytes, window: int) -> bytes | None:
     engine = zlib.decompressobj(window)
-    made = engine.decompress(data, UNPACKED_BYTES)
-    return made if engine.eof else None
+    content = engine.decompress(data, UNPACKED_BYTES)
+    return content if engine.eof else None
 
 
-def _decoded(data: bytes, kind: str, content_type: str) -> str | None:
+def _decode(data: bytes, kind: str, content_type: str) -> str | None:
     """The bytes as text; None if they are none."""
     if kind in _UNTOLD:
         try:
@@ -267,8 +267,8 @@ def _decoded(data: bytes, kind: str, content_type: str) -> str | None:
         return None if "\0" in text else text
     if not is_textual(kind):
         return None
-    told = _CHARSET.search(content_type)
-    named = told[1] if told else None
+    charset = _CHARSET.search(content_type)
+    named = charset[1] if charset else None
     if named is None and "html" in kind and (meta := _META.search(data[:4096])):
         named = meta[1].decode("ascii")
     if data.startswith(b"\xef\xbb\xbf"):

@@ -1,4 +1,4 @@
-"""What all logs of browser-use have in common: an answer with its calls, their results, and the screen in a message.
+"""Common parts of all logs of browser-use: an answer with its calls, their results, and the screen in a message.
 
 `browser_use_history` and `browser_use_messages` are the formats.
 """
@@ -30,7 +30,7 @@ _WORDS_LENGTH: Final = 80
 
 def add_turn(
     moves: Moves,
-    place: int,
+    offset: int,
     item: dict[str, Any],
     actions: list[dict[str, Any]],
     results: list[dict[str, Any]],
@@ -44,22 +44,22 @@ def add_turn(
 
     Args:
         moves: what the agent did before.
-        place: where the answer begins in the log.
+        offset: where the answer begins in the log.
         item: holds the answer (`model_output`); of a history also `state` and `metadata`.
         actions: its calls, as of `calls_of`.
         results: what they gave, in order; browser-use may have stopped before the last one.
         before: the screen that the agent saw.
         after: the next screen; None if there is none.
     """
-    told = object_of(item.get("state")).get("interacted_element")
+    elements = object_of(item.get("state")).get("interacted_element")
     is_cut = before is not None and before.truncation == "recorder"
-    unseen = told if is_cut and isinstance(told, list) and len(told) == len(actions) else []
+    unseen = elements if is_cut and isinstance(elements, list) and len(elements) == len(actions) else []
     began, seconds = _times(item.get("metadata"))
     done = min(len(results), len(actions)) or len(actions)
-    for index, one in enumerate(actions):
-        target = described(unseen[index]) if index < len(unseen) else None
+    for index, browser_call in enumerate(actions):
+        target = describe_element(unseen[index]) if index < len(unseen) else None
         reasoning = _reasoning(item.get("model_output")) if index == 0 else None
-        action = act.of_browser_use(one["name"], one["arguments"], reasoning, target)
+        action = act.of_browser_use(browser_call["name"], browser_call["arguments"], reasoning, target)
         result = results[index] if index < len(results) else {}
         if action.name == COMPLETE:
             shown = None
@@ -71,7 +71,7 @@ def add_turn(
             action,
             before,
             shown,
-            place,
+            offset,
             calls=len(actions),
             terminated=True if action.name == COMPLETE else None,
             at=began,
@@ -79,28 +79,28 @@ def add_turn(
         )
 
 
-def listed(value: Any) -> list[dict[str, Any]]:
+def list_results(value: Any) -> list[dict[str, Any]]:
     """Results as a list, whether the version wrote one or a list."""
-    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+    return [result for result in (value if isinstance(value, list) else [value]) if isinstance(result, dict)]
 
 
 def calls_of(output: Any) -> list[dict[str, Any]]:
     """The calls of an answer, each as {name, arguments}; one that calls nothing is left out."""
-    found: list[dict[str, Any]] = []
-    for one in listed(object_of(output).get("action")):
-        for word, arguments in one.items():
+    calls: list[dict[str, Any]] = []
+    for action in list_results(object_of(output).get("action")):
+        for word, arguments in action.items():
             if arguments is not None and word:
-                found.append({"name": word, "arguments": arguments if isinstance(arguments, dict) else {}})
-    return found
+                calls.append({"name": word, "arguments": arguments if isinstance(arguments, dict) else {}})
+    return calls
 
 
-def described(element: Any) -> str | None:
+def describe_element(element: Any) -> str | None:
     """A short description of an element that a history tells of: `input[name="q"]`, else its path; None without."""
-    told = object_of(element)
-    tag = (str_of(told.get("tag_name")) or str_of(told.get("node_name"))).lower()
-    attributes = object_of(told.get("attributes"))
-    path = str_of(told.get("xpath")) or str_of(told.get("x_path")) or str_of(told.get("css_selector"))
-    name = str_of(told.get("ax_name")).strip()[:_WORDS_LENGTH]
+    fields = object_of(element)
+    tag = (str_of(fields.get("tag_name")) or str_of(fields.get("node_name"))).lower()
+    attributes = object_of(fields.get("attributes"))
+    path = str_of(fields.get("xpath")) or str_of(fields.get("x_path")) or str_of(fields.get("css_selector"))
+    name = str_of(fields.get("ax_name")).strip()[:_WORDS_LENGTH]
     if tag and name:
         return f'{tag} "{name}"'
     for key in _NAMING:
@@ -110,7 +110,7 @@ def described(element: Any) -> str | None:
 
 
 def _reasoning(output: Any) -> str | None:
-    """What the agent wrote of its state, a line each; None if it wrote nothing."""
+    """Return the agent's words about its state, a line each; None if there are none."""
     state = object_of(output)
     thoughts = {**state, **object_of(state.get("current_state"))}
     lines = [f"{key}: {thoughts[key]}" for key in _THOUGHTS if str_of(thoughts.get(key)).strip()]
@@ -119,20 +119,20 @@ def _reasoning(output: Any) -> str | None:
 
 def _result(result: dict[str, Any]) -> Observation | None:
     """The result of one action as its answer; None if it gave none."""
-    text = "\n".join(told_results([result]))
+    text = "\n".join(result_lines([result]))
     return Observation(text, is_error=bool(str_of(result.get("error")))) if text else None
 
 
-def told_results(results: list[dict[str, Any]]) -> list[str]:
-    """What actions gave, a line each, as the agent is told it; what it said itself when done is left out."""
+def result_lines(results: list[dict[str, Any]]) -> list[str]:
+    """List the results of actions, a line each, as the agent is told them; its own words when done are left out."""
     lines = []
-    for number, one in enumerate(results, 1):
-        if one.get("is_done") is True:
+    for number, result in enumerate(results, 1):
+        if result.get("is_done") is True:
             continue
         count = f" {number}/{len(results)}" if len(results) > 1 else ""
-        if text := str_of(one.get("extracted_content")):
+        if text := str_of(result.get("extracted_content")):
             lines.append(f"Action result{count}: {text}")
-        if text := str_of(one.get("error")):
+        if text := str_of(result.get("error")):
             lines.append(f"Action error{count}: {text}")
     return lines
 

@@ -46,7 +46,7 @@ from trajmill.connectors.reading.fields import object_of, objects_of, str_of
 from trajmill.connectors.reading.values import BOM
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.web.bodies import unbase64
-from trajmill.connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of, listed, told_results
+from trajmill.connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of, list_results, result_lines
 from trajmill.schemas import (
     Agent,
     Attachment,
@@ -110,68 +110,72 @@ class _History:
     """The items of a history, and where each begins in its bytes."""
 
     def __init__(self, items: list[Any], data: bytes) -> None:
-        self._items = [one if isinstance(one, dict) else None for one in items]
+        self._items = [item if isinstance(item, dict) else None for item in items]
         self._places = _places(self._items, data)
 
     def rejects(self, uri: str, connector: str) -> Iterator[Reject]:
         """A reject for each item that is no object."""
-        for place, item in zip(self._places, self._items, strict=True):
+        for offset, item in zip(self._places, self._items, strict=True):
             if item is None:
-                yield Reject("record", "bad_record", "wanted an object", uri, "", place, connector)
+                yield Reject("record", "bad_record", "wanted an object", uri, "", offset, connector)
 
     def instruction(self) -> str | None:
         """The task, where a state message tells it."""
         for item in self._items:
-            found = REQUEST.search(str_of((item or {}).get("state_message")))
-            if found:
-                return found[1].strip() or None
+            request = REQUEST.search(str_of((item or {}).get("state_message")))
+            if request:
+                return request[1].strip() or None
         return None
 
     def outcome(self) -> Outcome | None:
-        """Whether the agent itself said that it succeeded; None if it said nothing."""
+        """Return the outcome by the agent's own claim of success; None if it said nothing."""
         for item in reversed(self._items):
-            for result in reversed(listed((item or {}).get("result"))):
+            for result in reversed(list_results((item or {}).get("result"))):
                 if result.get("is_done") is True and isinstance(result.get("success"), bool):
                     return Outcome(resolved=result["success"], verifier="the agent itself")
         return None
 
     def moves(self) -> Moves:
         """The actions of all items in order."""
-        items = [(place, one) for place, one in zip(self._places, self._items, strict=True) if one is not None]
-        told: list[dict[str, Any]] = []
+        items = [
+            (offset, history_item)
+            for offset, history_item in zip(self._places, self._items, strict=True)
+            if history_item is not None
+        ]
+        results_before: list[dict[str, Any]] = []
         pending: list[tuple[int, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], list[str]]] = []
         screens: list[Observation | None] = []
-        for place, item in items:
-            screens.append(_screen(item, told))
-            actions, results = calls_of(item.get("model_output")), listed(item.get("result"))
-            pending.append((place, item, actions, results, told_results(told)))
+        for offset, item in items:
+            screens.append(_screen(item, results_before))
+            actions, results = calls_of(item.get("model_output")), list_results(item.get("result"))
+            pending.append((offset, item, actions, results, result_lines(results_before)))
             # Without an action it is the harness that failed, not the browser.
-            told = results if actions else []
+            results_before = results if actions else []
         moves = Moves()
-        for number, (place, item, actions, results, reports) in enumerate(pending):
+        for number, (offset, item, actions, results, reports) in enumerate(pending):
             moves.say("\n".join(reports))
             after = screens[number + 1] if number + 1 < len(screens) else None
             if not actions:
-                for one in results:
-                    moves.say(str_of(one.get("error")))
+                for result in results:
+                    moves.say(str_of(result.get("error")))
                 continue
-            add_turn(moves, place, item, actions, results, screens[number], after)
+            add_turn(moves, offset, item, actions, results, screens[number], after)
         return moves
 
 
 def _places(items: list[dict[str, Any] | None], data: bytes) -> list[int]:
-    """Where each item begins; all 0 where they do not all begin with the agent's answer.
+    """Return the offset of each item; all 0 where they do not all begin with the agent's answer.
 
     The bytes of screenshots, which are most of a history, are not searched: the search goes on as many bytes behind an
     item's beginning as its own screenshot has.
     """
-    found: list[int] = []
+    offsets: list[int] = []
     after = 0
     while hit := _ITEM.search(data, after):
-        item = items[len(found)] if len(found) < len(items) else None
-        found.append(hit.start())
+        item = items[len(offsets)] if len(offsets) < len(items) else None
+        offsets.append(hit.start())
         after = hit.end() + len(str_of(object_of((item or {}).get("state")).get("screenshot")))
-    return found if len(found) == len(items) else [0] * len(items)
+    return offsets if len(offsets) == len(items) else [0] * len(items)
 
 
 def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation | None:
@@ -181,21 +185,21 @@ def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation 
         return None
     shown = SCREEN.search(str_of(item.get("state_message")))
     items = state.get("items")
-    whole = True
+    is_complete = True
     if shown:
         lines = [shown[1]]
     else:
         lines = _page(state)
         listed = items if isinstance(items, list) else None
-        whole = listed is not None
+        is_complete = listed is not None
         lines += ["Interactive elements:", *_elements(listed)] if listed is not None else []
-    failed = any(str_of(one.get("error")) for one in results)
+    failed = any(str_of(result.get("error")) for result in results)
     return Observation(
         content="\n".join(lines),
         form="screen",
         dialect=DIALECT,
         is_error=failed if results else None,
-        truncation="none" if whole else "recorder",
+        truncation="none" if is_complete else "recorder",
         uri=str_of(state.get("url")) or None,
         attachments=_screenshot(state),
     )
@@ -209,23 +213,23 @@ def _page(state: dict[str, Any]) -> list[str]:
         f"Title: {str_of(state.get('title'))}",
         "Available tabs:",
     ]
-    for one in tabs:
-        number = one.get("page_id", one.get("tab_id", one.get("target_id", "")))
+    for tab in tabs:
+        number = tab.get("page_id", tab.get("tab_id", tab.get("target_id", "")))
         number = number if isinstance(number, int | str) else ""
-        lines.append(f"Tab {number}: {str_of(one.get('url'))} - {str_of(one.get('title'))}")
+        lines.append(f"Tab {number}: {str_of(tab.get('url'))} - {str_of(tab.get('title'))}")
     return lines
 
 
 def _elements(items: list[Any]) -> Iterator[str]:
     """The elements of a state as browser-use of 2024 showed them to its agent, a line each."""
-    for one in items:
-        if not isinstance(one, dict):
+    for element in items:
+        if not isinstance(element, dict):
             continue
-        depth = one.get("depth")
+        depth = element.get("depth")
         indent = "\t" * (min(max(depth, 0), _MAX_DEPTH) if isinstance(depth, int) else 0)
-        text = one.get("is_text_only") is True or one.get("clickable") is False
-        mark = "_" if text or not isinstance(one.get("index"), int) else str(one["index"])
-        yield f"{mark}[:]{indent}{str_of(one.get('text'))}"
+        text = element.get("is_text_only") is True or element.get("clickable") is False
+        mark = "_" if text or not isinstance(element.get("index"), int) else str(element["index"])
+        yield f"{mark}[:]{indent}{str_of(element.get('text'))}"
 
 
 def _screenshot(state: dict[str, Any]) -> tuple[Attachment, ...]:

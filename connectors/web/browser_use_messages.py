@@ -63,19 +63,19 @@ class BrowserUseMessages(Connector):
         messages = object_of(document).get("messages") if isinstance(document, dict) else document
         if not isinstance(messages, list):
             raise ParseError(blob.uri, 0, "no_messages", "wanted a list of messages")
-        found = [hit.start() for hit in re.finditer(rb'\{\s*"role"\s*:', data)]
-        places = found if len(found) == len(messages) else [0] * len(messages)
+        hits = [hit.start() for hit in re.finditer(rb'\{\s*"role"\s*:', data)]
+        offsets = hits if len(hits) == len(messages) else [0] * len(messages)
         moves = Moves()
         page: Observation | None = None
         is_open = False
         task = system = None
-        for place, message in zip(places, messages, strict=True):
+        for offset, message in zip(offsets, messages, strict=True):
             role, text = object_of(message).get("role"), spoken_text(object_of(message).get("content"))
             if role == "system":
                 system = system or text or None
             elif role == "assistant" and (output := _output(message)) is not None:
                 calls = calls_of(output)
-                add_turn(moves, place, {"model_output": output}, calls, [], page, None)
+                add_turn(moves, offset, {"model_output": output}, calls, [], page, None)
                 is_open = bool(calls) and moves.steps[-1].action.name != COMPLETE
             elif role == "user":
                 asked = REQUEST.search(text)
@@ -107,17 +107,20 @@ def _page(text: str, content: Any) -> Observation | None:
     attachments = []
     for part in content if isinstance(content, list) else []:
         image = object_of(object_of(part).get("image_url"))
-        found = _PICTURE.fullmatch(str_of(image.get("url")))
-        data = unbase64(found[2]) if found else None
-        if found and data:
-            attachments.append(attachment_of_bytes(data, "screenshot", found[1]))
+        picture = _PICTURE.fullmatch(str_of(image.get("url")))
+        data = unbase64(picture[2]) if picture else None
+        if picture and data:
+            attachments.append(attachment_of_bytes(data, "screenshot", picture[1]))
     return Observation(shown[1], form="screen", dialect=DIALECT, attachments=tuple(attachments))
 
 
 def _output(message: dict[str, Any]) -> dict[str, Any] | None:
     """The agent's output in a message: `{…, "action": […]}`; None if it holds none."""
     texts = [spoken_text(message.get("content"))]
-    texts += [str_of(object_of(one.get("function")).get("arguments")) for one in objects_of(message.get("tool_calls"))]
+    texts += [
+        str_of(object_of(tool_call.get("function")).get("arguments"))
+        for tool_call in objects_of(message.get("tool_calls"))
+    ]
     for text in texts:
         fenced = _FENCE.fullmatch(text)
         value = object_or_none(fenced[1] if fenced else text)

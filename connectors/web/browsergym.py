@@ -151,10 +151,10 @@ class BrowserGym(Connector):
         document, steps = _steps_of(blob)
         moves, unread = _moves(steps, _numbers(steps))
         for number in unread:
-            one, place, member = steps[number]
+            step, offset, member = steps[number]
             detail = f"the action of step {number} is not calls of names with constants"
-            excerpt = str_of(one.get("action")).encode("utf-8", "replace")
-            yield Reject.of(ParseError(blob.uri, place, "no_action", detail, member, excerpt), connector=self.name)
+            excerpt = str_of(step.get("action")).encode("utf-8", "replace")
+            yield Reject.of(ParseError(blob.uri, offset, "no_action", detail, member, excerpt), connector=self.name)
         if not moves.steps:
             why = f"; {len(pickles)} pickles are not loaded" if pickles else ""
             raise ParseError(blob.uri, -1, "no_transitions", f"no step is written out as text{why}")
@@ -164,7 +164,12 @@ class BrowserGym(Connector):
         summary = {**document, **object_of(document.get("summary_info"))}
         first = steps[0][0]
         goal = next(
-            (text for key in ("goal", "goal_text") for one in (document, first) if (text := str_of(one.get(key)))),
+            (
+                text
+                for key in ("goal", "goal_text")
+                for holder in (document, first)
+                if (text := str_of(holder.get(key)))
+            ),
             None,
         )
         yield Trajectory(
@@ -183,28 +188,28 @@ def _steps_of(blob: Blob) -> tuple[dict[str, Any], list[tuple[dict[str, Any], in
     if blob.members == ("",):
         document, data = json_document(blob)
         steps = object_of(document).get("steps")
-        listed = [_flat(one) for one in steps if isinstance(one, dict)] if isinstance(steps, list) else []
+        listed = [_flat(step) for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
         hits = [hit.start() for hit in re.finditer(rb'\{\s*"(?:num|step|action)"\s*:', data)]
-        places = hits if len(hits) == len(listed) else [0] * len(listed)
-        return object_of(document), [(one, place, "") for one, place in zip(listed, places, strict=True)]
-    whole = object_of(json_document(blob, _SUMMARY)[0]) if _SUMMARY in blob.members else {}
+        offsets = hits if len(hits) == len(listed) else [0] * len(listed)
+        return object_of(document), [(flat_step, offset, "") for flat_step, offset in zip(listed, offsets, strict=True)]
+    summary = object_of(json_document(blob, _SUMMARY)[0]) if _SUMMARY in blob.members else {}
     named = sorted((int(hit[1]), name) for name in blob.members if (hit := _STEP.fullmatch(name)))
-    return whole, [(_flat(object_of(json_document(blob, name)[0])), 0, name) for _, name in named]
+    return summary, [(_flat(object_of(json_document(blob, name)[0])), 0, name) for _, name in named]
 
 
-def _flat(one: dict[str, Any]) -> dict[str, Any]:
+def _flat(step: dict[str, Any]) -> dict[str, Any]:
     """A step with the fields of its parts (`obs`, `agent_info`) beside its own, which go before them."""
-    return {**object_of(one.get("obs")), **object_of(one.get("agent_info")), **one}
+    return {**object_of(step.get("obs")), **object_of(step.get("agent_info")), **step}
 
 
 def _numbers(steps: Sequence[tuple[dict[str, Any], int, str]]) -> list[int]:
     """The number of each step: of its file, or what it says itself where all do; else its place."""
     files = [_STEP.fullmatch(member) for _, _, member in steps]
     if all(files):
-        return [int(found[1]) for found in files if found is not None]
+        return [int(match[1]) for match in files if match is not None]
     for key in ("num", "step", "step_num"):
-        told = [one.get(key) for one, _, _ in steps]
-        numbers = [one for one in map(whole_number_of, told) if one is not None]
+        stated = [step.get(key) for step, _, _ in steps]
+        numbers = [number for number in map(whole_number_of, stated) if number is not None]
         if len(numbers) == len(steps):
             return numbers
     return list(range(len(steps)))
@@ -215,31 +220,31 @@ def _moves(steps: Sequence[tuple[dict[str, Any], int, str]], numbers: Sequence[i
 
     The page after a step is that of the step with the next number, null where the log does not have it.
     """
-    pages = [_page(one) for one, _, _ in steps]
+    pages = [_page(step) for step, _, _ in steps]
     moves, unread = Moves(), list[int]()
-    for number, (one, place, member) in enumerate(steps):
-        code = str_of(one.get("action"))
+    for number, (step, offset, member) in enumerate(steps):
+        code = str_of(step.get("action"))
         calls = read_calls(code)
         if not calls:
             if code.strip():
                 unread.append(number)
             continue
-        thought = next((str_of(one.get(key)) for key in _THOUGHTS if str_of(one.get(key))), None)
+        thought = next((str_of(step.get(key)) for key in _THOUGHTS if str_of(step.get(key))), None)
         followed = number + 1 < len(steps) and numbers[number + 1] == numbers[number] + 1
         after = pages[number + 1] if followed else None
         for index, (name, arguments, original) in enumerate(calls):
             last = index == len(calls) - 1
-            told = steps[number + 1][0] if last and followed else {}
+            following_step = steps[number + 1][0] if last and followed else {}
             moves.add(
                 _action(name, arguments, original, thought if index == 0 else None),
                 pages[number],
                 after if last else None,
-                place,
+                offset,
                 member,
                 calls=len(calls),
-                reward=_reward(told.get("reward")),
-                terminated=_flag(told.get("terminated")),
-                truncated=_flag(told.get("truncated")),
+                reward=_reward(following_step.get("reward")),
+                terminated=_flag(following_step.get("terminated")),
+                truncated=_flag(following_step.get("truncated")),
             )
     return moves, unread
 
@@ -253,22 +258,22 @@ def _flag(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _page(one: dict[str, Any]) -> Observation | None:
+def _page(step: dict[str, Any]) -> Observation | None:
     """The page of a step, with the error of the action before it; None if its tree is not there as text."""
-    tree = next((str_of(one.get(key)) for key in _TREE_KEYS if str_of(one.get(key)).strip()), None)
+    tree = next((str_of(step.get(key)) for key in _TREE_KEYS if str_of(step.get(key)).strip()), None)
     if tree is None:
         return None
-    error = str_of(one.get("last_action_error"))
+    error = str_of(step.get("last_action_error"))
     content = f"{tree}\n\nError from previous action: {error}" if error else tree
-    url = str_of(one.get("url")) or None
+    url = str_of(step.get("url")) or None
     return Observation(content, form="screen", dialect=DIALECT, is_error=bool(error), uri=url)
 
 
-def _action(name: str, told: dict[str, Any], original: dict[str, Any], reasoning: str | None) -> Action:
+def _action(name: str, common: dict[str, Any], original: dict[str, Any], reasoning: str | None) -> Action:
     if name == MESSAGE:
-        text = str_of(told.get("text"))
+        text = str_of(common.get("text"))
         return Action(MESSAGE, text, message=text, reasoning=reasoning)
-    return act.call(name, told, original, reasoning)
+    return act.call(name, common, original, reasoning)
 
 
 def read_calls(code: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
@@ -280,43 +285,49 @@ def read_calls(code: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
         return []
     try:
         body = ast.parse(code.strip()).body
-        calls = [(one.value.func.id, _constants(one.value)) for one in body if _is_call(one)]  # type: ignore[attr-defined]
+        calls = [(statement.value.func.id, _constants(statement.value)) for statement in body if _is_call(statement)]  # type: ignore[attr-defined]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    return [_named(word, *values) for word, values in calls] if len(calls) == len(body) else []
+    return [_name_arguments(word, *values) for word, values in calls] if len(calls) == len(body) else []
 
 
-def _is_call(one: ast.stmt) -> bool:
-    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and isinstance(one.value.func, ast.Name)
+def _is_call(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and isinstance(statement.value.func, ast.Name)
+    )
 
 
 def _constants(call: ast.Call) -> tuple[list[Any], dict[str, Any]]:
-    keywords = {one.arg: _plain(ast.literal_eval(one.value)) for one in call.keywords if one.arg}
-    return [_plain(ast.literal_eval(one)) for one in call.args], keywords
+    keywords = {keyword.arg: _plain(ast.literal_eval(keyword.value)) for keyword in call.keywords if keyword.arg}
+    return [_plain(ast.literal_eval(argument)) for argument in call.args], keywords
 
 
 def _plain(value: Any) -> Any:
     """A constant as JSON has it."""
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value if abs(value) < _MAX_NUMBER else repr(value)
     return value if value is None or isinstance(value, bool | str) else repr(value)
 
 
-def _named(word: str, places: list[Any], keywords: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def _name_arguments(
+    word: str, values: list[Any], keywords: dict[str, Any]
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
     name, names = _SIGNATURES.get(word, (word, ()))
-    told: dict[str, Any] = {}
-    for number, value in enumerate(places):
-        told[names[number] if number < len(names) else f"argument_{number}"] = value
-    told |= {_RENAMED.get(key, key): value for key, value in keywords.items()}
+    common: dict[str, Any] = {}
+    for number, value in enumerate(values):
+        common[names[number] if number < len(names) else f"argument_{number}"] = value
+    common |= {_RENAMED.get(key, key): value for key, value in keywords.items()}
     if name == WAIT:
-        milliseconds = told.pop("ms", 1000)
+        milliseconds = common.pop("ms", 1000)
         known = isinstance(milliseconds, int | float) and 0 <= milliseconds <= _MAX_WAIT
-        told = {"seconds": milliseconds / 1000 if known else None}
-    if name == words.SELECT_OPTION and not isinstance(told.get("options", []), list):
-        told["options"] = [told["options"]]
-    return name, told, {"call": word, "arguments": places, **keywords}
+        common = {"seconds": milliseconds / 1000 if known else None}
+    if name == words.SELECT_OPTION and not isinstance(common.get("options", []), list):
+        common["options"] = [common["options"]]
+    return name, common, {"call": word, "arguments": values, **keywords}
 
 
 def _outcome(summary: dict[str, Any]) -> Outcome | None:

@@ -96,27 +96,27 @@ class Cdp(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         reader = _Reader()
-        found, failure = False, None
+        is_any, failure = False, None
         try:
             for offset, value in _values(blob):
                 if isinstance(value, ParseError):
-                    found = True
+                    is_any = True
                     yield Reject.of(value, connector=self.name)
                 else:
                     reader.take(offset, value)
         except ParseError as error:
             failure = error
-        for one in trajectories(reader.exchanges(), blob.choices):
-            found = True
-            if any(step.next_observation is not None for step in one.steps):
-                yield one
+        for trajectory in trajectories(reader.exchanges(), blob.choices):
+            is_any = True
+            if any(step.next_observation is not None for step in trajectory.steps):
+                yield trajectory
             else:
-                detail = f"none of the {len(one.steps)} requests has a response"
-                place = one.steps[0].offset
-                yield Reject("record", "no_observation", detail, blob.uri, "", place, self.name)
+                detail = f"none of the {len(trajectory.steps)} requests has a response"
+                first_offset = trajectory.steps[0].offset
+                yield Reject("record", "no_observation", detail, blob.uri, "", first_offset, self.name)
         if failure is not None:
             raise failure
-        if not found:
+        if not is_any:
             raise ParseError(blob.uri, -1, "no_transitions", "the log holds no request for a document or data")
 
 
@@ -147,10 +147,10 @@ def _event(value: Any) -> dict[str, Any] | None:
 
 def _session(value: Any) -> str:
     """The target that an event is of; empty where the log tells none apart."""
-    found = value.get("sessionId") if isinstance(value, dict) else None
-    if found is None and isinstance(value, dict) and isinstance(value.get("message"), dict):
-        found = value["message"].get("sessionId")
-    return found if isinstance(found, str) else ""
+    session = value.get("sessionId") if isinstance(value, dict) else None
+    if session is None and isinstance(value, dict) and isinstance(value.get("message"), dict):
+        session = value["message"].get("sessionId")
+    return session if isinstance(session, str) else ""
 
 
 @dataclass(slots=True)
@@ -264,7 +264,7 @@ class _Reader:
         headers = _headers(request.get("headers"))
         method = str_of(request.get("method")).upper() or "GET"
         word = str_of(params.get("type")).lower()
-        hop = _Hop(offset, self._number, method, url, headers, _posted(request, headers), word, at)
+        hop = _Hop(offset, self._number, method, url, headers, _request_body(request, headers), word, at)
         # A frame of another process is not attached in the log of its page; the parser of the page asked for it.
         by_parser = object_of(params.get("initiator")).get("type") == "parser"
         hop.framed = by_parser or str_of(params.get("frameId")) in self._frames
@@ -287,7 +287,7 @@ class _Reader:
             hop.response = object_of(params.get("response"))
             hop.word = str_of(params.get("type")).lower() or hop.word
             hop.ended, hop.last = at, self._number
-            hop.answer = _added(hop.response, hop.response) or hop.answer
+            hop.answer = _body_beside(hop.response, hop.response) or hop.answer
         elif method == "Network.loadingFinished":
             hop.ended, hop.last = at, self._number
         elif method == "Network.loadingFailed":
@@ -298,7 +298,7 @@ class _Reader:
             if self._wall is None and at is not None and wall is not None:
                 self._wall = wall - at
         elif method == "Network.getResponseBody":
-            hop.answer = _added(result, hop.response or {}) or hop.answer
+            hop.answer = _body_beside(result, hop.response or {}) or hop.answer
         elif method == "Network.eventSourceMessageReceived":
             name = str_of(params.get("eventName"))
             lines = [f"event: {name}"] * bool(name) + [
@@ -310,10 +310,10 @@ class _Reader:
         """The requests, in the order in which they began."""
         for key, hops in self._hops.items():
             sent, statuses = self._sent.get(key, []), self._statuses.get(key, [])
-            for place, hop in enumerate(hops):
+            for number, hop in enumerate(hops):
                 if len(sent) == len(hops):
-                    hop.headers = hop.headers | sent[place]
-                if len(statuses) == len(hops) and statuses[place] == 304:
+                    hop.headers = hop.headers | sent[number]
+                if len(statuses) == len(hops) and statuses[number] == 304:
                     hop.status = 304
         keys = {id(hop): key for key, hops in self._hops.items() for hop in hops}
         return [self._exchange(hop, keys[id(hop)]) for hop in self._order]
@@ -321,16 +321,16 @@ class _Reader:
     def _exchange(self, hop: _Hop, key: str) -> Exchange:
         response = hop.response or {}
         received = _headers(response.get("headers"))
-        told = str_of(response.get("mimeType"))
-        if "content-type" not in received and told:
-            received["content-type"] = told
+        mime_type = str_of(response.get("mimeType"))
+        if "content-type" not in received and mime_type:
+            received["content-type"] = mime_type
         status = hop.status or response.get("status")
         known = isinstance(status, int | float) and not isinstance(status, bool) and 100 <= status < 1000
         answer = hop.answer
         if hop.told:
             answer = Body("\n\n".join(hop.told), "text/event-stream")
         if answer is None and hop.word != "websocket" and received.get("content-length") != "0":
-            answer = Body(media_type=media_type_of(told), lost=True)
+            answer = Body(media_type=media_type_of(mime_type), lost=True)
         duration = hop.ended - hop.began if hop.ended is not None and hop.began is not None else None
         return Exchange(
             offset=hop.offset,
@@ -339,7 +339,7 @@ class _Reader:
             url=hop.url,
             headers=hop.headers,
             body=hop.body,
-            kind=kind_of(hop.word, hop.method, hop.url, hop.headers, media_type_of(told)),
+            kind=kind_of(hop.word, hop.method, hop.url, hop.headers, media_type_of(mime_type)),
             status=int(status) if known and status is not None else None,
             phrase=str_of(response.get("statusText")),
             received=received,
@@ -362,7 +362,7 @@ class _Reader:
         return round((at + self._wall) * 1_000_000)
 
 
-def _added(holder: dict[str, Any], response: dict[str, Any]) -> Body | None:
+def _body_beside(holder: dict[str, Any], response: dict[str, Any]) -> Body | None:
     """The body that a recorder put beside a response; None if there is none."""
     text = holder.get("body")
     if not isinstance(text, str):
@@ -375,16 +375,16 @@ def _added(holder: dict[str, Any], response: dict[str, Any]) -> Body | None:
     return text_body(text, kind, coding)
 
 
-def _posted(request: dict[str, Any], headers: dict[str, str]) -> Body | None:
+def _request_body(request: dict[str, Any], headers: dict[str, str]) -> Body | None:
     """The body of a request; None if it has none, lost if the log says that it had one and does not hold it."""
     kind = headers.get("content-type", "")
     if isinstance(request.get("postData"), str):
         return text_body(request["postData"], kind, headers.get("content-encoding", ""))
     entries = request.get("postDataEntries")
-    parts = [unbase64(str_of(object_of(one).get("bytes"))) for one in entries] if isinstance(entries, list) else []
-    whole = [part for part in parts if part is not None]
-    if whole and len(whole) == len(parts):
-        return byte_body(b"".join(whole), kind, headers.get("content-encoding", ""))
+    parts = [unbase64(str_of(object_of(entry).get("bytes"))) for entry in entries] if isinstance(entries, list) else []
+    decoded = [part for part in parts if part is not None]
+    if decoded and len(decoded) == len(parts):
+        return byte_body(b"".join(decoded), kind, headers.get("content-encoding", ""))
     return Body(media_type=media_type_of(kind), lost=True) if request.get("hasPostData") is True else None
 
 

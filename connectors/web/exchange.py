@@ -72,13 +72,13 @@ class Exchange:
     ended: int | None = None
 
 
-def redirect_target(one: Exchange) -> str | None:
-    """Where a redirect leads, without fragment; None if the response is none."""
-    location = one.received.get("location")
-    if one.status not in (301, 302, 303, 307, 308) or not location:
+def redirect_target(exchange: Exchange) -> str | None:
+    """Return the target of a redirect, without fragment; None if the response is none."""
+    location = exchange.received.get("location")
+    if exchange.status not in (301, 302, 303, 307, 308) or not location:
         return None
     try:
-        return urldefrag(urljoin(one.url, location))[0]
+        return urldefrag(urljoin(exchange.url, location))[0]
     except ValueError:
         return None
 
@@ -91,18 +91,18 @@ _ANSWER: Final = _PLACES["answer"]
 _MESSAGES: Final = _PLACES["messages"]
 
 
-def packed(one: Exchange) -> list[Any]:
-    """The exchange as plain values; see `unpacked`."""
-    values = list(_TOLD(one))
-    for place in (_BODY, _ANSWER):
-        values[place] = values[place] and _OF_BODY(values[place])
-    values[_MESSAGES] = [(message.sent, _OF_BODY(message.body), message.at) for message in one.messages]
+def pack(exchange: Exchange) -> list[Any]:
+    """The exchange as plain values; see `unpack`."""
+    values = list(_TOLD(exchange))
+    for index in (_BODY, _ANSWER):
+        values[index] = values[index] and _OF_BODY(values[index])
+    values[_MESSAGES] = [(message.sent, _OF_BODY(message.body), message.at) for message in exchange.messages]
     return values
 
 
-def unpacked(values: list[Any]) -> Exchange:
-    """The inverse of `packed`."""
-    for place in (_BODY, _ANSWER):
-        values[place] = values[place] and Body(*values[place])
+def unpack(values: list[Any]) -> Exchange:
+    """The inverse of `pack`."""
+    for index in (_BODY, _ANSWER):
+        values[index] = values[index] and Body(*values[index])
     values[_MESSAGES] = tuple(Message(sent, Body(*body), at) for sent, body, at in values[_MESSAGES])
     return Exchange(*values)

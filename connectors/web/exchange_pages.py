@@ -33,10 +33,10 @@ class Pages:
         self._sheet = lru_cache(maxsize=64)(self._read_sheet)
         self._known = lru_cache(maxsize=32)(self._read)
 
-    def note(self, place: int, one: Exchange) -> None:
+    def note(self, number: int, exchange: Exchange) -> None:
         """Note an exchange of the log, which may have brought a style sheet."""
-        if one.answer is not None and one.answer.text and one.answer.media_type == SHEET:
-            self._places.setdefault(urldefrag(one.url).url, place)
+        if exchange.answer is not None and exchange.answer.text and exchange.answer.media_type == SHEET:
+            self._places.setdefault(urldefrag(exchange.url).url, number)
 
     def tree(self, text: str, url: str) -> tuple[str, tuple[str, ...]]:
         """The compact tree of a page of HTML, and what it masks.
@@ -56,6 +56,6 @@ class Pages:
         return page.text, page.masked
 
     def _read_sheet(self, address: str) -> Sheet | None:
-        place = self._places.get(address)
-        answer = self._exchanges[place].answer if place is not None else None
+        number = self._places.get(address)
+        answer = self._exchanges[number].answer if number is not None else None
         return Sheet(answer.text) if answer is not None and answer.text else None

@@ -30,14 +30,14 @@ from trajmill.connectors.reading.large.outline import Chosen
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.web.exchange import Exchange, Message, redirect_target
 from trajmill.connectors.web.exchange_pages import Pages
-from trajmill.connectors.web.exchange_text import MEDIA_TYPE, answer_of, received_of, request_of, sent_of
+from trajmill.connectors.web.exchange_text import MEDIA_TYPE, answer_of, answer_of_messages, request_of, sent_of
 from trajmill.connectors.web.request_kind import ASSET, DATA, host_and_path
 from trajmill.connectors.web.request_role import Page
 from trajmill.connectors.web.socket_answers import late_runs
 from trajmill.schemas import Environment, Observation, Trajectory
 
 _LATER_HOPS: Final = 64
-"""How many requests behind a redirect its target is looked for."""
+"""Number of requests behind a redirect among which its target is looked for."""
 
 
 def trajectories(exchanges: Sequence[Exchange], choices: Choices, native: str = "") -> Iterator[Trajectory]:
@@ -53,25 +53,25 @@ def trajectories(exchanges: Sequence[Exchange], choices: Choices, native: str = 
     pages: dict[str, list[tuple[int, bool]]] = {}
     known: dict[str, Page] = {}
     trees = Pages(exchanges) if choices.screen == "tree" else None
-    for place, one in enumerate(exchanges):
-        pages.setdefault(one.page, []).append((place, bool(one.messages)))
-        known.setdefault(one.page, Page()).take(one)
+    for index, exchange in enumerate(exchanges):
+        pages.setdefault(exchange.page, []).append((index, bool(exchange.messages)))
+        known.setdefault(exchange.page, Page()).take(exchange)
         if trees is not None:
-            trees.note(place, one)
-    for page, found in pages.items():
-        requests = Chosen(exchanges, (place for place, socket in found if not socket))
+            trees.note(index, exchange)
+    for page, of_page in pages.items():
+        requests = Chosen(exchanges, (index for index, socket in of_page if not socket))
         carried = (chain for chain in _chains(requests) if _is_carried(chain, choices.static_assets))
         name = f"{native}{page}"
         first = next(carried, None)
         if first is not None:
             moves = _requests(chained([first], carried), known[page], trees)
             yield Trajectory(name, "web", moves.steps, Environment(id=known[page].host or _host(first[0].url)))
-        for number, place in enumerate(place for place, socket in found if socket):
-            one = exchanges[place]
-            sent = _socket(one, known[page]).steps
+        for number, index in enumerate(index for index, socket in of_page if socket):
+            exchange = exchanges[index]
+            sent = _socket(exchange, known[page]).steps
             if not sent:
                 continue
-            yield Trajectory(f"{name}#websocket-{number}", "web", sent, Environment(id=_host(one.url)))
+            yield Trajectory(f"{name}#websocket-{number}", "web", sent, Environment(id=_host(exchange.url)))
 
 
 def _host(url: str) -> str | None:
@@ -88,10 +88,10 @@ def _is_carried(chain: Sequence[Exchange], static_assets: bool) -> bool:
 def _chains(exchanges: Sequence[Exchange]) -> Iterator[list[Exchange]]:
     """The exchanges, each with the hops that its redirects led to."""
     taken: set[int] = set()
-    for place, one in enumerate(exchanges):
-        if place in taken:
+    for number, exchange in enumerate(exchanges):
+        if number in taken:
             continue
-        chain, at = [one], place
+        chain, at = [exchange], number
         while (target := redirect_target(chain[-1])) is not None:
             near = range(at + 1, min(len(exchanges), at + 1 + _LATER_HOPS))
             hop = next((n for n in near if n not in taken and _leads(chain[-1], target, exchanges[n])), None)
@@ -109,11 +109,11 @@ def _leads(before: Exchange, target: str, after: Exchange) -> bool:
     except ValueError:
         return False
     same = before.method == after.method
-    kept = before.status in (307, 308)
+    keeps_method = before.status in (307, 308)
     return (
         url == target
         and before.request_id == after.request_id
-        and (same or (not kept and after.method in ("GET", "HEAD")))
+        and (same or (not keeps_method and after.method in ("GET", "HEAD")))
     )
 
 
@@ -134,7 +134,7 @@ def _turns(chains: Iterable[list[Exchange]]) -> Iterator[list[list[Exchange]]]:
 
 
 def _requests(chains: Iterable[list[Exchange]], page: Page, trees: Pages | None) -> Moves:
-    moves = Moves(held=False)
+    moves = Moves(in_memory=False)
     seen = _Seen()
     for group in _turns(chains):
         before = seen.before(group[0][0].began)
@@ -186,35 +186,35 @@ def _duration(first: Exchange, last: Exchange) -> float | None:
     return took / 1_000_000 if took >= 0 else None
 
 
-def _socket(one: Exchange, page: Page) -> Moves:
-    """What was sent over a web socket: its opening, then each run of messages sent with the run received after it.
+def _socket(exchange: Exchange, page: Page) -> Moves:
+    """Build the moves of a web socket: its opening, then each run of messages sent with the run received after it.
 
     A socket without a URL was opened before the log began: what was received first is then an observation only.
     """
     runs: list[tuple[list[Message], list[Message]]] = [([], [])]
-    for message in one.messages:
+    for message in exchange.messages:
         if message.sent and (runs[-1][1] or len(runs) == 1):
             runs.append(([], []))
         runs[-1][0 if message.sent else 1].append(message)
-    before = answer_of([one])
+    before = answer_of([exchange])
     greeting = runs[0][1]
     if greeting:
-        told = received_of(one, greeting)
+        greeted = answer_of_messages(exchange, greeting)
         if before is None:
-            before = told
+            before = greeted
         else:
-            content = f"{before.content}\n\n{told.content}"
-            before = Observation(content, MEDIA_TYPE, uri=one.url, attachments=told.attachments)
+            content = f"{before.content}\n\n{greeted.content}"
+            before = Observation(content, MEDIA_TYPE, uri=exchange.url, attachments=greeted.attachments)
     moves = Moves()
-    if one.url:
-        moves.add(request_of([one], page), None, before, one.offset, one.member, at=one.started)
+    if exchange.url:
+        moves.add(request_of([exchange], page), None, before, exchange.offset, exchange.member, at=exchange.started)
     late = late_runs(runs)
-    for place, (sent, received) in enumerate(runs[1:], 1):
-        after = received_of(one, received) if received else None
-        if after is not None and place in late:
+    for number, (sent, received) in enumerate(runs[1:], 1):
+        after = answer_of_messages(exchange, received) if received else None
+        if after is not None and number in late:
             after = replace(after, truncation="recorder")
         at, end = sent[0].at, received[0].at if received else None
         duration = round(end - at, 6) if at is not None and end is not None and end >= at else None
-        moves.add(sent_of(one, sent, page), before, after, one.offset, one.member, seconds=duration)
+        moves.add(sent_of(exchange, sent, page), before, after, exchange.offset, exchange.member, seconds=duration)
         before = after
     return moves

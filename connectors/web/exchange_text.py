@@ -43,14 +43,16 @@ def request_of(chain: Sequence[Exchange], page: Page) -> Action:
 
     What it is to its page stands in the arguments: `resource_type`, and `third_party` where the log tells.
     """
-    one = chain[0]
-    kept = {name: value for name, value in one.headers.items() if name in SENT_HEADERS}
-    arguments: dict[str, Any] = {"method": one.method, "url": one.url, **_role(chain, page)}
-    if kept:
-        arguments["headers"] = kept
-    lines = [f"{one.method} {one.url}".strip()]
-    body = one.body
-    lines += [f"{name}: {kept[name]}" for name in _TOLD_HEADERS if name in kept and (name != "content-type" or body)]
+    exchange = chain[0]
+    headers = {name: value for name, value in exchange.headers.items() if name in SENT_HEADERS}
+    arguments: dict[str, Any] = {"method": exchange.method, "url": exchange.url, **_role(chain, page)}
+    if headers:
+        arguments["headers"] = headers
+    lines = [f"{exchange.method} {exchange.url}".strip()]
+    body = exchange.body
+    lines += [
+        f"{name}: {headers[name]}" for name in _TOLD_HEADERS if name in headers and (name != "content-type" or body)
+    ]
     if body is not None:
         text = _body_text(body)
         arguments["body"] = body.text
@@ -61,8 +63,10 @@ def request_of(chain: Sequence[Exchange], page: Page) -> Action:
 
 
 def _role(chain: Sequence[Exchange], page: Page) -> dict[str, Any]:
-    role, other = page.role(chain), page.is_other_site(chain[0])
-    return {"resource_type": role} | ({"third_party": other} if other is not None and role != DOCUMENT else {})
+    role, is_third_party = page.role(chain), page.is_other_site(chain[0])
+    return {"resource_type": role} | (
+        {"third_party": is_third_party} if is_third_party is not None and role != DOCUMENT else {}
+    )
 
 
 def _body_text(body: Body) -> str:
@@ -74,7 +78,7 @@ def _body_text(body: Body) -> str:
 
 
 def answer_of(chain: Sequence[Exchange], pages: Pages | None = None) -> Observation | None:
-    """What came back: status line, headers and body of each hop of a chain; None if nothing did.
+    """Return the response of a chain: status line, headers and body of each hop; None if nothing came back.
 
     An error of the browser, such as `net::ERR_NAME_NOT_RESOLVED`, is shown in place of a response. `pages` makes
     compact trees of bodies of HTML, which without it stay as they are.
@@ -83,20 +87,20 @@ def answer_of(chain: Sequence[Exchange], pages: Pages | None = None) -> Observat
     attachments: list[Attachment] = []
     sensitive: tuple[str, ...] = ()
     lost, dialect = False, None
-    for one in chain:
-        if one.status is None:
+    for exchange in chain:
+        if exchange.status is None:
             continue
-        head = [f"HTTP {one.status} {one.phrase}".rstrip()]
-        head += [f"{name}: {one.received[name]}" for name in RECEIVED_HEADERS if one.received.get(name)]
-        bodiless = one.method == "HEAD" or one.status in _BODILESS
-        body = None if bodiless else one.answer
-        lost = body is not None and body.lost and one is chain[-1]
-        if body is not None and (found := body.attachment()):
-            attachments.append(found)
-        text, held = referring(body.text) if body is not None and body.text else (None, ())
-        attachments += held
+        head = [f"HTTP {exchange.status} {exchange.phrase}".rstrip()]
+        head += [f"{name}: {exchange.received[name]}" for name in RECEIVED_HEADERS if exchange.received.get(name)]
+        bodiless = exchange.method == "HEAD" or exchange.status in _BODILESS
+        body = None if bodiless else exchange.answer
+        lost = body is not None and body.lost and exchange is chain[-1]
+        if body is not None and (file := body.attachment()):
+            attachments.append(file)
+        text, opaque = referring(body.text) if body is not None and body.text else (None, ())
+        attachments += opaque
         if text and pages is not None and body is not None and "html" in body.media_type:
-            shown, masked = pages.tree(text, one.url)
+            shown, masked = pages.tree(text, exchange.url)
             sensitive += masked
             text, dialect = (shown, TREE_DIALECT) if shown else (text, dialect)
         parts.append("\n".join([*head, "", text] if text else head))
@@ -121,22 +125,22 @@ def answer_of(chain: Sequence[Exchange], pages: Pages | None = None) -> Observat
     )
 
 
-def sent_of(one: Exchange, messages: Sequence[Message], page: Page) -> Action:
+def sent_of(exchange: Exchange, messages: Sequence[Message], page: Page) -> Action:
     """A run of messages that were sent over a web socket, as one action."""
     texts = [_body_text(message.body) for message in messages]
-    arguments = {"url": one.url or None, **_role([one], page), "messages": texts}
+    arguments = {"url": exchange.url or None, **_role([exchange], page), "messages": texts}
     return Action(WEBSOCKET_SEND, "\n".join(texts), json_text(arguments))
 
 
-def received_of(one: Exchange, messages: Sequence[Message]) -> Observation:
+def answer_of_messages(exchange: Exchange, messages: Sequence[Message]) -> Observation:
     """A run of messages that came over a web socket, as one observation."""
-    attachments = [found for message in messages if (found := message.body.attachment())]
+    attachments = [file for message in messages if (file := message.body.attachment())]
     lost = any(message.body.lost for message in messages)
-    content, held = referring("\n".join(_body_text(message.body) for message in messages))
+    content, opaque = referring("\n".join(_body_text(message.body) for message in messages))
     return Observation(
         content,
         form="stream",
         truncation="recorder" if lost else "none",
-        uri=one.url or None,
-        attachments=(*attachments, *held),
+        uri=exchange.url or None,
+        attachments=(*attachments, *opaque),
     )

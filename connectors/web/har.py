@@ -57,7 +57,7 @@ from trajmill.connectors.reading.large.outline import Chosen
 from trajmill.connectors.reading.times import microseconds
 from trajmill.connectors.reading.values import BOM
 from trajmill.connectors.web.bodies import Body, byte_body, is_textual, media_type_of, pieces_of, text_body, unbase64
-from trajmill.connectors.web.exchange import Exchange, Message, packed, unpacked
+from trajmill.connectors.web.exchange import Exchange, Message, pack, unpack
 from trajmill.connectors.web.exchange_steps import trajectories
 from trajmill.connectors.web.exchange_text import READ_HEADERS
 from trajmill.connectors.web.request_kind import ASSET, DATA, SHEET, kind_of
@@ -67,11 +67,13 @@ _BEGINS: Final = re.compile(rb'\s*\{\s*"log"\s*:\s*\{')
 _NAMES: Final = re.compile(rb'"(?:creator|entries|browser|pages)"\s*:')
 _ATTACHED: Final = re.compile(r"[0-9a-f]{40}(?:\.\w{1,8})?|[0-9a-f]{40}-[\w.-]{1,32}")
 _PART: Final = 3
-"""How often its own bytes a text is said to have, if only a part of it is in the log."""
+"""Factor by which a text is said to exceed its own bytes, if only a part of it is in the log."""
 
 _EXCHANGE_BYTES: Final = 2048
 _EXCERPT: Final = 4096
-"""What an exchange takes in memory besides its texts, roughly."""
+"""Memory that an exchange takes besides its texts, roughly, in bytes (`_EXCHANGE_BYTES`); longest excerpt of an entry
+in a reject.
+"""
 
 _ZIP: Final = b"PK\x03\x04"
 _ERRORS: Final = ("_error", "_failureText", "_errorText", "_errorMessage", "_netError")
@@ -119,7 +121,7 @@ class Har(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         failures: list[ParseError] = []
-        found = False
+        is_any = False
         for log in _logs(blob):
             if isinstance(log, Reject):
                 yield log
@@ -127,25 +129,25 @@ class Har(Connector):
             reader = _Reader(log, blob.choices.static_assets)
             try:
                 for reject in reader.rejects():
-                    found = True
+                    is_any = True
                     yield reject
             except ParseError as error:
                 failures.append(error)
-            for one in trajectories(_by_beginning(reader.exchanges), blob.choices, log.native):
-                found = True
-                answered = any(step.next_observation is not None for step in one.steps)
-                yield one if answered else _unanswered(one, blob.uri)
+            for trajectory in trajectories(_by_beginning(reader.exchanges), blob.choices, log.native):
+                is_any = True
+                answered = any(step.next_observation is not None for step in trajectory.steps)
+                yield trajectory if answered else _reject_unanswered(trajectory, blob.uri)
         if failures:
             for failure in failures[1:]:
                 yield Reject.of(failure, connector=self.name)
             raise failures[0]
-        if not found:
+        if not is_any:
             raise ParseError(blob.uri, -1, "no_transitions", "the log holds no request for a document or data")
 
 
-def _unanswered(one: Trajectory, uri: str) -> Reject:
-    first = one.steps[0]
-    detail = f"none of the {len(one.steps)} requests of page {one.native_id!r} has a response"
+def _reject_unanswered(trajectory: Trajectory, uri: str) -> Reject:
+    first = trajectory.steps[0]
+    detail = f"none of the {len(trajectory.steps)} requests of page {trajectory.native_id!r} has a response"
     return Reject("record", "no_observation", detail, uri, first.member, first.offset, Har.name)
 
 
@@ -155,12 +157,12 @@ def _by_beginning(exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
     Pages stay in the order in which the log first names them.
     """
     pages: dict[str, list[tuple[int, int | None]]] = {}
-    for place, one in enumerate(exchanges):
-        pages.setdefault(one.page, []).append((place, one.began))
-    for found in pages.values():
-        if all(began is not None for _, began in found):
-            found.sort(key=lambda told: told[1] or 0)
-    return Chosen(exchanges, (place for found in pages.values() for place, _ in found))
+    for number, exchange in enumerate(exchanges):
+        pages.setdefault(exchange.page, []).append((number, exchange.began))
+    for of_page in pages.values():
+        if all(began is not None for _, began in of_page):
+            of_page.sort(key=lambda numbered_time: numbered_time[1] or 0)
+    return Chosen(exchanges, (number for of_page in pages.values() for number, _ in of_page))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ def _logs(blob: Blob) -> Iterator[_Log | Reject]:
         with blob.open() as stream:
             packed = stream.read(len(_ZIP)) == _ZIP
         if packed:
-            yield from _packed(blob)
+            yield from _open_archive(blob)
         else:
             yield _Log(blob.uri, "", blob.open, lambda _: None)
         return
@@ -210,7 +212,7 @@ def _beside(blob: Blob, log: str, name: str) -> bytes | None:
     return blob.read(path) if path in blob.members else None
 
 
-def _packed(blob: Blob) -> Iterator[_Log | Reject]:
+def _open_archive(blob: Blob) -> Iterator[_Log | Reject]:
     archive = Archive(blob.read(), blob.uri)
     names = [name for name in archive.members if name.lower().endswith(".har")]
     if not names:
@@ -229,8 +231,8 @@ def _packed(blob: Blob) -> Iterator[_Log | Reject]:
 
     for name in names:
         native = f"{name}#" if len(names) > 1 else ""
-        place = archive.members[name].offset
-        yield _Log(blob.uri, "", partial(archive.open, name), partial(member, name), native, place)
+        offset = archive.members[name].offset
+        yield _Log(blob.uri, "", partial(archive.open, name), partial(member, name), native, offset)
 
 
 class _Reader:
@@ -239,7 +241,7 @@ class _Reader:
     def __init__(self, log: _Log, static_assets: bool) -> None:
         self._log = log
         self._static_assets = static_assets
-        self.exchanges: Pile[Exchange] = Pile(packed, unpacked)
+        self.exchanges: Pile[Exchange] = Pile(pack, unpack)
 
     def rejects(self) -> Iterator[Reject]:
         """A reject for each entry that is not read.
@@ -250,18 +252,20 @@ class _Reader:
         log = self._log
         seen: set[int] = set()
         with log.open() as stream:
-            for place, entry, held in self._entries(stream):
-                offset = place if log.base is None else log.base
+            for begin, entry, raw in self._entries(stream):
+                offset = begin if log.base is None else log.base
                 try:
-                    one = self._exchange(offset, entry, held)
+                    exchange = self._exchange(offset, entry, raw)
                 except ParseError as error:
                     yield Reject.of(error, connector=Har.name)
                     continue
                 # Safari lists some requests twice, with the same times.
-                same = hash((one.page, one.started, one.duration, one.method, one.url, one.body))
-                if one.started is None or same not in seen:
+                same = hash(
+                    (exchange.page, exchange.started, exchange.duration, exchange.method, exchange.url, exchange.body)
+                )
+                if exchange.started is None or same not in seen:
                     seen.add(same)
-                    self.exchanges.append(one, _EXCHANGE_BYTES + len(held))
+                    self.exchanges.append(exchange, _EXCHANGE_BYTES + len(raw))
 
     def _entries(self, stream: BinaryIO) -> Iterator[tuple[int, Any, bytes]]:
         log = self._log
@@ -273,7 +277,7 @@ class _Reader:
             detail = f"{error.detail} (byte {error.offset} of the decompressed log)"
             raise ParseError(log.uri, log.base, error.reason, detail, log.member, error.excerpt) from None
 
-    def _exchange(self, offset: int, entry: Any, held: bytes) -> Exchange:
+    def _exchange(self, offset: int, entry: Any, raw: bytes) -> Exchange:
         log = self._log
         if isinstance(entry, ParseError):
             raise ParseError(entry.uri, offset, entry.reason, entry.detail, entry.member, entry.excerpt)
@@ -281,20 +285,20 @@ class _Reader:
         url = request.get("url")
         if not isinstance(url, str) or not url:
             detail = "wanted a request with its url"
-            raise ParseError(log.uri, offset, "bad_entry", detail, log.member, held[:_EXCERPT])
+            raise ParseError(log.uri, offset, "bad_entry", detail, log.member, raw[:_EXCERPT])
         sent, received = _headers(request.get("headers")), _headers(response.get("headers"))
         content = object_of(response.get("content"))
-        told = str_of(content.get("mimeType"))
-        if "content-type" not in received and media_type_of(told):
-            received["content-type"] = told
+        mime_type = str_of(content.get("mimeType"))
+        if "content-type" not in received and media_type_of(mime_type):
+            received["content-type"] = mime_type
         if "location" not in received and isinstance(response.get("redirectURL"), str):
             received["location"] = response["redirectURL"]
         method = str_of(request.get("method")).upper() or "GET"
         status = whole_number_of(response.get("status"), range(100, 1000))
-        media_type = media_type_of(told or received.get("content-type", ""))
+        media_type = media_type_of(mime_type or received.get("content-type", ""))
         kind = kind_of(_word(entry), method, url, sent, media_type)
-        kept = kind == DATA or (kind == ASSET and (self._static_assets or method not in ("GET", "HEAD")))
-        answered = kept or media_type == SHEET
+        keeps_bodies = kind == DATA or (kind == ASSET and (self._static_assets or method not in ("GET", "HEAD")))
+        answered = keeps_bodies or media_type == SHEET
         started, duration = microseconds(entry.get("startedDateTime")), _seconds(entry.get("time"))
         return Exchange(
             offset=offset,
@@ -302,12 +306,12 @@ class _Reader:
             method=method,
             url=url,
             headers=sent,
-            body=self._sent(object_of(request.get("postData")), sent) if kept else None,
+            body=self._sent(object_of(request.get("postData")), sent) if keeps_bodies else None,
             kind=kind,
             status=status,
             phrase=str_of(response.get("statusText")) if status is not None else "",
             received=received,
-            answer=self._received(content, received, told) if answered and status is not None else None,
+            answer=self._response_body(content, received, mime_type) if answered and status is not None else None,
             error=_error(entry, response) if status is None else None,
             started=started,
             duration=duration,
@@ -331,14 +335,14 @@ class _Reader:
                 return _from_base64(text, kind, headers.get("content-encoding", ""))
             return text_body(text, kind, headers.get("content-encoding", ""))
         if isinstance(params, list) and params:
-            fields = [(str_of(one.get("name")), _parameter(one)) for one in params if isinstance(one, dict)]
+            fields = [(str_of(param.get("name")), _parameter(param)) for param in params if isinstance(param, dict)]
             return Body(urlencode(fields), media_type_of(kind))
         return None
 
-    def _received(self, content: dict[str, Any], headers: Mapping[str, str], told: str) -> Body | None:
+    def _response_body(self, content: dict[str, Any], headers: Mapping[str, str], mime_type: str) -> Body | None:
         """The body of a response; None if it has none, lost if the log does not hold it."""
         declared = headers.get("content-type", "")
-        kind = declared if media_type_of(declared) == media_type_of(told) or not told else told
+        kind = declared if media_type_of(declared) == media_type_of(mime_type) or not mime_type else mime_type
         coding = headers.get("content-encoding", "")
         text, name, size = content.get("text"), content.get("_file") or content.get("_sha1"), content.get("size")
         if isinstance(name, str) and name and not isinstance(text, str):
@@ -354,34 +358,34 @@ class _Reader:
 
 
 def _is_part(text: str, size: Any) -> bool:
-    """Whether a text is far from what its response held, in bytes: two a character may be another encoding's."""
+    """Check if a text is far from what its response held, in bytes: two a character may be another encoding's."""
     stated = whole_number_of(size, range(1, 1 << 53))
     return stated is not None and stated > len(text.encode("utf-8", "replace")) * _PART + _PART
 
 
 def _from_base64(text: str, kind: str, coding: str) -> Body:
     pieces = [unbase64(piece) for piece in pieces_of(text)]
-    whole = [piece for piece in pieces if piece is not None]
-    if len(whole) < len(pieces):
+    decoded = [piece for piece in pieces if piece is not None]
+    if len(decoded) < len(pieces):
         # Some recorders say base64 of what is plain text.
         plain = is_textual(media_type_of(kind)) and any(mark in text for mark in " {<")
         return text_body(text, kind) if plain else Body(media_type=media_type_of(kind), lost=True)
-    return byte_body(b"".join(whole), kind, coding)
+    return byte_body(b"".join(decoded), kind, coding)
 
 
-def _parameter(one: dict[str, Any]) -> str:
-    value = str_of(one.get("value"))
-    return value or (f"@{one['fileName']}" if isinstance(one.get("fileName"), str) and one["fileName"] else "")
+def _parameter(param: dict[str, Any]) -> str:
+    value = str_of(param.get("value"))
+    return value or (f"@{param['fileName']}" if isinstance(param.get("fileName"), str) and param["fileName"] else "")
 
 
 def _headers(value: Any) -> dict[str, str]:
     """Headers that tell something, by lower-case name; of several of one name the first."""
-    found: dict[str, str] = {}
-    for one in value if isinstance(value, list) else ():
-        name = one.get("name") if isinstance(one, dict) else None
-        if isinstance(name, str) and (name := name.lower()) in READ_HEADERS and isinstance(one.get("value"), str):
-            found.setdefault(name, one["value"])
-    return found
+    headers: dict[str, str] = {}
+    for header in value if isinstance(value, list) else ():
+        name = header.get("name") if isinstance(header, dict) else None
+        if isinstance(name, str) and (name := name.lower()) in READ_HEADERS and isinstance(header.get("value"), str):
+            headers.setdefault(name, header["value"])
+    return headers
 
 
 def _word(entry: dict[str, Any]) -> str:
@@ -393,10 +397,10 @@ def _word(entry: dict[str, Any]) -> str:
 
 
 def _error(entry: dict[str, Any], response: dict[str, Any]) -> str | None:
-    for place in (response, entry):
+    for holder in (response, entry):
         for key in _ERRORS:
-            if isinstance(place.get(key), str) and place[key]:
-                return place[key]
+            if isinstance(holder.get(key), str) and holder[key]:
+                return holder[key]
     return None
 
 
@@ -409,21 +413,21 @@ def _seconds(value: Any) -> float | None:
 
 def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
     """The messages in the order of their times; as listed where one has none."""
-    found = tuple(messages)
-    told = [one.at for one in found if one.at is not None]
-    if len(told) < len(found) or all(one <= other for one, other in pairwise(told)):
-        return found
-    return tuple(sorted(found, key=lambda one: one.at or 0.0))
+    listed = tuple(messages)
+    times = [message.at for message in listed if message.at is not None]
+    if len(times) < len(listed) or all(earlier <= later for earlier, later in pairwise(times)):
+        return listed
+    return tuple(sorted(listed, key=lambda message: message.at or 0.0))
 
 
 def _messages(value: Any) -> Iterator[Message]:
-    for one in value if isinstance(value, list) else ():
-        if not isinstance(one, dict) or one.get("opcode") in _CONTROL:
+    for frame in value if isinstance(value, list) else ():
+        if not isinstance(frame, dict) or frame.get("opcode") in _CONTROL:
             continue
-        if one.get("type") in ("send", "receive", "request", "response"):
-            data = str_of(one.get("data"))
-            raw = unbase64(data) if one.get("opcode") == 2 else None
+        if frame.get("type") in ("send", "receive", "request", "response"):
+            data = str_of(frame.get("data"))
+            raw = unbase64(data) if frame.get("opcode") == 2 else None
             body = Body(data) if raw is None else byte_body(raw, "")
-            at = one.get("time")
+            at = frame.get("time")
             at = float(at) if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < 1e12 else None
-            yield Message(one["type"] in ("send", "request"), body, at)
+            yield Message(frame["type"] in ("send", "request"), body, at)

@@ -98,8 +98,10 @@ def _nesting(mark: str) -> tuple[str, bool, int] | None:
 
 
 def _element(node: LexborNode) -> DomNode:
-    told = node.attributes
-    named: Any = {name: value or "" for name, value in told.items()} if None in told.values() else told
+    attributes = node.attributes
+    named: Any = (
+        {name: value or "" for name, value in attributes.items()} if None in attributes.values() else attributes
+    )
     return DomNode(node.tag or "", named, "", [])
 
 
@@ -189,8 +191,10 @@ def _html_text(document: DomNode | None, masked: list[str]) -> str:
                 attributes["value"] = mask(attributes["value"])
             if node.frame is not None:
                 attributes["srcdoc"] = _html_text(node.frame, masked)
-            told = [f' {name}="{escape(value)}"' if value else f" {name}" for name, value in attributes.items()]
-            parts.append(f"<{node.tag}{''.join(told)}>")
+            written_attributes = [
+                f' {name}="{escape(value)}"' if value else f" {name}" for name, value in attributes.items()
+            ]
+            parts.append(f"<{node.tag}{''.join(written_attributes)}>")
             if node.tag not in _VOID:
                 stack.append(f"</{node.tag}>")
                 stack.extend(reversed(node.children))

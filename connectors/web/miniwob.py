@@ -94,8 +94,8 @@ class MiniWob(Connector):
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if not head.lstrip().startswith(b"{") or not (b'"dom"' in head or _NO_STATES.search(head)):
             return None
-        found = sum(sign in head for sign in _SIGNS)
-        if found >= 2:
+        count = sum(sign in head for sign in _SIGNS)
+        if count >= 2:
             return Sniff(0.9, "states with the DOM and events of a MiniWoB++ demonstration")
         return None
 
@@ -134,7 +134,7 @@ class _Act:
     times: int = 1
 
     def has(self, *types: str) -> bool:
-        """Whether one of its events is of these types."""
+        """Check if one of its events is of these types."""
         return any(event.get("type") in types for event in self.events)
 
 
@@ -142,69 +142,69 @@ class _Demo:
     """The states of a demonstration, and the acts that their events are put together to."""
 
     def __init__(self, states: Sequence[Any], data: bytes, raw: bool) -> None:
-        self._states = [object_of(one) for one in states]
+        self._states = [object_of(state) for state in states]
         self._raw = raw
-        found = [hit.start() for hit in re.finditer(rb'\{\s*"time"\s*:', data)]
-        self._places = found if len(found) == len(states) else [0] * len(states)
+        hits = [hit.start() for hit in re.finditer(rb'\{\s*"time"\s*:', data)]
+        self._places = hits if len(hits) == len(states) else [0] * len(states)
         self._views: dict[int, _View | None] = {}
         self._targets = _targets(self._states)
 
     def moves(self) -> Moves:
         """The acts in order, with the pages around them."""
         moves = Moves()
-        for one, following in pairwise(chain(self._acts_of_a_person(), (None,))):
-            assert one is not None
-            later = following.first if following is not None else self._end(one)
-            before, after = self._view(one.first), self._view(later) if later is not None else None
-            began, ended = self._time(one.first), self._time(later) if later is not None else None
+        for person_act, following in pairwise(chain(self._acts_of_a_person(), (None,))):
+            assert person_act is not None
+            later = following.first if following is not None else self._end(person_act)
+            before, after = self._view(person_act.first), self._view(later) if later is not None else None
+            began, ended = self._time(person_act.first), self._time(later) if later is not None else None
             moves.add(
-                _action(one, before),
+                _action(person_act, before),
                 before.observation if before else None,
                 after.observation if after else None,
-                self._places[one.first],
+                self._places[person_act.first],
                 seconds=seconds_of_span(began, ended),
             )
         return moves
 
-    def _end(self, one: _Act) -> int | None:
+    def _end(self, last_act: _Act) -> int | None:
         """The place of the last state, if it shows what the last act did; None if it was taken before."""
         last = len(self._states) - 1
         action = object_of(self._states[last].get("action"))
-        opens = one.kind == "click" and action.get("type") in ("mousedown", "mouseup")
-        done = last > one.first and action.get("timing") != _BEFORE and not opens
+        opens = last_act.kind == "click" and action.get("type") in ("mousedown", "mouseup")
+        done = last > last_act.first and action.get("timing") != _BEFORE and not opens
         return last if done else None
 
-    def _time(self, place: int) -> float | None:
-        return _number(self._states[place].get("time"))
+    def _time(self, number: int) -> float | None:
+        return _number(self._states[number].get("time"))
 
-    def _view(self, place: int) -> _View | None:
-        if place not in self._views:
+    def _view(self, number: int) -> _View | None:
+        if number not in self._views:
             if len(self._views) > 1:
                 # A page is asked for twice at most: as what followed one act, and as what the next one began with.
                 del self._views[next(iter(self._views))]
-            self._views[place] = _view_of(self._states[place].get("dom"), self._raw, self._targets)
-        return self._views[place]
+            self._views[number] = _view_of(self._states[number].get("dom"), self._raw, self._targets)
+        return self._views[number]
 
     def _acts_of_a_person(self) -> Iterator[_Act]:
         """The acts without the scrolling of a page as it loads and without presses on a scrollbar."""
         met = False
         pressed: int | None = None
-        for one, following in pairwise(chain(self._acts(), (None,))):
-            assert one is not None
-            if one.kind == "click" and following is not None and self._is_on_scrollbar(one, following):
-                met, pressed = True, one.first
+        for person_act, following in pairwise(chain(self._acts(), (None,))):
+            assert person_act is not None
+            if person_act.kind == "click" and following is not None and self._is_on_scrollbar(person_act, following):
+                met, pressed = True, person_act.first
                 continue
-            if one.kind == "scroll" and pressed is not None:
-                one.first = pressed
+            if person_act.kind == "scroll" and pressed is not None:
+                person_act.first = pressed
             pressed = None
-            if one.kind != "scroll" or met:
+            if person_act.kind != "scroll" or met:
                 met = True
-                yield one
+                yield person_act
 
-    def _is_on_scrollbar(self, one: _Act, following: _Act) -> bool:
-        """Whether a mouse button went down on a scrollbar: of what it then does there a page is told nothing."""
-        view, down = self._view(one.first), _point(one.events, "mousedown")
-        if one.has("mouseup", "click") or view is None or down is None:
+    def _is_on_scrollbar(self, press_act: _Act, following: _Act) -> bool:
+        """Check if a mouse button went down on a scrollbar: of what it then does there a page is told nothing."""
+        view, down = self._view(press_act.first), _point(press_act.events, "mousedown")
+        if press_act.has("mouseup", "click") or view is None or down is None:
             return False
         target = view.target or view.at(*down)
         if target is not None and target.tag in ("select", "option"):
@@ -220,23 +220,23 @@ class _Demo:
         """The acts in order; each has at least one event."""
         current: _Act | None = None
         keys = _Keys()
-        for place, state in enumerate(self._states):
+        for number, state in enumerate(self._states):
             event = object_of(state.get("action"))
             kind, before = str_of(event.get("type")), event.get("timing") != _AFTER
             opened: _Act | None = None
             if kind == "mousedown" and before:
-                opened = _Act("click", place, place)
+                opened = _Act("click", number, number)
             elif kind == "scroll" and (current is None or current.kind != "scroll"):
-                opened = _Act("scroll", place, place)
+                opened = _Act("scroll", number, number)
             elif kind.startswith("key") and before:
-                opened = keys.opened(kind, event, place, current)
+                opened = keys.opened(kind, event, number, current)
             if opened is not None:
                 if current is not None:
                     yield current
                 current = opened
             if current is not None and kind:
                 current.events.append(event)
-                current.last = place
+                current.last = number
         if current is not None:
             yield current
 
@@ -248,26 +248,26 @@ class _Keys:
         self._pressed: int | None = None
         self._held: set[str | None] = set()
 
-    def opened(self, kind: str, event: dict[str, Any], place: int, current: _Act | None) -> _Act | None:
+    def opened(self, kind: str, event: dict[str, Any], number: int, current: _Act | None) -> _Act | None:
         """The act that an event of a key begins, if it does; else it may go on with the current one."""
         code = event.get("keyCode")
         name = _KEYS.get(code) if isinstance(code, int) else None
         if kind == "keyup":
             self._held.discard(name)
         elif kind == "keydown":
-            self._pressed = place
+            self._pressed = number
             if name is None:
                 return None
             if current is not None and name in self._held and (current.kind, current.text) == ("press", name):
                 current.times += 1
                 return None
             self._held.add(name)
-            return _Act("press", place, place, text=name)
+            return _Act("press", number, number, text=name)
         elif kind == "keypress" and (char := _character(event)):
             if current is not None and current.kind == "type":
                 current.text += char
                 return None
-            return _Act("type", place if self._pressed is None else self._pressed, place, text=char)
+            return _Act("type", number if self._pressed is None else self._pressed, number, text=char)
         return None
 
 
@@ -289,8 +289,8 @@ class _View:
 
     def at(self, x: float, y: float) -> DomNode | None:
         """The innermost node at the point."""
-        found = [node for box, node in self.boxes if box[0] <= x < box[2] and box[1] <= y < box[3]]
-        return found[-1] if found else None
+        nodes = [node for box, node in self.boxes if box[0] <= x < box[2] and box[1] <= y < box[3]]
+        return nodes[-1] if nodes else None
 
 
 _Mark: TypeAlias = tuple[str, str]
@@ -299,7 +299,7 @@ _Mark: TypeAlias = tuple[str, str]
 
 def _targets(states: Sequence[dict[str, Any]]) -> frozenset[_Mark]:
     """All that was acted on. It has lines wherever it stands: none comes as news before it is acted on."""
-    found: set[_Mark] = set()
+    marks: set[_Mark] = set()
     for state in states:
         stack = [state.get("dom")]
         while stack:
@@ -307,10 +307,10 @@ def _targets(states: Sequence[dict[str, Any]]) -> frozenset[_Mark]:
             if not isinstance(source, dict):
                 continue
             if source.get("recordingTarget"):
-                found.add(_mark(source))
+                marks.add(_mark(source))
             children = source.get("children")
             stack += children if isinstance(children, list) else ()
-    return frozenset(found)
+    return frozenset(marks)
 
 
 def _mark(source: dict[str, Any]) -> _Mark:
@@ -348,7 +348,7 @@ def _view_of(dom: Any, raw: bool, targets: frozenset[_Mark]) -> _View | None:
         children = source.get("children")
         if children and isinstance(children, list):
             level += 1
-            stack += [(one, node, level) for one in children[::-1] if isinstance(one, dict)]
+            stack += [(child, node, level) for child in children[::-1] if isinstance(child, dict)]
     try:
         page = page_of(document, focus=marks.get("focused"), targets=acted_on)
     except ValueError:
@@ -386,7 +386,7 @@ def _node(source: dict[str, Any]) -> DomNode:
 
 
 def _box(source: dict[str, Any]) -> Box | None:
-    """Where a node stands; None where one of its sides is not told."""
+    """Return the box of a node; None where one of its sides is not told."""
     sides: list[Any] = list(map(source.get, _SIDES))
     if {*map(type, sides)} != {int}:
         numbers = [number for number in map(_number, sides) if number is not None]
@@ -406,7 +406,7 @@ def _number(value: Any) -> float | None:
 
 
 def _point(events: Sequence[dict[str, Any]], kind: str) -> tuple[float, float] | None:
-    """Where the first event of that type was."""
+    """Return the point of the first event of that type."""
     for event in events:
         x, y = _number(event.get("x")), _number(event.get("y"))
         if event.get("type") == kind and x is not None and y is not None:
@@ -414,25 +414,25 @@ def _point(events: Sequence[dict[str, Any]], kind: str) -> tuple[float, float] |
     return None
 
 
-def _action(one: _Act, view: _View | None) -> Action:
+def _action(person_act: _Act, view: _View | None) -> Action:
     """The act as an action, its target named by its line in the page before."""
     page = view.page if view else None
-    if one.kind in ("press", "type"):
+    if person_act.kind in ("press", "type"):
         line = act.line_of(page, view.focused if view else None)
-        typed: dict[str, Any] = {"key": one.text} if one.kind == "press" else {"text": one.text}
-        if one.times > 1:
-            typed["times"] = one.times
-        return act.call(act.PRESS if one.kind == "press" else act.TYPE, typed, typed, line)
-    if one.kind == "scroll":
+        typed: dict[str, Any] = {"key": person_act.text} if person_act.kind == "press" else {"text": person_act.text}
+        if person_act.times > 1:
+            typed["times"] = person_act.times
+        return act.call(act.PRESS if person_act.kind == "press" else act.TYPE, typed, typed, line)
+    if person_act.kind == "scroll":
         return act.call(act.SCROLL, {}, {})
-    down, up = _point(one.events, "mousedown"), _point(one.events, "mouseup")
+    down, up = _point(person_act.events, "mousedown"), _point(person_act.events, "mouseup")
     target = view.target or (view.at(*down) if down else None) if view else None
     line = act.line_of(page, target)
-    clicked = one.has("click")
+    clicked = person_act.has("click")
     original = {"x": down[0], "y": down[1]} if down else {}
     if down and up and not clicked and max(abs(down[0] - up[0]), abs(down[1] - up[1])) > _FAR:
         ends = {"from": [act.whole(value) for value in down], "to": [act.whole(value) for value in up]}
-        told = {"to": ends["to"]} if line is not None else ends
-        return act.call(act.DRAG, told, ends, line)
-    place = {"x": act.whole(down[0]), "y": act.whole(down[1])} if down and line is None else {}
-    return act.call(act.CLICK, place, original, line)
+        ends_told = {"to": ends["to"]} if line is not None else ends
+        return act.call(act.DRAG, ends_told, ends, line)
+    point_arguments = {"x": act.whole(down[0]), "y": act.whole(down[1])} if down and line is None else {}
+    return act.call(act.CLICK, point_arguments, original, line)

@@ -1,4 +1,4 @@
-"""What a request is for: data or documents, what a page is drawn with, or the browser's own preflight."""
+"""Purpose of a request: data or documents, parts that a page is drawn with, or the browser's own preflight."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def kind_of(word: str, method: str, url: str, headers: Mapping[str, str], media_
         return ASSET
     if word == "preflight" or (method == "OPTIONS" and "access-control-request-method" in headers):
         return PREFLIGHT
-    for told in (word, headers.get("sec-fetch-dest", "").lower()):
-        if told in _ASSET_WORDS:
+    for destination in (word, headers.get("sec-fetch-dest", "").lower()):
+        if destination in _ASSET_WORDS:
             return ASSET
-        if told in _DATA_WORDS:
+        if destination in _DATA_WORDS:
             return DATA
     if method not in ("GET", "HEAD") or "x-requested-with" in headers:
         return DATA
@@ -83,7 +83,7 @@ def kind_of(word: str, method: str, url: str, headers: Mapping[str, str], media_
 
 
 def is_asset_type(media_type: str) -> bool:
-    """Whether a page is drawn with what has that type; `media_type` without parameters."""
+    """Check if a page is drawn with content of that type; `media_type` without parameters."""
     return media_type in _ASSETS or media_type.startswith(_ASSET_TYPES)
 
 

@@ -1,4 +1,4 @@
-"""What a request is to its page: the document, one in a frame, a call, a beacon, an asset; and whose site it asks.
+"""Role of a request to its page: the document, one in a frame, a call, a beacon, an asset; and whose site it asks.
 
 A person notices the document that they went to and what the page then shows of its own site's answers. What else a page
 asks for (advertisements, counters, error reports) stands in the same log, so each request says which it is. Whether a
@@ -26,11 +26,11 @@ _WORDS: Final = {
 _ROLES: Final = {word: role for role, words in _WORDS.items() for word in words}
 _BEACON_TYPES: Final = frozenset({"application/csp-report", "application/reports+json", "text/ping"})
 _PAGES: Final = ("text/html", "application/xhtml", "*/*")
-"""How what a request accepts begins, where it may be a page."""
+"""Beginnings of the `accept` header of a request that may be for a page."""
 
 
 class Page:
-    """What the requests of a page say of it. It takes them all, in their order, before it is asked about any.
+    """Properties of a page by its requests. It takes them all, in their order, before it is asked about any.
 
     Its document is what the browser says was navigated to; else the first request for HTML, with the hops that it is
     redirected by. Recorders call frames documents too, so a later one counts only where the log knows no pages and the
@@ -49,64 +49,70 @@ class Page:
         self._documents: set[int] = set()
         self._leads_to: str | None = None
 
-    def take(self, one: Exchange) -> None:
+    def take(self, exchange: Exchange) -> None:
         """Takes in a request of the page."""
-        if one.kind != DATA or not self._is_document(one):
+        if exchange.kind != DATA or not self._is_document(exchange):
             return
-        self._documents.add(_place(one))
-        self._leads_to = redirect_target(one)
-        self.host = self.host or host_and_path(one.url)[0] or None
-        if site := site_of(one.url):
+        self._documents.add(_place(exchange))
+        self._leads_to = redirect_target(exchange)
+        self.host = self.host or host_and_path(exchange.url)[0] or None
+        if site := site_of(exchange.url):
             self._sites.add(site)
 
-    def _is_document(self, one: Exchange) -> bool:
-        told = _told(one)
-        if told == DOCUMENT and one.headers.get("sec-fetch-dest", "").lower() == DOCUMENT:
+    def _is_document(self, exchange: Exchange) -> bool:
+        stated = _role_of_headers(exchange)
+        if stated == DOCUMENT and exchange.headers.get("sec-fetch-dest", "").lower() == DOCUMENT:
             return True
-        if told not in ("", DOCUMENT) or (told == "" and not _asks_for_html(one)):
+        if stated not in ("", DOCUMENT) or (stated == "" and not _asks_for_html(exchange)):
             return False
-        if not self._documents or one.url == self._leads_to:
+        if not self._documents or exchange.url == self._leads_to:
             return True
-        asked = site_of(one.asked_by) in ("", site_of(one.url))
-        return not one.page and asked and (told == DOCUMENT or one.headers.get("accept", "").startswith("text/html"))
+        asked = site_of(exchange.asked_by) in ("", site_of(exchange.url))
+        return (
+            not exchange.page
+            and asked
+            and (stated == DOCUMENT or exchange.headers.get("accept", "").startswith("text/html"))
+        )
 
     def role(self, chain: Sequence[Exchange]) -> str:
-        """What a request with the hops of its redirects is to the page: one of the roles."""
-        if any(_place(one) in self._documents for one in chain):
+        """Return the role to the page of a request with the hops of its redirects."""
+        if any(_place(hop) in self._documents for hop in chain):
             return DOCUMENT
         first, last = chain[0], chain[-1]
-        told = _told(first)
-        if told in (WEBSOCKET, BEACON):
-            return told
+        stated = _role_of_headers(first)
+        if stated in (WEBSOCKET, BEACON):
+            return stated
         if first.kind != DATA or is_asset_type(media_type_of(last.received.get("content-type", ""))):
             return ASSET
-        framed = not told and _asks_for_html(last) and not last.headers.get("accept", "").startswith("*/*")
-        return FRAME if framed or told in (FRAME, DOCUMENT) else CALL
+        framed = not stated and _asks_for_html(last) and not last.headers.get("accept", "").startswith("*/*")
+        return FRAME if framed or stated in (FRAME, DOCUMENT) else CALL
 
-    def is_other_site(self, one: Exchange) -> bool | None:
-        """Whether the request goes to another site than the page's; None if the log does not tell."""
-        asked, asker = site_of(one.url), site_of(one.asked_by)
+    def is_other_site(self, exchange: Exchange) -> bool | None:
+        """Check if the request goes to another site than the page's; None if the log does not tell."""
+        asked, asker = site_of(exchange.url), site_of(exchange.asked_by)
         own = self._sites or {asker} - {""}
         return asked not in own if asked and own else None
 
 
-def _told(one: Exchange) -> str:
+def _role_of_headers(exchange: Exchange) -> str:
     """The role by what the browser said of the request, else by the recorder's word; empty where neither tells."""
-    if one.messages or one.word == "websocket":
+    if exchange.messages or exchange.word == "websocket":
         return WEBSOCKET
-    if media_type_of(one.headers.get("content-type", "")) in _BEACON_TYPES:
+    if media_type_of(exchange.headers.get("content-type", "")) in _BEACON_TYPES:
         return BEACON
-    return _ROLES.get(one.headers.get("sec-fetch-dest", "").lower(), "") or _ROLES.get(one.word, "")
+    return _ROLES.get(exchange.headers.get("sec-fetch-dest", "").lower(), "") or _ROLES.get(exchange.word, "")
 
 
-def _asks_for_html(one: Exchange) -> bool:
-    accepted = one.headers.get("accept", "")
-    if "x-requested-with" in one.headers or (accepted and not accepted.startswith(_PAGES)):
+def _asks_for_html(exchange: Exchange) -> bool:
+    accepted = exchange.headers.get("accept", "")
+    if "x-requested-with" in exchange.headers or (accepted and not accepted.startswith(_PAGES)):
         return False
-    told = media_type_of(one.received.get("content-type", ""))
-    return "html" in told or (accepted.startswith("text/html") and not told)
+    received_type = media_type_of(exchange.received.get("content-type", ""))
+    return "html" in received_type or (accepted.startswith("text/html") and not received_type)
 
 
-def _place(one: Exchange) -> int:
-    """What tells a request from the others of its log, whose places may all be that of one archive's member."""
-    return hash((one.member, one.offset, one.url, one.began))
+def _place(exchange: Exchange) -> int:
+    """Return a hash that tells a request from the others of its log, whose places may all be that of one archive's
+    member.
+    """
+    return hash((exchange.member, exchange.offset, exchange.url, exchange.began))

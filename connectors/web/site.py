@@ -1,4 +1,4 @@
-"""Which site a URL is of: its host cut down to the name that somebody registered.
+"""Site of a URL: its host cut down to the name that somebody registered.
 
 Browsers ask the Public Suffix List, of more than 9,000 lines that change every week. Here a short rule of our own
 stands for it: the last two labels of a host are its site; three where the last two are one that registries of a country

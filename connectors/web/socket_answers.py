@@ -1,4 +1,4 @@
-"""Which messages of a web socket are answered by which: by the numbers that they bear, where they bear any.
+"""Pairing of messages of a web socket with their answers: by the numbers that they bear, where they bear any.
 
 Messages of JSON-RPC, of Firebase and of many others are objects, and an answer repeats the number of what it answers in
 the same place. No protocol is known here: a place counts as that of such numbers where no two messages that were sent
@@ -28,35 +28,36 @@ def late_runs(runs: Sequence[tuple[Sequence[Message], Sequence[Message]]]) -> se
         runs: of a socket, in order: messages sent in a row, and those that then came.
     """
     asked, answered = _by_place([run[0] for run in runs]), _by_place([run[1] for run in runs])
-    found: set[int] = set()
-    for place in asked.keys() & answered.keys():
-        when = {number: at for at, number in asked[place]}
-        if len(asked[place]) < _FEWEST or len(when) < len(asked[place]):
+    late_indexes: set[int] = set()
+    for path in asked.keys() & answered.keys():
+        when = {number: at for at, number in asked[path]}
+        if len(asked[path]) < _FEWEST or len(when) < len(asked[path]):
             continue
         own: set[int] = set()
         late: set[int] = set()
-        for at, number in answered[place]:
-            told = when.get(number)
-            if told == at:
+        for at, number in answered[path]:
+            sent_in = when.get(number)
+            if sent_in == at:
                 own.add(at)
-            elif told is not None and told < at:
+            elif sent_in is not None and sent_in < at:
                 late.add(at)
-        found |= late - own
-    return found
+        late_indexes |= late - own
+    return late_indexes
 
 
 def _by_place(runs: Sequence[Sequence[Message]]) -> dict[Place, list[tuple[int, int | str]]]:
-    """What messages say by place: the run that each is in, and what it says there."""
-    found: dict[Place, list[tuple[int, int | str]]] = {}
+    """Group the numbers in messages by their path: the run that each message is in, and the number that it has
+    there."""
+    by_path: dict[Place, list[tuple[int, int | str]]] = {}
     for at, messages in enumerate(runs):
         for message in messages:
-            for place, number in _numbers(message):
-                found.setdefault(place, []).append((at, number))
-    return found
+            for path, number in _numbers(message):
+                by_path.setdefault(path, []).append((at, number))
+    return by_path
 
 
 def _numbers(message: Message) -> Iterator[tuple[Place, int | str]]:
-    """What a message says by place, as far as it may be a number of messages."""
+    """Yield the scalars of a message with their paths, as far as they may be numbers of messages."""
     text = message.body.text
     if text is not None and len(text) <= _LONGEST and text.startswith("{"):
         yield from _scalars(value_or_none(text), ())
@@ -64,7 +65,7 @@ def _numbers(message: Message) -> Iterator[tuple[Place, int | str]]:
 
 def _scalars(value: Any, around: Place) -> Iterator[tuple[Place, int | str]]:
     if isinstance(value, dict) and len(around) < _DEEPEST:
-        for key, one in value.items():
-            yield from _scalars(one, (*around, key))
+        for key, member in value.items():
+            yield from _scalars(member, (*around, key))
     elif type(value) in (int, str):
         yield around, value

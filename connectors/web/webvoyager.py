@@ -70,7 +70,7 @@ _TYPE: Final = re.compile(r"Type\s*\[?(\d+)\]?[; ]+\[?(.[^\]]*)\]?", re.IGNORECA
 _SCROLL: Final = re.compile(r"Scroll\s*\[?(\d+|WINDOW)\]?[; ]+\[?(up|down)\]?", re.IGNORECASE)
 _ANSWER: Final = re.compile(r"ANSWER[; ]+\[?(.*?)\]?\s*$", re.IGNORECASE | re.DOTALL)
 WAIT_SECONDS: Final = 5
-"""How long WebVoyager waits (`run.py`)."""
+"""Seconds that WebVoyager waits (`run.py`)."""
 
 
 class WebVoyager(Connector):
@@ -85,8 +85,8 @@ class WebVoyager(Connector):
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if not head.removeprefix(BOM).lstrip().startswith(b"["):
             return None
-        found = sum(sign in head for sign in _SIGNS)
-        if found >= 2 and b'"role"' in head:
+        count = sum(sign in head for sign in _SIGNS)
+        if count >= 2 and b'"role"' in head:
             return Sniff(0.92, "messages with the instructions of WebVoyager")
         if _FILE.fullmatch(uri) and b'"role"' in head:
             return Sniff(0.6, "messages in a file named as WebVoyager names them")
@@ -96,11 +96,11 @@ class WebVoyager(Connector):
         """Each `interact_messages.json` with the screenshots beside it."""
         pictures: dict[str, list[str]] = {}
         for path in paths:
-            if found := _PICTURE.fullmatch(path):
-                pictures.setdefault(found[1], []).append(path)
+            if match := _PICTURE.fullmatch(path):
+                pictures.setdefault(match[1], []).append(path)
         for path in paths:
-            if (found := _FILE.fullmatch(path)) and found[1] in pictures:
-                folder = found[1]
+            if (match := _FILE.fullmatch(path)) and match[1] in pictures:
+                folder = match[1]
                 members = {name[len(folder) :]: name for name in sorted([path, *pictures[folder]])}
                 yield Log(folder.rstrip("/"), members, path[len(folder) :])
 
@@ -111,12 +111,12 @@ class WebVoyager(Connector):
         document, data = json_document(blob, member)
         if not isinstance(document, list):
             raise ParseError(blob.uri, 0, "bad_document", "wanted a list of messages", member)
-        messages = [one for one in document if isinstance(one, dict) and isinstance(one.get("role"), str)]
-        found = [hit.start() for hit in re.finditer(rb'\{\s*"role"\s*:', data)]
-        places = found if len(found) == len(messages) else [0] * len(messages)
+        messages = [entry for entry in document if isinstance(entry, dict) and isinstance(entry.get("role"), str)]
+        hits = [hit.start() for hit in re.finditer(rb'\{\s*"role"\s*:', data)]
+        offsets = hits if len(hits) == len(messages) else [0] * len(messages)
         course = _Course(blob, member)
-        for place, message in zip(places, messages, strict=True):
-            fault = course.take(place, message)
+        for offset, message in zip(offsets, messages, strict=True):
+            fault = course.take(offset, message)
             if fault is not None:
                 yield Reject.of(fault, connector=self.name)
         moves = course.moves
@@ -136,7 +136,7 @@ class WebVoyager(Connector):
 
 
 class _Course:
-    """What messages said so far: what was done, and the page that the next action will be taken on."""
+    """State after the messages so far: the actions, and the page that the next action will be taken on."""
 
     def __init__(self, blob: Blob, member: str) -> None:
         self._blob, self._member = blob, member
@@ -147,7 +147,7 @@ class _Course:
         self.instruction: str | None = None
         self.system: str | None = None
 
-    def take(self, place: int, message: dict[str, Any]) -> ParseError | None:
+    def take(self, offset: int, message: dict[str, Any]) -> ParseError | None:
         """Takes in a message; returns what is wrong with it if it is an answer without an action."""
         text = spoken_text(message.get("content"))
         role = message["role"]
@@ -160,17 +160,17 @@ class _Course:
             if action is None:
                 detail = "wanted `Action:` with one of WebVoyager's actions"
                 return ParseError(
-                    self._blob.uri, place, "no_action", detail, self._member, text.encode("utf-8", "replace")
+                    self._blob.uri, offset, "no_action", detail, self._member, text.encode("utf-8", "replace")
                 )
             done = True if action.name == COMPLETE else None
-            self.moves.add(action, self._page, None, place, self._member, terminated=done)
+            self.moves.add(action, self._page, None, offset, self._member, terminated=done)
         return None
 
     def _user(self, text: str) -> None:
-        found = _TASK.search(text)
-        if found and self.instruction is None:
-            self.instruction = found[1]
-            text = text[found.end() :]
+        task = _TASK.search(text)
+        if task and self.instruction is None:
+            self.instruction = task[1]
+            text = text[task.end() :]
         self._shown += 1
         failed = speaker(text, _CLIENT) is not None and not _LEAD.match(text)
         if failed and self._open is None:
@@ -207,9 +207,9 @@ def read_action(text: str) -> Action | None:
 
     WebVoyager does the first one only; pages and actions that the model wrote after it are imagined.
     """
-    for found in _COMMAND.finditer(text):
-        reasoning = text[: found.start()].strip().removeprefix("Thought:").strip() or None
-        if (action := _read_command(found[1].lstrip("*` "), reasoning)) is not None:
+    for match in _COMMAND.finditer(text):
+        reasoning = text[: match.start()].strip().removeprefix("Thought:").strip() or None
+        if (action := _read_command(match[1].lstrip("*` "), reasoning)) is not None:
             return action
     return None
 
@@ -217,14 +217,14 @@ def read_action(text: str) -> Action | None:
 def _read_command(command: str, reasoning: str | None) -> Action | None:
     if hit := _TYPE.match(command):
         typed = hit[2].rstrip()
-        told: dict[str, Any] = {"element": int(hit[1]), "text": typed, "enter": True}
-        return act.call(words.FILL, told, {"label": int(hit[1]), "content": typed}, reasoning)
+        common: dict[str, Any] = {"element": int(hit[1]), "text": typed, "enter": True}
+        return act.call(words.FILL, common, {"label": int(hit[1]), "content": typed}, reasoning)
     if hit := _CLICK.match(command):
         return act.call(words.CLICK, {"element": int(hit[1])}, {"label": int(hit[1])}, reasoning)
     if hit := _SCROLL.match(command):
         window = hit[1].upper() == "WINDOW"
-        told = {"direction": hit[2].lower(), "element": None if window else int(hit[1])}
-        return act.call(words.SCROLL, told, {"label": hit[1], "direction": hit[2].lower()}, reasoning)
+        common = {"direction": hit[2].lower(), "element": None if window else int(hit[1])}
+        return act.call(words.SCROLL, common, {"label": hit[1], "direction": hit[2].lower()}, reasoning)
     if hit := _ANSWER.match(command):
         return act.call(COMPLETE, {"text": hit[1]}, {"content": hit[1]}, reasoning)
     word = command[:6].lower()

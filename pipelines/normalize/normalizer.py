@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.connectors.connector import HEAD_BYTES
-from trajmill.connectors.reading.attached import handed_to
+from trajmill.connectors.reading.attached import hand_to
 from trajmill.connectors.registry import connector, sniff_one
 from trajmill.pipelines.execution.dying_inputs import WORKER_DIED, InputAtHand
 from trajmill.pipelines.execution.environment import program_digest
@@ -355,7 +355,7 @@ def _write_transitions(
 
     try:
         with InputAtHand(normalizer.at_hand) as at_hand:
-            with handed_to(flow.attachments if normalizer.blobs is not None else None):
+            with hand_to(flow.attachments if normalizer.blobs is not None else None):
                 for source in inputs:
                     if source.begin or flow.begin:  # the ids of its rows have their own count
                         flush(*sorted(waiting))

@@ -17,7 +17,7 @@ from trajmill.connectors.column_mapping import OF_STEP, Rows
 from trajmill.connectors.connector import HEAD_BYTES
 from trajmill.connectors.published.tables import Table, kind_of, names_in
 from trajmill.connectors.reading.documents import opening
-from trajmill.connectors.reading.head_outline import OUTLINED_BYTES, outlined
+from trajmill.connectors.reading.head_outline import OUTLINED_BYTES, make_outline
 from trajmill.connectors.reading.values import json_value
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.paths import Place
@@ -68,7 +68,7 @@ class ColumnMapping:
         """Return True if the file is rows of which the first is longer than the head."""
         if len(head) < HEAD_BYTES:
             return False
-        return _holds_rows(outlined(StoredBlob(name, {"": location}, self._limit).head("", OUTLINED_BYTES)))
+        return _holds_rows(make_outline(StoredBlob(name, {"": location}, self._limit).head("", OUTLINED_BYTES)))
 
     def _compare(self, name: str, table: Table) -> None:
         names = _value_names(table) if table.schema is None else set(names_in(table.schema))

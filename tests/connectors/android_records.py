@@ -3,7 +3,7 @@
 from typing import Any
 
 from trajmill.connectors.android.protos import example_of, messages
-from trajmill.connectors.reading.tfrecord import framed
+from trajmill.connectors.reading.tfrecord import frame_record
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -17,7 +17,7 @@ def example(**features: Any) -> bytes:
 
 def tfrecord(*records: bytes) -> bytes:
     """A TFRecord file of the records."""
-    return b"".join(framed(record) for record in records)
+    return b"".join(frame_record(record) for record in records)
 
 
 def forest(*windows: dict[str, Any]) -> bytes:

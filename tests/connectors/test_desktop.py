@@ -17,7 +17,7 @@ from trajmill.connectors.desktop.atspi import Screen, read_screen
 from trajmill.connectors.desktop.dump_xml import Reader
 from trajmill.connectors.desktop.osworld import OSWorld
 from trajmill.connectors.desktop.osworld.computer_13 import call_of
-from trajmill.connectors.desktop.osworld.runtime_log import aligned, answers_of
+from trajmill.connectors.desktop.osworld.runtime_log import align_answers, answers_of
 from trajmill.connectors.desktop.pyautogui import calls_of
 from trajmill.connectors.desktop.workflow import Workflow
 from trajmill.connectors.registry import sniff
@@ -227,7 +227,7 @@ def test_the_wheel_turns_the_list_around_a_row_and_not_the_row() -> None:
     shown = screen(frame("Main", held + button))
 
     def names(x: int, y: int) -> list[str]:
-        met = (shown.at(x, y), shown.scrolled_at(x, y))
+        met = (shown.at(x, y), shown.wheel_target_at(x, y))
         return [shown.tree.nodes[node - 1].name for node in met if node is not None]
 
     assert names(5, 5) == ["One", "Songs"]
@@ -390,7 +390,7 @@ def test_a_table_of_the_agents_log_is_matched_by_the_answer_that_follows_it() ->
     )
     answers = answers_of(log)
     assert [answer.table and answer.table[-1] for answer in answers] == ["a", None, "b", "c"]
-    found = aligned(["one", "unknown", "two", "one"], answers)
+    found = align_answers(["one", "unknown", "two", "one"], answers)
     assert [answer and answer.table and answer.table[-1] for answer in found] == ["a", None, "b", "c"]
 
 

@@ -15,7 +15,7 @@ from tests.connectors.mutations import Path, documents, places, replaced, writte
 from tests.connectors.test_contract import FIXTURES, by_family, entries, held
 from tests.failures import every
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
-from trajmill.connectors.reading.head_outline import outlined
+from trajmill.connectors.reading.head_outline import make_outline
 from trajmill.connectors.registry import sniff, sniff_one
 
 LONG = 200 << 10
@@ -110,7 +110,7 @@ def test_an_outline_is_json_and_keeps_each_key():
         "d": json.dumps([{"e": "x" * LONG, "f": 1}] * 3),
         "g": {},
     }
-    outline = outlined(written([first, first]))
+    outline = make_outline(written([first, first]))
     assert len(outline) <= HEAD_BYTES
     value = json.loads(outline.splitlines()[0])
     assert list(value) == list(first)
@@ -120,7 +120,7 @@ def test_an_outline_is_json_and_keeps_each_key():
 
 @pytest.mark.parametrize("data", [b'{"a": 1}\n{"b": [1, 2]}', b"plain words " + b"x" * 99999, b"", b'{"a": "cut'])
 def test_what_is_short_or_no_json_is_its_own_outline(data):
-    assert outlined(data) == data[:HEAD_BYTES]
+    assert make_outline(data) == data[:HEAD_BYTES]
 
 
 class Named(Connector):

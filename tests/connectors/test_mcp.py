@@ -21,7 +21,7 @@ from tests.connectors.wire_logs import (
     seen,
 )
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.conversation.mcp_answer import answered
+from trajmill.connectors.conversation.mcp_answer import response_observation
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Part, Result
 from trajmill.connectors.mcp.mcp_jsonrpc import McpJsonRpc
@@ -163,7 +163,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 
 def told(body, text=None):
     """What a response to a call of a tool is observed as, and its envelope as a value."""
-    seen = answered("tools/call", body, text=text)
+    seen = response_observation("tools/call", body, text=text)
     assert seen is not None
     return seen, json.loads(seen.envelope or "null")
 
@@ -313,7 +313,7 @@ MESSAGES = [
 
 def outcome(bodies, held, offsets):
     """Steps and reasons of rejects of a log whose messages stand at these offsets."""
-    reader = SessionReader("wire", "log", held=held)
+    reader = SessionReader("wire", "log", in_memory=held)
     found = [one for at, body in zip(offsets, bodies, strict=True) for one in reader.take(Message(at, body))]
     found += reader.finish()
     return [seen(one) if isinstance(one, Trajectory) else one.reason for one in found]

@@ -14,9 +14,9 @@ from tests.golden.make import LIBGHOSTTY, libghostty
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.recordings import emulator
 from trajmill.connectors.recordings.acts import Act
-from trajmill.connectors.recordings.bursts import Bursts, edited_line, keys_of
+from trajmill.connectors.recordings.bursts import Bursts, edit_line, keys_of
 from trajmill.connectors.recordings.emulator import ffi, lib
-from trajmill.connectors.recordings.screen import Screen, encoded
+from trajmill.connectors.recordings.screen import Screen, encode_text
 from trajmill.connectors.recordings.ttyrec import Ttyrec
 from trajmill.connectors.registry import connector
 from trajmill.schemas import Trajectory
@@ -25,7 +25,7 @@ COLUMNS, ROWS = 20, 6
 
 
 def test_lone_surrogates_become_the_replacement_character_and_pairs_are_joined() -> None:
-    assert encoded("a\ud83d\ude00b\ud83d").decode() == "a\U0001f600b\ufffd"
+    assert encode_text("a\ud83d\ude00b\ud83d").decode() == "a\U0001f600b\ufffd"
 
 
 CONNECTOR = Ttyrec()
@@ -139,7 +139,7 @@ def test_a_pasted_text_is_one_act_with_its_lines() -> None:
     ],
 )
 def test_lines_are_edited_by_erasing_keys_only(text: str, line: str | None) -> None:
-    assert edited_line(text) == line
+    assert edit_line(text) == line
 
 
 _events = st.lists(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trajmill.connectors.agents.harbor import Harbor
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.conversation.terminus_texts import UnclearResponseError, recovered, response_of
+from trajmill.connectors.conversation.terminus_texts import UnclearResponseError, recover_response, response_of
 from trajmill.connectors.recordings.terminal_bench import TerminalBench
 from trajmill.connectors.recordings.terminal_bench.agent_logs import plain
 from trajmill.connectors.recordings.terminus import Terminus
@@ -90,7 +90,7 @@ def test_a_response_within_prose_is_read_where_the_harness_says_that_it_read_it(
 
 @pytest.mark.parametrize("answer", ["{" * 20000, '"{' * 20000, "\\" * 20001, "<response>" * 20000, "}" * 20000 + "{"])
 def test_a_hostile_response_is_told_to_be_none_in_linear_time(answer):
-    assert recovered(answer) is None
+    assert recover_response(answer) is None
 
 
 def test_a_prompt_is_told_by_its_name_and_its_words():

@@ -303,7 +303,7 @@ class _Measuring:
         return {
             "place": place,
             "log": log,
-            "logged": self._logged(view, log),
+            "logged": self._read_network_log(view, log),
             "key": combine_hashes([lead, before, seen, action])[:, 0],
             "context": combine_hashes([lead, seen, action])[:, 0],
             "act": combine_hashes([lead, action])[:, 0],
@@ -312,7 +312,7 @@ class _Measuring:
             "answer": answer[:, 0],
         }
 
-    def _logged(self, view: Measured, log: Hashes) -> Hashes:
+    def _read_network_log(self, view: Measured, log: Hashes) -> Hashes:
         """Of each row a hash of its log, its action, and all actions so far that the world answered."""
         act = mixed(text_hashes(struct_text(view.batch, "action", "text")))
         counted = np.where(_of_world(view)[:, None], act, np.uint64(0))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from trajmill.connectors.recordings.screen import Screen, checked_size
+from trajmill.connectors.recordings.screen import Screen, check_size
 from trajmill.quality.scrubbing.placeholders import NUMBERED_USER
 from trajmill.schemas.replay import DIFFERS, NOT_RUN, SAME, VOLATILE
 from trajmill.worlds.replay.actions import QUIET_S, Asked
@@ -241,7 +241,7 @@ class _Session:
     def _open(self) -> None:
         told = self._rows[0]["context"]["initial_state"] or ""
         size, term = _SIZE.search(told), _TERM.search(told)
-        columns, rows = (checked_size(int(size[1]), int(size[2])) if size else None) or (80, 24)
+        columns, rows = (check_size(int(size[1]), int(size[2])) if size else None) or (80, 24)
         self._screen = Screen(columns, rows)
         reply = self._box.ask(
             {

@@ -58,7 +58,7 @@ _PICTURE: Final = re.compile(r".*\.(?:png|jpe?g|gif|webp)", re.I)
 
 
 def is_part(name: str) -> bool:
-    """Whether a file belongs to a log by its name below the log's folder: a document or a picture."""
+    """Return True if a file below the log's folder belongs to the log: a document or a picture."""
     return name == ANCHOR or _PART.fullmatch(name) is not None or _PICTURE.fullmatch(name) is not None
 
 
@@ -94,27 +94,27 @@ class Atif(Connector):
                 while folder and join(folder, ANCHOR) not in known:
                     folder = dirname(folder)
                 members.setdefault(folder, {})[path[len(folder) :].lstrip("/")] = path
-        for folder, found in sorted(members.items()):
+        for folder, files in sorted(members.items()):
             anchor = join(folder, ANCHOR)
             if anchor in known:
-                yield Log(folder or ANCHOR, dict(sorted({ANCHOR: anchor, **found}.items())), ANCHOR)
+                yield Log(folder or ANCHOR, dict(sorted({ANCHOR: anchor, **files}.items())), ANCHOR)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         log = _Log(blob)
-        documents = [one for one in blob.members if not _PICTURE.fullmatch(one)]
-        documents.sort(key=lambda one: basename(one) != ANCHOR)
+        documents = [name for name in blob.members if not _PICTURE.fullmatch(name)]
+        documents.sort(key=lambda name: basename(name) != ANCHOR)
         empty = True
         for member in documents:
-            for found in log.document(member, None) if member not in log.read else ():
-                empty = empty and isinstance(found, Reject)
-                yield found
+            for record in log.document(member, None) if member not in log.read else ():
+                empty = empty and isinstance(record, Reject)
+                yield record
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no agent step of the log acts")
 
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What a document came out of: the native id of its parent, the step there, and how."""
+    """Origin of a document: the native id of its parent, the step there, and the relation."""
 
     parent: str
     step: int | None
@@ -162,10 +162,10 @@ class _Log:
         self, document: dict[str, Any], member: str, offsets: dict[int, int], origin: _Origin | None, depth: int
     ) -> Iterator[Trajectory | Reject]:
         document = _apart(document)
-        told, agent = values.own(document), values.table(document, "agent")
+        extension, agent = values.own(document), values.table(document, "agent")
         reader = Reader(
-            not told and "terminus" in (text_in(agent, "name") or "").lower(),
-            bool(told),
+            not extension and "terminus" in (text_in(agent, "name") or "").lower(),
+            bool(extension),
             member,
             lambda path, kind: self._image(member, path, kind),
             lambda offset, reason, detail: self._reject(member, offset, reason, detail),
@@ -173,38 +173,38 @@ class _Log:
         for step in document["steps"]:
             reader.step(offsets.get(id(step), 0), step)
         mark_turns(reader.items)
-        made = course(reader.items, bool(told))
-        if made.steps and not told:
-            mark_dangling(made.steps, OWN_TOOLS)
-        environment = values.environment(told) if told else Environment()
+        outline = course(reader.items, bool(extension))
+        if outline.steps and not extension:
+            mark_dangling(outline.steps, OWN_TOOLS)
+        environment = values.environment(extension) if extension else Environment()
         name = self._name(document, origin)
-        if made.steps and environment is None:
+        if outline.steps and environment is None:
             detail = "a simulated environment wants kind model, world_model as name@revision, and sampling as an object"
             self._reject(member, 0, "unstated_world_model", detail)
-        elif made.steps and environment is not None:
+        elif outline.steps and environment is not None:
             self._written.add(name)
             known = origin is not None and origin.parent in self._written
             yield Trajectory(
                 native_id=name,
-                domain=_domain(told, text_in(agent, "name"), [step.action.name for step in made.steps]),
-                steps=made.steps,
+                domain=_domain(extension, text_in(agent, "name"), [step.action.name for step in outline.steps]),
+                steps=outline.steps,
                 environment=environment,
                 agent=Agent(
                     _known(agent, "name"), _known(agent, "version"), text_in(agent, "model_name") or reader.model
                 ),
-                task=Task(text_in(values.table(told, "task"), "id"), reader.instruction)
-                if told
-                else Task(None, made.instruction),
-                context=_context(agent, told, reader.system),
-                outcome=values.outcome(told) if told else None,
+                task=Task(text_in(values.table(extension, "task"), "id"), reader.instruction)
+                if extension
+                else Task(None, outline.instruction),
+                context=_context(agent, extension, reader.system),
+                outcome=values.outcome(extension) if extension else None,
                 parent=origin.parent if origin is not None and known else None,
                 parent_step=origin.step if origin is not None and known else None,
-                relation=origin.relation if origin is not None else _relation(told) if told else None,
+                relation=origin.relation if origin is not None else _relation(extension) if extension else None,
             )
         yield from self._drain()
         if not reader.references and not _LINKS & document.keys():
             return
-        ends = [(reference, _end(made.ends, turn)) for reference, turn in reader.references]
+        ends = [(reference, _end(outline.ends, turn)) for reference, turn in reader.references]
         yield from self._others(document, member, offsets, name, ends, depth)
 
     def _others(
@@ -217,14 +217,16 @@ class _Log:
         depth: int,
     ) -> Iterator[Trajectory | Reject]:
         """Trajectories of sub-agents, embedded ones first, and the continuation of a document."""
-        embedded = [one for one in values.items(document, "subagent_trajectories") if isinstance(one, dict)]
+        embedded = [
+            trajectory for trajectory in values.items(document, "subagent_trajectories") if isinstance(trajectory, dict)
+        ]
         started: dict[int, int | None] = {}
         paths: list[tuple[str, int | None, str]] = []
         for reference, step in references:
-            found = _embedded(embedded, reference)
+            target = _find_embedded(embedded, reference)
             path = text_in(reference, "trajectory_path")
-            if found is not None:
-                started.setdefault(id(found), step)
+            if target is not None:
+                started.setdefault(id(target), step)
             elif path is not None:
                 paths.append((path, step, "subagent"))
             else:
@@ -235,22 +237,22 @@ class _Log:
         if depth >= DEPTH and (embedded or paths):
             self._reject(member, 0, "nested_too_deeply", f"sub-agents of more than {DEPTH} levels")
             embedded, paths = [], []
-        for one in embedded:
-            if isinstance(one.get("steps"), list):
-                below = _Origin(name, started.get(id(one)), "subagent")
-                yield from self._trajectory(one, member, offsets, below, depth + 1)
+        for trajectory in embedded:
+            if isinstance(trajectory.get("steps"), list):
+                below = _Origin(name, started.get(id(trajectory)), "subagent")
+                yield from self._trajectory(trajectory, member, offsets, below, depth + 1)
             else:
                 self._reject(member, 0, "bad_document", "wanted a list of steps in an embedded trajectory")
         for path, step, relation in paths:
-            other = self._member(member, path)
-            if other is None:
+            target_member = self._member(member, path)
+            if target_member is None:
                 self._reject(member, 0, f"{relation}_missing", f"the log does not hold {path[:200]}")
-            elif other not in self.read:
-                yield from self.document(other, _Origin(name, step, relation), depth + 1)
+            elif target_member not in self.read:
+                yield from self.document(target_member, _Origin(name, step, relation), depth + 1)
         yield from self._drain()
 
     def _member(self, member: str, path: str) -> str | None:
-        """The member that a path names, seen from the folder of `member`, or failing that by its last name."""
+        """Find the member that a path names, relative to the folder of `member`, or failing that by its last name."""
         for name in (normpath(join(dirname(member), path)), join(dirname(member), basename(path))):
             if name in self._blob.members:
                 return name
@@ -258,10 +260,10 @@ class _Log:
 
     def _image(self, member: str, path: str, kind: str | None) -> Attachment | None:
         if path.startswith("data:"):
-            held = attachment_of_url(path, "image")
-            return held if held is None or kind is None else replace(held, media_type=kind)
-        found = self._member(member, path)
-        return None if found is None else attachment_of_member(self._blob, found, "image", kind, path)
+            image = attachment_of_url(path, "image")
+            return image if image is None or kind is None else replace(image, media_type=kind)
+        target = self._member(member, path)
+        return None if target is None else attachment_of_member(self._blob, target, "image", kind, path)
 
     def _name(self, document: dict[str, Any], origin: _Origin | None) -> str:
         """The native id, made different from those before it in the log."""
@@ -277,7 +279,7 @@ class _Log:
 
 
 def _apart(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with the steps of Claude Code's sub-agents, if it has others too, as that of one sub-agent."""
+    """Put the steps of Claude Code's sub-agents, if the document has others too, into a sub-agent's trajectory."""
     aside = [step for step in document["steps"] if values.table(step, "extra").get("is_sidechain") is True]
     if not aside or len(aside) == len(document["steps"]):
         return document
@@ -290,32 +292,34 @@ def _apart(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _locate(document: dict[str, Any], data: bytes, place: int, offsets: dict[int, int], depth: int) -> int:
-    """Notes where each step begins, by id(step), in the order of the document's keys; returns where it ended."""
+def _locate(document: dict[str, Any], data: bytes, position: int, offsets: dict[int, int], depth: int) -> int:
+    """Note where each step begins, by id(step), in the order of the document's keys; return where it ended."""
     for key, value in document.items():
         if key == "steps" and isinstance(value, list):
             for step in value:
-                begin, place = _begin(step, data, place)
+                begin, position = _begin(step, data, position)
                 offsets[id(step)] = begin
         elif key == "subagent_trajectories" and isinstance(value, list) and depth <= DEPTH:
-            for one in value:
-                if isinstance(one, dict):
-                    place = _locate(one, data, place, offsets, depth + 1)
-    return place
+            for trajectory in value:
+                if isinstance(trajectory, dict):
+                    position = _locate(trajectory, data, position, offsets, depth + 1)
+    return position
 
 
-def _begin(step: Any, data: bytes, place: int) -> tuple[int, int]:
-    """Where a step begins, as its id tells, and where to look for the next; `place` twice if it has no id."""
+def _begin(step: Any, data: bytes, position: int) -> tuple[int, int]:
+    """Return where the step begins, located by its id, and where to search for the next; `position` twice if it has no
+    id.
+    """
     number = whole_number_of(step.get("step_id")) if isinstance(step, dict) else None
     if number is None:
-        return place, place
-    found = data.find(_STEP_KEYS[0], place)
-    while found >= 0:
-        told = _NUMBER.match(data, found)
-        if told is not None and int(told[1]) == number:
-            return max(data.rfind(b"{", place, found), 0), told.end()
-        found = data.find(_STEP_KEYS[0], found + 1)
-    return place, len(data)
+        return position, position
+    key = data.find(_STEP_KEYS[0], position)
+    while key >= 0:
+        digits = _NUMBER.match(data, key)
+        if digits is not None and int(digits[1]) == number:
+            return max(data.rfind(b"{", position, key), 0), digits.end()
+        key = data.find(_STEP_KEYS[0], key + 1)
+    return position, len(data)
 
 
 def _end(ends: dict[int, int], turn: Turn | None) -> int | None:
@@ -324,13 +328,13 @@ def _end(ends: dict[int, int], turn: Turn | None) -> int | None:
     return count - 1 if count else None
 
 
-def _embedded(embedded: list[dict[str, Any]], reference: dict[str, Any]) -> dict[str, Any] | None:
-    """The embedded trajectory that is referred to; by session, the only key before 1.7, if just one has it."""
+def _find_embedded(embedded: list[dict[str, Any]], reference: dict[str, Any]) -> dict[str, Any] | None:
+    """Find the embedded trajectory that is referred to; by session, the only key before 1.7, if just one has it."""
     for key in ("trajectory_id", "session_id"):
         wanted = text_in(reference, key)
-        found = [one for one in embedded if wanted is not None and one.get(key) == wanted]
-        if found and (key == "trajectory_id" or len(found) == 1):
-            return found[0]
+        matches = [trajectory for trajectory in embedded if wanted is not None and trajectory.get(key) == wanted]
+        if matches and (key == "trajectory_id" or len(matches) == 1):
+            return matches[0]
     return None
 
 
@@ -339,25 +343,25 @@ def _known(agent: dict[str, Any], key: str) -> str | None:
     return None if value == "unknown" else value
 
 
-def _relation(told: dict[str, Any]) -> str | None:
-    relation = text_in(told, "relation")
+def _relation(extension: dict[str, Any]) -> str | None:
+    relation = text_in(extension, "relation")
     return relation if relation in RELATIONS else None
 
 
-def _context(agent: dict[str, Any], told: dict[str, Any], system: list[str]) -> Context:
-    if not told:
+def _context(agent: dict[str, Any], extension: dict[str, Any], system: list[str]) -> Context:
+    if not extension:
         return Context(values.json_of(agent.get("tool_definitions")), agent_system="\n\n".join(system) or None)
-    context = values.table(told, "context")
+    context = values.table(extension, "context")
     return Context(
         action_space=values.json_of(context.get("action_space")) or values.json_of(agent.get("tool_definitions")),
         initial_state=text_in(context, "initial_state"),
         demonstrations=text_in(context, "demonstrations"),
         simulation_instruction=text_in(context, "simulation_instruction"),
         agent_system="\n\n".join(system) or None,
-        origin=values.context_origin(told),
+        origin=values.context_origin(extension),
     )
 
 
-def _domain(told: dict[str, Any], agent: str | None, names: list[str]) -> str:
-    stated = text_in(told, "domain") if told else None
+def _domain(extension: dict[str, Any], agent: str | None, names: list[str]) -> str:
+    stated = text_in(extension, "domain") if extension else None
     return stated if stated in DOMAINS else domain(agent, names)

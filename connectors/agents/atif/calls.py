@@ -1,4 +1,4 @@
-"""Calls of an ATIF step and what answered them, judged one by one; which answer is whose is told in `steps`."""
+"""Calls of an ATIF step with their answers, one by one; `steps` decides which answer belongs to which call."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from trajmill.schemas import Observation
 
 
 def first_among(calls: list[Call], wanted: list[Call]) -> int | None:
-    """The place of the first call that is one of those `wanted` (not empty), and not merely equal; None if none is."""
+    """Return the index of the first call that is (by identity) one of those `wanted` (not empty); None if none is."""
     if calls and calls[0] is wanted[0]:
         return 0
-    for place, call in enumerate(calls):
-        for one in wanted:
-            if call is one:
-                return place
+    for index, call in enumerate(calls):
+        for target in wanted:
+            if call is target:
+                return index
     return None
 
 
-def together(first: Observation | None, second: Observation | None) -> Observation | None:
-    """What two results of one call show, as the parts of one content are joined."""
+def join_observations(first: Observation | None, second: Observation | None) -> Observation | None:
+    """Join what two results of one call show."""
     if first is None or second is None:
         return first or second
-    texts = [one.content for one in (first, second) if one.content is not None]
+    texts = [observation.content for observation in (first, second) if observation.content is not None]
     content = "\n".join(texts) if texts else None
     return replace(
         first,
@@ -39,23 +39,23 @@ def together(first: Observation | None, second: Observation | None) -> Observati
     )
 
 
-def all_typed(given: list[Any]) -> bool:
-    """Whether all calls of a step are those of Terminus-2."""
-    return bool(given) and all(
+def are_terminus_calls(calls: list[Any]) -> bool:
+    """Return True if all calls of a step are those of Terminus-2."""
+    return bool(calls) and all(
         (
-            one.get("function_name") == "bash_command"
-            and isinstance(values.table(one, "arguments").get("keystrokes"), str)
+            call.get("function_name") == "bash_command"
+            and isinstance(values.table(call, "arguments").get("keystrokes"), str)
         )
-        or one.get("function_name") == "mark_task_complete"
-        if isinstance(one, dict)
+        or call.get("function_name") == "mark_task_complete"
+        if isinstance(call, dict)
         else False
-        for one in given
+        for call in calls
     )
 
 
 def commands_of(message: str) -> list[dict[str, Any]] | None:
-    """The commands of a response of Terminus-2 that stands as it was given, None if it holds none."""
+    """Parse the commands of a verbatim response of Terminus-2; None if it holds none."""
     start, end = message.find("{"), message.rfind("}")
     commands = values.items(value_or_none(message[start : end + 1]), "commands")
-    good = all(isinstance(one, dict) and isinstance(one.get("keystrokes"), str) for one in commands)
+    good = all(isinstance(command, dict) and isinstance(command.get("keystrokes"), str) for command in commands)
     return commands if commands and good else None

@@ -1,4 +1,4 @@
-"""The domain of an ATIF document, which the format has no field for: told by the agent and the tools that it called.
+"""Domain of an ATIF document, which the format has no field for: derived from the agent and the tools that it called.
 
 The rules give what the connector of the agent's own log gives, so that a session kept in both forms has one domain: an
 agent that works on repositories is of the domain swe, a client of the command line of terminal, whatever else either
@@ -51,7 +51,7 @@ _BROWSER: Final = ("browser_", "web_browser", "playwright_")
 
 
 def domain(agent: str | None, actions: Iterable[str]) -> str:
-    """The domain of a document whose agent has this name, None if it is not told, and whose actions have these."""
+    """Derive the domain of a document from the agent's name (None if not stated) and the names of the actions."""
     used = set(actions) - OWN_TOOLS
     words = {name.lower() for name in used}
     if searches(used):
@@ -68,7 +68,7 @@ def domain(agent: str | None, actions: Iterable[str]) -> str:
 
 
 def _by_screen(words: set[str]) -> str | None:
-    """The domain of acts on a screen; None if there are others, or none that tell which screen it is."""
+    """Derive the domain of actions on a screen; None if there are others, or none that identify the screen."""
     paged = {word for word in words if word.startswith(_BROWSER)}
     if not words - paged - _SCREEN - _PAGE and (paged or words & _PAGE):
         return "web"

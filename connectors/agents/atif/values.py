@@ -48,51 +48,52 @@ NOTHING: Final[dict[str, Any]] = {}
 
 def table(value: Any, key: str) -> dict[str, Any]:
     """The object under `key`, empty if there is none; not to be changed."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else NOTHING
+    entry = value.get(key) if isinstance(value, dict) else None
+    return entry if isinstance(entry, dict) else NOTHING
 
 
 def raw_result(extra: Any) -> dict[str, Any] | None:
-    """Return what Harbor kept of an answer of Claude Code: its block with the content, and its tool's object beside it.
+    """Return the block with the content, and beside it the tool's object, that Harbor keeps of an answer of Claude
+    Code.
 
     None where it kept no block.
     """
-    found = table(extra, "tool_result_metadata")
-    return found if "content" in table(found, "raw_tool_result") else None
+    metadata = table(extra, "tool_result_metadata")
+    return metadata if "content" in table(metadata, "raw_tool_result") else None
 
 
 def is_filler(step: dict[str, Any], message: str) -> bool:
-    """Whether Harbor wrote the message, since the agent called a tool and said nothing."""
+    """Return True if Harbor wrote the message since the agent called a tool and said nothing."""
     calls = items(step, "tool_calls")
     call = calls[0] if len(calls) == 1 else NOTHING
     return message == f"Executed {text_in(call, 'function_name')} {text_in(call, 'tool_call_id')}"
 
 
 def own(value: Any) -> dict[str, Any]:
-    """What stands under `extra.trajmill`, empty if nothing does; not to be changed."""
+    """Return the object under `extra.trajmill`, empty if there is none; not to be changed."""
     extra = value.get("extra") if isinstance(value, dict) else None
     return table(extra, OWN) if extra else NOTHING
 
 
 def items(value: Any, key: str) -> list[Any]:
     """The list under `key`, empty if there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, list) else []
+    entry = value.get(key) if isinstance(value, dict) else None
+    return entry if isinstance(entry, list) else []
 
 
 def flag(value: Any, key: str) -> bool | None:
     """The truth value under `key`, None if there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, bool) else None
+    entry = value.get(key) if isinstance(value, dict) else None
+    return entry if isinstance(entry, bool) else None
 
 
 def number(value: Any, key: str) -> float | None:
     """The finite number under `key`, None if there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, int | float) or isinstance(found, bool):
+    entry = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(entry, int | float) or isinstance(entry, bool):
         return None
     try:
-        return float(found) if math.isfinite(found) else None
+        return float(entry) if math.isfinite(entry) else None
     except OverflowError:
         return None
 
@@ -112,97 +113,97 @@ def json_of(value: Any) -> str | None:
     return None if value is None else shallow_json(value)
 
 
-def _one_of(value: Any, key: str, options: tuple[str, ...], default: str) -> str:
-    found = value.get(key)
-    return found if isinstance(found, str) and found in options else default
+def _choose_option(value: Any, key: str, options: tuple[str, ...], default: str) -> str:
+    entry = value.get(key)
+    return entry if isinstance(entry, str) and entry in options else default
 
 
 def attachments(value: Any) -> tuple[Attachment, ...]:
     """The attachments that stand under `attachments`."""
-    found = []
-    for one in items(value, "attachments"):
-        digest, role = text_in(one, "sha256"), text_in(one, "role")
+    result = []
+    for item in items(value, "attachments"):
+        digest, role = text_in(item, "sha256"), text_in(item, "role")
         if digest is not None and role is not None and _DIGEST.fullmatch(digest):
-            found.append(Attachment(digest, role, text_in(one, "media_type"), text_in(one, "name")))
-    return tuple(found)
+            result.append(Attachment(digest, role, text_in(item, "media_type"), text_in(item, "name")))
+    return tuple(result)
 
 
-def observation(content: str | None, told: dict[str, Any], given: Observation) -> Observation:
-    """The observation `given` with what is `told` of it under `extra.trajmill`."""
+def observation(content: str | None, extension: dict[str, Any], default: Observation) -> Observation:
+    """Return the observation `default`, changed by the `extension` under `extra.trajmill`."""
     return Observation(
         content=content,
-        media_type=text_in(told, "media_type") or media_type(content),
-        form=_one_of(told, "form", OBSERVATION_FORMS, given.form),
-        dialect=text_in(told, "dialect"),
-        origin=_one_of(told, "origin", OBSERVATION_ORIGINS, given.origin),
-        is_error=flag(told, "is_error") if "is_error" in told else given.is_error,
-        truncation=_one_of(told, "truncation", TRUNCATIONS, given.truncation),
-        uri=text_in(told, "uri"),
-        attachments=attachments(told) or given.attachments,
+        media_type=text_in(extension, "media_type") or media_type(content),
+        form=_choose_option(extension, "form", OBSERVATION_FORMS, default.form),
+        dialect=text_in(extension, "dialect"),
+        origin=_choose_option(extension, "origin", OBSERVATION_ORIGINS, default.origin),
+        is_error=flag(extension, "is_error") if "is_error" in extension else default.is_error,
+        truncation=_choose_option(extension, "truncation", TRUNCATIONS, default.truncation),
+        uri=text_in(extension, "uri"),
+        attachments=attachments(extension) or default.attachments,
     )
 
 
-def seen(told: dict[str, Any]) -> tuple[Observation | None] | None:
-    """What stood before a step, in a tuple, where it is told; None where it is what was shown last."""
-    if "observation" not in told:
+def seen(extension: dict[str, Any]) -> tuple[Observation | None] | None:
+    """Return the observation before a step, in a tuple, where it is stated; None where it is the one shown last."""
+    if "observation" not in extension:
         return None
-    given = told["observation"]
-    if not isinstance(given, dict):
+    entry = extension["observation"]
+    if not isinstance(entry, dict):
         return (None,)
-    content = given.get("content")
-    return (observation(content if isinstance(content, str) else None, given, Observation(None)),)
+    content = entry.get("content")
+    return (observation(content if isinstance(content, str) else None, entry, Observation(None)),)
 
 
-def environment(told: dict[str, Any]) -> Environment | None:
-    """The environment that is told, None if it is a world model's and does not say so whole.
+def environment(extension: dict[str, Any]) -> Environment | None:
+    """Read the stated environment; None if it is a world model's and its facts are incomplete.
 
     That is by its kind, its name and revision (`name@revision`), and its sampling, an object.
     """
-    given = table(told, "environment")
-    kind = _one_of(given, "kind", ENVIRONMENT_KINDS, "real")
-    model, sampling = text_in(given, "world_model"), json_of(given.get("sampling"))
+    entry = table(extension, "environment")
+    kind = _choose_option(entry, "kind", ENVIRONMENT_KINDS, "real")
+    model, sampling = text_in(entry, "world_model"), json_of(entry.get("sampling"))
     if kind == "model" or model is not None or sampling is not None:
         named = kind == "model" and model is not None and re.fullmatch(WORLD_MODEL, model)
         if not named or sampling is None or not sampling.lstrip().startswith("{"):
             return None
     return Environment(
-        text_in(given, "id"), text_in(given, "instance_id"), kind, text_in(given, "version"), model, sampling
+        text_in(entry, "id"), text_in(entry, "instance_id"), kind, text_in(entry, "version"), model, sampling
     )
 
 
-def context_origin(told: dict[str, Any]) -> str:
-    """Whether the context was logged, derived or synthesized."""
-    return _one_of(table(told, "context"), "origin", CONTEXT_ORIGINS, "logged")
+def context_origin(extension: dict[str, Any]) -> str:
+    """Return the origin of the context: logged, derived or synthesized."""
+    return _choose_option(table(extension, "context"), "origin", CONTEXT_ORIGINS, "logged")
 
 
-def outcome(told: dict[str, Any]) -> Outcome | None:
-    """The outcome that is told, None if none is."""
-    given = table(told, "outcome")
-    return Outcome(flag(given, "resolved"), number(given, "score"), text_in(given, "verifier")) if given else None
+def outcome(extension: dict[str, Any]) -> Outcome | None:
+    """Read the stated outcome; None if there is none."""
+    entry = table(extension, "outcome")
+    return Outcome(flag(entry, "resolved"), number(entry, "score"), text_in(entry, "verifier")) if entry else None
 
 
 def terminal_output(content: str) -> tuple[Observation, Output]:
-    """What a terminal showed, from an observation as Terminus-2 words it, and what the harness put around it."""
+    """Split an observation as Terminus-2 words it into what the terminal showed and what the harness put around it."""
     if content.startswith(_REFUSED):
         return Observation(content, origin="harness"), Output(None)
     notes = []
     if content.startswith(_WARNED):
-        warning, blank, rest = content.partition("\n\n")
+        warning, blank, remainder = content.partition("\n\n")
         if blank:
             notes.append(warning)
-            content = rest
+            content = remainder
     late = out_of_time(content)
     if late is not None:
         notes += late.notes
         content = late.text or ""
-    if content.startswith(_STATE) and (place := content.rfind(_ASKED)) >= 0:
-        notes.append(content[place:].lstrip("\n"))
-        content = content[len(_STATE) : place]
+    if content.startswith(_STATE) and (prompt_begin := content.rfind(_ASKED)) >= 0:
+        notes.append(content[prompt_begin:].lstrip("\n"))
+        content = content[len(_STATE) : prompt_begin]
     form = "response"
     for head, kind in TERMINAL_HEADS:
         if content.startswith(head):
             content, form = content[len(head) :], kind
             break
     cut = truncation(content, TERMINUS)
-    told = replace(late or Output(None), text=None, notes=tuple(notes))
-    return Observation(content, form=form, truncation=cut), told
+    output = replace(late or Output(None), text=None, notes=tuple(notes))
+    return Observation(content, form=form, truncation=cut), output

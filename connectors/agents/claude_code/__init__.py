@@ -53,7 +53,7 @@ from typing import Any, ClassVar, Final
 from trajmill.connectors.agents.claude_code.branches import Branch, Family, tree
 from trajmill.connectors.agents.claude_code.entry import Result
 from trajmill.connectors.agents.claude_code.files import log_members, session_logs
-from trajmill.connectors.agents.claude_code.kept import Kept, unpacked
+from trajmill.connectors.agents.claude_code.kept import EntryStore, unpack
 from trajmill.connectors.agents.claude_code.lines import BOOKKEEPING, entries, is_export
 from trajmill.connectors.agents.claude_code.nodes import Nodes
 from trajmill.connectors.agents.claude_code.steps import Course, course, domain
@@ -102,20 +102,20 @@ class ClaudeCode(Connector):
         return Answers(tuple(session_logs(own, asking)))
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        kept = Kept()
+        store = EntryStore()
         for member in log_members(blob):
-            kept.begin(member)
-            for one in entries(blob, member, kept.seen, len(kept)):
-                if isinstance(one, ParseError):
-                    yield Reject.of(one, "record", self.name)
+            store.begin(member)
+            for entry in entries(blob, member, store.seen, len(store)):
+                if isinstance(entry, ParseError):
+                    yield Reject.of(entry, "record", self.name)
                 else:
-                    kept.add(one)
-        if not kept.acts and not kept.results:
+                    store.add(entry)
+        if not store.acts and not store.results:
             raise _idle(blob)
-        grown = tree(kept)
+        grown = tree(store)
         for number, repeated in grown.unmatched:
-            member = kept.member(unpacked(number)[0])
-            yield self._unmatched(blob, member, grown.nodes.result(number), repeated)
+            member = store.member(unpack(number)[0])
+            yield self._reject_unmatched(blob, member, grown.nodes.result(number), repeated)
         writing = _Writing(grown.nodes)
         refused = []
         empty = True
@@ -131,7 +131,7 @@ class ClaudeCode(Connector):
             raise _idle(blob)
         yield from refused
 
-    def _unmatched(self, blob: Blob, member: str, result: Result, repeated: bool) -> Reject:
+    def _reject_unmatched(self, blob: Blob, member: str, result: Result, repeated: bool) -> Reject:
         reason, detail = "result_without_call", f"no call has the id {result.call_id:.80}"
         if repeated:
             reason, detail = "result_repeated", f"call {result.call_id:.80} was answered otherwise before"
@@ -144,8 +144,8 @@ class ClaudeCode(Connector):
         rows = sum(1 for node in branch.own for _ in nodes.calls_of(node))
         where = f"{detail} (session {family.session:.80})"
         first = nodes.firsts[branch.turn]
-        place = nodes.kept.member(first), nodes.kept[first].offset
-        return Reject("trajectory", reason, where, blob.uri, *place, self.name, transitions=rows)
+        location = nodes.kept.member(first), nodes.kept[first].offset
+        return Reject("trajectory", reason, where, blob.uri, *location, self.name, transitions=rows)
 
 
 def _idle(blob: Blob) -> ParseError:
@@ -153,7 +153,7 @@ def _idle(blob: Blob) -> ParseError:
 
 
 def _keeps_books(line: dict[str, Any], kind: object) -> bool:
-    """Whether the line is one that only Claude Code writes, though it holds no message."""
+    """Return True if only Claude Code writes such lines, though they hold no message."""
     if kind == "summary":
         return isinstance(line.get("leafUuid"), str)
     if kind == "file-history-snapshot":
@@ -162,7 +162,7 @@ def _keeps_books(line: dict[str, Any], kind: object) -> bool:
 
 
 class _Writing:
-    """The trajectories of one log, one after the other, and what later ones have to know of earlier ones."""
+    """Trajectories of one log, one after the other, with the facts of earlier ones that later ones need."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -174,7 +174,7 @@ class _Writing:
         self._by_prompt: dict[str, deque[tuple[str, int]]] = {}
 
     def refusal(self, family: Family, branch: Branch) -> tuple[str, str] | None:
-        """Why the branch is not carried on, as reason and detail; None if it is."""
+        """Return reason and detail of why the branch is not carried on; None if it is."""
         if not self._nodes.acts[branch.turn]:
             return "no_calls", "a conversation without a tool call"
         earlier = self._written.get(_name(family), 0)
@@ -190,36 +190,36 @@ class _Writing:
         """The trajectory of a branch that is carried on."""
         nodes = self._nodes
         path = nodes.path(branch.end)
-        made = course(nodes, path)
-        mark_dangling(made.steps)
+        outline = course(nodes, path)
+        mark_dangling(outline.steps)
         main, fork = _name(family), self._fork(branch)
         first = main not in self._written
         native_id = main if first else f"{main}/{self._leaf(branch)}"
-        parent, step, relation = self._origin(family, made.instruction, None if first else main, fork)
+        parent, step, relation = self._origin(family, outline.instruction, None if first else main, fork)
         self._written[main] = self._written.get(main, 0) + 1
-        self._remember(native_id, made)
+        self._remember(native_id, outline)
 
         cwd, version, model = self._told(path)
         return Trajectory(
             native_id=native_id,
-            domain=domain(made.steps),
-            steps=made.steps,
+            domain=domain(outline.steps),
+            steps=outline.steps,
             environment=Environment(instance_id=checkout(cwd)),
             agent=Agent("claude-code", version, model),
-            task=Task(instruction=made.instruction),
+            task=Task(instruction=outline.instruction),
             parent=parent,
             parent_step=step,
             relation=relation,
         )
 
     def _told(self, path: Sequence[int]) -> tuple[str | None, str | None, str | None]:
-        """The first working folder, version of the client, and model that the path names."""
-        kept = self._nodes.kept
+        """Return the first working folder, version of the client, and model that the path names."""
+        store = self._nodes.kept
         cwd = version = model = None
-        for place in (place for node in path for place in self._nodes.entries(node)):
-            setting = kept.setting(place)
+        for position in (position for node in path for position in self._nodes.entries(node)):
+            setting = store.setting(position)
             cwd, version = cwd or setting.cwd, version or setting.version
-            model = model or kept[place].model
+            model = model or store[position].model
             if cwd and version and model:
                 break
         return cwd or None, version or None, model or None
@@ -231,7 +231,7 @@ class _Writing:
         return last or nodes.kept[nodes.firsts[branch.turn]].offset
 
     def _fork(self, branch: Branch) -> tuple[str, int] | None:
-        """Native id and step of an earlier trajectory after which the branch leaves it, None if it shares nothing."""
+        """Return native id and step of the earlier trajectory that the branch forks from; None if it shares nothing."""
         node = self._nodes.parents[branch.own[0]] if branch.own else branch.turn
         while node >= 0 and self._written_in[node] < 0:
             node = self._nodes.parents[node]
@@ -255,24 +255,24 @@ class _Writing:
             return *start, "subagent"
         return family.session if family.session in self._written else None, None, "subagent"
 
-    def _remember(self, native_id: str, made: Course) -> None:
-        """Notes where each turn ends and which sub-agents were started, but for turns of an earlier trajectory."""
+    def _remember(self, native_id: str, outline: Course) -> None:
+        """Note where each turn ends and which sub-agents were started, but for turns of an earlier trajectory."""
         before = -1
         known = True
         self._names.append(native_id)
-        for node, step in zip(made.turns, made.ends, strict=True):
+        for node, step in zip(outline.turns, outline.ends, strict=True):
             known = known and self._written_in[node] >= 0
             if known:
                 before = step
             else:
                 self._written_in[node], self._ends[node] = len(self._names) - 1, step
-        for one in made.started:
-            if one.step <= before:
+        for start in outline.started:
+            if start.step <= before:
                 continue
-            if one.agent_id is not None:
-                self._by_agent.setdefault(one.agent_id, (native_id, one.step))
+            if start.agent_id is not None:
+                self._by_agent.setdefault(start.agent_id, (native_id, start.step))
             else:
-                self._by_prompt.setdefault(one.prompt, deque()).append((native_id, one.step))
+                self._by_prompt.setdefault(start.prompt, deque()).append((native_id, start.step))
 
 
 def _name(family: Family) -> str:

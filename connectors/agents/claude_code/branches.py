@@ -20,8 +20,8 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
-from trajmill.connectors.agents.claude_code.kept import BEGINS, KEEPS, LOST, Kept, unpacked
-from trajmill.connectors.agents.claude_code.nodes import NONE, Nodes, grown
+from trajmill.connectors.agents.claude_code.kept import BEGINS, KEEPS, LOST, EntryStore, unpack
+from trajmill.connectors.agents.claude_code.nodes import NONE, Nodes, grow_nodes
 from trajmill.schemas.record import record
 
 _MISSING: Final = -2
@@ -63,88 +63,92 @@ class Tree:
     unmatched: tuple[tuple[int, bool], ...]
 
 
-def tree(kept: Kept) -> Tree:
-    """The tree of the log's entries; what only the tree needs of them is let go."""
-    links = _links(kept)
-    kept.seen, kept.parents = {}, []
-    nodes = grown(kept, links, _parents_first(links))
-    unmatched = _matched(nodes, links)
-    nodes.call_keys, kept.results, kept.result_keys = [], array("q"), []
+def tree(store: EntryStore) -> Tree:
+    """Build the tree of the log's entries; frees the columns of the store that only the tree needs."""
+    links = _links(store)
+    store.seen, store.parents = {}, []
+    nodes = grow_nodes(store, links, _parents_first(links))
+    unmatched = _match_results(nodes, links)
+    nodes.call_keys, store.results, store.result_keys = [], array("q"), []
     return Tree(nodes, _families(nodes), unmatched)
 
 
-def _links(kept: Kept) -> array[int]:
-    """Place of the entry that each one follows, `NONE` where a conversation begins.
+def _links(store: EntryStore) -> array[int]:
+    """Find the entry that each one follows, by position; `NONE` where a conversation begins.
 
     An entry follows its parent if the log holds it in the same conversation. One whose parent is missing (a cut or
     damaged log) follows the line before it; so does one that says it follows none but cannot begin a conversation,
     and every one in a conversation without any links.
     """
-    seen, settings, flags, talks = kept.seen, kept.settings, kept.flags, kept.conversations
+    seen, settings, flags, talks = store.seen, store.settings, store.flags, store.conversations
     links, linked = array("i"), set[int]()
-    for place, named in enumerate(kept.parents):
+    for position, named in enumerate(store.parents):
         parent = _MISSING if named is None else seen.get(named, _MISSING)
-        if flags[place] & KEEPS or (parent >= 0 and settings[parent] != settings[place]):
-            parent = _other_parent(kept, place, parent)
-        elif parent < 0 or parent == place:
+        if flags[position] & KEEPS or (parent >= 0 and settings[parent] != settings[position]):
+            parent = _other_parent(store, position, parent)
+        elif parent < 0 or parent == position:
             parent = _MISSING
         links.append(parent)
         if parent != _MISSING:
-            linked.add(talks[settings[place]])
+            linked.add(talks[settings[position]])
     latest: dict[int, int] = {}
-    for place, named in enumerate(kept.parents):
-        talk, link = talks[settings[place]], links[place]
-        if link == _MISSING or flags[place] & KEEPS:
+    for position, named in enumerate(store.parents):
+        talk, link = talks[settings[position]], links[position]
+        if link == _MISSING or flags[position] & KEEPS:
             if link == _MISSING:
-                begins = flags[place] & BEGINS and named is None and talk in linked
-                links[place] = link = NONE if begins else latest.get(talk, NONE)
+                begins = flags[position] & BEGINS and named is None and talk in linked
+                links[position] = link = NONE if begins else latest.get(talk, NONE)
             if named is not None and link >= 0 and seen.get(named) != link:
-                flags[place] |= LOST
-        latest[talk] = place
+                flags[position] |= LOST
+        latest[talk] = position
     return links
 
 
-def _other_parent(kept: Kept, place: int, parent: int) -> int:
-    """Place of the parent that a compaction names, or an entry whose parent has another setting.
+def _other_parent(store: EntryStore, position: int, parent: int) -> int:
+    """Find the parent that a compaction names, or that of an entry whose parent has another setting.
 
     It is `NONE` if it is of the conversation that started this one. Of a compaction it is one that stands before it: a
     message that was kept may be hung up again behind the summary.
     """
-    flags = kept.flags[place]
+    flags = store.flags[position]
     if flags & KEEPS:
-        earlier = (found for uuid in kept[place].kept or () if 0 <= (found := kept.seen.get(uuid, _MISSING)) < place)
-        parent = parent if 0 <= parent < place else next(earlier, _MISSING)
-    if parent < 0 or parent == place:
+        earlier = (
+            candidate
+            for uuid in store[position].kept or ()
+            if 0 <= (candidate := store.seen.get(uuid, _MISSING)) < position
+        )
+        parent = parent if 0 <= parent < position else next(earlier, _MISSING)
+    if parent < 0 or parent == position:
         return _MISSING
-    agent, other = kept.setting(place).agent, kept.setting(parent).agent
-    if agent == other or (agent is not None and other is not None and not (agent and other)):
+    agent, parent_agent = store.setting(position).agent, store.setting(parent).agent
+    if agent == parent_agent or (agent is not None and parent_agent is not None and not (agent and parent_agent)):
         return parent
     return NONE if agent is not None and flags & BEGINS else _MISSING
 
 
 def _parents_first(links: array[int]) -> Sequence[int]:
-    """Every place once, each after the one it follows; a circle is cut where it was entered."""
-    if all(link < place for place, link in enumerate(links)):
+    """Order positions so that each comes after the one it follows; a circle is cut where it was entered."""
+    if all(link < position for position, link in enumerate(links)):
         return range(len(links))
     order = array("i")
     state = bytearray(len(links))
-    for place in range(len(links)):
+    for position in range(len(links)):
         waiting = array("i")
-        here = place
-        while here >= 0 and state[here] == 0:
-            state[here] = 1
-            waiting.append(here)
-            here = links[here]
-        if here >= 0 and state[here] == 1:
+        node = position
+        while node >= 0 and state[node] == 0:
+            state[node] = 1
+            waiting.append(node)
+            node = links[node]
+        if node >= 0 and state[node] == 1:
             links[waiting[-1]] = NONE
-        for one in reversed(waiting):
-            state[one] = 2
-            order.append(one)
+        for member in reversed(waiting):
+            state[member] = 2
+            order.append(member)
     return order
 
 
-def _matched(nodes: Nodes, links: Sequence[int]) -> tuple[tuple[int, bool], ...]:
-    """Gives results to calls by id, and returns those without one.
+def _match_results(nodes: Nodes, links: Sequence[int]) -> tuple[tuple[int, bool], ...]:
+    """Give results to calls by id, and return those without one.
 
     Where an id repeats they go in the order of the log, to calls of the turn before first.
     """
@@ -152,7 +156,7 @@ def _matched(nodes: Nodes, links: Sequence[int]) -> tuple[tuple[int, bool], ...]
         return ()
     matching = _Matching(nodes)
     for result, key in zip(nodes.kept.results, nodes.kept.result_keys, strict=True):
-        link = links[unpacked(result)[0]]
+        link = links[unpack(result)[0]]
         matching.add(result, key, nodes.of_entry[link] if link >= 0 else NONE)
     return tuple(matching.unmatched)
 
@@ -192,7 +196,7 @@ class _Matching:
         self._last: dict[str, int] | None = None
 
     def add(self, result: int, key: str, node: int) -> None:
-        """Gives the result to its call; `node` is where the result's line stands."""
+        """Give the result to its call; `node` is where the result's line stands."""
         call = self._near.first((key, node))
         if call < 0:
             talk, alone = self._far_calls()
@@ -212,7 +216,7 @@ class _Matching:
             self.unmatched.append((result, before is not None))
 
     def _conversation(self, packed: int) -> int:
-        return self._nodes.kept.conversation(unpacked(packed)[0])
+        return self._nodes.kept.conversation(unpack(packed)[0])
 
     def _far_calls(self) -> tuple[_Waiting, _Waiting]:
         """Calls by id within a conversation and by id alone; made when first needed, which is seldom."""
@@ -252,14 +256,14 @@ def _families(nodes: Nodes) -> tuple[Family, ...]:
             members.setdefault((session, agent, nodes.top(node) if agent == "" else 0), []).append(node)
         else:
             notes.append(node)
-    return _ordered(nodes, members, _trailing(nodes, notes))
+    return _order_families(nodes, members, _trailing(nodes, notes))
 
 
-def _ordered(
+def _order_families(
     nodes: Nodes, members: dict[tuple[str, str | None, int], list[int]], trailing: dict[int, int]
 ) -> tuple[Family, ...]:
     """The families: sessions, then sub-agents, by the beginning of the first branch; one resumed after its origin."""
-    found = []
+    entries = []
     for (session, agent, _), leaves in members.items():
         begin = nodes.firsts[nodes.top(leaves[0])]
         if len(leaves) > 1:
@@ -269,27 +273,27 @@ def _ordered(
         root = nodes.kept[nodes.firsts[nodes.top(leaves[0])]]
         name = (root.uuid or f"line-{root.offset}") if agent == "" else agent
         resumed = root.setting.session != session
-        found.append((agent is not None, begin, resumed, session or f"line-{root.offset}", name, leaves))
-    found.sort(key=lambda one: one[:3])
+        entries.append((agent is not None, begin, resumed, session or f"line-{root.offset}", name, leaves))
+    entries.sort(key=lambda entry: entry[:3])
     seen = bytearray(len(nodes))
     return tuple(
         Family(session, agent, tuple(_branch(nodes, leaf, trailing, seen) for leaf in leaves))
-        for *_, session, agent, leaves in found
+        for *_, session, agent, leaves in entries
     )
 
 
 def _trailing(nodes: Nodes, notes: list[int]) -> dict[int, int]:
-    """Leaf → the last of the `notes` that were said after it; of several such branches the last in the log."""
+    """Map each leaf to the last of the `notes` said after it; of several such branches the last in the log."""
     seen = bytearray(len(nodes))
-    found: dict[int, int] = {}
+    last_notes: dict[int, int] = {}
     for note in sorted(notes, key=lambda node: -nodes.lasts[node]):
         above = note
         while above >= 0 and not nodes.turns[above] and not seen[above]:
             seen[above] = 1
             above = nodes.parents[above]
         if above >= 0 and nodes.turns[above] and not nodes.followed[above]:
-            found.setdefault(above, note)
-    return found
+            last_notes.setdefault(above, note)
+    return last_notes
 
 
 def _branch(nodes: Nodes, leaf: int, trailing: dict[int, int], seen: bytearray) -> Branch:

@@ -1,4 +1,4 @@
-"""What the lines of a Claude Code log say, as records: an entry a line, with the texts, calls and results it holds.
+"""Records of the lines of a Claude Code log: an entry a line, with the texts, calls and results it holds.
 
 They are tuples, since `kept` lays them off as plain values. How lines become entries is in `lines`.
 """
@@ -14,7 +14,9 @@ AGENT_TOOLS: Final = frozenset({"Task", "Agent"})
 
 
 class Setting(NamedTuple):
-    """Where lines were written; `agent` is None in the main conversation, else a sub-agent's id, empty if not told."""
+    """Setting of lines: session, agent, folder and version; `agent` is None in the main conversation, else a
+    sub-agent's id, empty if not stated.
+    """
 
     session: str
     agent: str | None
@@ -49,7 +51,7 @@ class Call(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The answer to a call as the agent saw it, without what the harness hung on to it, which `notes` are.
+    """Answer to a call as the agent saw it, without the harness's additions, which are the `notes`.
 
     It was `stopped` if the tool was interrupted, so that it is what had come until then.
     """

@@ -68,10 +68,10 @@ def log_members(blob: Blob) -> Sequence[str]:
     return sorted(names, key=begin)
 
 
-def moved_answer(blob: Blob, content: str) -> str | None:
-    """The whole of an answer that the client moved to a file of its own; None if it did not, or the file is gone."""
-    found = _MOVED.match(content)
-    if found is None:
+def read_moved_answer(blob: Blob, content: str) -> str | None:
+    """Read the whole of an answer that the client moved to its own file; None if it did not, or the file is gone."""
+    match = _MOVED.match(content)
+    if match is None:
         return None
-    name = next((one for one in blob.members if one.endswith(f"/tool-results/{found[1]}")), None)
+    name = next((member for member in blob.members if member.endswith(f"/tool-results/{match[1]}")), None)
     return None if name is None else blob.read(name).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The entries of a Claude Code log in their order: all of a short log in memory, of a long one the last.
+"""Entries of a Claude Code log in order: those of a short log in memory, of a long one only the last.
 
 Any line may hang on any other, so the tree is made when all are read. What it is made of is a few bytes a line and
 stands in arrays; the entries themselves go to a file, and come back as copies.
@@ -27,7 +27,7 @@ LOST: Final = 8
 """It follows another line than the one that it names."""
 
 _ENTRY_BYTES: Final = 1024
-"""What an entry takes in memory besides its texts, roughly; the texts take about what the line does."""
+"""Approximate memory of an entry besides its texts, in bytes; the texts take about what the line does."""
 
 _INDEX_BITS: Final = 24
 """Bits for the place of a part within its entry: a line of `LINE_BYTES` has room for five million."""
@@ -36,18 +36,18 @@ Conversation = tuple[str, str | None]
 """Session and agent of a setting."""
 
 
-def packed(place: int, index: int) -> int:
-    """A part or a result of an entry as one number, in the order of the log."""
-    return place << _INDEX_BITS | index
+def pack(position: int, index: int) -> int:
+    """Pack the position of an entry and the index of a part or result in it into a number, in the order of the log."""
+    return position << _INDEX_BITS | index
 
 
-def unpacked(number: int) -> tuple[int, int]:
-    """The place of the entry and the index within it."""
+def unpack(number: int) -> tuple[int, int]:
+    """Unpack the position of the entry and the index within it."""
     return number >> _INDEX_BITS, number & ((1 << _INDEX_BITS) - 1)
 
 
-class Kept:
-    """The entries of a log, by their place in it.
+class EntryStore:
+    """Entries of a log, by position.
 
     Attributes:
         seen: places by the id of the line; `lines.entries` fills it.
@@ -56,7 +56,7 @@ class Kept:
         conversations: number of each setting's conversation.
         acts: whether any entry holds a call.
         flags: `BEGINS`, `SPEAKS`, `ANSWERS`, `KEEPS`, `LOST` of each one.
-        results: `packed` place of each result, in the order of the log.
+        results: `pack` place of each result, in the order of the log.
         result_keys: id of the call that each result names.
     """
 
@@ -72,7 +72,7 @@ class Kept:
         self._table: list[Setting] = []
         self._numbers: dict[Setting, int] = {}
         # not methods of this object, which would hold itself then and stay in memory when nothing else holds it
-        self._pile: Pile[Entry] = Pile(partial(_packed, self._numbers), partial(_unpacked, self._table))
+        self._pile: Pile[Entry] = Pile(partial(_pack_entry, self._numbers), partial(_unpack_entry, self._table))
         self._named: dict[Conversation, int] = {}
         self._setting: Setting | None = None
         self._number = 0
@@ -82,18 +82,18 @@ class Kept:
         self._read: tuple[int, Entry | None] = (-1, None)
 
     def begin(self, member: str) -> None:
-        """Takes the entries that follow for those of another file."""
+        """Begin another file: the entries that follow belong to it."""
         self._files.append(len(self.flags))
         self._members.append(member)
         self._offset = 0
 
-    def member(self, place: int) -> str:
-        """The file that the line at a place stands in."""
-        return self._members[bisect_right(self._files, place) - 1]
+    def member(self, position: int) -> str:
+        """Name the file that holds the line at a position."""
+        return self._members[bisect_right(self._files, position) - 1]
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
-        offset, _, parent, begins, setting, _, parts, said, results, _, _, _, compacted = entry
+        """Take in the next entry."""
+        offset, _, parent, begins, setting, _, parts, texts_said, results, _, _, _, compacted = entry
         if setting is not self._setting:
             self._setting, self._number = setting, self._number_of(setting)
         self.settings.append(self._number)
@@ -102,13 +102,13 @@ class Kept:
         if parts:
             flags |= SPEAKS
             self.acts = self.acts or any(isinstance(part, Call) for part in parts)
-        elif said:
+        elif texts_said:
             flags |= SPEAKS
         if results:
             flags |= ANSWERS
-            place = len(self.flags)
+            position = len(self.flags)
             for index, result in enumerate(results):
-                self.results.append(packed(place, index))
+                self.results.append(pack(position, index))
                 self.result_keys.append(result.call_id)
         if compacted is not None:
             flags |= KEEPS
@@ -117,10 +117,10 @@ class Kept:
         self._pile.append(entry, _ENTRY_BYTES + max(offset - self._offset, texts))
         self._offset = offset
 
-    def results_of(self, place: int) -> range:
-        """Which of `results` are those of an entry."""
-        begin = bisect_left(self.results, packed(place, 0))
-        return range(begin, bisect_left(self.results, packed(place + 1, 0), begin))
+    def results_of(self, position: int) -> range:
+        """Return the range of `results` that belongs to an entry."""
+        begin = bisect_left(self.results, pack(position, 0))
+        return range(begin, bisect_left(self.results, pack(position + 1, 0), begin))
 
     def _number_of(self, setting: Setting) -> int:
         number = self._numbers.get(setting)
@@ -133,55 +133,57 @@ class Kept:
     def __len__(self) -> int:
         return len(self._pile)
 
-    def __getitem__(self, place: int) -> Entry:
-        """The entry at a place; the one asked for last is remembered."""
+    def __getitem__(self, position: int) -> Entry:
+        """Read the entry at a position; the one asked for last is remembered."""
         before, entry = self._read
-        if before != place or entry is None:
-            entry = self._pile[place]
-            self._read = place, entry
+        if before != position or entry is None:
+            entry = self._pile[position]
+            self._read = position, entry
         return entry
 
-    def setting(self, place: int) -> Setting:
-        """Where the line was written."""
-        return self._table[self.settings[place]]
+    def setting(self, position: int) -> Setting:
+        """Return the setting in which the line was written."""
+        return self._table[self.settings[position]]
 
-    def conversation(self, place: int) -> int:
+    def conversation(self, position: int) -> int:
         """Number of the conversation that the line was written in."""
-        return self.conversations[self.settings[place]]
+        return self.conversations[self.settings[position]]
 
 
-def _packed(numbers: dict[Setting, int], entry: Entry) -> tuple[Any, ...]:
-    """The entry as plain values; its setting is one of those that have `numbers`."""
+def _pack_entry(numbers: dict[Setting, int], entry: Entry) -> tuple[Any, ...]:
+    """Pack the entry into plain values; its setting must be one of those that have `numbers`."""
     return (
         *entry[:4],
         numbers[entry.setting],
         entry.at,
         tuple(map(tuple, entry.parts)),
-        tuple((*one[:4], _attached(one.attachments)) for one in entry.said),
-        tuple((*one[:5], _attached(one.attachments), *one[6:]) for one in entry.results),
+        tuple((*item[:4], _pack_attachments(item.attachments)) for item in entry.said),
+        tuple((*item[:5], _pack_attachments(item.attachments), *item[6:]) for item in entry.results),
         *entry[9:],
     )
 
 
-def _unpacked(table: list[Setting], values: tuple[Any, ...]) -> Entry:
-    """The inverse of `_packed`; `table` are the settings by their numbers."""
-    parts, said, results = values[6:9]
+def _unpack_entry(table: list[Setting], values: tuple[Any, ...]) -> Entry:
+    """The inverse of `_pack_entry`; `table` are the settings by their numbers."""
+    parts, texts, results = values[6:9]
     return Entry._make(
         (
             *values[:4],
             table[values[4]],
             values[5],
-            tuple(one if len(one) == 2 else Call._make(one) for one in parts),
-            tuple(Said._make((*one[:4], _attachments(one[4]))) for one in said),
-            tuple(Result._make((*one[:5], _attachments(one[5]), *one[6:])) for one in results),
+            tuple(item if len(item) == 2 else Call._make(item) for item in parts),
+            tuple(Said._make((*item[:4], _unpack_attachments(item[4]))) for item in texts),
+            tuple(Result._make((*item[:5], _unpack_attachments(item[5]), *item[6:])) for item in results),
             *values[9:],
         )
     )
 
 
-def _attached(attachments: tuple[Attachment, ...]) -> tuple[Any, ...]:
-    return tuple((one.sha256, one.role, one.media_type, one.name) for one in attachments)
+def _pack_attachments(attachments: tuple[Attachment, ...]) -> tuple[Any, ...]:
+    return tuple(
+        (attachment.sha256, attachment.role, attachment.media_type, attachment.name) for attachment in attachments
+    )
 
 
-def _attachments(values: tuple[Any, ...]) -> tuple[Attachment, ...]:
-    return tuple(Attachment(*one) for one in values)
+def _unpack_attachments(values: tuple[Any, ...]) -> tuple[Attachment, ...]:
+    return tuple(Attachment(*cells) for cells in values)

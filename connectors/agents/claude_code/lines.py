@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from trajmill.connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Entry, Part, Result, Said, Setting
-from trajmill.connectors.agents.claude_code.files import moved_answer
+from trajmill.connectors.agents.claude_code.files import read_moved_answer
 from trajmill.connectors.connector import HEAD_BYTES, Blob
 from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.content import Shown, shown_by
@@ -70,7 +70,7 @@ _SHAPES: Final[list[Shape]] = [{"loglines": []}]
 
 
 def is_export(head: bytes) -> bool:
-    """Whether a log begins as the web client exports a session: an object whose `loglines` are the lines."""
+    """Return True if a log begins as the web client exports a session: an object whose `loglines` are the lines."""
     return _EXPORT.match(head) is not None
 
 
@@ -86,14 +86,14 @@ def _lines(blob: Blob, member: str) -> Iterator[tuple[int, Any | ParseError]]:
         yield from json_lines(blob, member)
         return
     value, data = json_document(blob, member, _SHAPES)
-    held = value if isinstance(value, dict) else {}
-    session = next((name for key in _EXPORT_IDS if (name := str_in(held, key))), _NAMELESS)
-    found = held.get("loglines")
-    for offset, line in with_places(data, found, ("loglines",)) if isinstance(found, ARRAY) else ():
+    export = value if isinstance(value, dict) else {}
+    session = next((name for key in _EXPORT_IDS if (name := str_in(export, key))), _NAMELESS)
+    loglines = export.get("loglines")
+    for offset, line in with_places(data, loglines, ("loglines",)) if isinstance(loglines, ARRAY) else ():
         yield offset, {"sessionId": session, **line} if isinstance(line, dict) else line
 
 
-def entries(blob: Blob, member: str, seen: dict[str, int], place: int) -> Iterator[Entry | ParseError]:
+def entries(blob: Blob, member: str, seen: dict[str, int], position: int) -> Iterator[Entry | ParseError]:
     """The entries of a file of the log in the order of its lines, and an error for each line or block not carried on.
 
     A line whose `uuid` was met before is a replica, as a resumed session writes them, and is left out. Of an unknown
@@ -103,12 +103,12 @@ def entries(blob: Blob, member: str, seen: dict[str, int], place: int) -> Iterat
         blob: the log.
         member: the file.
         seen: gets the place of each entry that has a `uuid`, by its digest; holds those of the files before.
-        place: of the first entry.
+        position: of the first entry.
 
     Raises:
         ParseError: an export is no JSON document.
     """
-    reader = _Reader(blob, member, seen, place)
+    reader = _Reader(blob, member, seen, position)
     errors = reader.errors
     for offset, line in _lines(blob, member):
         if isinstance(line, ParseError):
@@ -124,14 +124,14 @@ def entries(blob: Blob, member: str, seen: dict[str, int], place: int) -> Iterat
 
 
 class _Reader:
-    """What reading one log has to remember: ids and unknown types met, and what to report of the current line."""
+    """State while reading one log: ids and unknown types met, and what to report of the current line."""
 
-    def __init__(self, blob: Blob, member: str, seen: dict[str, int], place: int) -> None:
+    def __init__(self, blob: Blob, member: str, seen: dict[str, int], position: int) -> None:
         self._blob, self._member = blob, member
         self.offset = 0
         self.errors: list[ParseError] = []
         self._seen = seen
-        self._place = place
+        self._place = position
         self._unknown: set[str] = set()
         self._told: tuple[Any, ...] = ()
         self._last = Setting("", None, None, None)
@@ -165,39 +165,39 @@ class _Reader:
     def _report(self, reason: str, detail: str) -> None:
         self.errors.append(ParseError(self._blob.uri, self.offset, reason, detail, self._member))
 
-    def _report_type(self, reason: str, kind: Any, what: str) -> None:
+    def _report_type(self, reason: str, kind: Any, subject: str) -> None:
         name = f"{reason} {brief(kind)}"
         if name not in self._unknown:
             self._unknown.add(name)
-            self._report(reason, f"{what} of type {brief(kind)}; further ones in this log are not told")
+            self._report(reason, f"{subject} of type {brief(kind)}; further ones in this log are not told")
 
     def _setting(self, line: dict[str, Any]) -> Setting:
-        """The line's setting; lines that tell the same one after the other share the object."""
+        """Return the line's setting; successive lines with equal ones share the object."""
         get = line.get
-        told = (get("sessionId"), get("isSidechain"), get("agentId"), get("cwd"), get("version"))
-        if told != self._told:
-            self._told = told
-            agent = (str_in(line, "agentId") or "") if told[1] is True else None
+        cells = (get("sessionId"), get("isSidechain"), get("agentId"), get("cwd"), get("version"))
+        if cells != self._told:
+            self._told = cells
+            agent = (str_in(line, "agentId") or "") if cells[1] is True else None
             self._last = Setting(str_in(line, "sessionId") or "", agent, str_in(line, "cwd"), str_in(line, "version"))
         return self._last
 
     def _link(self, line: dict[str, Any], kind: Any, uuid: str | None) -> Entry | None:
-        """The entry of a line that is not spoken: a link of the chain, or a prompt queued while the agent worked."""
-        parent, kept = str_in(line, "parentUuid"), None
+        """Build the entry of a line that nobody spoke: a link of the chain, or a prompt queued while the agent ran."""
+        parent, kept_ids = str_in(line, "parentUuid"), None
         setting = self._setting(line)
-        said: tuple[Said, ...] = ()
+        texts: tuple[Said, ...] = ()
         at = None
         if kind == "system" and line.get("subtype") == "compact_boundary":
-            parent, kept = parent or str_in(line, "logicalParentUuid"), _kept(line)
+            parent, kept_ids = parent or str_in(line, "logicalParentUuid"), _uuids_preserved(line)
         elif kind == "attachment":
             queued = line.get("attachment")
             if isinstance(queued, dict) and queued.get("type") == "queued_command":
-                own = line.get("isMeta") is True or queued.get("isMeta") is True or not _human(queued)
+                own = line.get("isMeta") is True or queued.get("isMeta") is True or not _is_human(queued)
                 at = microseconds(line.get("timestamp"))
-                said, _ = self._heard(queued.get("prompt"), own, at, setting.cwd, None)
-        if uuid is None and not said:
+                texts, _ = self._heard(queued.get("prompt"), own, at, setting.cwd, None)
+        if uuid is None and not texts:
             return None
-        return Entry(self.offset, uuid, parent, kept is None, setting, at, said=said, kept=kept)
+        return Entry(self.offset, uuid, parent, kept_ids is None, setting, at, said=texts, kept=kept_ids)
 
     def _content(self, line: dict[str, Any]) -> Any:
         """Content of the line's message, a string or a list; None, and reported, if there is none."""
@@ -216,8 +216,8 @@ class _Reader:
         setting = self._setting(line)
         at, parent, model = microseconds(get("timestamp")), str_in(line, "parentUuid"), str_in(message, "model")
         if model == "<synthetic>" or get("isApiErrorMessage") is True:
-            said, _ = self._heard(content, True, at, setting.cwd, None)
-            return Entry(self.offset, uuid, parent, False, setting, at, said=said)
+            texts, _ = self._heard(content, True, at, setting.cwd, None)
+            return Entry(self.offset, uuid, parent, False, setting, at, said=texts)
         parts: list[Part] = []
         results: list[Result] = []
         for block in [content] if isinstance(content, str) else content:
@@ -249,15 +249,15 @@ class _Reader:
         )
 
     def _add_call(self, parts: list[Part], block: dict[str, Any], at: int | None) -> None:
-        name, given = block.get("name"), block.get("input")
-        if not isinstance(name, str) or not name or not (given is None or isinstance(given, dict)):
+        name, tool_input = block.get("name"), block.get("input")
+        if not isinstance(name, str) or not name or not (tool_input is None or isinstance(tool_input, dict)):
             self._report("bad_call", "wanted a name and an object of arguments in a tool_use block")
             return
         arguments = None
-        if given is not None and (arguments := shallow_json(given)) is None:
+        if tool_input is not None and (arguments := shallow_json(tool_input)) is None:
             self._report("nested_too_deeply", f"the arguments of a call of {name[:80]}")
             return
-        prompt = str_in(given, "prompt") if given is not None and name in AGENT_TOOLS else None
+        prompt = str_in(tool_input, "prompt") if tool_input is not None and name in AGENT_TOOLS else None
         parts.append(Call(name, str_in(block, "id"), arguments, prompt, self.offset, at))
 
     def _user(self, line: dict[str, Any], uuid: str | None) -> Entry | None:
@@ -273,10 +273,10 @@ class _Reader:
                 offset=self.offset, uuid=uuid, parent=parent, begins=False, setting=setting, at=at, results=(answer,)
             )
         is_summary = get("isCompactSummary") is True
-        own = get("isMeta") is True or is_summary or not _human(line)
-        said, results = self._heard(content, own, at, setting.cwd, line)
+        own = get("isMeta") is True or is_summary or not _is_human(line)
+        texts, results = self._heard(content, own, at, setting.cwd, line)
         if is_summary:
-            said = tuple(one._replace(role="compaction") for one in said)
+            texts = tuple(text._replace(role="compaction") for text in texts)
         return Entry(
             offset=self.offset,
             uuid=uuid,
@@ -284,14 +284,14 @@ class _Reader:
             begins=not results,
             setting=setting,
             at=at,
-            said=said,
+            said=texts,
             results=results,
         )
 
     def _heard(
         self, content: Any, own: bool, at: int | None, cwd: str | None, line: dict[str, Any] | None
     ) -> tuple[tuple[Said, ...], tuple[Result, ...]]:
-        """The texts and results of a message to the agent; the texts are the harness's `own` or the user's.
+        """Split a message to the agent into texts (the harness's if `own`, else the user's) and results.
 
         Results are looked for where their `line` is given.
         """
@@ -317,28 +317,30 @@ class _Reader:
                 pieces += [] if seen.text is None else [("harness" if own else "user", [seen.text])]
             else:
                 self._report_type("unknown_block_type", kind, "a block of a user message")
-        said = [Said(role, "\n".join(texts), at, cwd) for role, texts in pieces]
+        texts_said = [Said(role, "\n".join(texts), at, cwd) for role, texts in pieces]
         if attachments and not own:
-            place = next((index for index, one in enumerate(said) if one.role == "user"), len(said))
-            text = said[place].text if place < len(said) else ""
-            said[place : place + 1] = [Said("user", text, at, cwd, tuple(attachments))]
-        return tuple(said), tuple(results)
+            first_user = next(
+                (index for index, message in enumerate(texts_said) if message.role == "user"), len(texts_said)
+            )
+            text = texts_said[first_user].text if first_user < len(texts_said) else ""
+            texts_said[first_user : first_user + 1] = [Said("user", text, at, cwd, tuple(attachments))]
+        return tuple(texts_said), tuple(results)
 
     def _result(self, block: dict[str, Any], line: dict[str, Any], at: int | None, cwd: str | None) -> Result:
-        given = block.get("content")
-        content, attachments = (given, ()) if isinstance(given, str) else self._shown(given)
+        block_content = block.get("content")
+        content, attachments = (block_content, ()) if isinstance(block_content, str) else self._shown(block_content)
         notes: tuple[str, ...] = ()
         if content:
             content = self._whole(content)
             content, notes = apart(content, Source(CLAUDE_CODE, str_in(line, "version")))
-        told = line.get("toolUseResult")
+        tool_result = line.get("toolUseResult")
         stopped, code, agent_id = False, None, None
-        if isinstance(told, dict):
-            stopped, agent_id = told.get("interrupted") is True, str_in(told, "agentId")
+        if isinstance(tool_result, dict):
+            stopped, agent_id = tool_result.get("interrupted") is True, str_in(tool_result, "agentId")
             if content and block.get("is_error") is not True:
-                content, around = split_by_twin(content, put_out(told))
+                content, around = split_by_twin(content, put_out(tool_result))
                 notes = (*notes, *around)
-            code = whole_number_of(told.get("exitCode"))
+            code = whole_number_of(tool_result.get("exitCode"))
         call_id = str_in(block, "tool_use_id") or ""
         error = block.get("is_error") is True
         return Result(
@@ -356,9 +358,9 @@ class _Reader:
         )
 
     def _whole(self, content: str) -> str:
-        """The content, or where the client moved it to another file, what stands there."""
+        """Return the content, or the file's text where the client moved it to another file."""
         try:
-            return moved_answer(self._blob, content) or content
+            return read_moved_answer(self._blob, content) or content
         except ParseError as error:
             self.errors.append(error)
             return content
@@ -388,7 +390,7 @@ class _Reader:
         return (None if (attachments or lost) and not texts else "\n".join(texts)), tuple(attachments)
 
     def _block(self, block: dict[str, Any]) -> Shown:
-        """What an image or document block shows; reported if it holds neither bytes nor text."""
+        """Return what an image or document block shows; report it if it holds neither bytes nor text."""
         try:
             seen = shown_by(block)
         except MessageError as error:
@@ -400,21 +402,21 @@ class _Reader:
 
 
 def _add_text(parts: list[Part], kind: str, text: Any) -> None:
-    """Adds a text or a thought that is not blank; `(no content)` is how the client writes a blank one."""
+    """Add a text or a thought that is not blank; the client writes a blank one as `(no content)`."""
     if isinstance(text, str) and text and not text.isspace() and text != "(no content)":
         parts.append((kind, text))
 
 
-def _human(line: dict[str, Any]) -> bool:
-    """Whether a message came from a person, as far as the line tells: later versions name its origin and mode."""
+def _is_human(line: dict[str, Any]) -> bool:
+    """Return True if a message came from a person, as far as the line tells: later versions state origin and mode."""
     origin = line.get("origin")
     kind = origin.get("kind") if isinstance(origin, dict) else None
     return kind in (None, "human") and line.get("commandMode") in (None, "prompt", "bash")
 
 
-def _kept(line: dict[str, Any]) -> tuple[str, ...]:
+def _uuids_preserved(line: dict[str, Any]) -> tuple[str, ...]:
     """Ids of the messages that a compaction says it kept, last first."""
     metadata = line.get("compactMetadata")
-    kept = metadata.get("preservedMessages") if isinstance(metadata, dict) else None
-    uuids = kept.get("uuids") if isinstance(kept, dict) else None
-    return tuple(one for one in reversed(uuids) if isinstance(one, str)) if isinstance(uuids, list) else ()
+    preserved = metadata.get("preservedMessages") if isinstance(metadata, dict) else None
+    uuids = preserved.get("uuids") if isinstance(preserved, dict) else None
+    return tuple(uuid for uuid in reversed(uuids) if isinstance(uuid, str)) if isinstance(uuids, list) else ()

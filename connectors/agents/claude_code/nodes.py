@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from trajmill.connectors.agents.claude_code.entry import Call, Entry, Part, Result, Said
-from trajmill.connectors.agents.claude_code.kept import ANSWERS, LOST, SPEAKS, Kept, packed, unpacked
+from trajmill.connectors.agents.claude_code.kept import ANSWERS, LOST, SPEAKS, EntryStore, pack, unpack
 
 NONE: Final = -1
 """In place of a node, an entry, a call or a result: there is none."""
@@ -34,13 +34,13 @@ class Nodes:
         acts: 1 where it or a node above it holds a call.
         followed: 1 where a later turn stands below it.
         of_entry: the node that each entry is of or follows, or `NONE`.
-        calls: `packed` place of each call, in the order in which the tree grew; those of an entry stand together.
+        calls: `pack` place of each call, in the order in which the tree grew; those of an entry stand together.
         call_keys: id of each call, empty if it has none.
-        answers: `packed` place of the result of each call, or `NONE`.
+        answers: `pack` place of the result of each call, or `NONE`.
     """
 
-    def __init__(self, kept: Kept) -> None:
-        self.kept = kept
+    def __init__(self, store: EntryStore) -> None:
+        self.kept = store
         self.parents = array("i")
         self.firsts = array("i")
         self.lasts = array("i")
@@ -48,59 +48,59 @@ class Nodes:
         self.turns = bytearray()
         self.acts = bytearray()
         self.followed = bytearray()
-        self.of_entry = array("i", [NONE]) * len(kept)
+        self.of_entry = array("i", [NONE]) * len(store)
         self.calls = array("q")
         self.call_keys: list[str] = []
         self.answers = array("q")
         self._tops = array("i")
-        self._next = array("i", [NONE]) * len(kept)
-        self._first_call = array("i", [NONE]) * len(kept)
+        self._next = array("i", [NONE]) * len(store)
+        self._first_call = array("i", [NONE]) * len(store)
         self._fresh: dict[int, tuple[int, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.parents)
 
-    def add(self, parent: int, place: int, turn: bool) -> int:
-        """A new node whose first entry stands there."""
+    def add(self, parent: int, position: int, turn: bool) -> int:
+        """Add a node whose first entry stands at the position, and return its number."""
         node = len(self.parents)
         self.parents.append(parent)
         self._tops.append(node if parent < 0 else self._tops[parent])
-        self.firsts.append(place)
-        self.lasts.append(place)
-        self.tails.append(place)
+        self.firsts.append(position)
+        self.lasts.append(position)
+        self.tails.append(position)
         self.turns.append(turn)
         self.acts.append(0)
         self.followed.append(0)
         return node
 
     def gather(
-        self, node: int, place: int, parts: Sequence[Part], fresh: tuple[int, ...] | None
+        self, node: int, position: int, parts: Sequence[Part], fresh: tuple[int, ...] | None
     ) -> list[tuple[Call, str]]:
-        """Takes an entry into a turn, with its `parts`; `fresh` are those that the turn had not, None for all.
+        """Take an entry into a turn, with its `parts`; `fresh` are those that the turn had not, None for all.
 
         The calls among them are returned, each with the digest of its id.
         """
-        if self.firsts[node] != place:
-            self._next[self.tails[node]] = place
-            self.tails[node] = place
-            self.lasts[node] = max(self.lasts[node], place)
+        if self.firsts[node] != position:
+            self._next[self.tails[node]] = position
+            self.tails[node] = position
+            self.lasts[node] = max(self.lasts[node], position)
         if fresh is not None:
-            self._fresh[place] = fresh
-        made = []
+            self._fresh[position] = fresh
+        calls = []
         for index in range(len(parts)) if fresh is None else fresh:
             part = parts[index]
             if isinstance(part, Call):
-                made.append((part, part.call_id or ""))
-                self.calls.append(packed(place, index))
-        if made:
-            self._first_call[place] = len(self.answers)
-            self.call_keys.extend([key for _, key in made])
-            self.answers.extend([NONE] * len(made))
+                calls.append((part, part.call_id or ""))
+                self.calls.append(pack(position, index))
+        if calls:
+            self._first_call[position] = len(self.answers)
+            self.call_keys.extend([key for _, key in calls])
+            self.answers.extend([NONE] * len(calls))
             self.acts[node] = 1
-        return made
+        return calls
 
     def top(self, node: int) -> int:
-        """The first node of its path."""
+        """Return the first node of the path to a node."""
         return self._tops[node]
 
     def path(self, end: int) -> array[int]:
@@ -113,18 +113,18 @@ class Nodes:
         return path
 
     def entries(self, node: int) -> Iterator[int]:
-        """Places of the entries that were gathered into a turn."""
-        place = self.firsts[node]
-        while place >= 0:
-            yield place
-            place = self._next[place]
+        """Yield the positions of the entries that were gathered into a turn."""
+        position = self.firsts[node]
+        while position >= 0:
+            yield position
+            position = self._next[position]
 
     def parts(self, node: int) -> Iterator[tuple[Part, int]]:
         """The parts of a turn, none twice, each with the number of the call or `NONE`."""
-        for place in self.entries(node):
-            parts = self.kept[place].parts
-            call = self._first_call[place]
-            for index in self._fresh.get(place, range(len(parts))):
+        for position in self.entries(node):
+            parts = self.kept[position].parts
+            call = self._first_call[position]
+            for index in self._fresh.get(position, range(len(parts))):
                 part = parts[index]
                 if isinstance(part, Call):
                     yield part, call
@@ -134,24 +134,24 @@ class Nodes:
 
     def calls_of(self, node: int) -> Iterator[int]:
         """Numbers of the calls of a turn."""
-        for place in self.entries(node):
-            call = self._first_call[place]
-            while 0 <= call < len(self.calls) and unpacked(self.calls[call])[0] == place:
+        for position in self.entries(node):
+            call = self._first_call[position]
+            while 0 <= call < len(self.calls) and unpack(self.calls[call])[0] == position:
                 yield call
                 call += 1
 
     def of_call(self, call: int) -> int:
-        """The turn that a call is of."""
-        return self.of_entry[unpacked(self.calls[call])[0]]
+        """Return the turn of a call."""
+        return self.of_entry[unpack(self.calls[call])[0]]
 
     def said(self, node: int) -> tuple[Said, ...]:
-        """What a note says."""
+        """Texts of a note."""
         return self.kept[self.firsts[node]].said
 
     def result(self, number: int) -> Result:
-        """The result with that `packed` place."""
-        place, index = unpacked(number)
-        return self.kept[place].results[index]
+        """The result with that `pack` place."""
+        position, index = unpack(number)
+        return self.kept[position].results[index]
 
     def answer(self, call: int) -> Result | None:
         """The result of a call, None if it has none."""
@@ -159,27 +159,27 @@ class Nodes:
         return None if number < 0 else self.result(number)
 
 
-def grown(kept: Kept, links: Sequence[int], order: Sequence[int]) -> Nodes:
-    """The nodes of the log: each entry follows the one at its link, and comes after it in `order`."""
-    growth = _Growth(kept, links)
-    for place in order:
-        growth.add(place)
+def grow_nodes(store: EntryStore, links: Sequence[int], order: Sequence[int]) -> Nodes:
+    """Build the nodes of the log: each entry follows the one at its link, and comes after it in `order`."""
+    growth = _Growth(store, links)
+    for position in order:
+        growth.add(position)
     return growth.nodes
 
 
 def _digest(values: Any) -> bytes:
-    """What stands for plain values, in 16 bytes, however long their texts are."""
+    """Digest plain values to 16 bytes, however long their texts are."""
     return blake2b(repr(values).encode(), digest_size=16).digest()
 
 
 class _Growth:
     """The tree while it grows, entry by entry, each after the one it follows."""
 
-    def __init__(self, kept: Kept, links: Sequence[int]) -> None:
-        self.nodes = Nodes(kept)
-        self._kept = kept
+    def __init__(self, store: EntryStore, links: Sequence[int]) -> None:
+        self.nodes = Nodes(store)
+        self._kept = store
         self._links = links
-        self._direct = bytearray(len(kept))
+        self._direct = bytearray(len(store))
         self._messages: list[str | None] = []
         self._requests: list[str | None] = []
         self._siblings: dict[Hashable, int] = {}
@@ -189,34 +189,34 @@ class _Growth:
         self._open = array("i")
         self._waiting: dict[str, list[int]] = {}
 
-    def add(self, place: int) -> None:
-        """Takes in the entry at a place whose parent was taken in before."""
-        link, flags, nodes = self._links[place], self._kept.flags[place], self.nodes
+    def add(self, position: int) -> None:
+        """Take in the entry at a position; its parent was taken in before."""
+        link, flags, nodes = self._links[position], self._kept.flags[position], self.nodes
         node = nodes.of_entry[link] if link >= 0 else NONE
         # a parent that the log does not hold may have been an answer, so what follows it does not follow directly
         direct = link >= 0 and not flags & LOST and self._direct[link] == 1
         if flags & ANSWERS:
-            for number in self._kept.results_of(place):
+            for number in self._kept.results_of(position):
                 self._result(self._kept.result_keys[number])
         if flags & SPEAKS:
-            entry = self._kept[place]
+            entry = self._kept[position]
             if entry.parts:
-                node, direct = self._turn(place, entry, node, direct), True
+                node, direct = self._turn(position, entry, node, direct), True
             else:
-                node, direct = self._note(place, entry, node), False
+                node, direct = self._note(position, entry, node), False
         elif flags & ANSWERS:
             direct = False
-        nodes.of_entry[place] = node
+        nodes.of_entry[position] = node
         if direct:
-            self._direct[place] = 1
+            self._direct[position] = 1
 
     def _result(self, key: str) -> None:
-        """Takes in that there is a result for the calls of that id."""
+        """Note that the log holds a result for the calls of that id."""
         self._answered.add(key)
         for turn in self._waiting.pop(key, ()):
             self._open[turn] -= 1
 
-    def _turn(self, place: int, entry: Entry, parent: int, direct: bool) -> int:
+    def _turn(self, position: int, entry: Entry, parent: int, direct: bool) -> int:
         """The turn that the entry belongs to.
 
         It continues the turn before it if it is of the same API message, though results of the first calls may have
@@ -233,13 +233,13 @@ class _Growth:
             node = self._siblings.get((message, parent), NONE)
         fresh = None
         if node < 0:
-            node = self._new(place, parent, True)
+            node = self._new(position, parent, True)
             if message is not None:
                 self._siblings[message, parent] = node
         else:
             fresh = self._new_parts(node, entry)
         self._messages[node], self._requests[node] = message, request
-        for call, key in nodes.gather(node, place, entry.parts, fresh):
+        for call, key in nodes.gather(node, position, entry.parts, fresh):
             # a call is open unless a result has named it; one without an id stays open
             if call.call_id is None:
                 self._open[node] += 1
@@ -249,11 +249,11 @@ class _Growth:
         return node
 
     def _unfinished(self, turn: int) -> bool:
-        """Whether the turn has no call yet, or one that was not answered so far."""
+        """Return True if the turn has no call yet, or one that was not answered so far."""
         return not self.nodes.acts[turn] or self._open[turn] > 0
 
     def _is_message(self, turn: int, entry: Entry, message: str | None, request: str | None) -> bool:
-        """Whether the entry is of the API message that the turn's last entry is of."""
+        """Return True if the entry belongs to the API message of the turn's last entry."""
         if message is None or self._messages[turn] != message:
             return False
         if request is not None and self._requests[turn] is not None:
@@ -261,7 +261,7 @@ class _Growth:
         return len(entry.message_id or "") >= _RANDOM_ID
 
     def _new_parts(self, turn: int, entry: Entry) -> tuple[int, ...] | None:
-        """Indices of the parts that the turn does not hold yet, None for all: a compaction repeats lines."""
+        """Return the indices of the parts that the turn does not hold yet, None for all: a compaction repeats lines."""
         if not self._keyed[turn]:
             self._keyed[turn] = 1
             for part in self._kept[self.nodes.firsts[turn]].parts:
@@ -270,7 +270,7 @@ class _Growth:
         return None if len(fresh) == len(entry.parts) else fresh
 
     def _is_new(self, turn: int, part: Part) -> bool:
-        """Whether the turn was not asked about the part before; a call without an id is always new."""
+        """Return True if the turn was not asked about the part before; a call without an id is always new."""
         if isinstance(part, Call):
             if not part.call_id:
                 return True
@@ -282,18 +282,18 @@ class _Growth:
         self._keys.add(key)
         return True
 
-    def _note(self, place: int, entry: Entry, parent: int) -> int:
+    def _note(self, position: int, entry: Entry, parent: int) -> int:
         """The note of the entry: a new one, or the one that it repeats, at the same moment and under another id."""
         key = _digest((entry.at, entry.said)), parent
         node = self._siblings.get(key, NONE) if entry.at is not None else NONE
         if node < 0:
-            node = self._new(place, parent, False)
+            node = self._new(position, parent, False)
             self._siblings[key] = node
-        self.nodes.lasts[node] = max(self.nodes.lasts[node], place)
+        self.nodes.lasts[node] = max(self.nodes.lasts[node], position)
         return node
 
-    def _new(self, place: int, parent: int, turn: bool) -> int:
-        node = self.nodes.add(parent, place, turn)
+    def _new(self, position: int, parent: int, turn: bool) -> int:
+        node = self.nodes.add(parent, position, turn)
         self._messages.append(None)
         self._requests.append(None)
         self._open.append(0)

@@ -25,8 +25,8 @@ from trajmill.connectors.conversation.harness_text import (
     CLAUDE_CODE,
     Source,
     read_output,
-    signed,
     speaker,
+    to_signed,
     tools_of_others,
     truncation,
 )
@@ -69,23 +69,23 @@ class Course:
 
 def course(nodes: Nodes, path: Sequence[int]) -> Course:
     """The course of a branch whose turns and notes are those of `path`."""
-    first = next((place for place, node in enumerate(path) if nodes.turns[node]), len(path))
-    instruction, opening = _instruction([one for node in path[:first] for one in nodes.said(node)])
+    first = next((index for index, node in enumerate(path) if nodes.turns[node]), len(path))
+    instruction, opening = _instruction([text for node in path[:first] for text in nodes.said(node)])
     calls: list[_Start] = []
-    told = steps.course(chain(map(_said, opening), _items(nodes, path[first:], calls)), instructed=True)
-    made = Course(told.steps, instruction, [])
+    built = steps.course(chain(map(_to_item, opening), _items(nodes, path[first:], calls)), instructed=True)
+    outline = Course(built.steps, instruction, [])
     for node in path[first:]:
-        if node in told.ends and (not made.ends or told.ends[node] - 1 > made.ends[-1]):
-            made.turns.append(node)
-            made.ends.append(told.ends[node] - 1)
+        if node in built.ends and (not outline.ends or built.ends[node] - 1 > outline.ends[-1]):
+            outline.turns.append(node)
+            outline.ends.append(built.ends[node] - 1)
     for call in calls:
-        made.started.append(Started(told.ends[call.turn] - call.left, call.prompt, call.agent_id))
-    return made
+        outline.started.append(Started(built.ends[call.turn] - call.left, call.prompt, call.agent_id))
+    return outline
 
 
-def domain(made: Iterable[Step]) -> str:
+def domain(course_steps: Iterable[Step]) -> str:
     """The domain of a trajectory by its tools, those of user, harness and sub-agents left aside."""
-    return domain_of((step.action.name for step in made), "terminal", tools_of_others(CLAUDE_CODE))
+    return domain_of((step.action.name for step in course_steps), "terminal", tools_of_others(CLAUDE_CODE))
 
 
 class _Start(NamedTuple):
@@ -101,7 +101,7 @@ def _items(nodes: Nodes, path: Iterable[int], started: list[_Start]) -> Iterator
     """Turns and words of the path, one at a time; what starts a sub-agent is added to `started`."""
     for node in path:
         if not nodes.turns[node]:
-            yield from map(_said, nodes.said(node))
+            yield from map(_to_item, nodes.said(node))
             continue
         entry, member = nodes.kept[nodes.firsts[node]], nodes.kept.member(nodes.firsts[node])
         turn = turns.Turn(entry.offset, member, at=entry.at, mark=node)
@@ -127,12 +127,12 @@ def _call(part: Call, result: Result | None, version: str | None, member: str) -
     if result is not None:
         content = result.content
         source = Source(CLAUDE_CODE, version, part.name, result.is_error)
-        told = read_output(content, source)
-        call.ends(told)
-        call.exit_code = _exit_code(part.name, result, told)
+        output = read_output(content, source)
+        call.ends(output)
+        call.exit_code = _exit_code(part.name, result, output)
         call.shown = Observation(
-            told.text,
-            media_type(told.text),
+            output.text,
+            media_type(output.text),
             origin=speaker(content or "", source) or "environment",
             is_error=result.is_error,
             truncation="harness" if result.stopped else truncation(content or "", source),
@@ -143,33 +143,34 @@ def _call(part: Call, result: Result | None, version: str | None, member: str) -
     return call
 
 
-def _said(said: Said) -> turns.Said:
-    return turns.Said(said.role, said.text, said.attachments, said.cwd, said.at)
+def _to_item(text: Said) -> turns.Said:
+    return turns.Said(text.role, text.text, text.attachments, text.cwd, text.at)
 
 
-def _instruction(said: list[Said]) -> tuple[str | None, list[Said]]:
-    """What the agent was asked first, and what else was said before it acted.
+def _instruction(texts: list[Said]) -> tuple[str | None, list[Said]]:
+    """Split the texts before the first turn into the instruction and the others. The instruction is the user's first
+    text; where the user typed no more than a command, the last of these.
 
     That is the user's first text; where the user typed no more than a command, the last of these.
     """
-    place = next((index for index, one in enumerate(said) if one.role == "user" and one.text), None)
-    if place is None:
-        commands = [index for index, one in enumerate(said) if one.text.lstrip().startswith("<command-")]
-        place = commands[-1] if commands else None
-    return (None, said) if place is None else (said[place].text, [*said[:place], *said[place + 1 :]])
+    position = next((index for index, text in enumerate(texts) if text.role == "user" and text.text), None)
+    if position is None:
+        commands = [index for index, text in enumerate(texts) if text.text.lstrip().startswith("<command-")]
+        position = commands[-1] if commands else None
+    return (None, texts) if position is None else (texts[position].text, [*texts[:position], *texts[position + 1 :]])
 
 
 def _limit(part: Call) -> float | None:
     """The seconds that the agent gave a command; its default is not in the log."""
     if part.name not in _SHELLS or part.arguments is None or '"timeout"' not in part.arguments:
         return None
-    given = json_value(part.arguments).get("timeout")
-    return given / 1000 if type(given) in (int, float) and 0 < given < _LONGEST_LIMIT_MS else None
+    timeout = json_value(part.arguments).get("timeout")
+    return timeout / 1000 if type(timeout) in (int, float) and 0 < timeout < _LONGEST_LIMIT_MS else None
 
 
-def _exit_code(name: str, result: Result, told: Output) -> int | None:
+def _exit_code(name: str, result: Result, output: Output) -> int | None:
     """The exit status that the log states; success is not stated and stays null."""
-    code = told.exit_code if result.exit_code is None else result.exit_code
-    if code is None and name in _POLLS and (found := _POLLED_EXIT.search(result.content or "")) is not None:
-        code = int(found[1])
-    return signed(code)
+    code = output.exit_code if result.exit_code is None else result.exit_code
+    if code is None and name in _POLLS and (match := _POLLED_EXIT.search(result.content or "")) is not None:
+        code = int(match[1])
+    return to_signed(code)

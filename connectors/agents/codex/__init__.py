@@ -92,25 +92,25 @@ class Codex(Connector):
                 for error in reader.errors:
                     yield Reject.of(error, "record", self.name)
                 reader.errors.clear()
-        made = course(reader.items)
-        names = {(step.action.name, step.action.call_id is not None) for step in made.steps}
+        outline = course(reader.items)
+        names = {(step.action.name, step.action.call_id is not None) for step in outline.steps}
         if names <= {("message", False)}:
             raise ParseError(blob.uri, -1, "no_transitions", "no line of the log holds a call", member)
-        mark_dangling(made.steps, SEARCHES)
+        mark_dangling(outline.steps, SEARCHES)
         if reader.interrupted:
-            made.steps[-1] = replace(made.steps[-1], truncated=True)
+            outline.steps[-1] = replace(outline.steps[-1], truncated=True)
         meta = reader.meta
-        for number, step in enumerate(made.steps):
+        for number, step in enumerate(outline.steps):
             answer = step.next_observation if step.action.name == "spawn_agent" else None
             if answer is not None and (agent := _STARTED.search(answer.content or "")):
                 started[agent[1]] = number
         yield Trajectory(
             native_id=text_in(meta, "id") or "",
             domain=domain(name for name, _ in names),
-            steps=made.steps,
+            steps=outline.steps,
             environment=_environment(meta),
             agent=Agent("codex", text_in(meta, "cli_version"), reader.model),
-            task=Task(instruction=made.instruction),
+            task=Task(instruction=outline.instruction),
             context=Context(agent_system=_instructions(meta)),
             relation=_relation(meta),
         )
@@ -123,8 +123,8 @@ def _session(path: str, blob: Blob, member: str) -> Session:
     meta = line.get("payload")
     meta = meta if isinstance(meta, dict) else {}
     source = meta.get("source")
-    told = source.get("subagent") if isinstance(source, dict) else None
-    spawn = told.get("thread_spawn") if isinstance(told, dict) else None
+    subagent = source.get("subagent") if isinstance(source, dict) else None
+    spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
     parent = text_in(spawn, "parent_thread_id") or text_in(meta, "parent_thread_id") or ""
     return Session(path, text_in(meta, "id") or "", parent)
 
@@ -143,7 +143,7 @@ def _instructions(meta: dict[str, Any]) -> str | None:
 
 
 def _relation(meta: dict[str, Any]) -> str | None:
-    """How the rollout came out of another one, which is not in the same file."""
+    """Return the relation of the rollout to another one, which is not in the same file."""
     source = meta.get("source")
     if isinstance(source, dict) and "subagent" in source:
         return "subagent"

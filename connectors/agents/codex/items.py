@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import replace
 from typing import Any, Final
 
-from trajmill.connectors.agents.codex_texts import CLIENT, killed_by_code, limit, origin
+from trajmill.connectors.agents.codex_texts import CLIENT, is_killed_by_code, limit, origin
 from trajmill.connectors.conversation.content import media_type
 from trajmill.connectors.conversation.harness_text import CODEX, Source, read_output, split_by_twin, truncation, voices
 from trajmill.connectors.conversation.items import Items
@@ -88,7 +88,7 @@ class Reader:
         self._paired = True
 
     def line(self, offset: int, line: Any) -> None:
-        """Takes in one line."""
+        """Take in one line."""
         if not isinstance(line, dict):
             self._report(offset, "not_an_object", f"wanted a JSON object, met {type(line).__name__}")
             return
@@ -115,7 +115,7 @@ class Reader:
             self._unknown_type(offset, kind, "a line")
 
     def _bare(self, offset: int, line: dict[str, Any], kind: Any) -> None:
-        """Takes in a line of the time before lines had a payload."""
+        """Take in a line of the old form, without a payload."""
         if isinstance(kind, str) and (kind in ITEMS or kind in _SILENT):
             self.item(offset, line, line.get("timestamp"))
         elif "record_type" not in line:
@@ -142,14 +142,14 @@ class Reader:
     def _report(self, offset: int, reason: str, detail: str) -> None:
         self.errors.append(ParseError(self.uri, offset, reason, detail, self.member))
 
-    def _unknown_type(self, offset: int, kind: Any, what: str) -> None:
-        name = f"{what} of type {brief(kind)}"
+    def _unknown_type(self, offset: int, kind: Any, subject: str) -> None:
+        name = f"{subject} of type {brief(kind)}"
         if name not in self._unknown:
             self._unknown.add(name)
             self._report(offset, "unknown_type", f"{name}; further ones in this log are not told")
 
     def item(self, offset: int, item: dict[str, Any], timestamp: Any) -> None:
-        """Takes in one item of the conversation."""
+        """Take in one item of the conversation."""
         kind = item.get("type")
         kind = kind if isinstance(kind, str) else brief(kind)
         if kind == "reasoning":
@@ -164,7 +164,7 @@ class Reader:
             self._unknown_type(offset, kind, "an item")
 
     def _acts(self, offset: int, timestamp: Any) -> Turn:
-        """The turn that something the agent did belongs to."""
+        """Return the turn to which an act of the agent belongs, a new one where needed."""
         self.interrupted = False
         turn = self._turn
         if turn is not None and (self._answered or self._ended):
@@ -184,20 +184,22 @@ class Reader:
         return turn
 
     def _say(self, pieces: list[tuple[str, str]], attachments: tuple[Attachment, ...]) -> None:
-        """Notes what was said between turns; texts of one voice in one message are one."""
-        said: list[Said] = []
+        """Note what was said between turns; texts of one voice in one message are one."""
+        messages: list[Said] = []
         for role, text in pieces:
-            if role == "user" and said and said[-1].role == "user":
-                said[-1] = Said(role, f"{said[-1].text}\n{text}", (), self.cwd)
+            if role == "user" and messages and messages[-1].role == "user":
+                messages[-1] = Said(role, f"{messages[-1].text}\n{text}", (), self.cwd)
             else:
-                said.append(Said(role, text, (), self.cwd))
+                messages.append(Said(role, text, (), self.cwd))
         if attachments:
-            place = next((index for index, one in enumerate(said) if one.role == "user"), len(said))
-            text = said[place].text if place < len(said) else ""
-            said[place : place + 1] = [Said("user", text, attachments, self.cwd)]
-        if said:
-            for one in said:
-                self.items.append(one)
+            first_user = next(
+                (index for index, message in enumerate(messages) if message.role == "user"), len(messages)
+            )
+            text = messages[first_user].text if first_user < len(messages) else ""
+            messages[first_user : first_user + 1] = [Said("user", text, attachments, self.cwd)]
+        if messages:
+            for message in messages:
+                self.items.append(message)
             self._turn = None
 
     def _message(self, offset: int, item: dict[str, Any], timestamp: Any) -> None:
@@ -208,7 +210,7 @@ class Reader:
             self._acts(offset, timestamp).texts.extend(text for text in texts if not text.isspace())
         elif role == "user":
             pieces = [piece for text in texts for piece in voices(text, CODEX)]
-            self._say(pieces, tuple(one for part in parts for one in self._images(offset, part)))
+            self._say(pieces, tuple(image for part in parts for image in self._images(offset, part)))
         else:
             self._say([("harness", text) for text in texts if not text.isspace()], ())
 
@@ -216,13 +218,13 @@ class Reader:
         """The image of a part as a list of one; empty, and reported, if the log does not hold its bytes."""
         if not isinstance(part, dict) or part.get("type") != "input_image":
             return []
-        held = attachment_of_url(part.get("image_url"), "image")
-        if held is None:
+        image = attachment_of_url(part.get("image_url"), "image")
+        if image is None:
             self._report(offset, "no_attached_bytes", "wanted a data URL in an image of a message")
-        return [] if held is None else [held]
+        return [] if image is None else [image]
 
     def _call(self, offset: int, kind: str, item: dict[str, Any], timestamp: Any) -> None:
-        name, arguments = _named(kind, item)
+        name, arguments = _name_and_arguments(kind, item)
         if not name or arguments is None:
             self._report(offset, "bad_call", f"wanted a name and shallow arguments in an item of type {kind}")
             return
@@ -239,36 +241,36 @@ class Reader:
     def _result(self, offset: int, item: dict[str, Any], timestamp: Any) -> None:
         call_id = item.get("call_id")
         call_id = call_id if isinstance(call_id, str) else self._searching() if "tools" in item else ""
-        given = item.get("output", item.get("tools"))
-        told, error, attachments = self._given(offset, given)
-        inner, around = split_by_twin(told.text or "", self._put_out.pop(call_id, None))
-        told = replace(told, text=inner, notes=(*told.notes, *around)) if around else told
+        raw_output = item.get("output", item.get("tools"))
+        output, error, attachments = self._given(offset, raw_output)
+        inner, around = split_by_twin(output.text or "", self._put_out.pop(call_id, None))
+        output = replace(output, text=inner, notes=(*output.notes, *around)) if around else output
         waiting = self._waiting.get(call_id)
         if not waiting:
             before = self._last.get(call_id)
             if before is None:
                 self._report(offset, "result_without_call", f"no call has the id {call_id:.80}")
-            elif before != hash(told):
+            elif before != hash(output):
                 self._report(offset, "result_repeated", f"call {call_id:.80} was answered otherwise before")
             return
         # An id may come again while a call of an earlier turn is open still, as one that was aborted is.
         now = self._turn.calls if self._turn is not None else []
-        place = next((place for place, call in enumerate(waiting) if any(call is one for one in now)), 0)
-        call = waiting[place]
-        del waiting[place]
-        self._last[call_id] = hash(told)
+        index = next((index for index, call in enumerate(waiting) if any(call is current for current in now)), 0)
+        call = waiting[index]
+        del waiting[index]
+        self._last[call_id] = hash(output)
         if not waiting:
             del self._waiting[call_id]
         at = microseconds(timestamp) if isinstance(timestamp, str) else None
         self._answered, self._answered_at = True, at
         took = seconds_between(call.at, at) or 0.0
-        if call.at is not None and at is not None and told.seconds is not None and took < told.seconds - 0.1:
+        if call.at is not None and at is not None and output.seconds is not None and took < output.seconds - 0.1:
             call.at = None  # a line that was written only after its command had run does not tell when it began
-        call.ends(told)
-        if killed_by_code(call.arguments, told.exit_code):
+        call.ends(output)
+        if is_killed_by_code(call.arguments, output.exit_code):
             call.exit_code, call.killed = None, True
-        text = told.text
-        put_out = told.exit_code is not None or told.seconds is not None or told.killed
+        text = output.text
+        put_out = output.exit_code is not None or output.seconds is not None or output.killed
         call.shown = Observation(
             content=None if attachments and not text else text,
             media_type=media_type(text),
@@ -278,7 +280,7 @@ class Reader:
             uri=self.cwd,
             attachments=attachments,
         )
-        if self._turn is not None and all(call is not one for one in self._turn.calls):
+        if self._turn is not None and all(call is not current for current in self._turn.calls):
             call.late = True
             self.items.append(call.shown)
 
@@ -286,26 +288,26 @@ class Reader:
         return Source(CODEX, text_in(self.meta, "cli_version"))
 
     def _searching(self) -> str:
-        """The id of the search for tools that is open, since what the API searched itself names none."""
+        """Return the id of the open search for tools, since the results of the API's own search name none."""
         return next((key for key, calls in self._waiting.items() if calls[0].name == "tool_search"), "")
 
-    def _given(self, offset: int, given: Any) -> tuple[Output, bool | None, tuple[Attachment, ...]]:
-        """The output, whether it was marked as an error, and its images."""
+    def _given(self, offset: int, raw_output: Any) -> tuple[Output, bool | None, tuple[Attachment, ...]]:
+        """Return the output, its error mark (None if it has none), and its images."""
         error = None
-        if isinstance(given, dict) and "content" in given:
-            success = given.get("success")
+        if isinstance(raw_output, dict) and "content" in raw_output:
+            success = raw_output.get("success")
             error = not success if isinstance(success, bool) else None
-            given = given.get("content_items") or given["content"]
-        if isinstance(given, str):
-            return read_output(given, self._client()), error, ()
-        if isinstance(given, list) and any(_text(part) is not None or _is_image(part) for part in given):
-            images = tuple(one for part in given for one in self._images(offset, part))
-            texts = [_text(part) or shallow_json(part) or "" for part in given if not _is_image(part)]
+            raw_output = raw_output.get("content_items") or raw_output["content"]
+        if isinstance(raw_output, str):
+            return read_output(raw_output, self._client()), error, ()
+        if isinstance(raw_output, list) and any(_text(part) is not None or _is_image(part) for part in raw_output):
+            images = tuple(image for part in raw_output for image in self._images(offset, part))
+            texts = [_text(part) or shallow_json(part) or "" for part in raw_output if not _is_image(part)]
             text = "\n".join(texts)
             if not texts:
                 return Output(None), error, images
             return read_output(text, self._client()), error, images
-        return Output(shallow_json(given) or "" if given is not None else ""), error, ()
+        return Output(shallow_json(raw_output) or "" if raw_output is not None else ""), error, ()
 
 
 def _is_image(part: Any) -> bool:
@@ -319,7 +321,7 @@ def _text(part: Any) -> str | None:
 
 
 def _thoughts(item: dict[str, Any]) -> list[str]:
-    """What the agent thought: the thoughts themselves if the log holds them, else their summary."""
+    """Return the thoughts of the agent if the log holds them, else their summary."""
     for key in ("content", "summary"):
         parts = item.get(key)
         if isinstance(parts, list):
@@ -329,7 +331,7 @@ def _thoughts(item: dict[str, Any]) -> list[str]:
     return []
 
 
-def _named(kind: str, item: dict[str, Any]) -> tuple[str, str | None]:
+def _name_and_arguments(kind: str, item: dict[str, Any]) -> tuple[str, str | None]:
     """Name and arguments (as JSON text) of a call; the latter None if there are none to be read."""
     if kind == "function_call":
         name, namespace = item.get("name"), item.get("namespace")
@@ -338,20 +340,22 @@ def _named(kind: str, item: dict[str, Any]) -> tuple[str, str | None]:
             name = namespace + name
         return name, _arguments(item.get("arguments"))
     if kind == "custom_tool_call":
-        name, given = item.get("name"), item.get("input")
-        return name if isinstance(name, str) else "", json_text({"input": given}) if isinstance(given, str) else None
+        name, tool_input = item.get("name"), item.get("input")
+        return name if isinstance(name, str) else "", json_text({"input": tool_input}) if isinstance(
+            tool_input, str
+        ) else None
     if kind == "tool_search_call":
         return "tool_search", _arguments(item.get("arguments"))
     action = item.get("action")
     if not isinstance(action, dict):
         return "", None
-    given = {key: value for key, value in action.items() if value is not None}
+    tool_input = {key: value for key, value in action.items() if value is not None}
     if kind == "local_shell_call":
-        given.pop("type", None)
-    return ("local_shell" if kind == "local_shell_call" else "web_search"), shallow_json(given)
+        tool_input.pop("type", None)
+    return ("local_shell" if kind == "local_shell_call" else "web_search"), shallow_json(tool_input)
 
 
-def _arguments(given: Any) -> str | None:
-    """The arguments as JSON text of an object; what the model wrote amiss stands under `input`."""
-    given = arguments_in(given) if isinstance(given, str) else given
-    return shallow_json(given) if isinstance(given, dict) else None
+def _arguments(arguments: Any) -> str | None:
+    """Return the arguments as JSON text of an object; malformed ones stand under `input`."""
+    arguments = arguments_in(arguments) if isinstance(arguments, str) else arguments
+    return shallow_json(arguments) if isinstance(arguments, dict) else None

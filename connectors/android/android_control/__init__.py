@@ -61,9 +61,9 @@ class AndroidControl(Connector):
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         keys = tfrecord.feature_keys(head)
-        found = sorted(_KEYS & keys.keys())
-        if found:
-            return Sniff(0.95, f"TFRecord whose first example has {found[0]}")
+        own_keys = sorted(_KEYS & keys.keys())
+        if own_keys:
+            return Sniff(0.95, f"TFRecord whose first example has {own_keys[0]}")
         if keys.get("episode_id") == 3 or "step_instructions" in keys:
             return Sniff(0.7, "TFRecord whose first example has an episode_id that is a number, or step_instructions")
         return None
@@ -103,10 +103,10 @@ class _Episode:
         self.actions = features.get("actions", ())
         self.instructions = features.get("step_instructions", ())
         self._check()
-        self.screens = [self._screen(place) for place in range(len(self._trees))]
+        self.screens = [self._screen(index) for index in range(len(self._trees))]
 
     def _check(self) -> None:
-        """Raises a `ParseError`, `no_actions` or `unaligned`, unless the lists tell which screen is which."""
+        """Raise a `ParseError`, `no_actions` or `unaligned`, unless the lists tell which screen is which."""
         wanted = (len(self.actions), len(self.actions) + 1)
         counts = {"screenshots": len(self._pictures), "accessibility_trees": len(self._trees)}
         if not self.actions:
@@ -119,8 +119,8 @@ class _Episode:
             detail = f"{counts['accessibility_trees']} trees and {counts['screenshots']} screenshots; wanted as many"
             raise ParseError(self.uri, self.offset, "unaligned", detail)
 
-    def _screen(self, place: int) -> Screen | None:
-        tree = self._trees[place]
+    def _screen(self, index: int) -> Screen | None:
+        tree = self._trees[index]
         if not isinstance(tree, bytes) or not tree:
             return None
         try:
@@ -129,18 +129,18 @@ class _Episode:
             self._errors.append(error)
             return None
 
-    def screen(self, place: int) -> Screen | None:
-        """The tree of that screen; None if it is missing or could not be read."""
-        return self.screens[place] if place < len(self.screens) else None
+    def screen(self, index: int) -> Screen | None:
+        """Return the tree of the screen at the index; None if it is missing or could not be read."""
+        return self.screens[index] if index < len(self.screens) else None
 
-    def observation(self, place: int) -> Observation | None:
-        """That screen with its screenshot; None if there is neither."""
+    def observation(self, index: int) -> Observation | None:
+        """Return the screen at the index with its screenshot; None if there is neither."""
         pictures: tuple[Attachment, ...] = ()
-        if place < len(self._pictures) and isinstance(self._pictures[place], bytes) and self._pictures[place]:
-            picture = self._pictures[place]
+        if index < len(self._pictures) and isinstance(self._pictures[index], bytes) and self._pictures[index]:
+            picture = self._pictures[index]
             media_type = "image/png" if picture.startswith(_PNG) else None
             pictures = (attachment_of_bytes(picture, "screenshot", media_type),)
-        screen = self.screen(place)
+        screen = self.screen(index)
         if screen is not None:
             return screen.observation(attachments=pictures)
         return Observation(None, "image/png", "screen", attachments=pictures) if pictures else None
@@ -152,13 +152,13 @@ def _trajectory(episode: _Episode) -> Trajectory:
     Raises:
         ParseError: `bad_record`: an action is no JSON object; without it the order of screens means nothing.
     """
-    seen = [episode.observation(place) for place in range(len(episode.actions) + 1)]
+    seen = [episode.observation(index) for index in range(len(episode.actions) + 1)]
     instructions = episode.instructions if len(episode.instructions) == len(episode.actions) else ()
     moves = Moves()
-    for place, data in enumerate(episode.actions):
-        message = text_of(instructions[place : place + 1])
-        performed = _action(_object(data, episode.uri, episode.offset), episode.screen(place), message)
-        moves.add(performed, seen[place], seen[place + 1], episode.offset)
+    for index, data in enumerate(episode.actions):
+        message = text_of(instructions[index : index + 1])
+        performed = _action(_object(data, episode.uri, episode.offset), episode.screen(index), message)
+        moves.add(performed, seen[index], seen[index + 1], episode.offset)
     packages = [screen.package for screen in episode.screens if screen is not None]
     number = whole_of(episode.features.get("episode_id"))
     name = str(number) if number is not None else text_of(episode.features.get("episode_id"))
@@ -193,8 +193,8 @@ def _action(value: dict[str, Any], screen: Screen | None, message: str | None) -
     if word in (act.CLICK, act.LONG_PRESS):
         return act.touch(word, screen, point, original, message=message)
     if word in (act.INPUT_TEXT, "type"):
-        told: dict[str, Any] = {"text": text or "", "enter": True if word == "type" else None}
-        return act.touch(act.INPUT_TEXT, screen, point, original, told, message=message)
+        arguments: dict[str, Any] = {"text": text or "", "enter": True if word == "type" else None}
+        return act.touch(act.INPUT_TEXT, screen, point, original, arguments, message=message)
     if word == act.SCROLL:
         return act.call(act.SCROLL, {"direction": _word(value, "direction")}, original, message=message)
     if word == act.OPEN_APP:
@@ -209,5 +209,5 @@ def _action(value: dict[str, Any], screen: Screen | None, message: str | None) -
 
 
 def _word(value: Mapping[str, Any], key: str) -> str | None:
-    found = value.get(key)
-    return found if isinstance(found, str) and found else None
+    entry = value.get(key)
+    return entry if isinstance(entry, str) and entry else None

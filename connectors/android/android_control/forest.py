@@ -69,7 +69,7 @@ def read_forest(data: bytes, uri: str, offset: int, is_raw: bool = False) -> Scr
     if max(depths) >= MAX_DEPTH:
         raise ParseError(uri, offset, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes")
     # Of equals the topmost: max keeps the first.
-    package = max(packages, key=lambda told: told[:3])[3]
+    package = max(packages, key=lambda window_facts: window_facts[:3])[3]
     tree = Tree(nodes, depths)
     source = None
     if is_raw:
@@ -85,7 +85,7 @@ def _roots(views: Any) -> list[Any]:
 
 
 def _walk(root: int, views: dict[int, Any], drawn: Box | None, nodes: list[Node], depths: list[int]) -> None:
-    """Adds the view and all below it that lies within `drawn`, each once, whatever circles their ids make."""
+    """Add the view and all below it that lies within `drawn`, each once, whatever circles their ids make."""
     waiting = [(root, 1)]
     while waiting:
         key, depth = waiting.pop()
@@ -116,11 +116,11 @@ def _node(view: Any) -> Node | None:
     )
 
 
-def _box(one: Any) -> Box | None:
+def _box(shown: Any) -> Box | None:
     """The box of a window or a view; None if it has none, or an empty one at the origin, which is the default.
 
     Boxes off any screen are what some views state that were never laid out.
     """
-    rect = one.bounds_in_screen
+    rect = shown.bounds_in_screen
     box = (rect.left, rect.top, rect.right, rect.bottom)
     return box if any(box) and max(map(abs, box)) < 10**7 else None

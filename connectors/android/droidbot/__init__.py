@@ -93,11 +93,11 @@ class DroidBot(Connector):
         if head.lstrip()[:64].startswith(b"var utg"):
             return Sniff(0.95, "begins with `var utg`, the graph that DroidBot writes")
         if _STATE.fullmatch(uri):
-            told = any(key in head for key in _STATE_KEYS)
-            return Sniff(0.9 if told else 0.5, "named as a state of DroidBot" + " with views" * told)
+            has_keys = any(key in head for key in _STATE_KEYS)
+            return Sniff(0.9 if has_keys else 0.5, "named as a state of DroidBot" + " with views" * has_keys)
         if _EVENT.fullmatch(uri) or uri.rpartition("/")[2] == "droidbot_event.json":
-            told = any(key in head for key in _EVENT_KEYS)
-            return Sniff(0.9 if told else 0.5, "named as an event of DroidBot" + " with its states" * told)
+            has_keys = any(key in head for key in _EVENT_KEYS)
+            return Sniff(0.9 if has_keys else 0.5, "named as an event of DroidBot" + " with its states" * has_keys)
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
@@ -105,10 +105,10 @@ class DroidBot(Connector):
         folders: dict[str, list[str]] = {}
         extras: dict[str, list[str]] = {}
         for path in paths:
-            if found := _EVENT.fullmatch(path) or _STATE.fullmatch(path):
-                folders.setdefault(found[1], []).append(path)
-            elif found := _PICTURE.fullmatch(path) or _WHOLE.fullmatch(path):
-                extras.setdefault(found[1], []).append(path)
+            if match := _EVENT.fullmatch(path) or _STATE.fullmatch(path):
+                folders.setdefault(match[1], []).append(path)
+            elif match := _PICTURE.fullmatch(path) or _WHOLE.fullmatch(path):
+                extras.setdefault(match[1], []).append(path)
         for folder, files in folders.items():
             names = sorted([*files, *extras.get(folder, [])])
             graph = [path for path in names if path.endswith("/utg.js") or path == "utg.js"]
@@ -190,7 +190,7 @@ class _Records:
 
     def events(self) -> Iterator[_Record]:
         """The events in the order of their tags, or of the list that holds them."""
-        named = _tagged(self._blob, _EVENT)
+        named = _files_by_tag(self._blob, _EVENT)
         self.found = bool(named)
         for tag, member in named:
             yield _Record(member, tag, self.json(member))
@@ -208,9 +208,9 @@ class _Records:
             yield _Record(member, plain_text(row.get("tag", "")) if isinstance(row, dict) else "", row)
 
 
-def _tagged(blob: Blob, pattern: re.Pattern[str]) -> list[tuple[str, str]]:
+def _files_by_tag(blob: Blob, pattern: re.Pattern[str]) -> list[tuple[str, str]]:
     """(tag, member) of the files whose name fits, in the order of their tags."""
-    named = [(found[2], member) for member in blob.members if (found := pattern.fullmatch(member))]
+    named = [(match[2], member) for member in blob.members if (match := pattern.fullmatch(member))]
     return sorted(named, key=lambda pair: (act.natural(pair[0]), pair[1]))
 
 
@@ -219,14 +219,14 @@ class _Output:
 
     def __init__(self, blob: Blob, records: _Records) -> None:
         self._blob = blob
-        self._pictures = {found[2]: member for member in blob.members if (found := _PICTURE.fullmatch(member))}
+        self._pictures = {match[2]: member for member in blob.members if (match := _PICTURE.fullmatch(member))}
         self._by_name: dict[str, list[State]] = {}
         self._observations: dict[str, Observation] = {}
         self._begin = self._last = ""
         self.serial: str | None = None
         self.package: str | None = None
         packages: list[str] = []
-        for tag, member in _tagged(blob, _STATE):
+        for tag, member in _files_by_tag(blob, _STATE):
             value = records.json(member)
             if value is None:
                 continue
@@ -272,7 +272,7 @@ class _Output:
         return [*before, *files[after:]][0] if starts else [*files[after:], *before][0]
 
     def _is_near(self, saved: str, tag: str) -> bool:
-        """Tell whether a state was saved since DroidBot started afresh, and no later than soon after an event."""
+        """Return True if a state was saved since DroidBot started afresh, and no later than soon after an event."""
         spans = seconds_between(self._begin, saved), seconds_between(saved, tag)
         return all(span is None or span >= -SOON for span in spans)
 
@@ -339,21 +339,22 @@ def _event(record: _Record, output: _Output, uri: str) -> _Event:
     is_named = action.name in (act.OPEN_APP, act.CLOSE_APP)
     named = json.loads(action.text)["arguments"].get("package") if is_named else None
     seen = start.package if start is not None else None
-    place = named or seen if action.name == act.OPEN_APP else seen
+    package = named or seen if action.name == act.OPEN_APP else seen
     return _Event(
-        record, tag, event["event_type"], action, start, value.get("stop_state"), place, app_of(named or seen)
+        record, tag, event["event_type"], action, start, value.get("stop_state"), package, app_of(named or seen)
     )
 
 
 def _add(run: Run, event: _Event, following: _Record | None, output: _Output) -> None:
-    """Adds an event to the run that it is of; `following` is the event after it, None if there is none."""
+    """Add an event to the run that it is of; `following` is the event after it, None if there is none."""
     run.app, run.tag = run.app or event.app, event.tag
     before, after = output.observation(event.start), _after(event, following, output, run.app)
     run.moves.add(event.action, before, after, event.record.offset, event.record.member)
 
 
 def _after(event: _Event, following: _Record | None, output: _Output, app: str | None) -> Observation | None:
-    """What an event led to: the state that it stopped at, else the one that the event soon after it began with.
+    """Return the observation that an event led to: the state that it stopped at, else the one with which the event soon
+    after it began.
 
     Args:
         event: the event.
@@ -362,26 +363,26 @@ def _after(event: _Event, following: _Record | None, output: _Output, app: str |
         app: of the run, for an event of which it is not known where it was made.
     """
     stop = output.state(event.stop, event.tag, False)
-    told = following.value if following is not None and isinstance(following.value, dict) else {}
-    rested = text_of(told.get("start_state"))
-    tag = text_of(told.get("tag")) or (following.tag if following is not None else "")
+    next_event = following.value if following is not None and isinstance(following.value, dict) else {}
+    rested = text_of(next_event.get("start_state"))
+    tag = text_of(next_event.get("tag")) or (following.tag if following is not None else "")
     if rested is None or rested == event.stop or not is_soon(event.tag, tag):
         return output.observation(stop)
     if stop is not None:
         seen = output.observation(stop)
         # Two names mean two screens only where names are digests, as they are since 2017.
         return replace(seen, truncation="recorder") if seen is not None and stop.name is not None else seen
-    made = told.get("event")
-    view = made.get("view") if isinstance(made, dict) and isinstance(made.get("view"), dict) else None
+    cause = next_event.get("event")
+    view = cause.get("view") if isinstance(cause, dict) and isinstance(cause.get("view"), dict) else None
     later = output.state(rested, tag, True, view)
-    place = event.place or app or output.package
-    return output.observation(later) if later is not None and later.package == place else None
+    package = event.place or app or output.package
+    return output.observation(later) if later is not None and later.package == package else None
 
 
 def _action(event: dict[str, Any], view: dict[str, Any] | None, start: State | None) -> Action:
     """The event as an action; a touched view is named by its node where the observation shows it."""
     kind = event["event_type"]
-    original = {key: _kept(item) for key, item in event.items() if key != "event_type" and item is not None}
+    original = {key: _shorten_argument(item) for key, item in event.items() if key != "event_type" and item is not None}
     if kind == "key" and isinstance(event.get("name"), str):
         return act.press([event["name"]], original)
     command = event.get({"intent": "intent", "kill_app": "stop_intent"}.get(kind, ""))
@@ -392,28 +393,28 @@ def _action(event: dict[str, Any], view: dict[str, Any] | None, start: State | N
         if first and last:
             return act.path(start.screen if start else None, first, last, original)
     word = _WORDS.get(kind, kind)
-    told: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if word == act.INPUT_TEXT:
-        told["text"] = text_of(event.get("text")) or ""
+        arguments["text"] = text_of(event.get("text")) or ""
     if isinstance(event.get("direction"), str):
-        told["direction"] = event["direction"].lower()
+        arguments["direction"] = event["direction"].lower()
     node = start.node(view) if start is not None and view is not None else None
     if node and start is not None:
-        met = act.touched(start.screen, node, word) if word in (act.CLICK, act.LONG_PRESS) else node
-        return act.call(word, told, original, start.screen.element(met))
+        met = act.touched_within(start.screen, node, word) if word in (act.CLICK, act.LONG_PRESS) else node
+        return act.call(word, arguments, original, start.screen.element(met))
     screen = start.screen if start is not None and view is None else None
-    return act.touch(word, screen, _point(event), original, told)
+    return act.touch(word, screen, _point(event), original, arguments)
 
 
-def _kept(value: Any) -> Any:
-    """An argument as it is kept; of a view only what identifies it."""
+def _shorten_argument(value: Any) -> Any:
+    """Shorten an argument; of a view only the keys that identify it stay."""
     if isinstance(value, dict) and "view_str" in value:
         return {name: value[name] for name in _VIEW_KEYS if name in value}
     return value
 
 
 def _point(event: Mapping[str, Any], side: str = "") -> act.Point | None:
-    """Where the event touched: its own coordinates, else the centre of its view."""
+    """Return the point that the event touched: its own coordinates, else the centre of its view."""
     x, y = act.number(event.get(f"{side}x")), act.number(event.get(f"{side}y"))
     if x and y:
         return x, y

@@ -33,21 +33,21 @@ def seconds_between(tag: str, later: str) -> float | None:
 
 
 def is_soon(tag: str, later: str) -> bool:
-    """Whether the second tag is known to lie within `SOON` after the first."""
+    """Return True if the second tag is known to lie within `SOON` after the first."""
     passed = seconds_between(tag, later)
     return passed is not None and 0 <= passed <= SOON
 
 
 def _moment(tag: str) -> datetime | None:
-    found = _TIME.match(tag)
+    match = _TIME.match(tag)
     try:
-        return datetime.strptime(found[1], "%Y-%m-%d_%H%M%S") if found else None
+        return datetime.strptime(match[1], "%Y-%m-%d_%H%M%S") if match else None
     except ValueError:
         return None
 
 
 def app_of(package: str | None) -> str | None:
-    """The package if it is an app's; None for a launcher, the system's surfaces and its questions."""
+    """Return the package if it is an app's; None for a launcher and for the system's surfaces and dialogs."""
     if package is None or not is_app(package) or package.endswith(_QUESTIONS):
         return None
     return package
@@ -62,7 +62,7 @@ class Run:
     tag: str = ""
 
     def ends_before(self, tag: str, app: str | None) -> bool:
-        """Whether an event of that tag in that app is of another run; None: in no app."""
+        """Return True if an event of that tag in that app belongs to another run; `app` is None in no app."""
         gap = seconds_between(self.tag, tag)
         is_elsewhere = None not in (app, self.app) and app != self.app
         return is_elsewhere or (gap is not None and gap > LONG_GAP)

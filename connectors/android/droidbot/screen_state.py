@@ -111,9 +111,9 @@ class _Walk:
         self.depths: list[int] = []
         self.places: dict[tuple[str, Box | None], int] = {}
         by_id: dict[int, dict[str, Any]] = {}
-        for place, view in enumerate(views):
+        for index, view in enumerate(views):
             key = view.get("temp_id")
-            by_id[key if isinstance(key, int) else place] = view
+            by_id[key if isinstance(key, int) else index] = view
         for root in [key for key, view in by_id.items() if view.get("parent", -1) in (-1, None)]:
             self._visit(root, by_id)
 
@@ -126,7 +126,7 @@ class _Walk:
             view = by_id.pop(key, None)
             if view is None:
                 continue
-            node, box, name, children, package = _told(view)
+            node, box, name, children, package = _read_view(view)
             if depth == 0:
                 nodes.append(window_node(package if isinstance(package, str) else "", "", box))
                 depths.append(0)
@@ -143,8 +143,8 @@ class _Walk:
                 waiting.extend([(child, depth) for child in reversed(children) if isinstance(child, int)])
 
 
-def _told(view: dict[str, Any]) -> tuple[Node | None, Box | None, Any, Any, Any]:
-    """The node of a view, None if it has no line, and its box; its `view_str`, `children` and `package`."""
+def _read_view(view: dict[str, Any]) -> tuple[Node | None, Box | None, Any, Any, Any]:
+    """Read a view: its node (None if it has no line), its box, and its `view_str`, `children` and `package`."""
     box = box_of(view.get("bounds"))
     kind, text, description, hint, resource = [_text(view, names) for names in _TEXTS]
     flags = tuple([_flag(view, names) for names in _FLAGS])
@@ -153,10 +153,10 @@ def _told(view: dict[str, Any]) -> tuple[Node | None, Box | None, Any, Any, Any]
 
 
 def _text(view: dict[str, Any], names: tuple[str, ...]) -> str:
-    found = next((view[name] for name in names if name in view), None)
-    return found if isinstance(found, str) else ""
+    entry = next((view[name] for name in names if name in view), None)
+    return entry if isinstance(entry, str) else ""
 
 
 def _flag(view: dict[str, Any], names: tuple[str, ...]) -> bool:
-    """Whether a flag is set; a view that does not say so is enabled and visible."""
+    """Return True if a flag is set; a view that does not say so is enabled and visible."""
     return next((view[name] in _TRUE for name in names if name in view), names[0] in _SET_UNLESS_TOLD)

@@ -41,7 +41,7 @@ from typing import ClassVar, Final
 
 from trajmill.connectors.android import action as act
 from trajmill.connectors.android.adb import adb_entries
-from trajmill.connectors.android.alignment import Aligned, aligned
+from trajmill.connectors.android.alignment import Aligned, align
 from trajmill.connectors.android.dump import is_ios, read_dump
 from trajmill.connectors.android.entry import About, Entry, Performed, word_set
 from trajmill.connectors.android.uiautomator.event_log import json_entries, kind_of, knows
@@ -132,10 +132,10 @@ class UiAutomator(Connector):
                 continue
             alone = [path for path in files if _DUMP_ALONE.fullmatch(path.rpartition("/")[2])]
             if len(alone) > 1:
-                yield _joined(folder, alone, alone[0])
+                yield _join_folder(folder, alone, alone[0])
         for folder, files in dumps.items():
             if files:
-                yield _joined(folder, [logs[folder], *files], logs[folder])
+                yield _join_folder(folder, [logs[folder], *files], logs[folder])
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         log = _log_of(blob.members)
@@ -158,7 +158,7 @@ class UiAutomator(Connector):
         screens = _Screens(blob)
         for entry in _read(blob, log, screens, files):
             (rejected if isinstance(entry, ParseError) else entries).append(entry)  # type: ignore[arg-type]
-        pairs = aligned(entries, files, blob.uri, log)
+        pairs = align(entries, files, blob.uri, log)
         moves = Moves()
         for pair in pairs:
             _add(moves, pair, screens, log)
@@ -181,21 +181,21 @@ def _bases(paths: Sequence[str]) -> list[str]:
 def _log_of(paths: Sequence[str]) -> str | None:
     """The event log among files of one folder, JSON Lines first; files in folders below do not count."""
     home = min((path.count("/") for path in paths), default=0)
-    found = [
+    logs = [
         (_ENDINGS.index(match[1]), path)
         for path in paths
         if path.count("/") == home and (match := _LOG.fullmatch(path.rpartition("/")[2]))
     ]
-    return min(found)[1] if found else None
+    return min(logs)[1] if logs else None
 
 
-def _joined(folder: str, paths: Sequence[str], anchor: str) -> Log:
+def _join_folder(folder: str, paths: Sequence[str], anchor: str) -> Log:
     prefix = len(folder) + 1 if folder else 0
     return Log(folder, {path[prefix:]: path for path in sorted(paths)}, anchor[prefix:])
 
 
 def _read(blob: Blob, log: str, screens: _Screens, files: Sequence[str]) -> Iterator[Entry | ParseError]:
-    """What the log says, in whichever of the three forms it is written."""
+    """Yield the entries of the log, in whichever of the three forms it is written."""
     with blob.open(log) as stream:
         head = stream.read(4096)
     if lists_gestures(head):
@@ -263,26 +263,26 @@ def _add(moves: Moves, pair: Aligned, screens: _Screens, log: str) -> None:
 
 def _action(performed: Performed, screen: Screen | None) -> Action:
     """The action with its target as a node of the screen it was taken on."""
-    name, told, original, reasoning = performed.name, performed.told, performed.original, performed.reasoning
+    name, arguments, original, reasoning = performed.name, performed.told, performed.original, performed.reasoning
     if name == COMPLETE:
         return Action(COMPLETE, call_text(COMPLETE, {}), own_arguments(original), reasoning=reasoning)
     if name == act.PRESS:
-        return act.press(list(told.get("keys", ())), original, reasoning)
-    if name == act.INTENT and told.get("command"):
-        return act.intent(str(told["command"]), original, reasoning)
-    if name == act.SHELL and plain_text(told.get("command", "")).startswith("monkey "):
-        return act.monkey(str(told["command"]), original, reasoning)
+        return act.press(list(arguments.get("keys", ())), original, reasoning)
+    if name == act.INTENT and arguments.get("command"):
+        return act.intent(str(arguments["command"]), original, reasoning)
+    if name == act.SHELL and plain_text(arguments.get("command", "")).startswith("monkey "):
+        return act.monkey(str(arguments["command"]), original, reasoning)
     box = act.box_of(performed.target.get("bounds"))
     point = performed.point or (((box[0] + box[2]) // 2, (box[1] + box[3]) // 2) if box else None)
     if name == act.SWIPE and point and performed.end:
         return act.path(screen, point, performed.end, original, reasoning)
-    node = act.named(screen, performed.target, box, point)
+    node = act.find_named_node(screen, performed.target, box, point)
     if screen is not None and node is not None:
-        return act.call(name, told, original, screen.element(node), reasoning)
-    said = performed.target.get("name") or performed.target.get("resource_id")
-    if point is None and isinstance(said, str) and name in act.VOCABULARY:
-        told = {"target": said, **told}
-    return act.touch(name, screen, point, original, told, reasoning)
+        return act.call(name, arguments, original, screen.element(node), reasoning)
+    label = performed.target.get("name") or performed.target.get("resource_id")
+    if point is None and isinstance(label, str) and name in act.VOCABULARY:
+        arguments = {"target": label, **arguments}
+    return act.touch(name, screen, point, original, arguments, reasoning)
 
 
 def _trajectory(blob: Blob, entries: Sequence[Entry], moves: Moves, screens: _Screens) -> Trajectory:

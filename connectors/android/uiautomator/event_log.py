@@ -1,4 +1,4 @@
-r"""Event logs in JSON Lines beside uiautomator dumps. No tool fixes their form; this page says what is read.
+r"""Event logs in JSON Lines beside uiautomator dumps. No tool fixes their form; this docstring lists the keys read.
 
 One object a line. What was done stands under `action`, `event_type`, `action_type`, `type`, `event`, `kind`, `name` or
 `command`: a word (`tap`), an object of its own (`{"type": "tap", "x": 1}`), or an adb command. Words known:
@@ -80,7 +80,7 @@ _COMMAND: Final = re.compile(r"(?:adb(?:\.exe)?|input|am|monkey|uiautomator)\s+\
 
 
 def json_entries(blob: Blob, member: str) -> Iterator[Entry | ParseError]:
-    """What the log says, in order; a `ParseError` for each line that says nothing known."""
+    """Yield the entries of the log in order, and a `ParseError` for each line that says nothing known."""
     for offset, value in json_lines(blob, member):
         if isinstance(value, ParseError):
             yield value
@@ -96,7 +96,7 @@ def json_entries(blob: Blob, member: str) -> Iterator[Entry | ParseError]:
 
 
 def _entries(record: dict[str, Any], offset: int) -> Iterator[Entry]:
-    record = _flattened(record)
+    record = _flatten(record)
     word = kind_of(record)
     time = next((moment for key in _TIMES if (moment := moment_of(record.get(key)))), None)
     if word is None:
@@ -112,27 +112,27 @@ def _entries(record: dict[str, Any], offset: int) -> Iterator[Entry]:
     if name in _CAPTURES:
         yield Captured(offset, before or _reference(record, ("path", "filename")), time)
     else:
-        yield _performed(name, word, record, offset, time)
+        yield _parse_performed(name, word, record, offset, time)
 
 
 def _beside(entries: list[Entry], record: Mapping[str, Any]) -> list[Entry]:
     """The entries of a record's commands: the first action has its `before`, the last its `after`."""
-    acting = [place for place, entry in enumerate(entries) if isinstance(entry, Performed)]
+    acting = [index for index, entry in enumerate(entries) if isinstance(entry, Performed)]
     thought = next((record[key] for key in _THOUGHTS if isinstance(record.get(key), str)), None)
-    for place in acting:
-        entry = entries[place]
+    for index in acting:
+        entry = entries[index]
         assert isinstance(entry, Performed)
-        entries[place] = replace(
+        entries[index] = replace(
             entry,
-            before=_reference(record, _BEFORE) if place == acting[0] else None,
-            after=_reference(record, _AFTER) if place == acting[-1] else None,
-            reasoning=thought if place == acting[0] else None,
+            before=_reference(record, _BEFORE) if index == acting[0] else None,
+            after=_reference(record, _AFTER) if index == acting[-1] else None,
+            reasoning=thought if index == acting[0] else None,
         )
     return entries
 
 
-def _flattened(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with the fields of its nested action or arguments, if it has one, merged into it."""
+def _flatten(record: dict[str, Any]) -> dict[str, Any]:
+    """Merge the fields of the record's nested action or arguments, if it has one, into the record."""
     for key in ("action", "event", "arguments", "args", "params", "parameters"):
         inner = record.get(key)
         if isinstance(inner, dict):
@@ -141,7 +141,7 @@ def _flattened(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def kind_of(record: Mapping[str, Any]) -> str | None:
-    """The word for what a record says was done; None if it says nothing was."""
+    """Return the word for the act that a record states; None if it states none."""
     for key in KIND_KEYS:
         value = record.get(key)
         if isinstance(value, str) and value.strip():
@@ -150,33 +150,33 @@ def kind_of(record: Mapping[str, Any]) -> str | None:
 
 
 def knows(word: str) -> bool:
-    """Whether the word is one of those that event logs are known by."""
+    """Return True if the word is one of those that event logs are known by."""
     name = re.sub(r"[\s-]+", "_", word.strip().lower())
     return name in _WORDS or name in _KEY_WORDS or name in _CAPTURES or bool(_COMMAND.match(word))
 
 
-def _performed(name: str, word: str, record: dict[str, Any], offset: int, time: Moment | None) -> Performed:
+def _parse_performed(name: str, word: str, record: dict[str, Any], offset: int, time: Moment | None) -> Performed:
     action = act.PRESS if name in _KEY_WORDS else _WORDS.get(name, word)
     element = next((record[key] for key in _ELEMENTS if record.get(key)), None)
     target = _target(element if isinstance(element, dict) else record)
-    said = element if isinstance(element, str) else _label(element if isinstance(element, dict) else record, action)
-    if said is not None:
-        target = {**target, "name": said}
-    place = {**element, **record} if isinstance(element, dict) else record
-    point = _point(place, _PAIRS) or _pair(place, "x", "y") or _point(place, _STARTS) or _pair(place, "x1", "y1")
-    point = point or _pair(place, "start_x", "start_y")
-    end = _point(place, _ENDS) or _pair(place, "x2", "y2") or _pair(place, "end_x", "end_y")
+    label = element if isinstance(element, str) else _label(element if isinstance(element, dict) else record, action)
+    if label is not None:
+        target = {**target, "name": label}
+    source = {**element, **record} if isinstance(element, dict) else record
+    point = _point(source, _PAIRS) or _pair(source, "x", "y") or _point(source, _STARTS) or _pair(source, "x1", "y1")
+    point = point or _pair(source, "start_x", "start_y")
+    end = _point(source, _ENDS) or _pair(source, "x2", "y2") or _pair(source, "end_x", "end_y")
     if action == act.PRESS and point and name not in _KEY_WORDS and "key" not in record:
         action = act.CLICK
     fractions = point is not None and any(0 < value < 1 for value in point)
-    told = _told(action, name, record)
+    arguments = _text_arguments(action, name, record)
     if fractions and point is not None:
-        told = {"x": point[0], "y": point[1], **told}
+        arguments = {"x": point[0], "y": point[1], **arguments}
     return Performed(
         offset=offset,
         name=action,
         original={key: value for key, value in record.items() if key not in _META and value is not None},
-        told=told,
+        told=arguments,
         point=None if fractions else point,
         end=None if fractions else end,
         target=target,
@@ -187,55 +187,62 @@ def _performed(name: str, word: str, record: dict[str, Any], offset: int, time: 
     )
 
 
-def _told(action: str, name: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the action's text that do not say where it happened."""
+def _text_arguments(action: str, name: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Collect the arguments of the action's text that do not say where it happened."""
 
     def word(*keys: str) -> str | None:
-        found = next((record[key] for key in keys if isinstance(record.get(key), str | int | float)), None)
-        return None if found is None else str(found)
+        entry = next((record[key] for key in keys if isinstance(record.get(key), str | int | float)), None)
+        return None if entry is None else str(entry)
 
-    told: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if action == act.INPUT_TEXT:
-        told["text"] = word("text", "value", "content") or ""
+        arguments["text"] = word("text", "value", "content") or ""
     elif action == act.PRESS:
-        told["keys"] = [_KEY_WORDS.get(name) or word("key", "keycode", "key_code", "button", "code", "value") or ""]
+        arguments["keys"] = [
+            _KEY_WORDS.get(name) or word("key", "keycode", "key_code", "button", "code", "value") or ""
+        ]
     elif action in (act.SWIPE, act.SCROLL):
         direction = word("direction")
-        told = {"direction": direction.lower() if direction else None, "distance": word("distance", "dist")}
+        arguments = {"direction": direction.lower() if direction else None, "distance": word("distance", "dist")}
     elif action == act.OPEN_APP:
         package = word("package", "app", "app_name", "app_id")
         target = act.component(package) if package else None
-        told = {"package": target[0] if target else package, "activity": (target and target[1]) or word("activity")}
+        arguments = {
+            "package": target[0] if target else package,
+            "activity": (target and target[1]) or word("activity"),
+        }
     elif action == act.CLOSE_APP:
-        told["package"] = word("package", "app", "app_name")
+        arguments["package"] = word("package", "app", "app_name")
     elif action == WAIT:
         milliseconds = act.number(record.get("ms", record.get("duration_ms")))
         seconds = act.number(next((record[key] for key in ("seconds", "duration", "time_s") if key in record), None))
-        told["seconds"] = milliseconds / 1000 if milliseconds is not None else seconds
+        arguments["seconds"] = milliseconds / 1000 if milliseconds is not None else seconds
     elif action in (act.INTENT, act.SHELL):
-        told["command"] = word("intent", "cmd", "command")
+        arguments["command"] = word("intent", "cmd", "command")
     elif action not in act.VOCABULARY:
-        told = {key: value for key, value in record.items() if key not in _META and isinstance(value, _SCALAR)}
-        told = {key: value for key, value in told.items() if key not in ("x", "y")}
-    return told
+        arguments = {key: value for key, value in record.items() if key not in _META and isinstance(value, _SCALAR)}
+        arguments = {key: value for key, value in arguments.items() if key not in ("x", "y")}
+    return arguments
 
 
 def _target(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record says of its element, under one spelling."""
+    """Return the attributes that a record gives its element, under one spelling."""
     names = {
         "bounds": ("bounds", "bbox"),
         "resource_id": ("resource_id", "resource-id", "resourceId"),
     }
-    found = {key: next((record[name] for name in some if record.get(name)), None) for key, some in names.items()}
-    return {key: value for key, value in found.items() if value is not None}
+    entries = {
+        key: next((record[name] for name in spellings if record.get(name)), None) for key, spellings in names.items()
+    }
+    return {key: value for key, value in entries.items() if value is not None}
 
 
 def _label(record: Mapping[str, Any], action: str) -> str | None:
     """The label that a record gives its element; None if it gives none, or if the text is what was typed."""
     if action not in (act.CLICK, act.LONG_PRESS, act.SCROLL, act.SWIPE):
         return None
-    found = (record.get(key) for key in ("text", "content_desc", "content-desc", "content_description"))
-    return next((one for one in found if isinstance(one, str) and one), None)
+    labels = (record.get(key) for key in ("text", "content_desc", "content-desc", "content_description"))
+    return next((text for text in labels if isinstance(text, str) and text), None)
 
 
 def _point(record: Mapping[str, Any], keys: tuple[str, ...]) -> act.Point | None:

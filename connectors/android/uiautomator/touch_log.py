@@ -25,7 +25,7 @@ LONG_PRESS_SECONDS: Final = 0.5
 
 
 def touch_entries(blob: Blob, member: str, size: tuple[int, int] | None) -> Iterator[Entry | ParseError]:
-    """What the log says, in order; an error for each line that says nothing known.
+    """Yield the entries of the log in order, and an error for each line that says nothing known.
 
     Args:
         blob: the log and its screens.
@@ -36,26 +36,26 @@ def touch_entries(blob: Blob, member: str, size: tuple[int, int] | None) -> Iter
         ParseError: `unscaled`.
     """
     touches = Touches(blob, member)
-    for found in touches.events():
-        if isinstance(found, ParseError):
-            yield found
-        elif isinstance(found, Key):
-            told = {"keys": [found.name]}
-            yield Performed(found.offset, act.PRESS, told, told, time=_at(found.started))
+    for event in touches.events():
+        if isinstance(event, ParseError):
+            yield event
+        elif isinstance(event, Key):
+            arguments = {"keys": [event.name]}
+            yield Performed(event.offset, act.PRESS, arguments, arguments, time=_at(event.started))
         else:
-            limits = touches.ranges.get(found.device, {})
+            limits = touches.ranges.get(event.device, {})
             across, down = limits.get("x"), limits.get("y")
             if not across or not down or size is None or ((across > down) != (size[0] > size[1]) and across != down):
-                detail = f"{found.device} states {limits or 'no ranges'}, and the screens {size or 'several sizes'}"
-                raise ParseError(blob.uri, found.offset, "unscaled", detail, member)
-            yield _performed(found, size[0] / (across + 1), size[1] / (down + 1))
+                detail = f"{event.device} states {limits or 'no ranges'}, and the screens {size or 'several sizes'}"
+                raise ParseError(blob.uri, event.offset, "unscaled", detail, member)
+            yield _gesture_action(event, size[0] / (across + 1), size[1] / (down + 1))
 
 
 def _at(seconds: float | None) -> Moment | None:
     return Moment(seconds, False) if seconds is not None else None
 
 
-def _performed(gesture: Gesture, across: float, down: float) -> Performed:
+def _gesture_action(gesture: Gesture, across: float, down: float) -> Performed:
     """A gesture as an action; `across` and `down` are pixels of a unit."""
 
     def pixels(unit: Unit) -> act.Point:
@@ -67,8 +67,8 @@ def _performed(gesture: Gesture, across: float, down: float) -> Performed:
         seconds = original["seconds"] = round(gesture.ended - gesture.started, 3)
     paths = [[pixels(unit) for unit in finger] for finger in gesture.fingers]
     if len(paths) > 1:
-        told = {"fingers": [{"from": list(path[0]), "to": list(path[-1])} for path in paths]}
-        return Performed(gesture.offset, "multi_touch", {**original, **told}, told, time=time)
+        arguments = {"fingers": [{"from": list(path[0]), "to": list(path[-1])} for path in paths]}
+        return Performed(gesture.offset, "multi_touch", {**original, **arguments}, arguments, time=time)
     (path,) = paths
     first, last = path[0], path[-1]
     if all(max(abs(x - first[0]), abs(y - first[1])) <= TOUCH_SLOP for x, y in path):

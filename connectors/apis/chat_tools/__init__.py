@@ -62,12 +62,12 @@ from trajmill.connectors.apis.chat_tools.rows import (
 )
 from trajmill.connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError, action_space
-from trajmill.connectors.conversation.declared_tools import listed_in
+from trajmill.connectors.conversation.declared_tools import iterate_listed
 from trajmill.connectors.conversation.pairing import Conversation, conversation
-from trajmill.connectors.conversation.refusals import refused, unmatched
+from trajmill.connectors.conversation.refusals import reject_conversation, reject_unmatched
 from trajmill.connectors.conversation.shapes import conversation_in, parts
-from trajmill.connectors.conversation.turns import Part, packed, unpacked
-from trajmill.connectors.conversation.written_calls import Written, written_in
+from trajmill.connectors.conversation.turns import Part, pack, unpack
+from trajmill.connectors.conversation.written_calls import Written, detect_written
 from trajmill.connectors.reading.documents import first_element, json_document, opening
 from trajmill.connectors.reading.large.outline import ARRAY, Array
 from trajmill.connectors.reading.lines import json_lines, lines
@@ -76,7 +76,7 @@ from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Agent, Context, ParseError, Pile, Reject, Task, Trajectory
 
 _PART_BYTES: Final = 512
-"""What a part of a message takes in memory besides its texts, roughly."""
+"""Approximate memory of a part of a message besides its texts, in bytes."""
 
 _WRITTEN_CALLS: Final = ("<tool_call>", "<function_call>", "<function=", "<invoke ")
 
@@ -90,26 +90,28 @@ class ChatTools(Connector):
     title: ClassVar[str] = "chat messages with tool calls (of model APIs and of frameworks; JSON or JSONL)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = opening(head)
-        if found is None:
+        beginning = opening(head)
+        if beginning is None:
             return None
         if (
-            kind := action_only(next(iter(found.values if found.lines else conversations_in(found.values[0])), None))
+            kind := action_only(
+                next(iter(beginning.values if beginning.lines else conversations_in(beginning.values[0])), None)
+            )
         ) is not None:
             return Sniff(0.5, f"{kind}: calls without what they gave")
-        if found.lines and is_message(found.values[0]):
-            acts = any(is_call(message) for message in found.values)
+        if beginning.lines and is_message(beginning.values[0]):
+            acts = any(is_call(message) for message in beginning.values)
             # the last line of a full head is cut, and what it lacks may be what makes it a message
-            whole = found.values[:-1] if len(head) >= HEAD_BYTES else found.values
-            sure = all(is_message(message) for message in whole)
+            complete = beginning.values[:-1] if len(head) >= HEAD_BYTES else beginning.values
+            sure = all(is_message(message) for message in complete)
             return Sniff(0.5, "lines are chat messages with tool calls") if acts and sure else None
-        for value in found.values if found.lines else conversations_in(found.values[0]):
+        for value in beginning.values if beginning.lines else conversations_in(beginning.values[0]):
             messages = value if isinstance(value, list) else messages_of(value)
             if not messages or not all(is_message(message) for message in messages[:-1]):
                 return None
             if any(is_call(message) for message in messages):
                 return Sniff(0.5, "chat messages with tool calls")
-            if written_calls(value, messages) is not None:
+            if find_written_calls(value, messages) is not None:
                 return Sniff(0.45, "chat messages with tool calls in their texts")
         return None
 
@@ -118,11 +120,11 @@ class ChatTools(Connector):
         return first is not None and not is_message(first) and action_only(first) is None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        any_found = False
-        for found in self._found(blob):
-            any_found = any_found or isinstance(found, Trajectory)
-            yield found
-        if not any_found:
+        has_trajectory = False
+        for record in self._found(blob):
+            has_trajectory = has_trajectory or isinstance(record, Trajectory)
+            yield record
+        if not has_trajectory:
             raise ParseError(blob.uri, -1, "no_transitions", "no conversation of the log holds a call of a tool")
 
     def _found(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -134,22 +136,22 @@ class ChatTools(Connector):
         try:
             value, data = json_document(blob, "", SHAPES)
         except ParseError as error:
-            first = next((one for _, one in json_lines(blob) if messages_of(one) is not None), None)
+            first = next((row for _, row in json_lines(blob) if messages_of(row) is not None), None)
             if first is None:
                 raise error from None
             yield from self._lines(blob, first)
             return
-        found: Iterable[Any] = conversations_in(value)
+        rows: Iterable[Any] = conversations_in(value)
         offsets: Sequence[int]
         if isinstance(value, Array):
             offsets = [0] if len(value) == 1 or is_message(value[0]) else value.offsets
         else:
-            found = listed = list(found)
+            rows = listed = list(rows)
             offsets = [0] if len(listed) == 1 else places_by_beginning(data, listed)
-        for number, (one, offset) in enumerate(zip(found, offsets, strict=True)):
+        for number, (row, offset) in enumerate(zip(rows, offsets, strict=True)):
             if not number:
-                _require_answers(blob, one)
-            yield from self.conversation(blob, one, offset)
+                _require_answers(blob, row)
+            yield from self.conversation(blob, row, offset)
 
     def _lines(self, blob: Blob, first: Any) -> Iterator[Trajectory | Reject]:
         """One conversation a line, or one of the whole log if its first line is a message."""
@@ -163,7 +165,7 @@ class ChatTools(Connector):
                 yield from self.conversation(blob, next(conversations_in([value])), offset)
 
     def _of_messages(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        found: Pile[Part] = Pile(packed, unpacked)
+        message_parts: Pile[Part] = Pile(pack, unpack)
         tools: list[Any] = []
         end = 0
         for offset, value in json_lines(blob):
@@ -172,16 +174,16 @@ class ChatTools(Connector):
                 continue
             try:
                 for part in parts(value, offset):
-                    found.append(part, _PART_BYTES + offset - end)
+                    message_parts.append(part, _PART_BYTES + offset - end)
                     end = offset
             except MessageError as error:
-                yield refused(blob, self.name, offset, error.reason, error.detail)
+                yield reject_conversation(blob, self.name, offset, error.reason, error.detail)
                 return
-            tools += listed_in((value,))
-        yield from self._made(blob, conversation(found), None, tools, 0)
+            tools += iterate_listed((value,))
+        yield from self._made(blob, conversation(message_parts), None, tools, 0)
 
     def conversation(self, blob: Blob, value: Any, offset: int) -> Iterator[Trajectory | Reject]:
-        """What the conversation in `value`, which stands at `offset`, comes to: rejects, then at most a trajectory."""
+        """Yield the rejects of the conversation in `value`, which stands at `offset`, then at most a trajectory."""
         messages = value if isinstance(value, ARRAY) else messages_of(value)
         if messages is None:
             detail = "wanted an object with messages, or a list of messages"
@@ -189,43 +191,43 @@ class ChatTools(Connector):
             return
         listed: list[Any] = []
         try:
-            written = written_calls(value, messages)
-            told = _noted(messages, listed) if written is None else list(written.structured(messages))
-            made = conversation_in(told, offset)
+            written = find_written_calls(value, messages)
+            chat = _note_tools(messages, listed) if written is None else list(written.structured(messages))
+            dialog = conversation_in(chat, offset)
         except MessageError as error:
-            yield refused(blob, self.name, offset, error.reason, error.detail)
+            yield reject_conversation(blob, self.name, offset, error.reason, error.detail)
             return
-        yield from self._made(blob, made, value, listed, offset, () if written is None else written.tools)
+        yield from self._made(blob, dialog, value, listed, offset, () if written is None else written.tools)
 
     def _made(
         self,
         blob: Blob,
-        made: Conversation,
+        dialog: Conversation,
         value: Any,
         listed: list[Any],
         offset: int,
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> Iterator[Trajectory | Reject]:
-        for one in made.unmatched:
-            yield unmatched(blob.uri, self.name, one)
-        if not made.calls:
-            written = any(mark in step.action.text for step in made.steps for mark in _WRITTEN_CALLS)
+        for result in dialog.unmatched:
+            yield reject_unmatched(blob.uri, self.name, result)
+        if not dialog.calls:
+            written = any(mark in step.action.text for step in dialog.steps for mark in _WRITTEN_CALLS)
             reason = "calls_in_text" if written else "no_calls"
             detail = "the agent's calls stand in its text only" if written else "a conversation without a tool call"
-            yield refused(blob, self.name, offset, reason, detail, rows=len(made.steps))
+            yield reject_conversation(blob, self.name, offset, reason, detail, rows=len(dialog.steps))
             return
         try:
             known = around(value, listed)
         except MessageError as error:
-            yield refused(blob, self.name, offset, error.reason, error.detail, rows=len(made.steps))
+            yield reject_conversation(blob, self.name, offset, error.reason, error.detail, rows=len(dialog.steps))
             return
-        system = [text for text in dict.fromkeys((known.system, made.system)) if text]
+        system = [text for text in dict.fromkeys((known.system, dialog.system)) if text]
         yield Trajectory(
             native_id=known.native_id,
-            domain=made.domain,
-            steps=made.steps,
+            domain=dialog.domain,
+            steps=dialog.steps,
             agent=Agent(model=known.model),
-            task=Task(known.task_id, made.instruction),
+            task=Task(known.task_id, dialog.instruction),
             context=Context(
                 action_space=known.tools or action_space(list(tools)), agent_system="\n\n".join(system) or None
             ),
@@ -234,29 +236,29 @@ class ChatTools(Connector):
         )
 
 
-def _noted(messages: Sequence[Any], tools: list[Any]) -> Iterable[Any]:
+def _note_tools(messages: Sequence[Any], tools: list[Any]) -> Iterable[Any]:
     """The messages as they are; the tools that they list are added to `tools` while they are read."""
     if isinstance(messages, list):
-        tools += listed_in(messages)
+        tools += iterate_listed(messages)
         return messages
     return _noting(messages, tools)
 
 
 def _noting(messages: Iterable[Any], tools: list[Any]) -> Iterator[Any]:
     for message in messages:
-        tools += listed_in((message,))
+        tools += iterate_listed((message,))
         yield message
 
 
-def written_calls(value: Any, messages: Sequence[Any]) -> Written | None:
-    """How the calls of a conversation stand in its texts; None of one that has others, or none."""
+def find_written_calls(value: Any, messages: Sequence[Any]) -> Written | None:
+    """Find the way in which the calls of a conversation stand in its texts; None if it has others, or none."""
     if any(map(is_call, messages)):
         return None
-    return written_in(messages, system_beside(value), tools_beside(value))
+    return detect_written(messages, system_beside(value), tools_beside(value))
 
 
 def _require_answers(blob: Blob, value: Any) -> None:
-    """Raises `action_only` if a log that begins with the value never tells what a call gave."""
+    """Raise `action_only` if a log that begins with the value never tells what a call gave."""
     kind = action_only(value)
     if kind is not None:
         raise ParseError(blob.uri, 0, "action_only", f"{kind} holds calls, but nothing of what they gave")

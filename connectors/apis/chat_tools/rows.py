@@ -1,4 +1,4 @@
-"""Objects that hold a conversation: where in them its messages, tools, system prompt and outcome stand.
+"""Objects that hold a conversation: the positions of its messages, tools, system prompt and outcome.
 
 A row of a data set, a logged request, an item of an evaluation: an object with a list of messages, or JSON text of one,
 under a name that is in use for it. Messages themselves are read by `shapes`.
@@ -17,7 +17,7 @@ from trajmill.connectors.conversation.dialects import adk, plain
 from trajmill.connectors.conversation.response_items import ITEMS
 from trajmill.connectors.conversation.shapes import ROLES
 from trajmill.connectors.reading.fields import object_of, objects_of, plain_text, str_of, text_of
-from trajmill.connectors.reading.json_text import opened
+from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
 from trajmill.schemas import Outcome
 from trajmill.schemas.record import record
@@ -25,7 +25,7 @@ from trajmill.schemas.record import record
 _MESSAGES: Final = ("messages", "conversations", "conversation", "contents", "steps", "events")
 _ROW: Final[dict[str, Shape]] = {key: [] for key in _MESSAGES}
 SHAPES: Final[list[Shape]] = [_ROW, [_ROW]]
-"""What of a document of conversations, or of messages, may be long."""
+"""Values of a document of conversations, or of messages, that may be long."""
 
 _PAIRS: Final = (("prompt", "completion"), ("input", "output"))
 _TOOLS: Final = ("tools", "available_tools", "functions", "tools_json", "tool_definitions")
@@ -46,25 +46,27 @@ def messages_of(value: Any) -> Sequence[Any] | None:
         return None
     value = _row(value)
     for key in _MESSAGES:
-        found = _listed(value.get(key))
-        if found is not None:
-            return found
+        listed = _message_list(value.get(key))
+        if listed is not None:
+            return listed
     if isinstance(state := value.get("values"), Mapping):  # a thread of LangGraph
         return messages_of(state)
     for first, second in _PAIRS:
-        asked, said = value.get(first), value.get(second)
-        before, after = _listed(asked), _listed(said)
+        asked, answer = value.get(first), value.get(second)
+        before, after = _message_list(asked), _message_list(answer)
         if before is not None:
             return [*before, *(after or ())]
         if after is not None and isinstance(asked, str):
             return [{"role": "user", "content": asked}, *after]
-        if isinstance(asked, str) and (told := chat_text.messages_in(asked, str_of(said))) is not None:
-            return told
-    return _listed(value.get("output")) if value.get("object") == "response" else None
+        if isinstance(asked, str) and (messages := chat_text.messages_in(asked, str_of(answer))) is not None:
+            return messages
+    return _message_list(value.get("output")) if value.get("object") == "response" else None
 
 
 def _row(value: Any) -> Mapping[str, Any]:
-    """The row that a value is, else an empty one; that of a NeMo Gym rollout with what was asked and answered in it."""
+    """Return the row that a value is, else an empty one; that of a NeMo Gym rollout with its request and response in
+    it.
+    """
     row = value if type(value) is dict or isinstance(value, Mapping) else {}
     asked = row.get("responses_create_params")
     if not isinstance(asked, Mapping):
@@ -72,16 +74,16 @@ def _row(value: Any) -> Mapping[str, Any]:
     return {**asked, **object_of(row.get("response")), "tools": asked.get("tools"), **row}
 
 
-def _listed(value: Any) -> Sequence[Any] | None:
+def _message_list(value: Any) -> Sequence[Any] | None:
     """The value if it is a list of messages, or JSON text of one; each of them may be JSON text too."""
-    value = opened(value)
+    value = parse_if_json(value)
     if isinstance(value, list) and value and isinstance(value[0], str):
-        value = [opened(one) for one in value]
+        value = [parse_if_json(text) for text in value]
     return value if isinstance(value, ARRAY) and value and is_message(value[0]) else None
 
 
 def is_message(value: Any) -> bool:
-    """Whether the value has the shape of a message."""
+    """Return True if the value has the shape of a message."""
     if not isinstance(value, Mapping):
         return False
     role = value.get("role") or value.get("from")
@@ -97,12 +99,12 @@ def _is_item(value: Mapping[str, Any]) -> bool:
 
 
 def is_call(message: Any) -> bool:
-    """Whether the message holds a call of a tool."""
+    """Return True if the message holds a call of a tool."""
     if not isinstance(message, Mapping):
         return False
-    if (told := plain(message)) is not None:
-        return any(map(is_call, told))
-    if opened(message.get("tool_calls")) or isinstance(opened(message.get("function_call")), dict):
+    if (messages := plain(message)) is not None:
+        return any(map(is_call, messages))
+    if parse_if_json(message.get("tool_calls")) or isinstance(parse_if_json(message.get("function_call")), dict):
         return True
     if (message.get("role") or message.get("from")) in ("function_call", "tool_call"):
         return True
@@ -119,7 +121,7 @@ def is_call(message: Any) -> bool:
 
 
 def action_only(value: Any) -> str | None:
-    """What the value is if it tells calls but never what they gave, as a result of BFCL or a row of xLAM; else None."""
+    """Name the value if it holds calls but never what they gave, as a result of BFCL or a row of xLAM; else None."""
     if not isinstance(value, Mapping):
         return None
     keys = value.keys()
@@ -137,12 +139,12 @@ def conversations_in(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
         value = next((value[key] for key in ("rows", "eval_cases") if isinstance(value.get(key), list)), value)
     if isinstance(value, ARRAY) and not (value and is_message(value[0])):
-        yield from map(_unwrapped, value)
+        yield from map(_unwrap, value)
     else:
-        yield _unwrapped(value)
+        yield _unwrap(value)
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     """The row itself, where a viewer has put its number beside it."""
     row = value.get("row") if isinstance(value, Mapping) and "row_idx" in value else None
     return value if row is None else row
@@ -161,13 +163,13 @@ def tools_beside(value: Any) -> list[dict[str, Any]]:
 
 def _tools(row: Mapping[str, Any]) -> Any:
     """The tools of a row: a list or JSON text of one, of tools or JSON text of each; as it is, where it is neither."""
-    found = opened(next((row[key] for key in _TOOLS if row.get(key)), None))
-    return [opened(tool) for tool in found] if isinstance(found, list) else found
+    tools = parse_if_json(next((row[key] for key in _TOOLS if row.get(key)), None))
+    return [parse_if_json(tool) for tool in tools] if isinstance(tools, list) else tools
 
 
 @record
 class Around:
-    """What stands around the messages of a conversation."""
+    """Facts around the messages of a conversation."""
 
     native_id: str
     task_id: str | None
@@ -179,7 +181,8 @@ class Around:
 
 
 def around(value: Any, listed: list[Any]) -> Around:
-    """What an object tells beside its messages, which list the tools `listed`; a bare list of messages tells nothing.
+    """Read what an object states beside its messages, which list the tools `listed`; a bare list of messages states
+    nothing.
 
     Raises:
         MessageError: tools or system prompt nest too deeply.
@@ -211,12 +214,12 @@ def _all_tools(tools: Any, listed: list[Any]) -> Any:
     """The tools of a row, which may be JSON text, and those that its messages list."""
     if not listed:
         return tools
-    told: list[Any] = []
+    declared: list[Any] = []
     if isinstance(tools, str):
         return tools
-    declare(told, tools if isinstance(tools, list) else [] if tools is None else [tools])
-    declare(told, listed)
-    return told
+    declare(declared, tools if isinstance(tools, list) else [] if tools is None else [tools])
+    declare(declared, listed)
+    return declared
 
 
 def _system(value: Any) -> str | None:

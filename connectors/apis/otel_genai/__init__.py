@@ -47,18 +47,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
-from trajmill.connectors.apis.otel_genai.events import structured
-from trajmill.connectors.apis.otel_genai.span_values import Span, history, result_of, spans, spoken, written
+from trajmill.connectors.apis.otel_genai.events import parse_structured
+from trajmill.connectors.apis.otel_genai.span_values import (
+    Span,
+    history,
+    response_parts,
+    result_of,
+    spans,
+    text_of_value,
+)
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError, call
 from trajmill.connectors.conversation.declared_tools import declare
-from trajmill.connectors.conversation.exchanges import Chain, Chains, Settled, settled
+from trajmill.connectors.conversation.exchanges import Chain, Chains, Settled, settle_parts
 from trajmill.connectors.conversation.history import canonical
-from trajmill.connectors.conversation.refusals import unmatched
+from trajmill.connectors.conversation.refusals import reject_unmatched
 from trajmill.connectors.conversation.steps import is_answered_call
 from trajmill.connectors.conversation.turns import Call, Part, Result, Text, Thought, Unlogged
 from trajmill.connectors.reading.arrays import with_places
-from trajmill.connectors.reading.documents import concatenated, json_document
+from trajmill.connectors.reading.documents import iterate_values, json_document
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.lines import first_line, json_lines
 from trajmill.connectors.reading.values import json_value
@@ -80,7 +87,7 @@ _OURS: Final = (b'"gen_ai.', b'"openinference.', b'"traceloop.', b'"ai.toolCall.
 
 
 class OtelGenai(Connector):
-    """Spans of the GenAI semantic conventions, and of what tells the same."""
+    """Spans of the GenAI semantic conventions, and of conventions with the same content."""
 
     name: ClassVar[str] = "otel_genai"
     version: ClassVar[str] = "13"
@@ -98,38 +105,38 @@ class OtelGenai(Connector):
         if known and begin[:1] in (b"{", b"[") and all(key in head for key in printed):
             return Sniff(0.9, "printed spans with gen_ai attributes")
         if begin[:1] in (b"{", b"["):
-            for name, keys, some in _EXPORTS:
-                if all(key in head for key in keys) and any(key in head for key in some):
+            for name, keys, alternatives in _EXPORTS:
+                if all(key in head for key in keys) and any(key in head for key in alternatives):
                     return Sniff(0.9, name)
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        found = Pile(Span.packed, Span.unpacked)
+        all_spans = Pile(Span.packed, Span.unpacked)
         end = 0
         for offset, value in _documents(blob):
             if isinstance(value, ParseError):
                 yield Reject.of(value, connector=self.name)
             else:
                 for span in spans(offset, value):
-                    found.append(span, offset - end)
+                    all_spans.append(span, offset - end)
                     end = offset
         found_any = False
-        for key, places in _groups(found).items():
+        for key, places in _groups(all_spans).items():
             group = _Group()
-            for place in _in_order(found, places):
-                group.take(found[place])
-            for told in _read(group, key, blob.uri, self.name):
-                found_any = found_any or isinstance(told, Trajectory)
-                yield told
+            for index in _in_order(all_spans, places):
+                group.take(all_spans[index])
+            for record in _read(group, key, blob.uri, self.name):
+                found_any = found_any or isinstance(record, Trajectory)
+                yield record
         if not found_any:
             raise ParseError(blob.uri, -1, "no_transitions", "no span holds a call of a tool with its result")
 
 
-def _in_order(found: Sequence[Span], places: Sequence[int]) -> Sequence[int]:
+def _in_order(all_spans: Sequence[Span], places: Sequence[int]) -> Sequence[int]:
     """The places of spans in the order of the log, or by time where the log has none of its own."""
-    if not found[places[0]].exported:
+    if not all_spans[places[0]].exported:
         return places
-    return sorted(places, key=lambda place: found[place].begin or 0)
+    return sorted(places, key=lambda index: all_spans[index].begin or 0)
 
 
 def _documents(blob: Blob) -> Iterator[tuple[int, Any]]:
@@ -150,7 +157,7 @@ def _documents(blob: Blob) -> Iterator[tuple[int, Any]]:
         data = blob.read()
         if error.reason != "bad_json" or b'"span_id"' not in data:
             raise
-        yield from concatenated(data, blob.uri)
+        yield from iterate_values(data, blob.uri)
         return
     if isinstance(value, list) or (isinstance(value, dict) and isinstance(value.get("context"), dict)):
         yield 0, value
@@ -161,8 +168,8 @@ def _documents(blob: Blob) -> Iterator[tuple[int, Any]]:
     if not keys:
         yield 0, value
     for key in keys:
-        for offset, one in with_places(data, value[key], (key,)):
-            yield offset, {key: [one]}
+        for offset, resource in with_places(data, value[key], (key,)):
+            yield offset, {key: [resource]}
 
 
 @dataclass(slots=True)
@@ -176,7 +183,7 @@ class _Group:
     agent: Agent = field(default_factory=Agent)
 
     def take(self, span: Span) -> None:
-        """Takes a span or a log record in; one that is not of GenAI is passed over."""
+        """Take a span or a log record in; one that is not of GenAI is passed over."""
         if span.record:
             if span.events or span.values:
                 self.records.setdefault(span.key[1], []).append(span)
@@ -194,11 +201,14 @@ class _Group:
         self.agent = Agent(name, version, model)
 
     def talks(self) -> Iterator[_Talk]:
-        """The spans that hold messages, with the records that tell of them; of agents only where no model call does."""
+        """Yield the spans that hold messages, with their log records; of agents only where no model call holds any."""
         records = dict(self.records)
-        told = [_told(span, records.pop(span.key[1], [])) for span in self.chats]
-        told += [_told(replace(one[0], record=False, events=()), one) for one in records.values()]
-        talks = [talk for talk in map(_talk, told) if talk.before or talk.said or talk.error is not None]
+        chats = [_add_records(span, records.pop(span.key[1], [])) for span in self.chats]
+        chats += [
+            _add_records(replace(span_records[0], record=False, events=()), span_records)
+            for span_records in records.values()
+        ]
+        talks = [talk for talk in map(_talk, chats) if talk.before or talk.said or talk.error is not None]
         parents = {talk.span.parent for talk in talks}
         yield from (talk for talk in talks if talk.span.key[1] not in parents)
         for talk in () if talks else map(_talk, self.agents):
@@ -207,7 +217,7 @@ class _Group:
 
 
 class _Talk(NamedTuple):
-    """A span with what was said before its request, and what was answered."""
+    """Span with the messages before its request, and the answer."""
 
     span: Span
     before: list[Part]
@@ -217,29 +227,29 @@ class _Talk(NamedTuple):
 
 def _talk(span: Span) -> _Talk:
     try:
-        return _Talk(span, history(span), spoken(span))
+        return _Talk(span, history(span), response_parts(span))
     except MessageError as error:
         return _Talk(span, [], [], error)
 
 
-def _told(span: Span, records: list[Span]) -> Span:
-    """A span with what its log records tell of it."""
-    values = {key: value for one in records for key, value in one.values.items()}
-    events = tuple(event for one in records for event in one.events)
+def _add_records(span: Span, records: list[Span]) -> Span:
+    """Add to a span what its log records state."""
+    values = {key: value for record in records for key, value in record.values.items()}
+    events = tuple(event for record in records for event in record.events)
     return replace(span, values={**values, **span.values}, events=(*span.events, *events)) if records else span
 
 
-def _groups(found: Sequence[Span]) -> dict[str, array[int]]:
+def _groups(all_spans: Sequence[Span]) -> dict[str, array[int]]:
     """The places of each group's spans in the order of the log; a span without a conversation is of its trace's first.
 
     A span that was logged twice counts once.
     """
     traces: dict[str, str] = {}
     texts: dict[str, str] = {}  # each text once, since they stand in many spans
-    told: list[tuple[str, str | None]] = []
+    names: list[tuple[str, str | None]] = []
     seen: set[tuple[str, str]] = set()
-    kept = array("q")
-    for place, span in enumerate(found):
+    first_indices = array("q")
+    for index, span in enumerate(all_spans):
         conversation = span.text("gen_ai.conversation.id")
         named = None if conversation is None else texts.setdefault(conversation, conversation)
         trace, key = texts.setdefault(span.trace, span.trace), span.key[1]
@@ -248,82 +258,82 @@ def _groups(found: Sequence[Span]) -> dict[str, array[int]]:
         if span.record or (trace, key) not in seen:
             if key and not span.record:
                 seen.add((trace, key))
-            kept.append(place)
-            told.append((trace, named))
+            first_indices.append(index)
+            names.append((trace, named))
     groups: dict[str, array[int]] = {}
-    for place, (trace, named) in zip(kept, told, strict=True):
-        groups.setdefault(named or traces.get(trace, trace), array("q")).append(place)
+    for index, (trace, named) in zip(first_indices, names, strict=True):
+        groups.setdefault(named or traces.get(trace, trace), array("q")).append(index)
     return groups
 
 
 def _read(group: _Group, key: str, uri: str, connector: str) -> Iterator[Trajectory | Reject]:
     """The trajectories of a group of spans."""
     chains = Chains()
-    for span, before, said, error in group.talks():
+    for span, before, answer, error in group.talks():
         if error is not None:
             yield Reject("record", error.reason, error.detail, uri, "", span.offset, connector)
             continue
-        chain = chains.add(span.offset, before, said)
-        tools = structured(span.values.get("gen_ai.tool.definitions"))
+        chain = chains.add(span.offset, before, answer)
+        tools = parse_structured(span.values.get("gen_ai.tool.definitions"))
         declare(chain.tools, tools if isinstance(tools, list) else ())
     left = list(group.tools)
     yielded = 0
     for chain in chains.chains:
         parts, own = _with_results(chain, left)
-        made = settled(parts)
-        for one in made.lost:
-            yield unmatched(uri, connector, one)
-        if any(map(is_answered_call, made.steps)):
-            yield _conversation(chain, made, own, group, f"{key}/{yielded}")
+        dialog = settle_parts(parts)
+        for result in dialog.lost:
+            yield reject_unmatched(uri, connector, result)
+        if any(map(is_answered_call, dialog.steps)):
+            yield _conversation(chain, dialog, own, group, f"{key}/{yielded}")
             yielded += 1
             continue
         reason = ("no_results", "a conversation without an answered call")
         if not any(isinstance(part, Call) for part in parts):
             reason = ("no_calls", "a conversation without a call")
-        yield Reject("trajectory", *reason, uri, "", chain.offset, connector, transitions=len(made.steps))
+        yield Reject("trajectory", *reason, uri, "", chain.offset, connector, transitions=len(dialog.steps))
     yield from _alone(left, group, f"{key}/{yielded}", uri, connector)
 
 
 def _alone(left: list[Span], group: _Group, native_id: str, uri: str, connector: str) -> Iterator[Trajectory | Reject]:
     """The trajectory of the tool spans that belong to no conversation."""
     alone: list[Span] = []
-    told: list[Part] = []
+    parts: list[Part] = []
     for span in left:
         if span.values.get("gen_ai.tool.call.arguments") is None:
             detail = f"the span '{span.name:.80}' does not hold the arguments of the call"
             yield Reject("record", "not_captured", detail, uri, "", span.offset, connector)
             continue
         try:
-            told += _parts(span)
+            parts += _parts(span)
         except MessageError as error:
             yield Reject("record", error.reason, error.detail, uri, "", span.offset, connector)
         else:
             alone.append(span)
-    made = settled(told)
-    if any(map(is_answered_call, made.steps)):
-        steps = [_timed(step, span) for step, span in zip(made.steps, alone, strict=True)]
-        yield Trajectory(native_id, made.conversation.domain, steps, agent=group.agent)
+    dialog = settle_parts(parts)
+    if any(map(is_answered_call, dialog.steps)):
+        steps = [_set_times(step, span) for step, span in zip(dialog.steps, alone, strict=True)]
+        yield Trajectory(native_id, dialog.conversation.domain, steps, agent=group.agent)
     elif alone:
         reason = ("no_results", "tools without a captured result")
         yield Reject("trajectory", *reason, uri, "", alone[0].offset, connector, transitions=len(alone))
 
 
-def _conversation(chain: Chain, made: Settled, own: dict[str, Span], group: _Group, native_id: str) -> Trajectory:
-    steps = [_timed(step, own.get(step.action.call_id or "")) for step in made.steps]
+def _conversation(chain: Chain, dialog: Settled, own: dict[str, Span], group: _Group, native_id: str) -> Trajectory:
+    steps = [_set_times(step, own.get(step.action.call_id or "")) for step in dialog.steps]
     return Trajectory(
         native_id=native_id,
-        domain=made.conversation.domain,
+        domain=dialog.conversation.domain,
         steps=steps,
         agent=group.agent,
-        task=Task(instruction=made.conversation.instruction),
+        task=Task(instruction=dialog.conversation.instruction),
         context=Context(
             action_space=shallow_json(chain.tools) if chain.tools else None,
-            agent_system=made.conversation.system,
+            agent_system=dialog.conversation.system,
         ),
     )
 
 
-def _timed(step: Step, span: Span | None) -> Step:
+def _set_times(step: Step, span: Span | None) -> Step:
     return step if span is None else replace(step, started_at=span.begin, duration_s=span.seconds)
 
 
@@ -344,40 +354,40 @@ def _with_results(chain: Chain, left: list[Span]) -> tuple[list[Part], dict[str,
             parts.append(replace(part, is_error=span.failed))
             continue
         parts.append(part)
-        found = _span_of(part, left, known.get(part.call_id)) if isinstance(part, Call) else None
-        if found is None or not isinstance(part, Call):
+        tool_span = _span_of(part, left, known.get(part.call_id)) if isinstance(part, Call) else None
+        if tool_span is None or not isinstance(part, Call):
             continue
-        left.remove(found)
+        left.remove(tool_span)
         if part.call_id is not None:
-            own[part.call_id] = found
-        result = _result(found, part)
+            own[part.call_id] = tool_span
+        result = _result(tool_span, part)
         if part.call_id not in known and result is not None:
             waiting.append(result)
     return parts + waiting, own
 
 
 def _span_of(call: Call, left: list[Span], answer: str | None) -> Span | None:
-    """The first span of a call: by its id, else by name and arguments, or by name and the answer that is known."""
+    """Find the first span of a call: by its id, else by name and arguments, or by name and the known answer."""
     for span in left:
         call_id = span.text("gen_ai.tool.call.id")
         if call_id is not None and call.call_id is not None:
             if call_id == call.call_id:
                 return span
-        elif _name(span) == call.name and (_gives(span, call) or _gave(span, call, answer)):
+        elif _name(span) == call.name and (_has_arguments(span, call) or _has_answer(span, call, answer)):
             return span
     return None
 
 
-def _gave(span: Span, call: Call, answer: str | None) -> bool:
-    """Whether a span that tells no arguments as an object has the answer of a call of the same name."""
-    if answer is None or isinstance(structured(span.values.get("gen_ai.tool.call.arguments")), dict):
+def _has_answer(span: Span, call: Call, answer: str | None) -> bool:
+    """Return True if a span that states no arguments as an object has the answer of a call of the same name."""
+    if answer is None or isinstance(parse_structured(span.values.get("gen_ai.tool.call.arguments")), dict):
         return False
     result = _result(span, call)
     return result is not None and result.content == answer
 
 
-def _gives(span: Span, call: Call) -> bool:
-    """Whether a span has the arguments of a call of the same name."""
+def _has_arguments(span: Span, call: Call) -> bool:
+    """Return True if a span has the arguments of a call of the same name."""
     try:
         return canonical(_call(span).arguments) == canonical(call.arguments)
     except MessageError:
@@ -400,13 +410,13 @@ def _name(span: Span) -> str:
 
 def _call(span: Span) -> Call:
     """The call of a tool span."""
-    given = written(span.values.get("gen_ai.tool.call.arguments"))
-    return call(_name(span), given, span.text("gen_ai.tool.call.id"), span.offset)
+    arguments = text_of_value(span.values.get("gen_ai.tool.call.arguments"))
+    return call(_name(span), arguments, span.text("gen_ai.tool.call.id"), span.offset)
 
 
 def _result(span: Span, called: Call) -> Result | None:
-    """What the span says that the call gave; None where it was not captured."""
-    told = span.values.get("gen_ai.tool.call.result")
-    if told is None and span.failed:
-        told = span.message or span.text("error.type")
-    return None if told is None else result_of(told, called.name, called.call_id, span.offset, span.failed)
+    """Return the result that the span states for the call; None where it was not captured."""
+    captured = span.values.get("gen_ai.tool.call.result")
+    if captured is None and span.failed:
+        captured = span.message or span.text("error.type")
+    return None if captured is None else result_of(captured, called.name, called.call_id, span.offset, span.failed)

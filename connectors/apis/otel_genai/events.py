@@ -1,4 +1,4 @@
-"""What GenAI spans said before version 1.37 of the conventions, and what their kin say: messages out of events.
+"""Messages out of events: GenAI spans before version 1.37 of the conventions, and their kin.
 
 Up to 1.36 a message is an event of its span, or a log record with the span's ids: `gen_ai.user.message`,
 `gen_ai.tool.message`, `gen_ai.choice`, … with the message in its attributes, in its body, or as JSON text under
@@ -38,8 +38,8 @@ _NUMBERED: Final = re.compile(
 _SIDES: Final = {"prompt": "prompt", "completion": "completion", "input": "prompt", "output": "completion"}
 
 
-def structured(value: Any) -> Any:
-    """An attribute that is structured, or JSON text of it."""
+def parse_structured(value: Any) -> Any:
+    """Parse an attribute that is JSON text of an object or a list; anything else stays as it is."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return json_value(value)
@@ -48,26 +48,32 @@ def structured(value: Any) -> Any:
     return value
 
 
-def unquoted(value: Any) -> Any:
-    """As `structured`, also of the JSON text of a text, as the AI SDK writes what a tool gave."""
+def unquote(value: Any) -> Any:
+    """Parse as `parse_structured` does, also the JSON text of a text, as the AI SDK writes what a tool gave."""
     if isinstance(value, str) and value[:1] == '"':
         try:
             return json_value(value)
         except ValueError:
             return value
-    return structured(value)
+    return parse_structured(value)
 
 
 def messages_of(values: Mapping[str, Any], events: Iterable[Event], side: str) -> list[dict[str, Any]]:
     """The messages of a request (`prompt`) or of its response (`completion`) in a span's events or attributes."""
-    listed = structured(values.get("events"))
-    told = (
-        [(plain_text(one.get("event.name")), one) for one in listed if isinstance(one, dict)]
+    listed = parse_structured(values.get("events"))
+    listed_events = (
+        [
+            (plain_text(attributes.get("event.name")), attributes)
+            for attributes in listed
+            if isinstance(attributes, dict)
+        ]
         if _is_list(listed)
         else []
     )
-    found = [message for name, one in (*events, *told) for message in _of_event(name, one, side)]
-    return found or numbered(values, side)
+    messages = [
+        message for name, attributes in (*events, *listed_events) for message in _of_event(name, attributes, side)
+    ]
+    return messages or numbered_messages(values, side)
 
 
 def _is_list(value: Any) -> bool:
@@ -76,72 +82,78 @@ def _is_list(value: Any) -> bool:
 
 def _of_event(name: str, values: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
     if name in _WHOLE:
-        of, key = _WHOLE[name]
-        return _listed(structured(values.get(key)), side) if of == side else []
+        event_side, key = _WHOLE[name]
+        return _attribute_messages(parse_structured(values.get(key)), side) if event_side == side else []
     match = _MESSAGE.fullmatch(name)
     if (side == "prompt") != (match is not None) or (match is None and name != _CHOICE):
         return []
-    body = structured(values.get("gen_ai.event.content"))
+    body = parse_structured(values.get("gen_ai.event.content"))
     message = {**values, **body} if isinstance(body, dict) else dict(values)
     if match is None:
         if message.get("index") not in (None, 0, "0"):
             return []
-        choice = structured(message.get("message"))
+        choice = parse_structured(message.get("message"))
         message = (
             choice if isinstance(choice, dict) else {"content": choice or message.get("content"), **_calls(message)}
         )
-    made = {"role": match[1] if match is not None else "assistant", "content": _content(message), **_calls(message)}
+    new_message = {
+        "role": match[1] if match is not None else "assistant",
+        "content": _content(message),
+        **_calls(message),
+    }
     if match is not None and match[1] == "tool":
-        made["tool_call_id"] = message.get("id") or message.get("tool_call_id")
-    return [made]
+        new_message["tool_call_id"] = message.get("id") or message.get("tool_call_id")
+    return [new_message]
 
 
 def _content(message: Mapping[str, Any]) -> Any:
     content = message.get("content")
-    blocks = structured(content)
-    return blocks if isinstance(blocks, list) and blocks and all(isinstance(one, dict) for one in blocks) else content
+    blocks = parse_structured(content)
+    return (
+        blocks if isinstance(blocks, list) and blocks and all(isinstance(block, dict) for block in blocks) else content
+    )
 
 
 def _calls(message: Mapping[str, Any]) -> dict[str, Any]:
-    calls = structured(message.get("tool_calls"))
+    calls = parse_structured(message.get("tool_calls"))
     return {"tool_calls": calls} if isinstance(calls, list) else {}
 
 
-def _listed(told: Any, side: str) -> list[dict[str, Any]]:
+def _attribute_messages(attribute: Any, side: str) -> list[dict[str, Any]]:
     """The messages that one attribute holds: a list of them, one of them, or the text of the user or the agent."""
     role = "user" if side == "prompt" else "assistant"
-    if isinstance(told, str):
-        return [{"role": role, "content": told}] if told else []
+    if isinstance(attribute, str):
+        return [{"role": role, "content": attribute}] if attribute else []
     return [
         {"role": role, **message}
-        for one in (told if isinstance(told, list) else [told])
-        if isinstance(one, dict)
-        for message in [one["message"] if isinstance(one.get("message"), dict) else one]
+        for item in (attribute if isinstance(attribute, list) else [attribute])
+        if isinstance(item, dict)
+        for message in [item["message"] if isinstance(item.get("message"), dict) else item]
     ][: None if side == "prompt" else 1]
 
 
-def numbered(values: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+def numbered_messages(values: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
     """The messages of numbered attributes, by their numbers."""
-    found: dict[int, dict[str, Any]] = {}
+    messages: dict[int, dict[str, Any]] = {}
     calls: dict[tuple[int, int], dict[str, Any]] = {}
     blocks: dict[tuple[int, int], dict[str, Any]] = {}
     for key, value in values.items():
         match = _NUMBERED.fullmatch(key) if key[:4] in ("gen_", "llm.") else None
         if match is None or _SIDES[match["old"] or match["kin"]] != side:
             continue
-        place = int(match["place"])
-        message = found.setdefault(place, {})
+        number = int(match["place"])
+        message = messages.setdefault(number, {})
         if match["field"] is not None:
-            message[match["field"]] = structured(value) if match["field"] == "content" else value
+            message[match["field"]] = parse_structured(value) if match["field"] == "content" else value
         elif match["part"] is not None:
-            blocks.setdefault((place, int(match["part"])), {})[match["kind"]] = value
+            blocks.setdefault((number, int(match["part"])), {})[match["kind"]] = value
         elif match["of"] == "id":
-            calls.setdefault((place, int(match["call"])), {"function": {}})["id"] = value
+            calls.setdefault((number, int(match["call"])), {"function": {}})["id"] = value
         else:
-            calls.setdefault((place, int(match["call"])), {"function": {}})["function"][match["of"]] = value
-    for (place, _), one in sorted(calls.items(), key=lambda pair: pair[0]):
-        found[place].setdefault("tool_calls", []).append(one)
-    for (place, _), one in sorted(blocks.items(), key=lambda pair: pair[0]):
-        if "content" not in found[place] or isinstance(found[place]["content"], list):
-            found[place].setdefault("content", []).append(one)
-    return [found[place] for place in sorted(found)]
+            calls.setdefault((number, int(match["call"])), {"function": {}})["function"][match["of"]] = value
+    for (number, _), entry in sorted(calls.items(), key=lambda pair: pair[0]):
+        messages[number].setdefault("tool_calls", []).append(entry)
+    for (number, _), entry in sorted(blocks.items(), key=lambda pair: pair[0]):
+        if "content" not in messages[number] or isinstance(messages[number]["content"], list):
+            messages[number].setdefault("content", []).append(entry)
+    return [messages[number] for number in sorted(messages)]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from trajmill.connectors.apis.otel_genai.events import Event, structured, unquoted
+from trajmill.connectors.apis.otel_genai.events import Event, parse_structured, unquote
 from trajmill.connectors.apis.otel_genai.exports import model_call, tool
 from trajmill.connectors.reading.fields import objects_of, plain_text
 
@@ -34,94 +34,97 @@ _TOOL: Final = re.compile(
 )
 
 
-def standard(name: str, values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
-    """What a span of that name says with attributes of its kin, under the standard names; those it has come first."""
+def to_standard(name: str, values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
+    """Convert a span's attributes of its kin to the standard names; those that it has come first."""
     if _MLFLOW[0] in values:
-        return {**values, **_mlflow(*(structured(values.get(key)) for key in _MLFLOW))}
+        return {**values, **_mlflow(*(parse_structured(values.get(key)) for key in _MLFLOW))}
     kind = _KINDS.get(plain_text(values.get("openinference.span.kind", values.get("traceloop.span.kind"))))
     if kind is None and ("ai.toolCall.name" in values or ("tool_arguments" in values and "gen_ai.tool.name" in values)):
         kind = "execute_tool"
     if kind is None and name.startswith("ai.") and name.endswith((".doGenerate", ".doStream")):
         kind = "chat"
     operation = values.get(OPERATION, kind)
-    found: dict[str, Any] = {} if kind is None else {OPERATION: kind}
+    converted: dict[str, Any] = {} if kind is None else {OPERATION: kind}
     if operation == "execute_tool":
-        found |= _tool(values, events)
+        converted |= _tool(values, events)
     elif kind == "chat":
-        found |= _model_call(values)
+        converted |= _model_call(values)
     if "gen_ai.tool.definitions" not in values and (tools := _tools(values)):
-        found["gen_ai.tool.definitions"] = tools
-    return {**found, **values}
+        converted["gen_ai.tool.definitions"] = tools
+    return {**converted, **values}
 
 
-def _mlflow(kind: Any, given: Any, gave: Any) -> dict[str, Any]:
+def _mlflow(kind: Any, span_input: Any, span_output: Any) -> dict[str, Any]:
     operation = _KINDS.get(plain_text(kind).strip('"'))
     if operation is None:
         return {}
-    return {OPERATION: operation, **(tool(given, gave) if operation == "execute_tool" else model_call(given, gave))}
+    return {
+        OPERATION: operation,
+        **(tool(span_input, span_output) if operation == "execute_tool" else model_call(span_input, span_output)),
+    }
 
 
-def flat(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes with those of OpenInference under dotted keys, where an export of Phoenix holds them as objects."""
-    found: dict[str, Any] = {}
+    by_key: dict[str, Any] = {}
     waiting = list(attributes.items())[::-1]
     while waiting:
         key, value = waiting.pop()
         if key.partition(".")[0] in _NESTED and isinstance(value, dict | list) and value:
             inner = enumerate(value) if isinstance(value, list) else value.items()
-            waiting += [(f"{key}.{name}", one) for name, one in inner][::-1]
+            waiting += [(f"{key}.{name}", inner_value) for name, inner_value in inner][::-1]
         else:
-            found[key] = value
-    return found
+            by_key[key] = value
+    return by_key
 
 
 def _tool(values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
-    found = {}
-    for key, others in _SAME.items():
-        told = next((values[other] for other in others if other in values), None)
-        if told is not None:
-            found[key] = unquoted(told) if "ai.toolCall.name" in values else told
-    for key, (other, members) in _WRAPPED.items():
-        told = structured(values.get(other))
-        if isinstance(told, dict):
-            told = next((told[member] for member in members if member in told), told)
-        if told is not None:
-            found[key] = told
+    attributes = {}
+    for key, synonyms in _SAME.items():
+        raw_value = next((values[synonym] for synonym in synonyms if synonym in values), None)
+        if raw_value is not None:
+            attributes[key] = unquote(raw_value) if "ai.toolCall.name" in values else raw_value
+    for key, (synonym, members) in _WRAPPED.items():
+        raw_value = parse_structured(values.get(synonym))
+        if isinstance(raw_value, dict):
+            raw_value = next((raw_value[member] for member in members if member in raw_value), raw_value)
+        if raw_value is not None:
+            attributes[key] = raw_value
     if "openinference.span.kind" in values:
-        found |= tool(found.get("gen_ai.tool.call.arguments"), found.get("gen_ai.tool.call.result"))
-    for event, told in events:  # as Strands writes them
+        attributes |= tool(attributes.get("gen_ai.tool.call.arguments"), attributes.get("gen_ai.tool.call.result"))
+    for event, raw_value in events:  # as Strands writes them
         key, member = {"gen_ai.tool.message": ("arguments", "content"), "gen_ai.choice": ("result", "message")}.get(
             event, ("", "")
         )
-        if key and told.get(member) is not None:
-            found[f"gen_ai.tool.call.{key}"] = told[member]
-    return found
+        if key and raw_value.get(member) is not None:
+            attributes[f"gen_ai.tool.call.{key}"] = raw_value[member]
+    return attributes
 
 
 def _model_call(values: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, other in (("gen_ai.request.model", "llm.model_name"), ("gen_ai.conversation.id", "session.id")):
-        if isinstance(values.get(other), str):
-            found[key] = values[other]
-    asked = structured(values.get("ai.prompt.messages"))
+    attributes: dict[str, Any] = {}
+    for key, synonym in (("gen_ai.request.model", "llm.model_name"), ("gen_ai.conversation.id", "session.id")):
+        if isinstance(values.get(synonym), str):
+            attributes[key] = values[synonym]
+    asked = parse_structured(values.get("ai.prompt.messages"))
     if isinstance(asked, list):
-        text, calls = values.get("ai.response.text"), structured(values.get("ai.response.toolCalls"))
-        said = [{"type": "text", "text": text}] if isinstance(text, str) and text else []
-        said += [{"type": "tool-call", **one} for one in objects_of(calls)]
-        found["gen_ai.input.messages"] = asked
-        found["gen_ai.output.messages"] = [{"role": "assistant", "content": said}]
-    return found
+        text, calls = values.get("ai.response.text"), parse_structured(values.get("ai.response.toolCalls"))
+        answer = [{"type": "text", "text": text}] if isinstance(text, str) and text else []
+        answer += [{"type": "tool-call", **tool_call} for tool_call in objects_of(calls)]
+        attributes["gen_ai.input.messages"] = asked
+        attributes["gen_ai.output.messages"] = [{"role": "assistant", "content": answer}]
+    return attributes
 
 
 def _tools(values: Mapping[str, Any]) -> list[Any]:
     """Definitions of tools that stand in numbered attributes, by their numbers."""
-    found: dict[int, Any] = {}
+    by_number: dict[int, Any] = {}
     for key, value in values.items():
         match = _TOOL.fullmatch(key) if key.startswith("llm.") else None
         if match is None:
             continue
         if match[1] is not None:
-            found[int(match[1])] = structured(value)
-        elif isinstance(tool := found.setdefault(int(match[2]), {}), dict):
-            tool[match[3]] = structured(value)
-    return [found[place] for place in sorted(found)]
+            by_number[int(match[1])] = parse_structured(value)
+        elif isinstance(tool := by_number.setdefault(int(match[2]), {}), dict):
+            tool[match[3]] = parse_structured(value)
+    return [by_number[number] for number in sorted(by_number)]

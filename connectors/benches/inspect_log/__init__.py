@@ -32,10 +32,10 @@ from trajmill.connectors.benches.inspect_log.course import Course
 from trajmill.connectors.benches.inspect_log.sample import (
     Attachments,
     Times,
-    called,
     context,
     domain,
     each_object,
+    list_called_tools,
     messages,
     outcome,
 )
@@ -44,7 +44,7 @@ from trajmill.connectors.reading.archive import Archive
 from trajmill.connectors.reading.documents import document_in, large_document
 from trajmill.connectors.reading.fields import text_of
 from trajmill.connectors.reading.large import outline
-from trajmill.connectors.reading.large.outline import MANY, Shape, held
+from trajmill.connectors.reading.large.outline import MANY, Shape, read_if_small
 from trajmill.connectors.reading.places import TextPlaces
 from trajmill.schemas import Agent, ParseError, Reject, Task, Trajectory
 
@@ -84,17 +84,17 @@ class Inspect(Connector):
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         with blob.open() as stream:
             packed = stream.read(2) == b"PK"
-        found = self._archive(blob) if packed else self._document(blob)
+        records = self._archive(blob) if packed else self._document(blob)
         empty = True
-        for one in found:
-            empty = empty and isinstance(one, Reject)
-            yield one
+        for record in records:
+            empty = empty and isinstance(record, Reject)
+            yield record
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no sample of the log calls a tool")
 
     def _document(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         uri = blob.uri
-        data = held(blob)
+        data = read_if_small(blob)
         value = large_document(blob.seekable(), uri, _SHAPES) if data is None else document_in(data, uri)
         if not isinstance(value, dict) or not isinstance(value.get("eval"), dict):
             raise ParseError(uri, 0, "bad_record", "wanted an object with an eval")
@@ -126,21 +126,23 @@ class Inspect(Connector):
                 yield from self._sample(sample, evaluation, uri, _always(member.offset))
 
     def _sample(
-        self, sample: Mapping[str, Any], evaluation: Mapping[str, Any], uri: str, place: Callable[[str], int]
+        self, sample: Mapping[str, Any], evaluation: Mapping[str, Any], uri: str, offset_of: Callable[[str], int]
     ) -> Iterator[Trajectory | Reject]:
         conversation = messages(sample)
-        names = called(conversation)
-        native_id = "/".join(_word(one) for one in (evaluation.get("task_id"), sample.get("id"), sample.get("epoch")))
+        names = list_called_tools(conversation)
+        native_id = "/".join(
+            _word(id_part) for id_part in (evaluation.get("task_id"), sample.get("id"), sample.get("epoch"))
+        )
         if not names:
             detail = f"sample {native_id:.200} calls no tool"
-            yield Reject("trajectory", "no_calls", detail, uri, offset=place(""), connector=self.name)
+            yield Reject("trajectory", "no_calls", detail, uri, offset=offset_of(""), connector=self.name)
             return
-        kind, held = domain(names), Attachments(sample)
-        course = Course(held, Times.of(sample), kind == "search", place)
+        kind, attachments = domain(names), Attachments(sample)
+        course = Course(attachments, Times.of(sample), kind == "search", offset_of)
         steps = course.take(conversation)
         for key in course.unmatched:
             detail = f"no call before it has the id {key}"
-            yield Reject("record", "result_without_call", detail, uri, offset=place(""), connector=self.name)
+            yield Reject("record", "result_without_call", detail, uri, offset=offset_of(""), connector=self.name)
         if sample.get("limit"):
             steps[-1] = replace(steps[-1], truncated=True)
         task = text_of(evaluation.get("task"))
@@ -155,7 +157,7 @@ class Inspect(Connector):
                 text_of(evaluation.get("model")),
             ),
             task=Task(f"{task}/{_word(sample.get('id'))}" if task else None, course.instruction),
-            context=context(sample, "\n\n".join(course.system), held, kind == "search"),
+            context=context(sample, "\n\n".join(course.system), attachments, kind == "search"),
             outcome=outcome(sample),
         )
 

@@ -25,13 +25,13 @@ from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.steps import course
 from trajmill.connectors.conversation.turns import Call, Said, Turn
 from trajmill.connectors.conversation.wrapped_output import limit_of
-from trajmill.connectors.reading.fields import joined, plain_text, text_of
+from trajmill.connectors.reading.fields import join_paragraphs, plain_text, text_of
 from trajmill.connectors.reading.json_text import is_shallow
 from trajmill.connectors.reading.values import JsonError, json_value
 from trajmill.schemas import Observation, Step, Steps
 
 _TURN_BYTES: Final = 2048
-"""What a turn takes in memory besides the answers to its calls, roughly."""
+"""Approximate memory of a turn besides the answers to its calls, in bytes."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Course:
                 self._agent(message, results)
             else:
                 self._other(message)
-                self.unmatched += [plain_text(one.get("tool_call_id"))[:80] for one in results]
+                self.unmatched += [plain_text(result.get("tool_call_id"))[:80] for result in results]
         return course(self.items, instructed=True).steps
 
     def _other(self, message: Mapping[str, Any]) -> None:
@@ -83,41 +83,41 @@ class Course:
             self.items.append(Said(speaker, text, answers=role == "user"))
 
     def _agent(self, message: Mapping[str, Any], results: list[Mapping[str, Any]]) -> None:
-        made = content(message, self.held)
-        spoken, thought = made.text, joined([one for one in made.reasoning if one])
-        calls = [one for one in objects(message.get("tool_calls")) if text_of(one.get("function"))]
-        for use in made.uses:
+        parsed = content(message, self.held)
+        spoken, thought = parsed.text, join_paragraphs([text for text in parsed.reasoning if text])
+        calls = [item for item in objects(message.get("tool_calls")) if text_of(item.get("function"))]
+        for use in parsed.uses:
             name = text_of(use.get("name")) or text_of(use.get("tool_type")) or ""
-            given = text_of(use.get("result"))
-            seen = self.held.text(given) if given else None
+            result_text = text_of(use.get("result"))
+            seen = self.held.text(result_text) if result_text else None
             shown = None if seen is None else Observation(seen, media_type(seen))
-            call = self._call(name, _parsed(use.get("arguments")), text_of(use.get("id")), shown)
+            call = self._call(name, _parse_arguments(use.get("arguments")), text_of(use.get("id")), shown)
             call.reasoning, thought = thought, None
             self._turn([call])
         if calls:
-            answers = _paired(calls, results, self.unmatched)
+            answers = _pair_results(calls, results, self.unmatched)
             rows = []
-            for one, answer in zip(calls, answers, strict=True):
-                shown, ended = observation(answer, one["function"], self.held) if answer is not None else (None, None)
-                call = self._call(one["function"], one.get("arguments"), text_of(one.get("id")), shown)
+            for item, answer in zip(calls, answers, strict=True):
+                shown, ended = observation(answer, item["function"], self.held) if answer is not None else (None, None)
+                call = self._call(item["function"], item.get("arguments"), text_of(item.get("id")), shown)
                 if ended is not None:
                     call.ends(ended)
                 rows.append(call)
             rows[0].message, rows[0].reasoning = spoken, thought
             self._turn(rows)
         else:
-            self.unmatched += [plain_text(one.get("tool_call_id"))[:80] for one in results]
+            self.unmatched += [plain_text(result.get("tool_call_id"))[:80] for result in results]
             if spoken is not None:
                 self._append(Turn(self.place(""), texts=[spoken], thoughts=[thought] if thought else []))
 
     def _call(self, name: str, arguments: Any, call_id: str | None, shown: Observation | None) -> Call:
-        given = self.held.value(arguments) if is_shallow(arguments) else None
-        call = search_tools.call(name, given, call_id)
+        values = self.held.value(arguments) if is_shallow(arguments) else None
+        call = search_tools.call(name, values, call_id)
         if not self.renamed:
             call.name, call.text = name, None
         call.shown = shown
-        if name in SHELLS and isinstance(given, dict):
-            call.limit = limit_of(given.get("timeout"))
+        if name in SHELLS and isinstance(values, dict):
+            call.limit = limit_of(values.get("timeout"))
         call.at, call.seconds = self.times.by_id.get(call_id or "", (None, None))
         return call
 
@@ -128,11 +128,11 @@ class Course:
 
     def _append(self, turn: Turn) -> None:
         self.items.append(turn)
-        self.items.grow(_TURN_BYTES + sum(len((one.shown and one.shown.content) or "") for one in turn.calls))
+        self.items.grow(_TURN_BYTES + sum(len((item.shown and item.shown.content) or "") for item in turn.calls))
         self.acted = True
 
 
-def _parsed(value: Any) -> Any:
+def _parse_arguments(value: Any) -> Any:
     """Arguments that a provider wrote as JSON text."""
     if not isinstance(value, str):
         return value
@@ -142,15 +142,15 @@ def _parsed(value: Any) -> Any:
         return value or None
 
 
-def _paired(
+def _pair_results(
     calls: Sequence[dict[str, Any]], results: list[Mapping[str, Any]], unmatched: list[str]
 ) -> list[Mapping[str, Any] | None]:
     """The result of each call: by id, then those without an id in order; ids that no call has join `unmatched`."""
     answers: list[Mapping[str, Any] | None] = [None] * len(calls)
     for result in results:
         key = text_of(result.get("tool_call_id"))
-        free = [place for place, answer in enumerate(answers) if answer is None]
-        same = [place for place in free if key is None or calls[place].get("id") == key]
+        free = [index for index, answer in enumerate(answers) if answer is None]
+        same = [index for index in free if key is None or calls[index].get("id") == key]
         if same:
             answers[same[0]] = result
         else:

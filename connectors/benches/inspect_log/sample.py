@@ -1,4 +1,4 @@
-"""One sample of an Inspect log: what its fields and events say, apart from the order of its messages.
+"""One sample of an Inspect log: the facts in its fields and events, apart from the order of its messages.
 
 A sample whose messages were left out is rebuilt from its last model event, whose input may stand in the sample's
 message pool (`input_refs`, since 0.3.150). Any string `attachment://<hash>` (before 0.3.58 `tc://`) stands for the text
@@ -18,7 +18,7 @@ from trajmill.connectors.conversation.declared_tools import declare
 from trajmill.connectors.conversation.harness_text import Source, read_output
 from trajmill.connectors.conversation.harness_text import truncation as cut_by
 from trajmill.connectors.conversation.opaque import attachment_of_url
-from trajmill.connectors.conversation.wrapped_output import Output, killed_after
+from trajmill.connectors.conversation.wrapped_output import Output, find_kill_limit
 from trajmill.connectors.reading.fields import objects_of, text_of
 from trajmill.connectors.reading.json_text import is_shallow
 from trajmill.connectors.reading.large.outline import ARRAY, OBJECT, Array, Chosen
@@ -57,13 +57,13 @@ def domain(names: set[str]) -> str:
 def objects(value: Any) -> Sequence[dict[str, Any]]:
     """The objects of an array; none of what is no array."""
     if isinstance(value, Array):
-        return Chosen(value, (place for place, one in enumerate(value) if isinstance(one, dict)))
+        return Chosen(value, (index for index, item in enumerate(value) if isinstance(item, dict)))
     return objects_of(value)
 
 
 def each_object(value: Any) -> Iterator[dict[str, Any]]:
     """The objects of an array, one at a time."""
-    return (one for one in value if isinstance(one, dict)) if isinstance(value, ARRAY) else iter(())
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, ARRAY) else iter(())
 
 
 class Attachments:
@@ -75,12 +75,12 @@ class Attachments:
 
     def __init__(self, sample: Mapping[str, Any]) -> None:
         transcript = sample.get("transcript")
-        held = sample.get("attachments") or (transcript.get("content") if isinstance(transcript, dict) else None)
-        self._held = held if isinstance(held, OBJECT) else {}
+        texts = sample.get("attachments") or (transcript.get("content") if isinstance(transcript, dict) else None)
+        self._held = texts if isinstance(texts, OBJECT) else {}
 
     def text(self, value: str) -> str | None:
-        """The text itself, or what it stands for; None if the sample does not hold that."""
-        protocol = next((one for one in _PROTOCOLS if value.startswith(one)), None)
+        """Return the text itself, or the attached text that it refers to; None if the sample does not hold that."""
+        protocol = next((prefix for prefix in _PROTOCOLS if value.startswith(prefix)), None)
         if protocol is None or any(mark in value for mark in "\n ") or len(value) > 200:
             return value
         return text_of(self._held.get(value.removeprefix(protocol)))
@@ -88,16 +88,16 @@ class Attachments:
     def value(self, value: Any) -> Any:
         """A JSON value of at most `CARRIED_DEPTH` levels with every text resolved where the sample holds it."""
         if isinstance(value, str):
-            held = self.text(value)
-            return value if held is None else held
+            text = self.text(value)
+            return value if text is None else text
         if isinstance(value, list):
-            return [self.value(one) for one in value]
-        return {key: self.value(one) for key, one in value.items()} if isinstance(value, dict) else value
+            return [self.value(inner) for inner in value]
+        return {key: self.value(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 @dataclass(slots=True)
 class Content:
-    """What a message holds; `lost` if a text of it is not in the log."""
+    """Content of a message; `lost` if a text of it is not in the log."""
 
     texts: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -111,28 +111,28 @@ class Content:
         return "\n".join(self.texts) if self.texts else None
 
 
-def content(message: Mapping[str, Any], held: Attachments) -> Content:
+def content(message: Mapping[str, Any], attachments: Attachments) -> Content:
     """The content of a message, which is a text or a list of parts."""
-    made = Content()
-    whole = message.get("content")
-    parts: Any = [{"type": "text", "text": whole}] if isinstance(whole, str) and whole else whole
+    parsed = Content()
+    raw = message.get("content")
+    parts: Any = [{"type": "text", "text": raw}] if isinstance(raw, str) and raw else raw
     if (thought := text_of(message.get("reasoning"))) is not None:
-        made.reasoning.append(thought)
+        parsed.reasoning.append(thought)
     for part in objects(parts):
         kind = part.get("type")
         if kind == "text" and isinstance(part.get("text"), str):
-            text = held.text(part["text"])
-            made.lost |= text is None
-            made.texts += [text] if text else []
+            text = attachments.text(part["text"])
+            parsed.lost |= text is None
+            parsed.texts += [text] if text else []
         elif kind == "reasoning" and not part.get("redacted"):
             thought = text_of(part.get("reasoning"))
-            made.reasoning += [held.text(thought) or ""] if thought else []
+            parsed.reasoning += [attachments.text(thought) or ""] if thought else []
         elif kind == "image" and isinstance(part.get("image"), str):
-            image = attachment_of_url(held.text(part["image"]), "image")
-            made.images += [] if image is None else [image]
+            image = attachment_of_url(attachments.text(part["image"]), "image")
+            parsed.images += [] if image is None else [image]
         elif kind == "tool_use":
-            made.uses.append(part)
-    return made
+            parsed.uses.append(part)
+    return parsed
 
 
 def messages(sample: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
@@ -141,44 +141,44 @@ def messages(sample: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
     if own:
         return own
     event: dict[str, Any] = {}
-    for one in each_object(sample.get("events")):
-        event = one if one.get("event") == "model" else event
+    for sample_event in each_object(sample.get("events")):
+        event = sample_event if sample_event.get("event") == "model" else event
     if not event:
         return []
-    given = objects(event.get("input"))
-    if not given and isinstance(event.get("input_refs"), list):
+    inputs = objects(event.get("input"))
+    if not inputs and isinstance(event.get("input_refs"), list):
         data = sample.get("events_data")
         pool = sample.get("message_pool") or (data.get("messages") if isinstance(data, dict) else None)
-        given = _referred(event["input_refs"], objects(pool))
+        inputs = _resolve_references(event["input_refs"], objects(pool))
     output = event.get("output")
     choices = objects(output.get("choices")) if isinstance(output, dict) else []
-    return [*given, *objects([choice.get("message") for choice in choices[:1]])]
+    return [*inputs, *objects([choice.get("message") for choice in choices[:1]])]
 
 
-def _referred(refs: list[Any], pool: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _resolve_references(refs: list[Any], pool: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The messages of a pool that ranges `[start, end)` refer to, no more than the pool has."""
-    found: list[dict[str, Any]] = []
+    referred: list[dict[str, Any]] = []
     for ref in refs:
-        if isinstance(ref, list) and len(ref) == 2 and all(isinstance(one, int) and one >= 0 for one in ref):
-            found += pool[ref[0] : ref[1]]
-        if len(found) > len(pool):
-            return found[: len(pool)]
-    return found
+        if isinstance(ref, list) and len(ref) == 2 and all(isinstance(bound, int) and bound >= 0 for bound in ref):
+            referred += pool[ref[0] : ref[1]]
+        if len(referred) > len(pool):
+            return referred[: len(pool)]
+    return referred
 
 
-def called(conversation: Sequence[Mapping[str, Any]]) -> set[str]:
+def list_called_tools(conversation: Sequence[Mapping[str, Any]]) -> set[str]:
     """The names of the tools that a conversation calls."""
     names = set()
     for message in conversation:
         if message.get("role") == "assistant":
-            names |= {text_of(one.get("function")) for one in objects(message.get("tool_calls"))}
-            uses = (one for one in objects(message.get("content")) if one.get("type") == "tool_use")
-            names |= {text_of(one.get("name")) or text_of(one.get("tool_type")) for one in uses}
+            names |= {text_of(block.get("function")) for block in objects(message.get("tool_calls"))}
+            uses = (block for block in objects(message.get("content")) if block.get("type") == "tool_use")
+            names |= {text_of(block.get("name")) or text_of(block.get("tool_type")) for block in uses}
     return {name for name in names if name}
 
 
 def outcome(sample: Mapping[str, Any]) -> Outcome | None:
-    """What the first scorer whose value is one grade or number says."""
+    """Return the outcome of the first scorer whose value is one grade or number."""
     scores = sample.get("scores")
     graded = scores if isinstance(scores, dict) else {"": sample.get("score")}
     for name, score in graded.items():
@@ -191,16 +191,20 @@ def outcome(sample: Mapping[str, Any]) -> Outcome | None:
     return None
 
 
-def context(sample: Mapping[str, Any], system: str, held: Attachments, renamed: bool) -> Context:
+def context(sample: Mapping[str, Any], system: str, attachments: Attachments, renamed: bool) -> Context:
     """The system prompt, and the tools that any model event declares, since one agent may hand over to another."""
     declared: list[dict[str, Any]] = []
     for event in each_object(sample.get("events")):
         if event.get("event") == "model":
             declare(declared, objects(event.get("tools")))
     tools = [
-        {key: held.value(one[key]) for key in ("name", "description", "parameters") if one.get(key) is not None}
-        for one in declared
-        if is_shallow(one)
+        {
+            key: attachments.value(tool[key])
+            for key in ("name", "description", "parameters")
+            if tool.get(key) is not None
+        }
+        for tool in declared
+        if is_shallow(tool)
     ]
     if renamed:
         return vocabulary.context(tools, system)
@@ -209,36 +213,36 @@ def context(sample: Mapping[str, Any], system: str, held: Attachments, renamed: 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When each call of a unique id began, in microseconds since 1970 UTC, and how many seconds it took."""
+    """Times of calls with a unique id: begin in microseconds since 1970 UTC, and duration in seconds."""
 
     by_id: Mapping[str, tuple[int | None, float | None]]
 
     @classmethod
     def of(cls, sample: Mapping[str, Any]) -> Times:
         """The times that a sample's tool events state."""
-        found: dict[str, tuple[int | None, float | None]] = {}
+        times: dict[str, tuple[int | None, float | None]] = {}
         for event in each_object(sample.get("events")):
             key = text_of(event.get("id"))
             if event.get("event") == "tool" and key:
                 begin, end = microseconds(event.get("timestamp")), microseconds(event.get("completed"))
                 took = (end - begin) / 1e6 if begin is not None and end is not None and end >= begin else None
-                found[key] = (None, None) if key in found else (begin, took)
-        return cls(found)
+                times[key] = (None, None) if key in times else (begin, took)
+        return cls(times)
 
 
-def observation(message: Mapping[str, Any], name: str, held: Attachments) -> tuple[Observation, Output]:
-    """Return what a tool message shows, and how its call ended: that its time was up, and what the harness said."""
-    made = content(message, held)
+def observation(message: Mapping[str, Any], name: str, attachments: Attachments) -> tuple[Observation, Output]:
+    """Return what a tool message shows, and how its call ended: timeout and the harness's words."""
+    parsed = content(message, attachments)
     error = message.get("error")
     kind = error.get("type") if isinstance(error, dict) else None
-    text, ended = made.text, Output(None)
+    text, ended = parsed.text, Output(None)
     if isinstance(error, dict) and kind == _OUT_OF_TIME:
         text = text or ""
-        said = held.text(error["message"]) if isinstance(error.get("message"), str) else None
-        ended = Output(None, None, True, killed_after(said), notes=(said,) if said else ())
+        error_text = attachments.text(error["message"]) if isinstance(error.get("message"), str) else None
+        ended = Output(None, None, True, find_kill_limit(error_text), notes=(error_text,) if error_text else ())
     elif text is None and isinstance(error, dict) and isinstance(error.get("message"), str):
-        text = held.text(error["message"])
-    truncation = "recorder" if made.lost else "none"
+        text = attachments.text(error["message"])
+    truncation = "recorder" if parsed.lost else "none"
     if kind == "output_limit" or cut_by(text or "", _CLIENT) == "harness":
         truncation = "harness"
     output = read_output(text, _CLIENT)
@@ -252,6 +256,6 @@ def observation(message: Mapping[str, Any], name: str, held: Attachments) -> tup
         origin="harness" if isinstance(kind, str) and kind in _BY_HARNESS else "environment",
         is_error=isinstance(error, dict),
         truncation=truncation,
-        attachments=tuple(made.images),
+        attachments=tuple(parsed.images),
     )
     return seen, ended

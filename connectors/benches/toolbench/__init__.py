@@ -50,7 +50,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from trajmill.connectors.benches.toolbench import tool_eval
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError, action_space, call
-from trajmill.connectors.conversation.refusals import refused
+from trajmill.connectors.conversation.refusals import reject_conversation
 from trajmill.connectors.conversation.told import Told
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.reading.documents import json_document, opening
@@ -85,8 +85,8 @@ class ToolBench(Connector):
     title: ClassVar[str] = "ToolBench answer trees, ToolEval's converted answers"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = opening(head)
-        value = found.values[0] if found is not None and not found.lines else None
+        beginning = opening(head)
+        value = beginning.values[0] if beginning is not None and not beginning.lines else None
         if tool_eval.is_tool_eval(value):
             return Sniff(0.95, "questions with available_tools and the answer_details of ToolEval")
         if not isinstance(value, dict) or "win" not in value:
@@ -104,7 +104,7 @@ class ToolBench(Connector):
         if not isinstance(value, dict):
             raise ParseError(blob.uri, 0, "bad_document", "wanted an object with win and tree")
         if tool_eval.is_tool_eval(value):
-            yield from self._converted(blob, value, data)
+            yield from self._read_tool_eval(blob, value, data)
             return
         tree = value.get("tree")
         root = tree.get("tree") if isinstance(tree, dict) else None
@@ -119,43 +119,45 @@ class ToolBench(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no node of the tree is a call")
         yield from self._written(blob, writing)
 
-    def _converted(self, blob: Blob, value: dict[str, Any], data: bytes) -> Iterator[Trajectory | Reject]:
+    def _read_tool_eval(self, blob: Blob, value: dict[str, Any], data: bytes) -> Iterator[Trajectory | Reject]:
         """The trajectories of the questions of a file of ToolEval, each at the place of its question."""
-        empty, place = True, 0
+        empty, position = True, 0
         for name, question in tool_eval.questions(value):
-            place = max(place, data.find(f"{json_text(name)}:".encode("utf-8", "surrogatepass"), place))
+            position = max(position, data.find(f"{json_text(name)}:".encode("utf-8", "surrogatepass"), position))
             try:
                 paths = _paths(tool_eval.root_of(question))
                 writing = _Writing(name or _name(blob.uri), _Answer(tool_eval.answer_of(question)), paths)
             except MessageError as error:
-                yield refused(blob, self.name, place, error.reason, error.detail)
+                yield reject_conversation(blob, self.name, position, error.reason, error.detail)
                 continue
             if all(path.last is None for path in paths):
-                yield refused(blob, self.name, place, "no_calls", f"no node of question {name:.80} is a call")
+                yield reject_conversation(
+                    blob, self.name, position, "no_calls", f"no node of question {name:.80} is a call"
+                )
                 continue
             empty = False
-            yield from (_placed(found, place) for found in self._written(blob, writing))
+            yield from (_set_offset(output, position) for output in self._written(blob, writing))
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no node of the answers is a call")
 
     def _written(self, blob: Blob, writing: _Writing) -> Iterator[Trajectory | Reject]:
         for number, path in enumerate(writing.paths):
             if number > BRANCHES:
-                rest = len(writing.paths) - number
-                detail = f"{rest} more paths than the {BRANCHES} branches that are carried on"
-                yield refused(blob, self.name, 0, "too_many_branches", detail)
+                left_out = len(writing.paths) - number
+                detail = f"{left_out} more paths than the {BRANCHES} branches that are carried on"
+                yield reject_conversation(blob, self.name, 0, "too_many_branches", detail)
                 return
             if not writing.is_new(path):
-                yield refused(blob, self.name, 0, "branch_without_call", "a path without a call of its own")
+                yield reject_conversation(blob, self.name, 0, "branch_without_call", "a path without a call of its own")
                 continue
             yield writing.trajectory(path.calls())
 
 
-def _placed(found: Trajectory | Reject, place: int) -> Trajectory | Reject:
-    """What was found, at a place of the file."""
-    if isinstance(found, Reject):
-        return replace(found, offset=place)
-    return replace(found, steps=[replace(step, offset=place) for step in found.steps])
+def _set_offset(output: Trajectory | Reject, offset: int) -> Trajectory | Reject:
+    """Set the offset of a trajectory's steps or of a reject."""
+    if isinstance(output, Reject):
+        return replace(output, offset=offset)
+    return replace(output, steps=[replace(step, offset=offset) for step in output.steps])
 
 
 def _name(uri: str) -> str:
@@ -163,7 +165,7 @@ def _name(uri: str) -> str:
     return uri.rpartition("/")[2].partition(".json")[0] or "answer"
 
 
-class _Called(NamedTuple):
+class _NodeCall(NamedTuple):
     """A call of the tree: its node, the thought before it, and its place in the order of the tree."""
 
     call: Call
@@ -174,12 +176,12 @@ class _Called(NamedTuple):
 
 
 def _paths(root: Mapping[str, Any]) -> list[_Path]:
-    """The way to each leaf, in the order of the tree; calls that two ways share are one object.
+    """List the path to each leaf, in the order of the tree; calls that two paths share are one object.
 
     Raises:
         MessageError: a node is not what the format says.
     """
-    found: list[_Path] = []
+    paths: list[_Path] = []
     waiting: list[tuple[Mapping[str, Any], _Path]] = [(root, _Path())]
     count = 0
     while waiting:
@@ -194,21 +196,21 @@ def _paths(root: Mapping[str, Any]) -> list[_Path]:
                 raise MessageError("bad_node", "wanted an object as a node")
             waiting.append((child, path))
         if not listed:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 @record
 class _Path:
-    """The way to a node: its last call, the way to that, and what stands after it without being called yet."""
+    """Path to a node: its last call, the path to that, and the nodes after it without a call yet."""
 
-    last: _Called | None = None
+    last: _NodeCall | None = None
     before: _Path | None = None
     thoughts: tuple[str, ...] = ()
     action: str | None = None
 
     def with_node(self, node: Mapping[str, Any], number: int) -> _Path:
-        """The way one node further."""
+        """Extend the path by one node."""
         kind, text = node.get("node_type"), node.get("description")
         if kind not in _KINDS or not isinstance(text, str):
             raise MessageError("bad_node", f"wanted a Thought, an Action or an Action Input, met {brief(kind)}")
@@ -221,19 +223,19 @@ class _Path:
                 return self
             raise MessageError("bad_node", "wanted an Action before its Action Input")
         thought = "\n\n".join(self.thoughts) or None
-        made = call(self.action, text, None, 0)
-        return _Path(_Called(made, thought, _observation(self.action, node), _code(node), number), self)
+        new_call = call(self.action, text, None, 0)
+        return _Path(_NodeCall(new_call, thought, _observation(self.action, node), _code(node), number), self)
 
-    def calls(self) -> list[_Called]:
-        """The calls on the way, in order."""
-        found: list[_Called] = []
-        here: _Path | None = self
-        while here is not None and here.last is not None:
-            found.append(here.last)
-            here = here.before
-            while here is not None and here.last is found[-1]:
-                here = here.before
-        return found[::-1]
+    def calls(self) -> list[_NodeCall]:
+        """List the calls on the path, in order."""
+        calls: list[_NodeCall] = []
+        node: _Path | None = self
+        while node is not None and node.last is not None:
+            calls.append(node.last)
+            node = node.before
+            while node is not None and node.last is calls[-1]:
+                node = node.before
+        return calls[::-1]
 
 
 def _code(node: Mapping[str, Any]) -> int | None:
@@ -244,25 +246,25 @@ def _observation(name: str, node: Mapping[str, Any]) -> Observation | None:
     content, code = node.get("observation"), _code(node)
     if not isinstance(content, str):
         return None
-    whole = is_json(content)
+    is_whole = is_json(content)
     return Observation(
         content=content,
-        media_type="application/json" if whole else "text/plain",
+        media_type="application/json" if is_whole else "text/plain",
         origin="harness" if name == _FINISH or code == 1 else "environment",
         is_error=None if code is None or _is_guess(code, content) else code not in (0, _ANSWERED, _GAVE_UP),
-        truncation="harness" if content.endswith("...") and not whole else "none",
+        truncation="harness" if content.endswith("...") and not is_whole else "none",
     )
 
 
 def _is_guess(code: int, content: str) -> bool:
-    """Whether the code speaks of a word in the answer, and the answer begins as if it were a normal one."""
+    """Return True if the code speaks of a word in the answer, and the answer begins as if it were a normal one."""
     begin = _BEGIN.match(content)
     return code == _WORD and begin is not None and begin[1].lower() not in _TOLD
 
 
 @dataclass(slots=True)
 class _Answer:
-    """What the file tells beside the tree."""
+    """Facts that the file states beside the tree."""
 
     value: Mapping[str, Any]
     query: str | None = field(init=False)
@@ -272,37 +274,37 @@ class _Answer:
     dialogues: list[list[dict[str, Any]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        told = self.value.get("answer_generation")
-        answer: Mapping[str, Any] = told if isinstance(told, dict) else {}
+        generation = self.value.get("answer_generation")
+        answer: Mapping[str, Any] = generation if isinstance(generation, dict) else {}
         query, listed = answer.get("query"), answer.get("train_messages")
         self.query = query if isinstance(query, str) and query else None
         self.final = answer.get("final_answer")
         self.tools = action_space(answer.get("function"))
-        dialogues = ([message for message in one if isinstance(message, dict)] for one in _lists(listed))
-        self.dialogues = [one for one in dialogues if one]
+        dialogues = ([message for message in dialogue if isinstance(message, dict)] for dialogue in _lists(listed))
+        self.dialogues = [dialogue for dialogue in dialogues if dialogue]
         first = self.dialogues[0][0] if self.dialogues else {}
         content = first.get("content")
         self.system = content if first.get("role") == "system" and isinstance(content, str) else None
 
     def notes(self) -> list[tuple[Mapping[str, Any], str]]:
-        """Each message of the agent that a prompt for another try stood before, with that prompt."""
-        found: list[tuple[Mapping[str, Any], str]] = []
-        for one in self.dialogues:
-            prompt = one[-2].get("content") if len(one) > 2 and one[-2].get("role") == "user" else None
+        """List the agent's messages that follow a prompt for another try, each with that prompt."""
+        notes: list[tuple[Mapping[str, Any], str]] = []
+        for dialogue in self.dialogues:
+            prompt = dialogue[-2].get("content") if len(dialogue) > 2 and dialogue[-2].get("role") == "user" else None
             if isinstance(prompt, str) and prompt.startswith(_RETRY):
-                found.append((one[-1], prompt))
-        return found
+                notes.append((dialogue[-1], prompt))
+        return notes
 
 
 def _lists(value: object) -> list[list[Any]]:
-    return [one for one in value if isinstance(one, list)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, list)] if isinstance(value, list) else []
 
 
 class _Writing:
     """The trajectories of one tree, one after the other, and which calls the earlier ones hold."""
 
     def __init__(self, name: str, answer: _Answer, paths: list[_Path]) -> None:
-        main = _main(paths, answer.final)
+        main = _find_main(paths, answer.final)
         self.paths = [paths[main], *paths[:main], *paths[main + 1 :]] if paths else []
         self._name = name
         self._answer = answer
@@ -310,19 +312,19 @@ class _Writing:
         self._holders: dict[int, tuple[str, int]] = {}
 
     def is_new(self, path: _Path) -> bool:
-        """Whether the path ends with a call that no earlier trajectory holds."""
+        """Return True if the path ends with a call that no earlier trajectory holds."""
         return path.last is not None and path.last.number not in self._holders
 
-    def trajectory(self, path: Sequence[_Called]) -> Trajectory:
+    def trajectory(self, path: Sequence[_NodeCall]) -> Trajectory:
         """The trajectory of a path that is new."""
         first = not self._holders
         native_id = self._name if first else f"{self._name}/{path[-1].number}"
-        fork = next((self._holders[one.number] for one in reversed(path) if one.number in self._holders), None)
+        fork = next((self._holders[called.number] for called in reversed(path) if called.number in self._holders), None)
         steps = _steps(path, self._notes if first else [])
-        for step, one in enumerate(path):
-            self._holders.setdefault(one.number, (native_id, step))
+        for step, called in enumerate(path):
+            self._holders.setdefault(called.number, (native_id, step))
         end = path[-1].code
-        parent, at = (None, None) if first else fork or (self._name, None)
+        parent, fork_step = (None, None) if first else fork or (self._name, None)
         return Trajectory(
             native_id=native_id,
             domain="mcp",
@@ -331,13 +333,13 @@ class _Writing:
             context=Context(action_space=self._answer.tools, agent_system=self._answer.system),
             outcome=Outcome(end == _ANSWERED, None, "agent") if end in (_ANSWERED, _GAVE_UP) else None,
             parent=parent,
-            parent_step=at,
+            parent_step=fork_step,
             relation=None if first else "branch",
         )
 
 
-def _main(paths: Sequence[_Path], final: object) -> int:
-    """Which path is the main one."""
+def _find_main(paths: Sequence[_Path], final: object) -> int:
+    """Find the number of the main path."""
     lasts = [(number, path.last) for number, path in enumerate(paths) if path.last is not None]
     for code in (_ANSWERED, _GAVE_UP):
         ends = [(number, last) for number, last in lasts if last.code == code]
@@ -347,31 +349,31 @@ def _main(paths: Sequence[_Path], final: object) -> int:
     return lasts[0][0] if lasts else 0
 
 
-def _ends_with(one: _Called, final: object) -> bool:
-    """Whether the call's arguments are the final answer that the file states."""
-    return isinstance(final, str) and call(one.call.name, final, None, 0).arguments == one.call.arguments
+def _ends_with(called: _NodeCall, final: object) -> bool:
+    """Return True if the call's arguments are the final answer that the file states."""
+    return isinstance(final, str) and call(called.call.name, final, None, 0).arguments == called.call.arguments
 
 
-def _steps(path: Sequence[_Called], notes: Sequence[tuple[Mapping[str, Any], str]]) -> list[Step]:
-    told = Told(held=True)
+def _steps(path: Sequence[_NodeCall], notes: Sequence[tuple[Mapping[str, Any], str]]) -> list[Step]:
+    builder = Told(in_memory=True)
     waiting = list(notes)
-    for one in path:
-        if waiting and _is_said_in(waiting[0][0], one):
-            told.say("harness", waiting.pop(0)[1])
-        made = replace(one.call, call_id=None, reasoning=one.thought, shown=one.observation)
-        made.ending = (None, True if one.code == _ANSWERED else None, None)
-        told.turn([made])
-    return list(told.steps())
+    for called in path:
+        if waiting and _is_said_in(waiting[0][0], called):
+            builder.say("harness", waiting.pop(0)[1])
+        step_call = replace(called.call, call_id=None, reasoning=called.thought, shown=called.observation)
+        step_call.ending = (None, True if called.code == _ANSWERED else None, None)
+        builder.turn([step_call])
+    return list(builder.steps())
 
 
-def _is_said_in(message: Mapping[str, Any], one: _Called) -> bool:
-    """Whether the model's message is the call, or the thought before it."""
-    told = message.get("function_call")
-    if isinstance(told, dict):
+def _is_said_in(message: Mapping[str, Any], called: _NodeCall) -> bool:
+    """Return True if the model's message is the call, or the thought before it."""
+    function_call = message.get("function_call")
+    if isinstance(function_call, dict):
         try:
-            same = call(told.get("name"), told.get("arguments"), None, 0)
+            same = call(function_call.get("name"), function_call.get("arguments"), None, 0)
         except MessageError:
             return False
-        return (same.name, same.arguments) == (one.call.name, one.call.arguments)
+        return (same.name, same.arguments) == (called.call.name, called.call.arguments)
     content = message.get("content")
-    return isinstance(content, str) and one.thought is not None and content in one.thought
+    return isinstance(content, str) and called.thought is not None and content in called.thought

@@ -21,11 +21,11 @@ from trajmill.schemas import json_text
 _KEYS: Final = ("query", "available_tools", "answer")
 _FINISH: Final = "Finish"
 _CODES: Final = {"give_answer": 3, "give_up_and_restart": 4, "give_up": 4}
-"""How the arguments of `Finish` say what ToolBench's codes do."""
+"""Codes of ToolBench by the return type in the arguments of `Finish`."""
 
 
 def is_question(value: Any) -> bool:
-    """Whether the value is a question with its converted answer, as far as the beginning of a file holds it."""
+    """Return True if the value is a question with its converted answer, as far as the beginning of a file holds it."""
     return (
         isinstance(value, dict)
         and all(key in value for key in _KEYS)
@@ -38,16 +38,16 @@ def questions(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if is_question(value):
         yield "", value
     elif isinstance(value, dict):
-        yield from ((name, one) for name, one in value.items() if is_question(one))
+        yield from ((name, question) for name, question in value.items() if is_question(question))
 
 
 def is_tool_eval(value: Any) -> bool:
-    """Whether the value is a document of converted answers."""
+    """Return True if the value is a document of converted answers."""
     return next(questions(value), None) is not None
 
 
 def answer_of(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What ToolBench would tell beside the tree of the question."""
+    """Build the object that ToolBench would write beside the tree of the question."""
     final = object_of(question["answer"]).get("final_answer")
     return {
         "answer_generation": {
@@ -73,8 +73,8 @@ def root_of(question: Mapping[str, Any]) -> dict[str, Any]:
         for node in nodes:
             if not isinstance(node, dict):
                 raise MessageError("bad_node", f"wanted an object as a node, met {brief(node)}")
-            made, end = _node(node)
-            above["children"].append(made)
+            converted, end = _node(node)
+            above["children"].append(converted)
             waiting.append((end, node.get("next") or []))
     return root
 
@@ -83,29 +83,29 @@ def _node(node: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The node that stands for one of ToolEval, and the one that its successors are children of."""
     role, message = node.get("role"), node.get("message")
     if role in ("system", "user"):
-        made = {"node_type": "Action Input", "description": "", "children": []}
-        return made, made
+        new_node = {"node_type": "Action Input", "description": "", "children": []}
+        return new_node, new_node
     if role == "assistant":
-        made = {"node_type": "Thought", "description": message if isinstance(message, str) else "", "children": []}
-        return made, made
-    told = literal_value(message) if isinstance(message, str) else message
-    if role != "tool" or not isinstance(told, dict) or not isinstance(told.get("name"), str):
+        new_node = {"node_type": "Thought", "description": message if isinstance(message, str) else "", "children": []}
+        return new_node, new_node
+    tool_message = literal_value(message) if isinstance(message, str) else message
+    if role != "tool" or not isinstance(tool_message, dict) or not isinstance(tool_message.get("name"), str):
         raise MessageError("bad_node", f"wanted a node of an assistant or of a tool, met {brief(role)}")
-    name, given, response = told["name"], told.get("arguments"), told.get("response")
+    name, arguments, response = tool_message["name"], tool_message.get("arguments"), tool_message.get("response")
     end: dict[str, Any] = {
         "node_type": "Action Input",
-        "description": given if isinstance(given, str) else "" if given is None else json_text(given),
+        "description": arguments if isinstance(arguments, str) else "" if arguments is None else json_text(arguments),
         "observation": None if name == _FINISH and response == "" else response,
-        "observation_code": _code(given) if name == _FINISH else None,
+        "observation_code": _code(arguments) if name == _FINISH else None,
         "children": [],
     }
     return {"node_type": "Action", "description": name, "children": [end]}, end
 
 
-def _code(given: Any) -> int | None:
+def _code(arguments: Any) -> int | None:
     """The code of a `Finish` with these arguments."""
     try:
-        value = json_value(given) if isinstance(given, str) else given
+        value = json_value(arguments) if isinstance(arguments, str) else arguments
     except JsonError:
         return None
     kind = object_of(value).get("return_type")

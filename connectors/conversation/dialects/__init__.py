@@ -1,4 +1,4 @@
-"""Messages in the words of a framework as the messages of a chat that `shapes` reads, a module each.
+"""Messages in the words of a framework, converted to the messages of a chat that `shapes` reads, a module each.
 
 A dialect says how its bytes name a message, a call, a result and an error, and nothing of what holds the messages: the
 same words stand in files, in attributes of spans and in exports of traces.
@@ -15,9 +15,11 @@ Message = Mapping[str, Any]
 
 
 def plain(message: Message) -> list[dict[str, Any]] | None:
-    """The messages of a chat that one of a framework is, in their order; None where it is in no framework's words."""
+    """Convert a framework's message to the messages of a chat, in their order; None where it is in no framework's
+    words.
+    """
     for dialect in (harmony, langchain, pydantic_ai, vercel, smolagents, adk):
-        told = dialect.plain(message)
-        if told is not None:
-            return told
+        messages = dialect.plain(message)
+        if messages is not None:
+            return messages
     return None

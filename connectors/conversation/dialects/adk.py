@@ -33,28 +33,28 @@ def _event(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     content = object_of(event.get("content"))
     if isinstance(content.get("parts"), list) and event.get("partial") is not True:
         role = content.get("role") or (_USER if event["author"] == _USER else "model")
-        yield {"role": role, "parts": [_told(part) for part in objects_of(content["parts"])]}
+        yield {"role": role, "parts": [_drop_empty(part) for part in objects_of(content["parts"])]}
 
 
-def _invocation(told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    between = object_of(told.get("intermediate_data"))
-    yield {"role": _USER, "parts": [_told(part) for part in objects_of(told["user_content"].get("parts"))]}
+def _invocation(invocation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    between = object_of(invocation.get("intermediate_data"))
+    yield {"role": _USER, "parts": [_drop_empty(part) for part in objects_of(invocation["user_content"].get("parts"))]}
     for event in objects_of(between.get("invocation_events")):
         yield from _event({"author": "model", **event})
     for key, role, member in (("tool_uses", "model", "functionCall"), ("tool_responses", _USER, "functionResponse")):
-        if parts := [{member: one} for one in objects_of(between.get(key))]:
+        if parts := [{member: value} for value in objects_of(between.get(key))]:
             yield {"role": role, "parts": parts}
-    if parts := objects_of(object_of(told.get("final_response")).get("parts")):
-        yield {"role": "model", "parts": [_told(part) for part in parts]}
+    if parts := objects_of(object_of(invocation.get("final_response")).get("parts")):
+        yield {"role": "model", "parts": [_drop_empty(part) for part in parts]}
 
 
-def _told(part: dict[str, Any]) -> dict[str, Any]:
+def _drop_empty(part: dict[str, Any]) -> dict[str, Any]:
     """The part without the members that hold nothing."""
     return {key: value for key, value in part.items() if value is not None}
 
 
 def is_unanswered(value: Mapping[str, Any]) -> bool:
     """Tell a case of an evaluation that holds the calls that are expected, and nothing of what they gave."""
-    between = [object_of(one.get("intermediate_data")) for one in objects_of(value.get("conversation"))]
-    asked = any(one.get("tool_uses") for one in between)
-    return asked and not any(one.get("tool_responses") or one.get("invocation_events") for one in between)
+    between = [object_of(turn.get("intermediate_data")) for turn in objects_of(value.get("conversation"))]
+    asked = any(turn.get("tool_uses") for turn in between)
+    return asked and not any(turn.get("tool_responses") or turn.get("invocation_events") for turn in between)

@@ -26,12 +26,12 @@ _FUNCTIONS: Final = "functions."
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a chat that one of harmony is; None of any other."""
+    """Convert a message of harmony to the messages of a chat; None for any other."""
     role, recipient = message.get("role"), text_of(message.get("recipient"))
     blocks = objects_of(message.get("content"))
     if role in ("system", "developer"):
-        told = [block for block in blocks if block.get("type") in ("system_content", "developer_content")]
-        return [{"role": role, "content": _declared(block)} for block in told] or None
+        declarations = [block for block in blocks if block.get("type") in ("system_content", "developer_content")]
+        return [{"role": role, "content": _declaration_text(block)} for block in declarations] or None
     if (text_of(message.get("channel")) is None and recipient is None) or message.get("tool_calls"):
         return None
     text = spoken_text(message.get("content"))
@@ -46,8 +46,8 @@ def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     return [{"role": role, "content": message.get("content")}]
 
 
-def _declared(block: Mapping[str, Any]) -> str:
+def _declaration_text(block: Mapping[str, Any]) -> str:
     """The text of what a system or a developer declares; what it holds besides is JSON."""
     texts = [text for key in _TEXTS if (text := text_of(block.get(key))) is not None]
-    others = {key: value for key, value in block.items() if key not in (*_TEXTS, "type") and value}
-    return "\n\n".join([*texts, *([json_of(others)] if others else [])])
+    rest = {key: value for key, value in block.items() if key not in (*_TEXTS, "type") and value}
+    return "\n\n".join([*texts, *([json_of(rest)] if rest else [])])

@@ -35,35 +35,35 @@ _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "custom_too
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The message of a chat that one of LangChain is; None of any other."""
-    kind, held = message.get("type"), message
+    """Convert a message of LangChain to the message of a chat; None for any other."""
+    kind, fields = message.get("type"), message
     if isinstance(message.get("kwargs"), dict) and isinstance(message.get("id"), list):
-        held = message["kwargs"]
-        kind = held.get("type") or (message["id"][-1] if message["id"] else None)
+        fields = message["kwargs"]
+        kind = fields.get("type") or (message["id"][-1] if message["id"] else None)
     elif isinstance(message.get("data"), dict):
-        held = message["data"]
+        fields = message["data"]
     word = kind.lower().removesuffix("chunk").removesuffix("message") if isinstance(kind, str) else ""
-    role = _ROLES.get(word) or (held.get("role") if word == "chat" else None)
-    if role is None or "content" not in held or "role" in message:
+    role = _ROLES.get(word) or (fields.get("role") if word == "chat" else None)
+    if role is None or "content" not in fields or "role" in message:
         return None
-    return [_agents(held) if role == "assistant" else {**held, "role": role}]
+    return [_agents(fields) if role == "assistant" else {**fields, "role": role}]
 
 
-def printed(text: str) -> dict[str, Any] | None:
-    """The message of a tool that a text is as Python prints it, which spans hold; None of any other text."""
-    found = _PRINTED.fullmatch(text)
-    content = literal_value(found[1]) if found is not None else None
-    if found is None or content is None:
+def parse_printed(text: str) -> dict[str, Any] | None:
+    """Parse a tool's message in a text as Python prints it, which spans hold; None for any other text."""
+    match = _PRINTED.fullmatch(text)
+    content = literal_value(match[1]) if match is not None else None
+    if match is None or content is None:
         return None
-    return {"type": "tool", "content": content, "tool_call_id": found[2], "status": found[3] or "success"}
+    return {"type": "tool", "content": content, "tool_call_id": match[2], "status": match[3] or "success"}
 
 
-def _agents(held: Mapping[str, Any]) -> dict[str, Any]:
-    kept, content = held.get("additional_kwargs"), held["content"]
-    kept = kept if isinstance(kept, dict) else {}
-    calls = objects_of(held.get("tool_calls")) + objects_of(held.get("invalid_tool_calls"))
-    calls = calls or objects_of(kept.get("tool_calls"))
+def _agents(fields: Mapping[str, Any]) -> dict[str, Any]:
+    extras, content = fields.get("additional_kwargs"), fields["content"]
+    extras = extras if isinstance(extras, dict) else {}
+    calls = objects_of(fields.get("tool_calls")) + objects_of(fields.get("invalid_tool_calls"))
+    calls = calls or objects_of(extras.get("tool_calls"))
     if calls and isinstance(content, list):
-        content = [one for one in content if not (isinstance(one, dict) and str_of(one.get("type")) in _CALLS)]
-    told = {"role": "assistant", "content": content, "tool_calls": calls}
-    return told | {key: kept[key] for key in ("reasoning_content", "function_call") if key in kept}
+        content = [block for block in content if not (isinstance(block, dict) and str_of(block.get("type")) in _CALLS)]
+    answer = {"role": "assistant", "content": content, "tool_calls": calls}
+    return answer | {key: extras[key] for key in ("reasoning_content", "function_call") if key in extras}

@@ -20,18 +20,18 @@ _FAILED: Final = ("failed", "denied", "retried")
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a chat that a request or a response is; None of any other message."""
+    """Convert a request or a response to the messages of a chat; None for any other message."""
     parts = objects_of(message.get("parts"))
-    if not parts or not all("part_kind" in one for one in parts):
+    if not parts or not all("part_kind" in entry for entry in parts):
         return None
     if message.get("kind") == "request":
-        return [_given(part) for part in parts]
-    told = {"role": "assistant", "content": [_block(part) for part in parts]}
-    return [told | ({"timestamp": message["timestamp"]} if "timestamp" in message else {})]
+        return [_request_message(part) for part in parts]
+    answer = {"role": "assistant", "content": [_block(part) for part in parts]}
+    return [answer | ({"timestamp": message["timestamp"]} if "timestamp" in message else {})]
 
 
-def _given(part: Mapping[str, Any]) -> dict[str, Any]:
-    """What a part of a request says to the model."""
+def _request_message(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the message of a part of a request to the model."""
     kind, content = part["part_kind"], part.get("content")
     at = {"timestamp": part["timestamp"]} if "timestamp" in part else {}
     if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
@@ -45,26 +45,26 @@ def _given(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _blocks(content: Any) -> Any:
-    """What the user says: a text, or texts, pictures and other files."""
+    """Return the content of a user's message: a text, or texts, pictures and other files."""
     if not isinstance(content, list):
         return content
-    return [_picture(one) if isinstance(one, dict) else one for one in content]
+    return [_picture(entry) if isinstance(entry, dict) else entry for entry in content]
 
 
-def _picture(one: dict[str, Any]) -> dict[str, Any]:
-    if one.get("kind") == "binary":
-        source = {"type": "base64", "media_type": one.get("media_type"), "data": one.get("data")}
+def _picture(file: dict[str, Any]) -> dict[str, Any]:
+    if file.get("kind") == "binary":
+        source = {"type": "base64", "media_type": file.get("media_type"), "data": file.get("data")}
         return {"type": "image", "source": source}
-    kind = plain_text(one.get("kind")).removesuffix("-url")
-    return {"type": "image_url", "image_url": {"url": one.get("url")}} if kind == "image" else {"type": "file", **one}
+    kind = plain_text(file.get("kind")).removesuffix("-url")
+    return {"type": "image_url", "image_url": {"url": file.get("url")}} if kind == "image" else {"type": "file", **file}
 
 
 def _block(part: Mapping[str, Any]) -> dict[str, Any]:
     """A part of a response as a block of a content."""
     kind, content = plain_text(part["part_kind"]), part.get("content")
     if kind in ("tool-call", "builtin-tool-call"):
-        made = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "input": part.get("args")}
-        return {"type": "tool_use" if kind == "tool-call" else "server_tool_use", **made}
+        call = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "input": part.get("args")}
+        return {"type": "tool_use" if kind == "tool-call" else "server_tool_use", **call}
     if kind == "builtin-tool-return":
         return {"type": "server_tool_result", "tool_use_id": part.get("tool_call_id"), "content": content}
     if kind == "thinking":

@@ -56,10 +56,10 @@ def _action(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     failed = isinstance(error, dict) and isinstance(error.get("message"), str)
     texts = [step.get("observations"), error["message"] if failed and isinstance(error, dict) else None]
     shown = "\n".join(text if isinstance(text, str) else json_of(text) for text in texts if text)
-    told: list[dict[str, Any]] = [{"role": "assistant", "content": step["model_output"], "tool_calls": calls}]
+    messages: list[dict[str, Any]] = [{"role": "assistant", "content": step["model_output"], "tool_calls": calls}]
     if calls and shown:
         key = str_of(calls[-1].get("id"))
-        told.append({"role": "tool", "tool_call_id": key, "content": shown, "is_error": True if failed else None})
+        messages.append({"role": "tool", "tool_call_id": key, "content": shown, "is_error": True if failed else None})
     elif shown:
-        told.append({"role": "system", "content": shown})
-    return told
+        messages.append({"role": "system", "content": shown})
+    return messages

@@ -25,15 +25,15 @@ _DYNAMIC: Final = "dynamic-tool"
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a chat that one of a user interface is; None of any other."""
+    """Convert a message of a user interface to the messages of a chat; None for any other."""
     parts, role = objects_of(message.get("parts")), message.get("role")
     if not parts and (invoked := objects_of(message.get("toolInvocations"))):
-        parts = [*({"type": "tool-invocation", "toolInvocation": one} for one in invoked)]
+        parts = [*({"type": "tool-invocation", "toolInvocation": invocation} for invocation in invoked)]
         parts.append({"type": "text", "text": message.get("content")})
     if not isinstance(role, str) or not parts or not all(map(_is_known, parts)):
         return None
     if role != "assistant":
-        return [{"role": role, "content": [_shown(one) for one in parts]}]
+        return [{"role": role, "content": [_shown(part) for part in parts]}]
     return list(_steps(parts))
 
 
@@ -52,55 +52,55 @@ def _shown(part: dict[str, Any]) -> dict[str, Any]:
 
 def _steps(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The agent's messages and the answers between them."""
-    marked = any(one["type"] == _STEP for one in parts)
-    said: list[dict[str, Any]] = []
+    marked = any(entry["type"] == _STEP for entry in parts)
+    blocks: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     for part in [*parts, {"type": _STEP}]:
         kind = part["type"]
         if kind == _STEP or (answers and not marked and kind in _SPOKEN):
-            yield from [{"role": "assistant", "content": said}, *answers] if said else ()
-            said, answers = [], []
+            yield from [{"role": "assistant", "content": blocks}, *answers] if blocks else ()
+            blocks, answers = [], []
         if kind in _SPOKEN:
             text = part.get("text", part.get("reasoning"))
-            said.append({"type": "text", "text": text} if kind == "text" else {"type": "thinking", "thinking": text})
+            blocks.append({"type": "text", "text": text} if kind == "text" else {"type": "thinking", "thinking": text})
         elif kind.startswith(_TOOL) or kind == _DYNAMIC:
-            called, answer = _invoked(part)
-            said.append(called)
+            called, answer = _read_invocation(part)
+            blocks.append(called)
             answers += [] if answer is None else [answer]
 
 
-def _invoked(part: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _read_invocation(part: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The call in a part, and its answer, None as long as there is none."""
-    held = part.get("toolInvocation")
-    told = held if isinstance(held, dict) else part
-    name, key = told.get("toolName") or plain_text(part["type"]).removeprefix(_TOOL), told.get("toolCallId")
-    called = {"type": "tool_use", "id": key, "name": name, "input": _input(told)}
-    state, failed = told.get("state"), told.get("state") == "output-error"
+    nested = part.get("toolInvocation")
+    invocation = nested if isinstance(nested, dict) else part
+    name, key = invocation.get("toolName") or plain_text(part["type"]).removeprefix(_TOOL), invocation.get("toolCallId")
+    called = {"type": "tool_use", "id": key, "name": name, "input": _input(invocation)}
+    state, failed = invocation.get("state"), invocation.get("state") == "output-error"
     if state not in ("output-available", "output-error", "result"):
         return called, None
-    content = told.get("errorText") if failed else told.get("output", told.get("result"))
+    content = invocation.get("errorText") if failed else invocation.get("output", invocation.get("result"))
     return called, {"role": "tool", "tool_call_id": key, "name": name, "content": content, "is_error": failed}
 
 
-def _input(told: Mapping[str, Any]) -> Any:
-    return next((told[key] for key in ("input", "args", "rawInput") if told.get(key) is not None), None)
+def _input(invocation: Mapping[str, Any]) -> Any:
+    return next((invocation[key] for key in ("input", "args", "rawInput") if invocation.get(key) is not None), None)
 
 
-def block(one: Mapping[str, Any]) -> dict[str, Any]:
-    """The block of a chat that one of a model's message is: a `tool-call` or a `tool-result`.
+def block(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a `tool-call` or a `tool-result` of a model's message to a block of a chat.
 
     Raises:
         MessageError: it is another.
     """
-    if one.get("type") == "tool-call":
-        return {"type": "tool_use", "id": one.get("toolCallId"), "name": one.get("toolName"), "input": _input(one)}
-    if one.get("type") != "tool-result":
-        raise MessageError("unknown_block", f"wanted a block of the AI SDK, met {plain_text(one.get('type'))[:80]!r}")
-    told, error = one.get("output", one.get("result")), one.get("isError")
-    if isinstance(told, dict) and "value" in told and plain_text(told.get("type")) in _OUTPUTS:
-        error = True if told["type"].startswith("error") else error
-        told = told["value"]
-    return {"type": "tool_result", "tool_use_id": one.get("toolCallId"), "content": told, "is_error": error}
+    if part.get("type") == "tool-call":
+        return {"type": "tool_use", "id": part.get("toolCallId"), "name": part.get("toolName"), "input": _input(part)}
+    if part.get("type") != "tool-result":
+        raise MessageError("unknown_block", f"wanted a block of the AI SDK, met {plain_text(part.get('type'))[:80]!r}")
+    output, error = part.get("output", part.get("result")), part.get("isError")
+    if isinstance(output, dict) and "value" in output and plain_text(output.get("type")) in _OUTPUTS:
+        error = True if output["type"].startswith("error") else error
+        output = output["value"]
+    return {"type": "tool_result", "tool_use_id": part.get("toolCallId"), "content": output, "is_error": error}
 
 
 _OUTPUTS: Final = ("text", "json", "content", "error-text", "error-json")

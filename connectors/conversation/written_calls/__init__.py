@@ -18,7 +18,7 @@ from typing import Any, Final
 from trajmill.connectors.conversation.answers import content_of
 from trajmill.connectors.conversation.calls import MessageError, json_of
 from trajmill.connectors.conversation.content import spoken_text
-from trajmill.connectors.conversation.declared_tools import declared_in, names_in
+from trajmill.connectors.conversation.declared_tools import names_in, parse_prompt_tools
 from trajmill.connectors.conversation.dialects import plain
 from trajmill.connectors.conversation.shapes import (
     HARNESS,
@@ -49,8 +49,8 @@ _ROLES: Final = {
 }
 
 
-def written_in(messages: Sequence[Any], system: str | None, tools: list[dict[str, Any]]) -> Written | None:
-    """How calls are written into the texts of a conversation that has no others; None where its texts hold none.
+def detect_written(messages: Sequence[Any], system: str | None, tools: list[dict[str, Any]]) -> Written | None:
+    """Detect how calls are written into the texts of a conversation that has no others; None where its texts hold none.
 
     Args:
         messages: of the conversation.
@@ -58,24 +58,24 @@ def written_in(messages: Sequence[Any], system: str | None, tools: list[dict[str
         tools: that are declared beside them, where the prompts declare none.
     """
     messages = list(_flat(messages))
-    prompts = [_text(one) + str_of(one.get("functions")) for one in messages if _role(one) == "system"]
-    tools = declared_in("\n\n".join([system or "", *prompts])) or tools
+    prompts = [_text(prompt) + str_of(prompt.get("functions")) for prompt in messages if _role(prompt) == "system"]
+    tools = parse_prompt_tools("\n\n".join([system or "", *prompts])) or tools
     names, asked = names_in(tools), set[str]()
-    for place, message in enumerate(messages):
+    for position, message in enumerate(messages):
         text, own = _text(message), _role(message) == "assistant"
         asked |= {form.sign for form in FORMS if form.asks is not None and form.asks(text, own)}
         forms = [form for form in FORMS if form.asks is None or form.sign in asked] if own else []
         marks = [(mark.start(), form) for form in forms if (mark := first_mark(text, 0, form, names)) is not None]
         if marks:
-            _, form = min(marks, key=lambda found: found[0])
-            ends = place + 1 == len(messages) and "\nObservation:" not in text
+            _, form = min(marks, key=lambda pair: pair[0])
+            ends = position + 1 == len(messages) and "\nObservation:" not in text
             return None if ends and form.asks is not None else Written(form, tools)
     return None
 
 
 @record
 class Written:
-    """How the calls of a conversation are written into its texts: the form, and the tools that are declared."""
+    """Form in which calls are written into the texts of a conversation, and the tools that are declared."""
 
     form: Form
     tools: list[dict[str, Any]]
@@ -92,10 +92,10 @@ class Written:
         for before, message, following in zip([None, *messages], messages, [*messages[1:], None], strict=False):
             role, content = _role(message), _content(message)
             if role == "assistant":
-                found = [made for block in _blocks(content) for made in _read(block, self.form, names)]
-                answered = any(block.get("type") == "tool_result" for block in found)
-                waiting = [] if answered else [block for block in found if block.get("type") == "tool_use"]
-                yield message if found == _blocks(content) else {**_around(message), "role": role, "content": found}
+                blocks = [piece for block in _blocks(content) for piece in _read(block, self.form, names)]
+                answered = any(block.get("type") == "tool_result" for block in blocks)
+                waiting = [] if answered else [block for block in blocks if block.get("type") == "tool_use"]
+                yield message if blocks == _blocks(content) else {**_around(message), "role": role, "content": blocks}
             elif role == "user" and of_client:
                 yield from _of_client(content, waiting)
             elif _is_shown(content) and (role == "tool" or (role == "user" and self._is_answer(content, waiting))):
@@ -106,7 +106,7 @@ class Written:
                 yield message
 
     def _is_answer(self, content: Any, waiting: list[Block]) -> bool:
-        """Whether a message of the user answers calls."""
+        """Check if a message of the user answers calls."""
         if self.form.head.match(spoken_text(content)):
             return bool(waiting) or self.form.close is not None
         return self.form.plain and any(call["name"].lower() not in ENDING for call in waiting)
@@ -122,24 +122,24 @@ class Written:
         """
         answers = self._parted(spoken_text(content), len(names))
         names = names[-1:] if is_alone and len(answers) == 1 else names
-        others = [block for block in objects_of(content) if block.get("type") != "text"]
-        for place, (told, text) in enumerate(answers):
+        attached = [block for block in objects_of(content) if block.get("type") != "text"]
+        for position, (head, text) in enumerate(answers):
             tail = self.form.tail.search(text)
             shown = text if tail is None else text[: tail.start()]
-            placed = names[place] if len(answers) == len(names) else message.get("name")
+            placed = names[position] if len(answers) == len(names) else message.get("name")
             yield {
                 **_around(message),
                 "role": "tool",
-                "name": told.get("name") if told.get("name") in names else placed,
-                **({"tool_call_id": told["id"]} if told.get("id") else {}),
-                "content": [{"type": "text", "text": shown}, *others] if others else shown,
+                "name": head.get("name") if head.get("name") in names else placed,
+                **({"tool_call_id": head["id"]} if head.get("id") else {}),
+                "content": [{"type": "text", "text": shown}, *attached] if attached else shown,
             }
             if tail is not None:
                 yield {"role": HARNESS, "content": tail[0].strip()}
 
     def _parted(self, text: str, calls: int) -> list[tuple[Mapping[str, Any], str]]:
         """The name and id that each answer in a text says, and what it shows."""
-        head, close, found = self.form.head, self.form.close, []
+        head, close, answers = self.form.head, self.form.close, []
         if close is not None:
             pieces = [piece for piece in close.split(text) if piece.strip()] or [text]
         else:
@@ -150,9 +150,9 @@ class Written:
             shown = piece if says is None else piece[says.end() :]
             if says is not None and (close is not None or len(pieces) > 1):
                 shown = shown.strip("\n")
-            wrapped = _unwrapped(shown, calls if says is None else 1) if self.form.wrapped else []
-            found += wrapped or [({} if says is None else says.groupdict(), shown)]
-        return found
+            wrapped = _unwrap_answers(shown, calls if says is None else 1) if self.form.wrapped else []
+            answers += wrapped or [({} if says is None else says.groupdict(), shown)]
+        return answers
 
 
 def _flat(messages: Iterable[Any]) -> Iterator[Any]:
@@ -189,7 +189,7 @@ def _blocks(content: Any) -> list[Block]:
 
 
 def _is_shown(content: Any) -> bool:
-    """Whether a content is text or blocks, and no value of another kind."""
+    """Check if a content is text or blocks, and no value of another kind."""
     blocks = content if isinstance(content, list) else []
     return isinstance(content, str) or any(isinstance(block, dict) and "type" in block for block in blocks)
 
@@ -200,21 +200,21 @@ def _read(block: Block, form: Form, names: Collection[str]) -> list[Block]:
 
 
 def _of_client(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
-    for told in client_xml.answers(content, waiting):
-        if told["role"] == client_xml.LOST:
-            raise MessageError("result_without_call", f"no open call is one of {told['name']:.80}")
-        yield told
+    for answer in client_xml.answers(content, waiting):
+        if answer["role"] == client_xml.LOST:
+            raise MessageError("result_without_call", f"no open call is one of {answer['name']:.80}")
+        yield answer
 
 
-def _unwrapped(text: str, calls: int) -> list[tuple[Mapping[str, Any], str]]:
+def _unwrap_answers(text: str, calls: int) -> list[tuple[Mapping[str, Any], str]]:
     """Names and contents of the answers that a text is, as objects of both; none where it is no such text."""
     value = value_or_none(text) if text.lstrip()[:1] in ("{", "[") else None
     listed = value if isinstance(value, list) and len(value) == calls else [value]
-    found: list[tuple[Mapping[str, Any], str]] = []
+    answers: list[tuple[Mapping[str, Any], str]] = []
     for answer in objects_of(listed):
-        others = answer.keys() - _IDS
-        if not isinstance(answer.get("name"), str) or len(others) != 1 or not others <= _RESULTS:
+        members = answer.keys() - _IDS
+        if not isinstance(answer.get("name"), str) or len(members) != 1 or not members <= _RESULTS:
             return []
-        content = answer[others.pop()]
-        found.append((answer, content if isinstance(content, str) else json_of(content)))
-    return found if len(found) == len(listed) else []
+        content = answer[members.pop()]
+        answers.append((answer, content if isinstance(content, str) else json_of(content)))
+    return answers if len(answers) == len(listed) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from trajmill.connectors.conversation.written_calls.form import Block, bad_call, used
+from trajmill.connectors.conversation.written_calls.form import Block, bad_call, call_block
 
 _ASKED: Final = re.compile(r"(?:^|[\"'`])[ \t]*(?:Action|ACTION|Act):", re.MULTILINE)
 _THOUGHT: Final = re.compile(r"\s*(?:Thought|THOUGHT|Think):")
@@ -22,28 +22,31 @@ ENDING: Final = frozenset({"finish", "answer", "final_answer", "submit"})
 
 
 def asks_for_actions(text: str, own: bool) -> bool:
-    """Whether a text of others asks for thoughts and actions, or one of the agent begins with a thought."""
+    """Check if a text of others asks for thoughts and actions, or one of the agent begins with a thought."""
     return _ASKED.search(text) is not None and (_THOUGHT.match if own else _THINKS.search)(text) is not None
 
 
 def asks_for_code(text: str, own: bool) -> bool:
-    """Whether a text asks for code as smolagents does."""
+    """Check if a text asks for code as smolagents does."""
     return not own and "code blobs" in text
 
 
 def action(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     """The action that a text ends with, and behind it at most an observation that the harness put there."""
-    given, *told = _SHOWN.split(text[mark.end() :], maxsplit=1)
-    name, arguments, last = _action(given.strip())
-    if _NEXT.search(last) or (told and _NEXT.search(told[0])):
+    body, *observations = _SHOWN.split(text[mark.end() :], maxsplit=1)
+    name, arguments, last = _action(body.strip())
+    if _NEXT.search(last) or (observations and _NEXT.search(observations[0])):
         raise bad_call("one action in a message, and nothing behind its observation", text, mark.start())
-    return [used(name, arguments), *({"type": "tool_result", "content": one} for one in told)], len(text)
+    return [
+        call_block(name, arguments),
+        *({"type": "tool_result", "content": observation} for observation in observations),
+    ], len(text)
 
 
 def _action(text: str) -> tuple[str, Any, str]:
     """Name and arguments of an action, and the last of its texts; words of a game are an argument of `action`."""
-    if (given := _GIVEN.fullmatch(text)) is not None:
-        return given[1].strip(), given[3] if given[2] == "Action Input" else {"argument": given[3]}, given[3]
+    if (match := _GIVEN.fullmatch(text)) is not None:
+        return match[1].strip(), match[3] if match[2] == "Action Input" else {"argument": match[3]}, match[3]
     if (fenced := _FENCED.fullmatch(text)) is not None:
         return fenced[1], {"argument": fenced[2]}, fenced[1]
     if (called := _BRACKETS.fullmatch(text)) is not None:
@@ -59,7 +62,7 @@ def blob(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
         raise bad_call("code that is closed", text, mark.start())
     behind = end + len(closing)
     behind += len("<end_code>") if text.startswith("<end_code>", behind) else 0
-    return [used("python_interpreter", {"code": text[mark.end() : end].strip("\n")})], behind
+    return [call_block("python_interpreter", {"code": text[mark.end() : end].strip("\n")})], behind
 
 
 def code(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
@@ -68,4 +71,4 @@ def code(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     end = text.find(f"</{name}>", mark.end())
     if end < 0:
         raise bad_call("code between tags that are closed", text, mark.start())
-    return [used(name, {_CODE.get(name, "code"): text[mark.end() : end].strip("\n")})], end + len(name) + 3
+    return [call_block(name, {_CODE.get(name, "code"): text[mark.end() : end].strip("\n")})], end + len(name) + 3

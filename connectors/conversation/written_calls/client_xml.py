@@ -9,7 +9,7 @@ from typing import Any, Final
 from trajmill.connectors.conversation.harness_text import Source, read_output
 from trajmill.connectors.conversation.shapes import HARNESS
 from trajmill.connectors.conversation.tools import MCP_PREFIX
-from trajmill.connectors.conversation.written_calls.form import Block, bad_call, used
+from trajmill.connectors.conversation.written_calls.form import Block, bad_call, call_block
 from trajmill.connectors.reading.fields import objects_of, str_of
 
 SPEAKING: Final = {"attempt_completion": "result", "ask_followup_question": "question", "plan_mode_respond": "response"}
@@ -41,7 +41,7 @@ _FAILED: Final = re.compile(
 )
 
 
-def called(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+def read_call(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     """The call that a tool's tag is; a tool that speaks to the user is what the agent says."""
     tool = mark["tool"]
     parameter = _PARAMETER.match(text, mark.end())
@@ -53,28 +53,28 @@ def called(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     return [block_of(tool, _parameters(text[mark.end() : end]))], end + len(closing)
 
 
-def block_of(tool: str, given: Mapping[str, Any], key: str | None = None) -> Block:
+def block_of(tool: str, parameters: Mapping[str, Any], key: str | None = None) -> Block:
     """The block of a call of a tool of these clients."""
     if tool in SPEAKING:
-        return {"type": "text", "text": str_of(given.get(SPEAKING[tool])) or tool}
+        return {"type": "text", "text": str_of(parameters.get(SPEAKING[tool])) or tool}
     if tool != "use_mcp_tool":
-        return used(tool, given, key)
-    name = f"{MCP_PREFIX}{str_of(given.get('server_name'))}__{str_of(given.get('tool_name'))}"
-    return used(name, given.get("arguments"), key)
+        return call_block(tool, parameters, key)
+    name = f"{MCP_PREFIX}{str_of(parameters.get('server_name'))}__{str_of(parameters.get('tool_name'))}"
+    return call_block(name, parameters.get("arguments"), key)
 
 
 def _parameters(body: str) -> dict[str, str]:
     """The parameters of a call."""
-    found: dict[str, str] = {}
-    place = 0
-    while (opened := _PARAMETER.search(body, place)) is not None:
+    values: dict[str, str] = {}
+    position = 0
+    while (opened := _PARAMETER.search(body, position)) is not None:
         closing = f"</{opened[1]}>"
         is_long = opened[1] in _LONG
         end = body.rfind(closing, opened.end()) if is_long else body.find(closing, opened.end())
         end = len(body) if end < 0 else end
-        found[opened[1]] = body[opened.end() : end].removeprefix("\n").removesuffix("\n")
-        place = end + len(closing)
-    return found
+        values[opened[1]] = body[opened.end() : end].removeprefix("\n").removesuffix("\n")
+        position = end + len(closing)
+    return values
 
 
 def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
@@ -96,19 +96,21 @@ def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
     return message
 
 
-def said(text: str) -> Iterator[dict[str, Any]]:
-    """What user and client say in a text: what stands in the user's tags is the user's, and so is one without any."""
-    place = 0
+def split_speakers(text: str) -> Iterator[dict[str, Any]]:
+    """Split a text into what user and client say: the content of the user's tags is the user's, and so is a text
+    without any.
+    """
+    position = 0
     if _CLIENT.match(text):
         yield {"role": HARNESS, "content": text}
         return
     for words in _SAYS.finditer(text):
-        if before := text[place : words.start()].strip():
+        if before := text[position : words.start()].strip():
             yield {"role": HARNESS, "content": before}
         yield {"role": "user", "content": words[2]}
-        place = words.end()
-    if rest := text[place:].strip():
-        yield {"role": HARNESS if place else "user", "content": rest}
+        position = words.end()
+    if rest := text[position:].strip():
+        yield {"role": HARNESS if position else "user", "content": rest}
 
 
 def answers(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
@@ -129,7 +131,7 @@ def answers(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
         if tool and head is None and not _CLIENT.match(text) and block.get("type") != "tool_result":
             shown.append(block)
             continue
-        yield from _answered(tool, shown, waiting)
+        yield from _read_answer(tool, shown, waiting)
         tool, shown = "", []
         if head is not None:
             tool, shown = head["name"], [{"type": "text", "text": rest}] if (rest := text[head.end() :]) else []
@@ -137,16 +139,16 @@ def answers(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
             failed = {"is_error": True} if block.get("is_error") is True else {}
             yield {**answer(None, block.get("tool_use_id"), block.get("content")), **failed}
         else:
-            yield from said(text)
-    yield from _answered(tool, shown, waiting)
+            yield from split_speakers(text)
+    yield from _read_answer(tool, shown, waiting)
 
 
-def _answered(tool: str, shown: list[Block], waiting: list[Block]) -> Iterator[dict[str, Any]]:
+def _read_answer(tool: str, shown: list[Block], waiting: list[Block]) -> Iterator[dict[str, Any]]:
     """The answer under a head that names a tool, if it names one."""
     names = (MCP_PREFIX,) if tool == "use_mcp_tool" else (tool, f"use_{tool}")
     call = next((call for call in waiting if call["name"].startswith(names)), None) if tool else None
     if tool in SPEAKING:
-        yield from said("\n".join(text for block in shown if (text := str_of(block.get("text")))))
+        yield from split_speakers("\n".join(text for block in shown if (text := str_of(block.get("text")))))
     elif call is not None:
         waiting.remove(call)
         yield answer(call["name"], call["id"], shown)

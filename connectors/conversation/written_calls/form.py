@@ -53,66 +53,66 @@ def mark_of(pattern: str) -> re.Pattern[str]:
     return re.compile(f"(?P<mark>{pattern}){_SKIPPED}", re.MULTILINE)
 
 
-def first_mark(text: str, place: int, form: Form, names: Collection[str]) -> re.Match[str] | None:
+def first_mark(text: str, position: int, form: Form, names: Collection[str]) -> re.Match[str] | None:
     """The first mark behind a place that stands where calls stand; a fence or thought that is not closed is none.
 
     Args:
         text: of the agent.
-        place: where it is searched from; behind a thought that the text begins within, where it is 0.
+        position: where it is searched from; behind a thought that the text begins within, where it is 0.
         form: of the mark.
         names: of the declared tools.
     """
     if form.sign not in text:
         return None
     last_fence, last_thought = _last_ends(text)
-    if not place and last_thought >= 0 and "<think" not in text[: (end := _end(_THOUGHT_END, text, 0))]:
-        place = end
-    while (found := form.mark.search(text, place)) is not None:
-        place = found.end()
-        if found["mark"] is not None and (not form.declared or found["name"] in names):
-            return found
-        if found["fence"] is not None and place <= last_fence:
-            place = _end(_FENCE_END, text, place)
-        elif found["thought"] is not None and place <= last_thought:
-            place = _end(_THOUGHT_END, text, place)
+    if not position and last_thought >= 0 and "<think" not in text[: (end := _end(_THOUGHT_END, text, 0))]:
+        position = end
+    while (match := form.mark.search(text, position)) is not None:
+        position = match.end()
+        if match["mark"] is not None and (not form.declared or match["name"] in names):
+            return match
+        if match["fence"] is not None and position <= last_fence:
+            position = _end(_FENCE_END, text, position)
+        elif match["thought"] is not None and position <= last_thought:
+            position = _end(_THOUGHT_END, text, position)
     return None
 
 
 @lru_cache(4)
 def _last_ends(text: str) -> tuple[int, int]:
-    """Where the last line that may end a fence stands, and the last end of a thought; -1 where there is none."""
+    """Return where the last line that may end a fence stands, and the last end of a thought; -1 where there is none."""
     fences = (end.start() for end in _FENCE_END.finditer(text)) if "```" in text or "~~~" in text else ()
     return max(fences, default=-1), max(text.rfind("</think>"), text.rfind("</thinking>"))
 
 
-def _end(closing: re.Pattern[str], text: str, place: int) -> int:
-    found = closing.search(text, place)
-    return len(text) if found is None else found.end()
+def _end(closing: re.Pattern[str], text: str, position: int) -> int:
+    match = closing.search(text, position)
+    return len(text) if match is None else match.end()
 
 
-def used(name: str, arguments: Any, key: str | None = None) -> Block:
+def call_block(name: str, arguments: Any, key: str | None = None) -> Block:
     """The block of a call."""
     return {"type": "tool_use", "name": name, "input": arguments, "id": key}
 
 
-def bad_call(wanted: str, text: str, place: int) -> MessageError:
+def bad_call(wanted: str, text: str, position: int) -> MessageError:
     """The error that what stands at a place of a text is no whole call."""
-    return MessageError("bad_call", f"wanted {wanted}, met {text[place : place + 80]!r}")
+    return MessageError("bad_call", f"wanted {wanted}, met {text[position : position + 80]!r}")
 
 
 def blocks_in(text: str, form: Form, names: Collection[str] = ()) -> list[Block]:
-    """What a text says and calls, in its order; one block of the whole text where no mark stands in it.
+    """Split a text into words and calls, in its order; one block of the whole text where no mark stands in it.
 
     Raises:
         MessageError: `bad_call` of what begins as a call and is none.
     """
-    found: list[Block] = []
+    pieces: list[Block] = []
     begin = 0
     while (mark := first_mark(text, begin, form, names)) is not None:
-        found.append({"type": "text", "text": text[begin : mark.start()].strip()})
+        pieces.append({"type": "text", "text": text[begin : mark.start()].strip()})
         blocks, begin = form.read(text, mark)
         if form.declared and any(block["name"] not in names for block in blocks):
             raise bad_call("calls of declared tools", text, mark.start())
-        found += blocks
-    found.append({"type": "text", "text": text[begin:].strip() if found else text})
-    return [block for block in found if block.get("text") != ""]
+        pieces += blocks
+    pieces.append({"type": "text", "text": text[begin:].strip() if pieces else text})
+    return [block for block in pieces if block.get("text") != ""]

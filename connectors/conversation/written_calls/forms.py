@@ -25,7 +25,7 @@ _STEPS_LEFT: Final = re.compile(
 CLIENT_XML: Final = Form(  # Cline and Roo; the tag `use_mcp_tool` is MiroThinker's, too
     "</",
     mark_of(rf"<(?P<tool>{client_xml.TOOLS})>\s*(?=<)"),
-    client_xml.called,
+    client_xml.read_call,
     client_xml.HEAD,
     plain=True,
 )
@@ -36,7 +36,7 @@ FORMS: Final = (
             r"<tool_call>(?=\s*[{\[]|\s*<function=|\n?[^\s<>{}()=]{1,200}\n?(?:<arg_key>|</tool_call>))"
             r"|^[ \t]*<tool_call>[ \t]*$"
         ),
-        tags.tagged,
+        tags.read_tags,
         _RESPONSE,
         _RESPONSE_END,
         wrapped=True,
@@ -73,12 +73,16 @@ FORMS: Final = (
     Form(  # Olmo
         "<function_calls>",
         mark_of(r"<function_calls>(?=\s*[\w.]+\()"),
-        python_calls.lined,
+        python_calls.read_lines,
         re.compile(r"(?=[{\[])"),
         plain=True,
     ),
     Form(  # ToolACE
-        "[", mark_of(r"\A\s*\[\s*(?P<name>[^(\[\]{}\n]{1,200}?)\s*\("), python_calls.listed, wrapped=True, declared=True
+        "[",
+        mark_of(r"\A\s*\[\s*(?P<name>[^(\[\]{}\n]{1,200}?)\s*\("),
+        python_calls.read_list,
+        wrapped=True,
+        declared=True,
     ),
     Form(  # ReAct, AgentInstruct, AgentTraj
         ":",

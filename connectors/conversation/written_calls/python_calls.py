@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from trajmill.connectors.conversation.literals import literal_value
-from trajmill.connectors.conversation.written_calls.form import Block, bad_call, used
+from trajmill.connectors.conversation.written_calls.form import Block, bad_call, call_block
 from trajmill.connectors.reading.values import JsonError, json_value
 
 _WORD: Final = re.compile(r"[^\s=,()\[\]{}\"']+")
@@ -17,13 +17,13 @@ _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _LINES_END: Final = "</function_calls>"
 
 
-def listed(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+def read_list(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     """The calls of a text that is a list of them."""
     inner = text.strip()
     return _calls(inner[1:-1] if inner.endswith("]") else "", ",", text, mark), len(text)
 
 
-def lined(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+def read_lines(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     """The calls that stand one a line between tags."""
     end = text.find(_LINES_END, mark.end())
     return _calls(text[mark.end() : max(end, mark.end())], "\n", text, mark), end + len(_LINES_END)
@@ -37,26 +37,26 @@ def _calls(inner: str, between: str, text: str, mark: re.Match[str]) -> list[Blo
 
 
 def _call(text: str) -> Block | None:
-    name, opened, given = text.strip().partition("(")
-    arguments = _split(given[:-1], ",") if opened and given.endswith(")") else None
-    pairs = [_pair(one) for one in arguments or ()]
+    name, opened, inside = text.strip().partition("(")
+    arguments = _split(inside[:-1], ",") if opened and inside.endswith(")") else None
+    pairs = [_pair(argument) for argument in arguments or ()]
     if arguments is None or None in pairs or not name.strip():
         return None
-    return used(name.strip(), dict(pair for pair in pairs if pair is not None))
+    return call_block(name.strip(), dict(pair for pair in pairs if pair is not None))
 
 
 def _split(text: str, between: str) -> list[str] | None:
     """The parts of a text between signs that stand in no quotes and brackets; None if these do not close."""
     parts: list[str] = []
     closing: list[str] = []
-    begin = place = 0
-    while place < len(text):
-        sign = text[place]
-        if sign in _QUOTED and not text[place - 1 : place].isalnum():
-            quoted = _QUOTED[sign].match(text, place)
+    begin = position = 0
+    while position < len(text):
+        sign = text[position]
+        if sign in _QUOTED and not text[position - 1 : position].isalnum():
+            quoted = _QUOTED[sign].match(text, position)
             if quoted is None:
                 return None
-            place = quoted.end()
+            position = quoted.end()
             continue
         if sign in _CLOSING:
             closing.append(_CLOSING[sign])
@@ -64,9 +64,9 @@ def _split(text: str, between: str) -> list[str] | None:
             if not closing or closing.pop() != sign:
                 return None
         elif sign == between and not closing:
-            parts.append(text[begin:place])
-            begin = place + 1
-        place += 1
+            parts.append(text[begin:position])
+            begin = position + 1
+        position += 1
     if closing:
         return None
     return [*parts, text[begin:]] if text[begin:].strip() else parts
@@ -80,15 +80,15 @@ def _pair(text: str) -> tuple[str, Any] | None:
     try:
         return name.strip(), json_value(written.strip())
     except JsonError:
-        python = _CONSTANTS.sub(lambda found: _PYTHON.get(found[0], found[0]), written.strip())
+        python = _CONSTANTS.sub(lambda word: _PYTHON.get(word[0], word[0]), written.strip())
         value = literal_value(python)
         return None if (value is None and python != "None") or not _is_json(value) else (name.strip(), value)
 
 
 def _is_json(value: Any) -> bool:
-    """Whether a Python literal is a JSON value."""
+    """Check if a Python literal is a JSON value."""
     if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_json(one) for key, one in value.items())
+        return all(isinstance(key, str) and _is_json(member) for key, member in value.items())
     if isinstance(value, list):
         return all(map(_is_json, value))
     return value is None or isinstance(value, str | int | float)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.conversation.literals import literal_value
-from trajmill.connectors.conversation.written_calls.form import Block, bad_call, used
+from trajmill.connectors.conversation.written_calls.form import Block, bad_call, call_block
 from trajmill.connectors.reading.values import JsonError, first_value
 
 _END: Final = re.compile(r"\s*(?:</tool_call>|(?=<tool_call>)|\Z)")
@@ -37,16 +37,16 @@ _GLM: Final = _Tags(
 )
 
 
-def tagged(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
+def read_tags(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     """The calls between `<tool_call>` tags: JSON, a Python literal, or a function in Qwen3-Coder's or GLM's tags."""
     begin = mark.end()
     inside = text[begin : begin + 4096].lstrip()
     if inside[:1] in ("{", "["):
-        calls, place = _json(text, text.index(inside[:1], begin))
+        calls, position = _json(text, text.index(inside[:1], begin))
     else:
-        call, place = _parameters(text, begin, _QWEN if inside.startswith("<function=") else _GLM)
+        call, position = _parameters(text, begin, _QWEN if inside.startswith("<function=") else _GLM)
         calls = [call]
-    end = _END.match(text, place)
+    end = _END.match(text, position)
     if end is None:
         raise bad_call("one call between tags", text, begin)
     return calls, end.end()
@@ -62,18 +62,18 @@ def _parameters(text: str, begin: int, tags: _Tags) -> tuple[Block, int]:
     """A function with its parameters, whose values are texts, and where it ends."""
     opened = tags.function.match(text, begin)
     arguments: dict[str, str] = {}
-    place = begin if opened is None else opened.end()
-    while opened is not None and (parameter := tags.parameter.match(text, place)) is not None:
+    position = begin if opened is None else opened.end()
+    while opened is not None and (parameter := tags.parameter.match(text, position)) is not None:
         value_end = tags.value_end.search(text, parameter.end())
         if value_end is None:
-            raise bad_call("a parameter that is closed", text, place)
+            raise bad_call("a parameter that is closed", text, position)
         value = text[parameter.end() : value_end.start()]
         arguments.setdefault(parameter[1].strip(), value.removeprefix("\n").removesuffix("\n"))
-        place = value_end.end()
-    end = tags.end.match(text, place)
+        position = value_end.end()
+    end = tags.end.match(text, position)
     if opened is None or end is None:
         raise bad_call("a function with its parameters", text, begin)
-    return used(opened[1], arguments), end.end()
+    return call_block(opened[1], arguments), end.end()
 
 
 def _json(text: str, begin: int) -> tuple[list[Block], int]:
@@ -84,15 +84,15 @@ def _json(text: str, begin: int) -> tuple[list[Block], int]:
         end = text.find("</tool_call>", begin)
         end = len(text) if end < 0 else end
         value = literal_value(text[begin:end])
-    calls = [_call(one) for one in (value if isinstance(value, list) else [value])]
+    calls = [_call(entry) for entry in (value if isinstance(value, list) else [value])]
     if not calls or None in calls:
         raise bad_call("name and arguments between tags", text, begin)
     return [call for call in calls if call is not None], end
 
 
 def _call(value: Any) -> Block | None:
-    held = value.get("function", value) if isinstance(value, Mapping) else None
-    name = held.get("name") if isinstance(held, Mapping) else None
-    if not isinstance(held, Mapping) or not isinstance(name, str) or not name:
+    function = value.get("function", value) if isinstance(value, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(name, str) or not name:
         return None
-    return used(name, next((held[key] for key in _ARGUMENTS if key in held), None))
+    return call_block(name, next((function[key] for key in _ARGUMENTS if key in function), None))

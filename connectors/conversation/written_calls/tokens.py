@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from trajmill.connectors.conversation.written_calls.form import Block, bad_call, used
+from trajmill.connectors.conversation.written_calls.form import Block, bad_call, call_block
 
 _KIMI: Final = re.compile(
     r"\s*<\|tool_call_begin\|>\s*((?:functions\.)?([^\s<>|:]{1,200})(?::\d{1,6})?)\s*"
@@ -23,11 +23,11 @@ _BODY_END: Final = re.compile(r"<\|(?:end|call|return)\|>|(?=<\|(?:start|channel
 def section(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     """The calls of a section of Kimi K2, under the ids that name their functions."""
     calls: list[Block] = []
-    place = mark.start() if mark["mark"] == "<|tool_call_begin|>" else mark.end()
-    while (call := _KIMI.match(text, place)) is not None:
-        calls.append(used(call[2], call[3], call[1]))
-        place = call.end()
-    end = _KIMI_END.match(text, place)
+    position = mark.start() if mark["mark"] == "<|tool_call_begin|>" else mark.end()
+    while (call := _KIMI.match(text, position)) is not None:
+        calls.append(call_block(call[2], call[3], call[1]))
+        position = call.end()
+    end = _KIMI_END.match(text, position)
     if not calls or end is None:
         raise bad_call("calls in a section that is closed", text, mark.start())
     return calls, end.end()
@@ -42,7 +42,7 @@ def channels(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
     assert end is not None
     body, to = text[opened.end() : end.start()], _TO.search(f"{opened[1]} {opened[2]}")
     if to is not None:
-        return [used(to[1], body)], end.end()
+        return [call_block(to[1], body)], end.end()
     if opened[2].strip() == "analysis":
         return [{"type": "thinking", "thinking": body}], end.end()
     return [{"type": "text", "text": body}], end.end()

@@ -141,12 +141,12 @@ class OSWorld(Connector):
         if not runs:
             raise ParseError(blob.uri, -1, "no_transitions", "no line holds an action", log)
         about = _About.of(blob.uri, instruction)
-        for place, made in enumerate(moves):
-            yield about.trajectory(made, place, outcome if place == len(runs) - 1 else None)
+        for index, run_moves in enumerate(moves):
+            yield about.trajectory(run_moves, index, outcome if index == len(runs) - 1 else None)
 
 
 def _refuse_others(blob: Blob, log: str) -> None:
-    """Raises a `ParseError` for a file that only looks like a log: a git-lfs pointer, an accessibility tree alone."""
+    """Raise a `ParseError` for a file that only looks like a log: a git-lfs pointer, an accessibility tree alone."""
     with blob.open(log) as stream:
         head = stream.read(8192).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(POINTER):
@@ -157,20 +157,20 @@ def _refuse_others(blob: Blob, log: str) -> None:
 
 
 def _moves(run: Sequence[Line], folder: Folder) -> Moves:
-    """What was done in a run; each line's observation is what the line before it showed.
+    """Convert a run into moves; each line's observation is the one that the line before it showed.
 
     After a line that could not be read, the observation is what the agent's own log says, or null.
     """
     moves = Moves()
     before = folder.first(run)
-    told: str | None = None
+    last_response: str | None = None
     for turn, line in enumerate(run):
         if not line.follows:
             before = folder.logged(line)
         after = folder.after(run, turn)
         # An answer of several actions is kept once, at the first of them.
-        again = turn > 0 and run[turn - 1].number == line.number and line.response == told
-        told = line.response
+        again = turn > 0 and run[turn - 1].number == line.number and line.response == last_response
+        last_response = line.response
         screen = None if folder.raw else before.screen
         moves.add(
             action_of(line, screen, None if again else line.response),
@@ -187,7 +187,7 @@ def _moves(run: Sequence[Line], folder: Folder) -> Moves:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What the folder's path says: `…/<action space>/<observation type>/<model>/<domain>/<task id>`."""
+    """Facts in the folder's path: `…/<action space>/<observation type>/<model>/<domain>/<task id>`."""
 
     native_id: str
     task: Task
@@ -196,15 +196,15 @@ class _About:
 
     @classmethod
     def of(cls, uri: str, instruction: str | None) -> _About:
-        """What the path says; a path of another shape gives only the trajectory's id."""
+        """Read the facts in the path; a path of another shape gives only the trajectory's id."""
         parts = uri.rstrip("/").removesuffix("/traj.jsonl").split("/")
-        start = next((place for place, part in enumerate(parts) if part in _SPACES), None)
+        start = next((index for index, part in enumerate(parts) if part in _SPACES), None)
         tail = parts[start + 2 :] if start is not None else []
         model, domain = ("/".join(tail[:-2]), tail[-2]) if len(tail) >= 3 else (None, None)
         task = Task(parts[-1] if domain else None, instruction)
         return cls(parts[-1], task, Environment(domain), Agent(model=model))
 
-    def trajectory(self, moves: Moves, place: int, outcome: Outcome | None) -> Trajectory:
-        """The trajectory of a run, the place counted from 0 among those in the folder."""
-        native_id = self.native_id if place == 0 else f"{self.native_id}#{place + 1}"
+    def trajectory(self, moves: Moves, index: int, outcome: Outcome | None) -> Trajectory:
+        """Build the trajectory of a run; the index counts from 0 among the runs in the folder."""
+        native_id = self.native_id if index == 0 else f"{self.native_id}#{index + 1}"
         return Trajectory(native_id, "os", moves.steps, self.environment, self.agent, self.task, outcome=outcome)

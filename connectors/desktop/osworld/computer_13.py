@@ -36,48 +36,48 @@ _JOINT: Final = re.compile(r"[+\s]+")
 
 def call_of(action: Mapping[str, Any]) -> Call | None:
     """The call that a structured action is; None if it is of no known form."""
-    told = action
+    fields = action
     for inner in ("input", "arguments", "action"):
-        nested = told.get(inner)
+        nested = fields.get(inner)
         if isinstance(nested, Mapping):
-            told = nested
+            fields = nested
             break
-    words = (told.get(key) for key in ("action_type", "action", "type", "name"))
+    words = (fields.get(key) for key in ("action_type", "action", "type", "name"))
     word = next((word for word in words if isinstance(word, str)), None)
-    parameters = told.get("parameters")
-    given = parameters if isinstance(parameters, Mapping) else told
-    return _call(word.lower(), given) if word is not None else None
+    parameters = fields.get("parameters")
+    values = parameters if isinstance(parameters, Mapping) else fields
+    return _call(word.lower(), values) if word is not None else None
 
 
-def _call(word: str, given: Mapping[str, Any]) -> Call | None:
+def _call(word: str, values: Mapping[str, Any]) -> Call | None:
     if word in _WORDS:
-        return act.call(_WORDS[word], seconds=_seconds(given) if _WORDS[word] == WAIT else None)
-    point = _point(given, "coordinate") or act.point_of(given.get("x"), given.get("y"))
+        return act.call(_WORDS[word], seconds=_seconds(values) if _WORDS[word] == WAIT else None)
+    point = _point(values, "coordinate") or act.point_of(values.get("x"), values.get("y"))
     if word in _CLICKS:
-        return _clicked(_CLICKS[word], point, given)
+        return _click_call(_CLICKS[word], point, values)
     if word in _MOVES:
         return act.call(act.MOVE, point) if point is not None else None
     if word in _DRAGS:
-        return _dragged(point, given)
+        return _drag_call(point, values)
     if word == "scroll":
-        return _scrolled(point, given)
+        return _scroll_call(point, values)
     if word in _TYPING:
-        text = given.get("text")
+        text = values.get("text")
         return act.call(act.TYPE, text=text) if isinstance(text, str) else None
-    return _keyed(word, given)
+    return _key_call(word, values)
 
 
-def _point(given: Mapping[str, Any], name: str) -> act.Point | None:
-    pair = given.get(name)
+def _point(values: Mapping[str, Any], name: str) -> act.Point | None:
+    pair = values.get(name)
     return act.point_of(*pair) if isinstance(pair, list) and len(pair) == 2 else None
 
 
-def _seconds(given: Mapping[str, Any]) -> float | None:
-    return next((act.number(given[key]) for key in ("seconds", "duration", "time") if key in given), None)
+def _seconds(values: Mapping[str, Any]) -> float | None:
+    return next((act.number(values[key]) for key in ("seconds", "duration", "time") if key in values), None)
 
 
-def _clicked(name: str, point: act.Point | None, given: Mapping[str, Any]) -> Call:
-    button, times = given.get("button"), given.get("num_clicks")
+def _click_call(name: str, point: act.Point | None, values: Mapping[str, Any]) -> Call:
+    button, times = values.get("button"), values.get("num_clicks")
     if name == act.CLICK and button in ("right", "middle", "wheel"):
         name = act.RIGHT_CLICK if button == "right" else act.MIDDLE_CLICK
     elif name == act.CLICK and times in (2, 3):
@@ -86,33 +86,37 @@ def _clicked(name: str, point: act.Point | None, given: Mapping[str, Any]) -> Ca
     return act.call(name, point, button=half)
 
 
-def _dragged(point: act.Point | None, given: Mapping[str, Any]) -> Call | None:
-    path = given.get("path")
+def _drag_call(point: act.Point | None, values: Mapping[str, Any]) -> Call | None:
+    path = values.get("path")
     if isinstance(path, list) and len(path) > 1:
-        ends = [act.point_of(one.get("x"), one.get("y")) for one in (path[0], path[-1]) if isinstance(one, Mapping)]
+        ends = [
+            act.point_of(corner.get("x"), corner.get("y"))
+            for corner in (path[0], path[-1])
+            if isinstance(corner, Mapping)
+        ]
         if len(ends) == 2 and ends[0] is not None and ends[1] is not None:
             return act.call(act.DRAG, ends[0], to=list(ends[1]))
         return None
-    return act.call(act.DRAG, _point(given, "start_coordinate"), to=list(point)) if point is not None else None
+    return act.call(act.DRAG, _point(values, "start_coordinate"), to=list(point)) if point is not None else None
 
 
-def _scrolled(point: act.Point | None, given: Mapping[str, Any]) -> Call | None:
-    amount = act.number(given.get("scroll_amount"))
-    direction = given.get("scroll_direction")
+def _scroll_call(point: act.Point | None, values: Mapping[str, Any]) -> Call | None:
+    amount = act.number(values.get("scroll_amount"))
+    direction = values.get("scroll_direction")
     if amount is not None and direction in ("up", "down"):
         return act.call(act.SCROLL, point, clicks=amount if direction == "up" else -amount)
     if amount is not None and direction in ("left", "right"):
         return act.call(act.SCROLL, point, dx=amount if direction == "right" else -amount)
-    if "scroll_x" in given or "scroll_y" in given:
+    if "scroll_x" in values or "scroll_y" in values:
         # OpenAI's tool counts pixels, downwards.
-        pixels = {"dx": act.number(given.get("scroll_x")) or None, "dy": act.number(given.get("scroll_y")) or None}
+        pixels = {"dx": act.number(values.get("scroll_x")) or None, "dy": act.number(values.get("scroll_y")) or None}
         return act.call(act.SCROLL, point, **pixels, unit="pixels")
-    dx, dy = act.number(given.get("dx")), act.number(given.get("dy"))
+    dx, dy = act.number(values.get("dx")), act.number(values.get("dy"))
     return act.call(act.SCROLL, point, clicks=dy, dx=dx or None) if dx is not None or dy is not None else None
 
 
-def _keyed(word: str, given: Mapping[str, Any]) -> Call | None:
-    keys = act.key_names(given.get("keys", given.get("key", given.get("text"))))
+def _key_call(word: str, values: Mapping[str, Any]) -> Call | None:
+    keys = act.key_names(values.get("keys", values.get("key", values.get("text"))))
     if not keys:
         return None
     if word in ("key", "keypress") and len(keys) == 1 and len(keys[0]) > 1:

@@ -1,4 +1,4 @@
-"""What a result folder of OSWorld holds beside its trajectory: trees, screenshots, the agent's log, the result."""
+"""Files of an OSWorld result folder beside its trajectory: trees, screenshots, the agent's log, the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trajmill.connectors.connector import Blob
 from trajmill.connectors.desktop.atspi import Screen, read_screen
 from trajmill.connectors.desktop.dump_xml import Reader
 from trajmill.connectors.desktop.osworld.lines import Line
-from trajmill.connectors.desktop.osworld.runtime_log import Answer, aligned, answers_of
+from trajmill.connectors.desktop.osworld.runtime_log import Answer, align_answers, answers_of
 from trajmill.connectors.reading.attached import attachment_of_member
 from trajmill.schemas import Attachment, Observation, Outcome, ParseError
 
@@ -25,7 +25,7 @@ _LOG_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen at one moment: the observation, and the screen if it is known as a tree."""
+    """Screen at one moment: the observation, and the screen if it is known as a tree."""
 
     observation: Observation | None
     screen: Screen | None
@@ -57,13 +57,13 @@ class Folder:
         self._runs = len(runs)
         self._trees: dict[int, list[str]] = {}
         for member in blob.members:
-            if found := _NUMBERED.fullmatch(member):
-                self._trees.setdefault(int(found[1]), []).append(member)
-        self._answers = self._logged(runs)
+            if match := _NUMBERED.fullmatch(member):
+                self._trees.setdefault(int(match[1]), []).append(member)
+        self._answers = self._read_network_log(runs)
         self._reader = Reader()
 
     def first(self, run: Sequence[Line]) -> Seen:
-        """What was there before the first action of a run."""
+        """Return the screen before the first action of a run."""
         seen = NOTHING
         start = run[0].start
         if start is not None:
@@ -87,9 +87,9 @@ class Folder:
         answer = self._answers.get(line.offset)
         return Seen(answer.observation(), None) if answer is not None else NOTHING
 
-    def after(self, run: Sequence[Line], place: int) -> Seen:
-        """What was there after the action of a line."""
-        line = run[place]
+    def after(self, run: Sequence[Line], index: int) -> Seen:
+        """Return the screen after the action of a line."""
+        line = run[index]
         if line.picture is not None and self._last_named.get(line.picture, line.offset) != line.offset:
             line = replace(line, picture=None)
         pictures = self._pictures(line.picture)
@@ -98,7 +98,7 @@ class Folder:
         file = self._file_of(line)
         if file is not None:
             return self._tree(file, pictures, line.settled)
-        following = run[place + 1] if place + 1 < len(run) else None
+        following = run[index + 1] if index + 1 < len(run) else None
         logged = self.logged(following) if following is not None and following.number != line.number else NOTHING
         if logged.observation is not None:
             return logged
@@ -141,28 +141,28 @@ class Folder:
         media_type = "image/png" if name.endswith(".png") else "image/jpeg"
         return (attachment_of_member(self._blob, name, "screenshot", media_type),)
 
-    def _logged(self, runs: Sequence[Sequence[Line]]) -> dict[int, Answer]:
+    def _read_network_log(self, runs: Sequence[Sequence[Line]]) -> dict[int, Answer]:
         """The answer in `runtime.log` of each line that begins a step, by the line's offset."""
         if "runtime.log" not in self._blob.members:
             return {}
         with self._blob.open("runtime.log") as stream:
             text = stream.read(_LOG_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
         begins = [
-            line for run in runs for place, line in enumerate(run) if not place or run[place - 1].number != line.number
+            line for run in runs for index, line in enumerate(run) if not index or run[index - 1].number != line.number
         ]
-        answers = aligned([line.response for line in begins], answers_of(text))
+        answers = align_answers([line.response for line in begins], answers_of(text))
         return {line.offset: answer for line, answer in zip(begins, answers, strict=True) if answer is not None}
 
     def outcome(self) -> Outcome | None:
-        """What `result.txt` says: a score from 0 to 1, and solved at 1."""
+        """Read `result.txt`: a score from 0 to 1, and solved at 1."""
         if "result.txt" not in self._blob.members:
             return None
         with self._blob.open("result.txt") as stream:
             text = stream.read(256).decode("utf-8", "replace")
-        found = _SCORE.fullmatch(text)
-        if found is None:
+        match = _SCORE.fullmatch(text)
+        if match is None:
             detail = f"wanted a number as the result, met {text[:40]!r}"
             self.errors.append(ParseError(self._blob.uri, 0, "bad_result", detail, "result.txt"))
             return None
-        score = float(found[1])
+        score = float(match[1])
         return Outcome(resolved=score >= 1.0, score=score, verifier="osworld")

@@ -19,7 +19,7 @@ from trajmill.schemas import COMPLETE, WAIT, Action, ParseError
 
 _WORDS: Final = {"WAIT": WAIT, "DONE": COMPLETE, "FAIL": act.FAIL}
 START: Final = "__init__"
-"""What forks of OSWorld write as the action of a step 0, at which nothing was done."""
+"""Action that forks of OSWorld write for a step 0, at which nothing was done."""
 
 _TREE_FILES: Final = ("accessibility_tree_file", "a11y_tree_file")
 _TREES: Final = ("accessibility_tree", "a11y_tree")
@@ -68,9 +68,9 @@ def read_line(value: Any, uri: str, offset: int, member: str) -> Line:
     if not isinstance(value, dict):
         raise ParseError(uri, offset, "bad_record", "wanted an object of step_num and action", member)
     if "action" not in value and ("Error" in value or "error" in value):
-        told = value.get("Error", value.get("error"))
-        told = told[:300] if isinstance(told, str) else brief(told, 300)
-        raise ParseError(uri, offset, "harness_error", f"the harness broke down: {told}", member)
+        error_text = value.get("Error", value.get("error"))
+        error_text = error_text[:300] if isinstance(error_text, str) else brief(error_text, 300)
+        raise ParseError(uri, offset, "harness_error", f"the harness broke down: {error_text}", member)
     action, number = value.get("action"), value.get("step_num")
     alone = action is None and text_of(value.get("instruction")) is not None
     if not alone and not isinstance(action, str | dict):
@@ -100,8 +100,8 @@ def read_line(value: Any, uri: str, offset: int, member: str) -> Line:
 def _response(value: Any) -> str | None:
     """The agent's words: the response if it is text, else the text in it."""
     if isinstance(value, dict):
-        told = next((value[key] for key in _ANSWERS if text_of(value.get(key))), None)
-        return told if told is not None else own_arguments(value)
+        text = next((value[key] for key in _ANSWERS if text_of(value.get(key))), None)
+        return text if text is not None else own_arguments(value)
     if isinstance(value, list):
         parts = [part for part in value if isinstance(part, str)]
         return "\n".join(parts) or None
@@ -120,21 +120,21 @@ def action_of(line: Line, screen: Screen | None, reasoning: str | None) -> Actio
     if isinstance(action, str):
         word = _WORDS.get(action.strip().strip("`").strip().upper())
         if word is not None:
-            return act.told_action(word, {}, {}, reasoning)
-        return _coded(action, screen, {"code": action}, reasoning)
+            return act.build_action(word, {}, {}, reasoning)
+        return _code_action(action, screen, {"code": action}, reasoning)
     call = call_of(action)
     if call is not None:
         return act.action_of([call], screen, action, reasoning)
     code = next((action[key] for key in ("command", "action", "code") if text_of(action.get(key))), None)
     if code is not None:
-        return _coded(code, screen, action, reasoning)
+        return _code_action(code, screen, action, reasoning)
     name = next((action[key] for key in ("action_type", "name", "type") if text_of(action.get(key))), act.CODE)
     arguments = shallow_json(action, 100) or plain_text(action)
-    return act.told_action(str(name).lower(), {"arguments": arguments[:4096]}, action, reasoning)
+    return act.build_action(str(name).lower(), {"arguments": arguments[:4096]}, action, reasoning)
 
 
-def _coded(code: str, screen: Screen | None, original: Mapping[str, Any], reasoning: str | None) -> Action:
+def _code_action(code: str, screen: Screen | None, original: Mapping[str, Any], reasoning: str | None) -> Action:
     calls: list[Call] | None = calls_of(code)
     if not calls:
-        return act.told_action(act.CODE, {"code": code}, original, reasoning)
+        return act.build_action(act.CODE, {"code": code}, original, reasoning)
     return act.action_of(calls, screen, original, reasoning)

@@ -1,4 +1,4 @@
-"""What OSWorld's `runtime.log` holds of screens: the accessibility tree that the agent was given before each answer.
+"""Screens in OSWorld's `runtime.log`: the accessibility tree that the agent was given before each answer.
 
 OSWorld saves no accessibility tree, but its baseline agent (`mm_agents/agent.py`) logs, for each answer, `LINEAR AT: `
 with the tree as a table (a line a widget: tag, name, text, class, description, position, size, between tabs) and then
@@ -45,30 +45,32 @@ class Answer:
 def answers_of(text: str) -> list[Answer]:
     """The answers of a log, in order."""
     opened = list(_OPENS.finditer(text))
-    found: list[Answer] = []
+    answers: list[Answer] = []
     table: str | None = None
-    for place, opener in enumerate(opened):
-        end = opened[place + 1].start() if place + 1 < len(opened) else len(text)
+    for index, opener in enumerate(opened):
+        end = opened[index + 1].start() if index + 1 < len(opened) else len(text)
         body = text[opener.end() : end]
         if opener[1]:
             table = body.rstrip() if body.startswith(_HEADER) else None
         elif opener[2]:
-            found.append(Answer(body.strip(), table))
+            answers.append(Answer(body.strip(), table))
             table = None
-    return found
+    return answers
 
 
-def aligned(responses: list[str | None], answers: list[Answer]) -> list[Answer | None]:
-    """For each response of a trajectory its answer in the log: the next one with the same text; None without one.
+def align_answers(responses: list[str | None], answers: list[Answer]) -> list[Answer | None]:
+    """Find for each response of a trajectory its answer in the log: the next one with the same text; None without one.
 
     The search for a response begins behind the answer found last. A response that is not found does not move that
     place, so the responses after it are still found.
     """
-    found: list[Answer | None] = []
+    matches: list[Answer | None] = []
     start = 0
     for response in responses:
         wanted = response.strip() if response else None
-        hit = next((at for at in range(start, len(answers)) if wanted and answers[at].response == wanted), None)
-        found.append(answers[hit] if hit is not None else None)
+        hit = next(
+            (index for index in range(start, len(answers)) if wanted and answers[index].response == wanted), None
+        )
+        matches.append(answers[hit] if hit is not None else None)
         start = hit + 1 if hit is not None else start
-    return found
+    return matches

@@ -36,15 +36,15 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError
-from trajmill.connectors.conversation.exchanges import Chain, Chains, Settled, settled
+from trajmill.connectors.conversation.exchanges import Chain, Chains, Settled, settle_parts
 from trajmill.connectors.conversation.history import canonical
-from trajmill.connectors.conversation.refusals import unmatched
+from trajmill.connectors.conversation.refusals import reject_unmatched
 from trajmill.connectors.conversation.steps import is_answered_call
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.mcp.mcp_pairs import document
 from trajmill.connectors.mcp.vcr_cassette import http_exchange
 from trajmill.connectors.mcp.vcr_cassette.http_exchange import FAILED, BodyError, Exchange
-from trajmill.connectors.mcp.vcr_cassette.stream import assembled, events
+from trajmill.connectors.mcp.vcr_cassette.stream import assemble, events
 from trajmill.connectors.mcp.wire_find import is_message, messages
 from trajmill.connectors.mcp.wire_reader import SessionReader
 from trajmill.connectors.mcp.wire_session import CLIENT, SERVER, Message
@@ -83,72 +83,72 @@ class VcrCassette(Connector):
         sessions: list[Trajectory] = []
         for offset, value in _interactions(blob):
             try:
-                one = http_exchange.exchange(offset, value, unpack)
+                exchange = http_exchange.exchange(offset, value, unpack)
             except BodyError as error:
                 yield Reject("record", "bad_body", str(error), blob.uri, offset=offset, connector=self.name)
                 continue
             try:
-                for found in _take(one, reader, chains):
-                    if isinstance(found, Trajectory):
-                        sessions.append(found)
+                for output in _take(exchange, reader, chains):
+                    if isinstance(output, Trajectory):
+                        sessions.append(output)
                     else:
-                        yield found
+                        yield output
             except MessageError as error:
                 yield Reject("record", error.reason, error.detail, blob.uri, offset=offset, connector=self.name)
-        for found in reader.finish():
-            if isinstance(found, Trajectory):
-                sessions.append(found)
+        for output in reader.finish():
+            if isinstance(output, Trajectory):
+                sessions.append(output)
             else:
-                yield found
+                yield output
         found_any = False
-        for told in self._settled(blob, chains, sessions):
-            found_any = found_any or isinstance(told, Trajectory)
-            yield told
+        for conversation_output in self._merge_sessions(blob, chains, sessions):
+            found_any = found_any or isinstance(conversation_output, Trajectory)
+            yield conversation_output
         if not found_any:
             raise ParseError(blob.uri, -1, "no_transitions", "no exchange of MCP or of a language model answers a call")
 
-    def _settled(self, blob: Blob, chains: Chains, sessions: list[Trajectory]) -> Iterator[Trajectory | Reject]:
-        """The conversations that are carried on, then the sessions that none of them holds."""
-        wire = {id(one): _calls(one) for one in sessions}
+    def _merge_sessions(self, blob: Blob, chains: Chains, sessions: list[Trajectory]) -> Iterator[Trajectory | Reject]:
+        """Yield the conversations that are carried on, then the sessions that none of them holds."""
+        wire = {id(session): _calls(session) for session in sessions}
         doubled: set[int] = set()
-        for told in self._conversations(blob, chains):
-            if isinstance(told, Reject):
-                yield told
+        for conversation in self._conversations(blob, chains):
+            if isinstance(conversation, Reject):
+                yield conversation
                 continue
-            own = _calls(told)
-            within = [one for one in sessions if _within(wire[id(one)], own)]
-            doubled |= {id(one) for one in within}
-            servers = {(one.environment.id, one.environment.version) for one in within}
-            covered = sum(len(wire[id(one)]) for one in within) >= len(own)
+            own = _calls(conversation)
+            within = [session for session in sessions if _within(wire[id(session)], own)]
+            doubled |= {id(session) for session in within}
+            servers = {(session.environment.id, session.environment.version) for session in within}
+            covered = sum(len(wire[id(session)]) for session in within) >= len(own)
             known = len(servers) == 1 and covered
-            whole = _with_envelopes(told, within)
-            yield replace(whole, environment=within[0].environment) if known else whole
-        for one in sessions:
-            if id(one) not in doubled:
-                yield one
+            completed = _with_envelopes(conversation, within)
+            yield replace(completed, environment=within[0].environment) if known else completed
+        for session in sessions:
+            if id(session) not in doubled:
+                yield session
                 continue
-            detail = f"every call of session {one.native_id:.80} stands in a conversation"
-            place = one.steps[0].offset
+            detail = f"every call of session {session.native_id:.80} stands in a conversation"
+            offset = session.steps[0].offset
             yield Reject(
-                "trajectory", "in_conversation", detail, blob.uri, "", place, self.name, transitions=len(one.steps)
+                "trajectory", "in_conversation", detail, blob.uri, "", offset, self.name, transitions=len(session.steps)
             )
 
     def _conversations(self, blob: Blob, chains: Chains) -> Iterator[Trajectory | Reject]:
-        kept: dict[int, str] = {}
+        carried: dict[int, str] = {}
         for number, chain in enumerate(chains.chains):
-            made = settled(chain.parts)
-            for one in made.lost:
-                yield unmatched(blob.uri, self.name, one)
-            parent, fork = _parent(chain, kept)
-            reason = _refusal(chain, made, fork)
+            dialog = settle_parts(chain.parts)
+            for result in dialog.lost:
+                yield reject_unmatched(blob.uri, self.name, result)
+            parent, fork = _parent(chain, carried)
+            reason = _refusal(chain, dialog, fork)
             if reason is not None:
-                rows = len(made.steps) - sum(place < fork for place in made.places)
+                rows = len(dialog.steps) - sum(part_index < fork for part_index in dialog.places)
                 yield Reject("trajectory", *reason, blob.uri, "", chain.offset, self.name, transitions=rows)
                 continue
-            shared = sum(place < fork for place in made.places)
+            shared = sum(part_index < fork for part_index in dialog.places)
             native_id = f"conversation/{number}"
-            kept[id(chain)] = native_id
-            yield _trajectory(chain, made, native_id, parent if shared else None, shared - 1)
+            carried[id(chain)] = native_id
+            yield _trajectory(chain, dialog, native_id, parent if shared else None, shared - 1)
 
 
 def _interactions(blob: Blob) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -162,102 +162,106 @@ def _interactions(blob: Blob) -> Iterator[tuple[int, dict[str, Any]]]:
     if is_object:
         data, value = document(blob)
         key = next((key for key in _KEYS if isinstance(value.get(key), list)), None)
-        found = list(with_places(data, value[key], (key,))) if key else []
+        entries = list(with_places(data, value[key], (key,))) if key else []
     else:
         read = YamlDocument(blob.read(), blob.uri)
         value = read.value
         key = next((key for key in _KEYS if isinstance(value.get(key), list)), None)
-        found = list(zip(read.places.get(key, ()), value[key], strict=True)) if key else []
+        entries = list(zip(read.places.get(key, ()), value[key], strict=True)) if key else []
     if key is None:
         raise ParseError(blob.uri, 0, "bad_record", "wanted a list of interactions")
-    for offset, one in found:
-        if isinstance(one, dict):
-            yield offset, one
+    for offset, interaction in entries:
+        if isinstance(interaction, dict):
+            yield offset, interaction
 
 
-def _take(one: Exchange, reader: SessionReader, chains: Chains) -> Iterator[Trajectory | Reject]:
-    """Gives an exchange to the sessions or to the conversations."""
-    asked = one.asked
+def _take(exchange: Exchange, reader: SessionReader, chains: Chains) -> Iterator[Trajectory | Reject]:
+    """Give an exchange to the sessions or to the conversations."""
+    asked = exchange.asked
     if is_message(asked):
-        yield from _on_the_wire(one, reader)
-    elif one.method == "GET" and _SESSION_ID in one.sent:
-        for message, text in messages(one.told, text=one.text):
+        yield from _on_the_wire(exchange, reader)
+    elif exchange.method == "GET" and _SESSION_ID in exchange.sent:
+        for message, text in messages(exchange.told, text=exchange.text):
             if isinstance(message, dict) and message.get("id") is None and "method" not in message:
                 continue
-            yield from reader.take(Message(one.offset, message, SERVER, text=text), one.sent[_SESSION_ID])
-    elif one.method == "POST" and isinstance(asked, dict) and (one.status or 200) < FAILED:
-        chains.take(one.offset, one.url, asked, _response(one.told))
+            yield from reader.take(Message(exchange.offset, message, SERVER, text=text), exchange.sent[_SESSION_ID])
+    elif exchange.method == "POST" and isinstance(asked, dict) and (exchange.status or 200) < FAILED:
+        chains.take(exchange.offset, exchange.url, asked, _response(exchange.told))
 
 
-def _on_the_wire(one: Exchange, reader: SessionReader) -> Iterator[Trajectory | Reject]:
+def _on_the_wire(exchange: Exchange, reader: SessionReader) -> Iterator[Trajectory | Reject]:
     """The messages of an exchange with a server of MCP.
 
     An error without an id answers the request it came with, and so does one that comes with a status of HTTP for a
     failure, whatever its id. A failure without a message is no answer that the agent was shown, but ends the turn.
     """
-    failed = (one.status or 200) >= FAILED
-    opens = isinstance(one.asked, dict) and one.asked.get("method") == "initialize"
-    given = one.received.get(_SESSION_ID) if opens else one.sent.get(_SESSION_ID)
-    channel = given or one.url.partition("?")[0]
-    yield from reader.take(Message(one.offset, one.asked, CLIENT), channel)
-    for message, text in messages(one.told, text=one.text):
-        told = message
-        if isinstance(told, dict) and "method" not in told and isinstance(one.asked, dict):
-            key = one.asked.get("id")
-            if told.get("id") is None and key is None:
+    failed = (exchange.status or 200) >= FAILED
+    opens = isinstance(exchange.asked, dict) and exchange.asked.get("method") == "initialize"
+    session_id = exchange.received.get(_SESSION_ID) if opens else exchange.sent.get(_SESSION_ID)
+    channel = session_id or exchange.url.partition("?")[0]
+    yield from reader.take(Message(exchange.offset, exchange.asked, CLIENT), channel)
+    for message, text in messages(exchange.told, text=exchange.text):
+        answer = message
+        if isinstance(answer, dict) and "method" not in answer and isinstance(exchange.asked, dict):
+            key = exchange.asked.get("id")
+            if answer.get("id") is None and key is None:
                 continue
-            if told.get("id") is None or (failed and "error" in told and key is not None):
-                told = {**told, "id": key}
-        yield from reader.take(Message(one.offset, told, SERVER, text=text), channel)
+            if answer.get("id") is None or (failed and "error" in answer and key is not None):
+                answer = {**answer, "id": key}
+        yield from reader.take(Message(exchange.offset, answer, SERVER, text=text), channel)
     if failed:
         reader.fail(channel)
 
 
-def _response(told: Any) -> dict[str, Any]:
+def _response(body: Any) -> dict[str, Any]:
     """The response of an API as one object, empty if it is none; a stream is put together."""
-    if isinstance(told, dict):
-        return told
-    if isinstance(told, str):
-        return assembled(events(told)) or {}
-    if isinstance(told, list):
-        return assembled([one for one in told if isinstance(one, dict)]) or {}
+    if isinstance(body, dict):
+        return body
+    if isinstance(body, str):
+        return assemble(events(body)) or {}
+    if isinstance(body, list):
+        return assemble([chunk for chunk in body if isinstance(chunk, dict)]) or {}
     return {}
 
 
-def _parent(chain: Chain, kept: dict[int, str]) -> tuple[str | None, int]:
-    """The carried conversation that this one branches off and the place of its first part that is not shared."""
-    fork, one = len(chain.parts), chain
-    while one.parent is not None:
-        fork, one = min(fork, one.shared), one.parent
-        if id(one) in kept:
-            return kept[id(one)], fork
+def _parent(chain: Chain, carried: dict[int, str]) -> tuple[str | None, int]:
+    """Find the carried conversation that this one branches off and the index of its first part that is not shared."""
+    fork, ancestor = len(chain.parts), chain
+    while ancestor.parent is not None:
+        fork, ancestor = min(fork, ancestor.shared), ancestor.parent
+        if id(ancestor) in carried:
+            return carried[id(ancestor)], fork
     return None, 0
 
 
-def _refusal(chain: Chain, made: Settled, fork: int) -> tuple[str, str] | None:
-    """Why a conversation is not carried on, as reason and detail."""
+def _refusal(chain: Chain, dialog: Settled, fork: int) -> tuple[str, str] | None:
+    """Return reason and detail of why a conversation is not carried on; None if it is."""
     if not any(isinstance(part, Call) for part in chain.parts):
         return "no_calls", "a conversation without a call"
-    if not any(map(is_answered_call, made.steps)):
+    if not any(map(is_answered_call, dialog.steps)):
         return "no_results", "a conversation without an answered call"
-    own = [is_answered_call(step) for place, step in zip(made.places, made.steps, strict=True) if place >= fork]
+    own = [
+        is_answered_call(step)
+        for part_index, step in zip(dialog.places, dialog.steps, strict=True)
+        if part_index >= fork
+    ]
     if fork and not any(own):
         return "branch_without_answer", "a branch without an answered call of its own"
     return None
 
 
-def _trajectory(chain: Chain, made: Settled, native_id: str, parent: str | None, fork: int) -> Trajectory:
+def _trajectory(chain: Chain, dialog: Settled, native_id: str, parent: str | None, fork: int) -> Trajectory:
     servers = {part.server for part in chain.parts if isinstance(part, Call)}
     return Trajectory(
         native_id=native_id,
-        domain=made.conversation.domain,
-        steps=made.steps,
+        domain=dialog.conversation.domain,
+        steps=dialog.steps,
         environment=Environment(id=next(iter(servers)) if len(servers) == 1 else None),
         agent=Agent(model=chain.model),
-        task=Task(instruction=made.conversation.instruction),
+        task=Task(instruction=dialog.conversation.instruction),
         context=Context(
             action_space=shallow_json(chain.tools) if chain.tools else None,
-            agent_system=made.conversation.system,
+            agent_system=dialog.conversation.system,
         ),
         parent=parent,
         parent_step=fork if parent is not None else None,
@@ -269,58 +273,62 @@ def _calls(trajectory: Trajectory) -> list[tuple[str, str, str]]:
     """(name, arguments, what it gave) of each answered call."""
     return [
         (step.action.name, canonical(step.action.arguments), (seen.content or "").strip())
-        for step, seen in _answered(trajectory)
+        for step, seen in _answered_calls(trajectory)
     ]
 
 
-def _answered(trajectory: Trajectory) -> Iterator[tuple[Step, Observation]]:
+def _answered_calls(trajectory: Trajectory) -> Iterator[tuple[Step, Observation]]:
     """The answered calls, each with its answer."""
     for step in trajectory.steps:
         if step.next_observation is not None and step.action.call_id is not None:
             yield step, step.next_observation
 
 
-def _with_envelopes(told: Trajectory, sessions: list[Trajectory]) -> Trajectory:
-    """A conversation whose answers have the objects in which servers gave them, as their sessions tell.
+def _with_envelopes(conversation: Trajectory, sessions: list[Trajectory]) -> Trajectory:
+    """Add to a conversation's answers the objects in which servers gave them, as their sessions hold them.
 
     Not where the conversation is too long to stand in memory.
     """
-    if not sessions or not isinstance(told.steps, list):
-        return told
-    given = [(call, seen) for one in sessions for call, (_, seen) in zip(_calls(one), _answered(one), strict=True)]
+    if not sessions or not isinstance(conversation.steps, list):
+        return conversation
+    served = [
+        (call, seen)
+        for session in sessions
+        for call, (_, seen) in zip(_calls(session), _answered_calls(session), strict=True)
+    ]
     fresh: dict[int, Observation] = {}
-    for own, (_, shown) in zip(_calls(told), _answered(told), strict=True):
+    for own, (_, shown) in zip(_calls(conversation), _answered_calls(conversation), strict=True):
         same = (
-            place
-            for place, (call, seen) in enumerate(given)
+            index
+            for index, (call, seen) in enumerate(served)
             if _is_call(call, own) and seen.content == shown.content and seen.attachments == shown.attachments
         )
-        found = next(same, None)
-        if found is not None:
-            fresh[id(shown)] = replace(shown, envelope=given.pop(found)[1].envelope)
+        match_index = next(same, None)
+        if match_index is not None:
+            fresh[id(shown)] = replace(shown, envelope=served.pop(match_index)[1].envelope)
     steps = [
         replace(
             step,
             observation=fresh.get(id(step.observation), step.observation),
             next_observation=fresh.get(id(step.next_observation), step.next_observation),
         )
-        for step in told.steps
+        for step in conversation.steps
     ]
-    return replace(told, steps=steps)
+    return replace(conversation, steps=steps)
 
 
 def _is_call(served: tuple[str, str, str], own: tuple[str, str, str]) -> bool:
-    """Whether a call of a session is that of a conversation, where its name may have a prefix of the harness."""
+    """Return True if a call of a session is that of a conversation, where its name may have a prefix of the harness."""
     name = served[0]
     return own[1:] == served[1:] and (own[0] == name or own[0].endswith(("_" + name, "-" + name)))
 
 
 def _within(session: list[tuple[str, str, str]], conversation: list[tuple[str, str, str]]) -> bool:
-    """Whether each call of a session stands in the conversation."""
+    """Return True if each call of a session stands in the conversation."""
     left = list(conversation)
     for call in session:
-        found = next((one for one in left if _is_call(call, one)), None)
-        if found is None:
+        match = next((candidate for candidate in left if _is_call(call, candidate)), None)
+        if match is None:
             return False
-        left.remove(found)
+        left.remove(match)
     return bool(session)

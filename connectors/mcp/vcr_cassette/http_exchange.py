@@ -30,7 +30,7 @@ CASSETTE_BYTES: Final = 64 << 20
 
 _TYPED: Final = {"type", "content"}
 _KINDS: Final = ("json", "text", "base64")
-"""How newer cassettes say what a body is: JSON that is parsed, a text, or bytes."""
+"""Keys by which newer cassettes name the kind of a body: JSON that is parsed, a text, or bytes."""
 
 
 class BodyError(Exception):
@@ -71,20 +71,20 @@ class Unpacker:
         try:
             if data[:2] == b"\x1f\x8b" or data[:2] in (b"\x78\x01", b"\x78\x9c", b"\x78\xda"):
                 engine = zlib.decompressobj(47)
-                made = engine.decompress(data, limit + 1)
-                whole = engine.eof
+                unpacked = engine.decompress(data, limit + 1)
+                is_complete = engine.eof
             elif data[:4] == b"\x28\xb5\x2f\xfd":
                 with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-                    made = reader.read(limit + 1)
-                whole = True
+                    unpacked = reader.read(limit + 1)
+                is_complete = True
             else:
                 return data
         except (zlib.error, zstandard.ZstdError) as error:
             raise BodyError(f"a compressed body that is damaged: {error}") from None
-        if len(made) > limit or not whole:
+        if len(unpacked) > limit or not is_complete:
             raise BodyError("a compressed body that is cut, or too long unpacked")
-        self._left -= len(made)
-        return made
+        self._left -= len(unpacked)
+        return unpacked
 
 
 def exchange(offset: int, value: dict[str, Any], unpack: Unpacker) -> Exchange:
@@ -96,7 +96,7 @@ def exchange(offset: int, value: dict[str, Any], unpack: Unpacker) -> Exchange:
     request, response = value.get("request"), value.get("response")
     request = request if isinstance(request, dict) else {}
     response = response if isinstance(response, dict) else {}
-    told, text = _body(response, unpack)
+    body, text = _body(response, unpack)
     status = response.get("status")
     code = status.get("code") if isinstance(status, dict) else response.get("status_code")
     return Exchange(
@@ -107,19 +107,19 @@ def exchange(offset: int, value: dict[str, Any], unpack: Unpacker) -> Exchange:
         asked=_body(request, unpack)[0],
         status=code if isinstance(code, int) else None,
         received=_headers(response.get("headers")),
-        told=told,
+        told=body,
         text=text,
     )
 
 
 def _headers(value: Any) -> dict[str, str]:
     """Headers by lower-case name; of several values the first."""
-    found: dict[str, str] = {}
-    for name, given in value.items() if isinstance(value, dict) else ():
-        one = given[0] if isinstance(given, list) and given else given
-        if isinstance(one, str):
-            found[str(name).lower()] = one
-    return found
+    by_name: dict[str, str] = {}
+    for name, values in value.items() if isinstance(value, dict) else ():
+        first = values[0] if isinstance(values, list) and values else values
+        if isinstance(first, str):
+            by_name[str(name).lower()] = first
+    return by_name
 
 
 def _body(message: dict[str, Any], unpack: Unpacker) -> tuple[Any, str | None]:
@@ -161,14 +161,14 @@ def _read(body: Any, unpack: Unpacker) -> tuple[Any, str | None]:
 
 def _lines(text: str) -> Any:
     """The objects of a body of several lines, each a JSON object; the text itself if it is none."""
-    found = []
+    objects = []
     for line in text.splitlines():
         if line.strip():
             try:
-                found.append(json_value(line))
+                objects.append(json_value(line))
             except ValueError:
                 return text
-    return found if len(found) > 1 and all(isinstance(one, dict) for one in found) else text
+    return objects if len(objects) > 1 and all(isinstance(item, dict) for item in objects) else text
 
 
 def _events(body: bytes) -> list[dict[str, Any]]:

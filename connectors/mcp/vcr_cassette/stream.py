@@ -29,24 +29,24 @@ def events(text: str) -> Iterator[dict[str, Any]]:
                 yield value
 
 
-def assembled(chunks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """The response that the chunks make, None if they are of no known API."""
+def assemble(chunks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """Assemble the response from the chunks; None if they are of no known API."""
     listed = list(chunks)
-    for one in listed:
-        kind = one.get("type")
+    for chunk in listed:
+        kind = chunk.get("type")
         if isinstance(kind, str) and (kind.startswith(("response.", "message_", "content_block")) or kind == "ping"):
             continue
-        if isinstance(one.get("choices"), list):
+        if isinstance(chunk.get("choices"), list):
             return _chat(listed)
-        if isinstance(one.get("candidates"), list):
+        if isinstance(chunk.get("candidates"), list):
             return _gemini(listed)
-        if isinstance(one.get("message"), dict) and "done" in one:
+        if isinstance(chunk.get("message"), dict) and "done" in chunk:
             return _ollama(listed)
-    if any("messageStart" in one for one in listed):
+    if any("messageStart" in chunk for chunk in listed):
         return _bedrock(listed)
-    if any(plain_text(one.get("type")).startswith("response.") for one in listed):
+    if any(plain_text(chunk.get("type")).startswith("response.") for chunk in listed):
         return _responses(listed)
-    if any(one.get("type") == "message_start" for one in listed):
+    if any(chunk.get("type") == "message_start" for chunk in listed):
         return _anthropic(listed)
     return None
 
@@ -55,14 +55,14 @@ def _chat(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     """A chat completion; tool calls are put together by index (their arguments come in pieces)."""
     message: dict[str, Any] = {"role": "assistant", "content": "", "reasoning_content": ""}
     calls: dict[int, dict[str, Any]] = {}
-    whole: dict[str, Any] = {}
+    response: dict[str, Any] = {}
     for chunk in chunks:
         for key in ("id", "model"):
             if isinstance(chunk.get(key), str) and chunk[key]:
-                whole.setdefault(key, chunk[key])
+                response.setdefault(key, chunk[key])
         choices = chunk.get("choices")
         listed = choices if isinstance(choices, list) else []
-        first = next((one for one in listed if isinstance(one, dict) and one.get("index", 0) == 0), {})
+        first = next((choice for choice in listed if isinstance(choice, dict) and choice.get("index", 0) == 0), {})
         delta = first.get("delta")
         if not isinstance(delta, dict):
             continue
@@ -79,24 +79,24 @@ def _chat(chunks: list[dict[str, Any]]) -> dict[str, Any]:
                 _grow(calls, part, number)
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
-    return {**whole, "choices": [{"index": 0, "message": message}]}
+    return {**response, "choices": [{"index": 0, "message": message}]}
 
 
 def _ollama(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     """A response of Ollama; each chunk has a piece of the text or whole calls, and the last says that it is done."""
     message: dict[str, Any] = {"role": "assistant", "content": "", "thinking": ""}
     calls: list[Any] = []
-    whole: dict[str, Any] = {}
+    response: dict[str, Any] = {}
     for chunk in chunks:
-        whole |= {key: value for key, value in chunk.items() if key != "message"}
-        told = object_of(chunk.get("message"))
+        response |= {key: value for key, value in chunk.items() if key != "message"}
+        piece = object_of(chunk.get("message"))
         for key in ("content", "thinking"):
-            if isinstance(told.get(key), str):
-                message[key] += told[key]
-        given = told.get("tool_calls")
-        calls += given if isinstance(given, list) else []
+            if isinstance(piece.get(key), str):
+                message[key] += piece[key]
+        calls_there = piece.get("tool_calls")
+        calls += calls_there if isinstance(calls_there, list) else []
     message = {key: value for key, value in message.items() if value or key == "content"}
-    return {**whole, "message": {**message, "tool_calls": calls} if calls else message}
+    return {**response, "message": {**message, "tool_calls": calls} if calls else message}
 
 
 def _grow(calls: dict[int, dict[str, Any]], part: dict[str, Any], number: int) -> None:
@@ -113,13 +113,13 @@ def _grow(calls: dict[int, dict[str, Any]], part: dict[str, Any], number: int) -
 
 def _anthropic(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     """A message of Anthropic, block by block."""
-    whole: dict[str, Any] = {"type": "message", "role": "assistant"}
+    response: dict[str, Any] = {"type": "message", "role": "assistant"}
     blocks: dict[int, dict[str, Any]] = {}
     written: dict[int, str] = {}
     for chunk in chunks:
         kind, index = chunk.get("type"), chunk.get("index")
         if kind == "message_start" and isinstance(chunk.get("message"), dict):
-            whole |= {key: chunk["message"].get(key) for key in ("id", "model")}
+            response |= {key: chunk["message"].get(key) for key in ("id", "model")}
         if not isinstance(index, int) or not 0 <= index < _MOST:
             continue
         begun, delta = chunk.get("content_block"), chunk.get("delta")
@@ -137,7 +137,7 @@ def _anthropic(chunks: list[dict[str, Any]]) -> dict[str, Any]:
                 blocks[index]["input"] = json_value(text)
             except ValueError:
                 blocks[index]["input"] = text
-    return {**whole, "content": [blocks[index] for index in sorted(blocks)]}
+    return {**response, "content": [blocks[index] for index in sorted(blocks)]}
 
 
 def _bedrock(chunks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -146,16 +146,16 @@ def _bedrock(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     written: dict[int, str] = {}
     for chunk in chunks:
         begun, grown = chunk.get("contentBlockStart"), chunk.get("contentBlockDelta")
-        told = begun if isinstance(begun, dict) else grown if isinstance(grown, dict) else {}
-        index = told.get("contentBlockIndex")
+        block_event = begun if isinstance(begun, dict) else grown if isinstance(grown, dict) else {}
+        index = block_event.get("contentBlockIndex")
         if not isinstance(index, int) or not 0 <= index < _MOST:
             continue
         block = blocks.setdefault(index, {})
-        start, delta = told.get("start"), told.get("delta")
+        start, delta = block_event.get("start"), block_event.get("delta")
         if isinstance(start, dict):
-            block |= {key: dict(one) for key, one in start.items() if isinstance(one, dict)}
+            block |= {key: dict(member) for key, member in start.items() if isinstance(member, dict)}
         if isinstance(delta, dict):
-            written[index] = written.get(index, "") + _grown(block, delta)
+            written[index] = written.get(index, "") + _add_delta(block, delta)
     for index, text in written.items():
         use = blocks[index].get("toolUse")
         if text and isinstance(use, dict):
@@ -166,48 +166,48 @@ def _bedrock(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     return {"output": {"message": {"role": "assistant", "content": [blocks[index] for index in sorted(blocks)]}}}
 
 
-def _grown(block: dict[str, Any], delta: dict[str, Any]) -> str:
-    """Adds a delta of Bedrock to its block; what it tells of a call's arguments is given back."""
+def _add_delta(block: dict[str, Any], delta: dict[str, Any]) -> str:
+    """Add a delta of Bedrock to its block; return the piece of a call's arguments in it, empty if there is none."""
     text, thought, result, use = (delta.get(key) for key in ("text", "reasoningContent", "toolResult", "toolUse"))
     if isinstance(text, str):
         block["text"] = str(block.get("text") or "") + text
     if isinstance(thought, dict) and isinstance(thought.get("text"), str):
-        held = block.setdefault("reasoningContent", {}).setdefault("reasoningText", {"text": ""})
-        held["text"] += thought["text"]
+        reasoning = block.setdefault("reasoningContent", {}).setdefault("reasoningText", {"text": ""})
+        reasoning["text"] += thought["text"]
     if isinstance(result, list) and isinstance(block.get("toolResult"), dict):
         block["toolResult"].setdefault("content", []).extend(result)
-    given = use.get("input") if isinstance(use, dict) else None
-    return given if isinstance(given, str) else ""
+    arguments_piece = use.get("input") if isinstance(use, dict) else None
+    return arguments_piece if isinstance(arguments_piece, str) else ""
 
 
 def _responses(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     """A response of the Responses API: as its last event gives it, else of the items that were done."""
-    whole: dict[str, Any] = {"object": "response"}
+    last_response: dict[str, Any] = {"object": "response"}
     done: dict[int, Any] = {}
     for chunk in chunks:
         response = chunk.get("response")
         if isinstance(response, dict):
-            whole = response
+            last_response = response
         index = chunk.get("output_index")
         if chunk.get("type") == "response.output_item.done" and isinstance(index, int):
             done[index] = chunk.get("item")
-    if not whole.get("output"):
-        whole = {**whole, "output": [done[index] for index in sorted(done)]}
-    return whole
+    if not last_response.get("output"):
+        last_response = {**last_response, "output": [done[index] for index in sorted(done)]}
+    return last_response
 
 
 def _gemini(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     """A response of Gemini; texts that follow one another are one part, unless one is a thought."""
     parts: list[dict[str, Any]] = []
-    whole: dict[str, Any] = {}
+    response: dict[str, Any] = {}
     for chunk in chunks:
         if isinstance(chunk.get("modelVersion"), str):
-            whole["modelVersion"] = chunk["modelVersion"]
+            response["modelVersion"] = chunk["modelVersion"]
         candidates = chunk.get("candidates")
         first = candidates[0] if isinstance(candidates, list) and candidates else None
         content = first.get("content") if isinstance(first, dict) else None
-        given = content.get("parts") if isinstance(content, dict) else None
-        for part in given if isinstance(given, list) else ():
+        new_parts = content.get("parts") if isinstance(content, dict) else None
+        for part in new_parts if isinstance(new_parts, list) else ():
             if not isinstance(part, dict):
                 continue
             last = parts[-1] if parts else {}
@@ -215,4 +215,4 @@ def _gemini(chunks: list[dict[str, Any]]) -> dict[str, Any]:
                 last["text"] += str(part["text"])
             else:
                 parts.append(dict(part))
-    return {**whole, "candidates": [{"content": {"role": "model", "parts": parts}}]}
+    return {**response, "candidates": [{"content": {"role": "model", "parts": parts}}]}

@@ -1,4 +1,5 @@
-"""What is wrong with a JSON document that is not held: what, and at which byte, a reader of the whole would say.
+"""Faults of a JSON document that is not held in memory, with the byte and the words that a reader of the whole would
+give.
 
 Only what stands behind the last sound place is decoded; which place that is, `outline` tells.
 """
@@ -33,14 +34,16 @@ class DocumentError(JsonError):
 class BadPlaceError(Exception):
     """From a place on, or soon after it, the document is no JSON; what stands before is to a reader as `before` is."""
 
-    def __init__(self, place: int, before: bytes) -> None:
-        super().__init__(place, before)
-        self.place = place
+    def __init__(self, position: int, before: bytes) -> None:
+        super().__init__(position, before)
+        self.place = position
         self.before = before
 
 
 def fault(source: Source, start: int, bad: BadPlaceError) -> DocumentError:
-    """What a reader of the whole would say of a document that begins at `start` and is JSON up to a place."""
+    """Return the error that a reader of the whole would raise for a document that begins at `start` and is JSON up to a
+    place.
+    """
     size = source.size()
     length = NEAR_BYTES
     while True:

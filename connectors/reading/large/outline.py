@@ -30,7 +30,7 @@ from trajmill.connectors.reading.structure import (
 from trajmill.connectors.reading.values import BOM, DEPTH, TOO_DEEP, JsonError, json_value
 from trajmill.schemas import ParseError
 
-__all__ = ["ARRAY", "MANY", "OBJECT", "Array", "Chosen", "DocumentError", "Object", "Shape", "held", "outline"]
+__all__ = ["ARRAY", "MANY", "OBJECT", "Array", "Chosen", "DocumentError", "Object", "Shape", "outline", "read_if_small"]
 
 LARGE_BYTES: Final = 32 << 20
 """A document of more bytes is read by its outline."""
@@ -45,8 +45,9 @@ MEMBERS: Final = 1 << 20
 """Members of an object whose places are held in memory."""
 
 Shape: TypeAlias = "Mapping[str, Shape] | list[Shape] | None"
-"""What of a document may be long: an object by the shapes of its members, an array by that of its elements (`[]` if
-they are plain values). `MANY` is an object of many members, None a plain value."""
+"""Parts of a document that may be long: an object by the shapes of its members, an array by that of its elements (`[]`
+if they are plain values). `MANY` is an object of many members.
+"""
 
 MANY: Final[dict[str, Shape]] = {"": None}
 
@@ -54,7 +55,7 @@ _BLANK: Final = b" \t\r\n"
 _SIGNS: Final = {OPEN_LIST: b"[", OPEN_OBJECT: b"{"}
 
 
-def held(blob: Blob, member: str = "") -> bytes | None:
+def read_if_small(blob: Blob, member: str = "") -> bytes | None:
     """The bytes of a member, None if it is to be read by its outline.
 
     Raises:
@@ -111,12 +112,12 @@ class _Reader:
         if token is None or token[1] not in _SIGNS:
             return self._value(self._start, self._source.size(), begin)
         self._blank(self._start, token[0], begin)
-        value, end = self._part(next((one for one in shapes if _fits(one, token[1])), None), b"")
+        value, end = self._part(next((shape for shape in shapes if _fits(shape, token[1])), None), b"")
         self._blank(end, self._end(), BadPlaceError(end, b"{}"))
         return value
 
     def _end(self) -> int:
-        """Where the document ends, before NUL bytes that a writer left."""
+        """Return where the document ends, before NUL bytes that a writer left."""
         return self._source.end_of(b"\0")
 
     def _blank(self, begin: int, end: int, bad: BadPlaceError) -> None:
@@ -142,75 +143,75 @@ class _Reader:
 
     def _part(self, shape: Shape, before: bytes) -> tuple[Any, int]:
         """The array or object whose opening comes next, and where it ends."""
-        found = self._structure.next()
-        assert found is not None
-        (place, kind), level = found
+        item = self._structure.next()
+        assert item is not None
+        (position, kind), level = item
         opened = before + _SIGNS[kind]
         if kind == OPEN_LIST:
-            return self._array(place, level, shape[0] if isinstance(shape, list) and shape else None, opened)
-        return self._object(place, level, shape if isinstance(shape, Mapping) else {}, opened)
+            return self._array(position, level, shape[0] if isinstance(shape, list) and shape else None, opened)
+        return self._object(position, level, shape if isinstance(shape, Mapping) else {}, opened)
 
     def _array(self, begin: int, level: int, shape: Shape, opened: bytes) -> tuple[Array, int]:
-        found = Array(self._source)
+        array = Array(self._source)
         bad = BadPlaceError(begin + 1, opened)
         last = begin
         token = self._structure.peek()
         if token is not None and token[1] == CLOSE_LIST:
             self._structure.next()
             if not self._source.read(last + 1, token[0]).strip(_BLANK):
-                return found, token[0] + 1
-            found.extend([self._behind(last, token[0])], token[0])
+                return array, token[0] + 1
+            array.extend([self._behind(last, token[0])], token[0])
             if len(self._value(last + 1, token[0], bad, listed=True)) != 1:
                 raise bad
-            return found, token[0] + 1
+            return array, token[0] + 1
         while True:
-            told = self._structure.elements(level, last, PIECE_BYTES if shape is not None else None)
-            if told is None:
+            run = self._structure.elements(level, last, PIECE_BYTES if shape is not None else None)
+            if run is None:
                 raise bad
-            begins, ends, kind = told
+            begins, ends, kind = run
             if begins:
-                bad = self._blocks(found, last, begins, ends, bad, opened)
+                bad = self._blocks(array, last, begins, ends, bad, opened)
                 last = ends[-1]
             else:
-                bad, last, kind = self._long(found, last, level, shape, bad, opened)
+                bad, last, kind = self._long(array, last, level, shape, bad, opened)
             if kind == CLOSE_LIST:
-                return found, last + 1
+                return array, last + 1
             if kind != COMMA:
                 raise bad
 
-    def _behind(self, place: int, end: int) -> int:
-        """Where the value begins that stands behind a token."""
-        for data in self._source.pieces(place + 1, end):
+    def _behind(self, position: int, end: int) -> int:
+        """Return where the value begins that stands behind a token."""
+        for data in self._source.pieces(position + 1, end):
             rest = data.lstrip(_BLANK)
             if rest:
-                return place + 1 + len(data) - len(rest)
-            place += len(data)
+                return position + 1 + len(data) - len(rest)
+            position += len(data)
         return end
 
     def _blocks(
-        self, found: Array, last: int, begins: list[int], ends: list[int], bad: BadPlaceError, opened: bytes
+        self, array: Array, last: int, begins: list[int], ends: list[int], bad: BadPlaceError, opened: bytes
     ) -> BadPlaceError:
-        """Adds elements, in blocks; what to raise for what comes behind them."""
+        """Add elements, in blocks, and return the error to raise for bytes behind them."""
         block: list[int] = []
         before = behind = last
         for begin, end in zip(begins, ends, strict=True):
             if block and end - before > BLOCK_BYTES:
-                bad = self._block(found, before, block, behind, bad, opened)
+                bad = self._block(array, before, block, behind, bad, opened)
                 block, before = [], behind
             block.append(begin if begin >= 0 else self._behind(behind, end))
             behind = end
-        return self._block(found, before, block, behind, bad, opened)
+        return self._block(array, before, block, behind, bad, opened)
 
     def _block(
-        self, found: Array, before: int, offsets: list[int], end: int, bad: BadPlaceError, opened: bytes
+        self, array: Array, before: int, offsets: list[int], end: int, bad: BadPlaceError, opened: bytes
     ) -> BadPlaceError:
         if len(self._value(before + 1, end, bad, listed=True)) != len(offsets):
             raise bad
-        found.extend(offsets, end)
+        array.extend(offsets, end)
         return BadPlaceError(end, opened + b"{}")
 
     def _long(
-        self, found: Array, last: int, level: int, shape: Shape, bad: BadPlaceError, opened: bytes
+        self, array: Array, last: int, level: int, shape: Shape, bad: BadPlaceError, opened: bytes
     ) -> tuple[BadPlaceError, int, int]:
         """Adds the element behind the last separator by its own outline; the separator behind it as of `_array`."""
         token = self._structure.peek()
@@ -218,7 +219,7 @@ class _Reader:
         self._blank(last + 1, token[0], bad)
         if _fits(shape, token[1]):
             value, end = self._part(shape, opened)
-            found.append(token[0], value)
+            array.append(token[0], value)
             bad = BadPlaceError(end, opened + b"{}")
             behind = self._structure.next()
             if behind is None or behind[1] != level:
@@ -228,7 +229,7 @@ class _Reader:
         ended = self._structure.pass_to(level)
         if ended is None:
             raise bad
-        return self._block(found, last, [token[0]], ended[0], bad, opened), *ended
+        return self._block(array, last, [token[0]], ended[0], bad, opened), *ended
 
     def _object(self, begin: int, level: int, shape: Mapping[str, Shape], opened: bytes) -> tuple[Any, int]:
         many = Object(self._source) if shape is MANY else None

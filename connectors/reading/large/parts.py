@@ -36,7 +36,7 @@ class Source:
         return self.stream.seek(0, 2)
 
     def end_of(self, padding: bytes) -> int:
-        """Where the document ends, without these bytes behind it."""
+        """Return where the document ends, without these bytes behind it."""
         end = self.size()
         while end:
             begin = max(0, end - READ_BYTES)
@@ -85,14 +85,14 @@ class Array(Sequence[Any]):
     def _block(self, number: int) -> list[Any]:
         if number in self._outlines:
             return [self._outlines[number]]
-        found = self._blocks.pop(number, None)
-        if found is None:
+        elements = self._blocks.pop(number, None)
+        if elements is None:
             first = self.offsets[self._firsts[number]]
-            found = json_value(b"[" + self._source.read(first, self._ends[number]) + b"]")
+            elements = json_value(b"[" + self._source.read(first, self._ends[number]) + b"]")
             while len(self._blocks) > 1:
                 del self._blocks[next(iter(self._blocks))]
-        self._blocks[number] = found
-        return found
+        self._blocks[number] = elements
+        return elements
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -102,7 +102,7 @@ class Array(Sequence[Any]):
             yield from self._block(number)
 
     @overload
-    def __getitem__(self, place: int) -> Any: ...
+    def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, place: slice) -> list[Any]: ...
     def __getitem__(self, place: int | slice) -> Any:
@@ -122,13 +122,13 @@ class Chosen(Sequence[Any]):
         places: which of them.
 
     Args:
-        held: the array.
-        places: which of its elements.
+        elements: the array.
+        indexes: which of its elements.
     """
 
-    def __init__(self, held: Sequence[Any], places: Iterable[int]) -> None:
-        self._held = held
-        self.places = array("q", places)
+    def __init__(self, elements: Sequence[Any], indexes: Iterable[int]) -> None:
+        self._held = elements
+        self.places = array("q", indexes)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -165,6 +165,6 @@ class Object(Mapping[str, Any]):
 
 
 ARRAY: Final = (list, Array)
-"""What an array of a document is that was read by its outline or whole."""
+"""Types of an array of a document that was read by its outline or whole."""
 
 OBJECT: Final = (dict, Object)

@@ -42,9 +42,9 @@ from typing import ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.recordings.recording import UNDATED, Recording, trajectories_of
-from trajmill.connectors.recordings.screen import checked_size
-from trajmill.connectors.recordings.script.prompts import COLUMNS, prompts_of, untimed_events
-from trajmill.connectors.recordings.script.timing import Timing, fitted, timed_events, timing_of
+from trajmill.connectors.recordings.screen import check_size
+from trajmill.connectors.recordings.script.prompts import COLUMNS, iterate_untimed_events, prompts_of
+from trajmill.connectors.recordings.script.timing import Timing, fit_timing, iterate_timed_events, timing_of
 from trajmill.connectors.recordings.script.typescripts import START, Typescript, typescripts_of
 from trajmill.connectors.recordings.session import Session
 from trajmill.schemas import ParseError, Reject, Trajectory
@@ -65,8 +65,8 @@ class Script(Connector):
     title: ClassVar[str] = "recordings of script(1): typescript and timing"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = START.match(head)
-        return Sniff(0.95, f"the first line is that of script(1): {_line(found[0])}") if found else None
+        match = START.match(head)
+        return Sniff(0.95, f"the first line is that of script(1): {_line(match[0])}") if match else None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """Each timing file with the typescript, and the input log, whose names differ in the ending alone.
@@ -77,21 +77,28 @@ class Script(Connector):
         logs: dict[str, list[tuple[str, dict[str, str], str]]] = {}
         for path in paths:
             folder, slash, name = path.rpartition("/")
-            found = _TIMING.fullmatch(name)
-            if found is None:
+            match = _TIMING.fullmatch(name)
+            if match is None:
                 continue
-            stem, place = found[1] or "", folder + slash
+            stem, base = match[1] or "", folder + slash
             names = [stem + ending for ending in _OUTPUTS if stem] or ["typescript"]
             anchor = next(
-                (one for one in names if place + one in known and place + one not in taken and one != name), None
+                (
+                    name_beside
+                    for name_beside in names
+                    if base + name_beside in known and base + name_beside not in taken and name_beside != name
+                ),
+                None,
             )
             if anchor is None:
                 continue
             names = [anchor, name]
-            if stem and place + stem + _INPUT in known and place + stem + _INPUT not in taken:
+            if stem and base + stem + _INPUT in known and base + stem + _INPUT not in taken:
                 names.append(stem + _INPUT)
-            taken.update(place + one for one in names)
-            logs.setdefault(folder, []).append((stem or anchor, {one: place + one for one in sorted(names)}, anchor))
+            taken.update(base + taken_name for taken_name in names)
+            logs.setdefault(folder, []).append(
+                (stem or anchor, {file_name: base + file_name for file_name in sorted(names)}, anchor)
+            )
         for folder, found_logs in logs.items():
             for stem, members, anchor in found_logs:
                 alone = len(found_logs) == 1 and folder
@@ -110,20 +117,20 @@ class Script(Connector):
         if files.timing is not None:
             try:
                 timing = timing_of(files.timing, blob.uri, files.timing_name)
-                timings = fitted(timing, blocks, files.input is not None, blob.uri, files.timing_name)
+                timings = fit_timing(timing, blocks, files.input is not None, blob.uri, files.timing_name)
             except ParseError as error:
                 faults.append(error)
-        found = 0
+        count = 0
         names: Counter[str] = Counter()
         for block, own in zip(blocks, timings, strict=True):
             session, recording = _read(files, block, own, names)
             try:
-                for one in trajectories_of(session, recording, blob, self.name):
-                    yield one
-                    found += isinstance(one, Trajectory)
+                for result in trajectories_of(session, recording, blob, self.name):
+                    yield result
+                    count += isinstance(result, Trajectory)
             except ParseError as error:
                 faults.append(error)
-        if not found:
+        if not count:
             raise faults[0]
         for fault in faults:
             yield Reject.of(fault, connector=self.name)
@@ -157,10 +164,12 @@ def _read(files: _Files, block: Typescript, timing: Timing | None, names: Counte
     columns, rows = _size(facts, COLUMNS if prompts is None else prompts.columns)
     session = Session(columns, rows)
     if prompts is not None:
-        session.read(untimed_events(files.output, block, prompts, files.uri, files.output_name))
+        session.read(iterate_untimed_events(files.output, block, prompts, files.uri, files.output_name))
     elif timing is not None:
         session.read(
-            timed_events(timing, block, files.output, files.input, files.uri, (files.output_name, files.input_name))
+            iterate_timed_events(
+                timing, block, files.output, files.input, files.uri, (files.output_name, files.input_name)
+            )
         )
     native_id = block.date or UNDATED
     names[native_id] += 1
@@ -184,7 +193,7 @@ def _read(files: _Files, block: Typescript, timing: Timing | None, names: Counte
 def _size(facts: dict[str, str], usual: int) -> tuple[int, int]:
     columns, rows = facts.get("COLUMNS", ""), facts.get("LINES", "")
     stated = re.fullmatch(r"\d{1,5}x\d{1,5}", f"{columns}x{rows}", re.ASCII)
-    return (checked_size(int(columns), int(rows)) if stated else None) or (usual, ROWS)
+    return (check_size(int(columns), int(rows)) if stated else None) or (usual, ROWS)
 
 
 def _line(data: bytes) -> str:

@@ -44,7 +44,7 @@ _KNOWN: Final = re.compile(
 
 _ANY: Final = re.compile(r"[^\n$#%>❯➜]{0,200}[$#%>❯➜] ")
 _WRAP: Final = re.compile(r"([^\n\r\x08]{20,}) \r(?![\r\n])")
-"""How a line editor goes on in the next row, by which it tells how wide the terminal is."""
+"""Bytes with which a line editor goes on in the next row, which tell how wide the terminal is."""
 
 _NAME_END: Final = re.compile(r"[:~/\s]")
 COLUMNS: Final = 80
@@ -61,7 +61,7 @@ Kind = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What the prompts of a block tell.
+    """Kinds and properties of the prompts of a block.
 
     Attributes:
         kinds: of prompts.
@@ -74,7 +74,9 @@ class Prompts:
     columns: int
 
 
-def untimed_events(stream: BinaryIO, block: Typescript, prompts: Prompts, uri: str, member: str) -> Iterator[Event]:
+def iterate_untimed_events(
+    stream: BinaryIO, block: Typescript, prompts: Prompts, uri: str, member: str
+) -> Iterator[Event]:
     """Give the output of a block as events, with a pause behind each prompt and between the keys typed there."""
     offset, now = block.begin, 0.0
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -95,7 +97,7 @@ def untimed_events(stream: BinaryIO, block: Typescript, prompts: Prompts, uri: s
 
 
 def _keys(typed: str) -> Iterator[str]:
-    """What was typed on a line by itself, key by key, then the end of the line."""
+    """Yield the keys that were typed on a line by itself, one by one, then the end of the line."""
     enter = _ENTER.search(typed)
     end = len(typed) if enter is None else enter.start()
     yield from (keys for keys in _KEYS.findall(typed[:end]) if keys)
@@ -129,8 +131,8 @@ def prompts_of(stream: BinaryIO, block: Typescript) -> Prompts:
         if not text.strip() or not may_prompt:
             continue
         known = _KNOWN.match(text)
-        found = known or _ANY.match(text)
-        kind = None if found is None else _kind(found[0])
+        match = known or _ANY.match(text)
+        kind = None if match is None else _kind(match[0])
         first, is_first = (kind, False) if is_first else (first, False)
         if kind is not None and (known or kind == first) and (kind in counts or len(counts) < _KINDS):
             counts[kind] += 1
@@ -144,13 +146,13 @@ def prompts_of(stream: BinaryIO, block: Typescript) -> Prompts:
 
 
 def _prompt_end(segment: bytes, prompts: Set[Kind]) -> int | None:
-    """Where the prompt ends that a segment begins with; None if it begins with none."""
+    """Return where the prompt ends that a segment begins with; None if it begins with none."""
     text = _visible(segment)
     for form in (_KNOWN, _ANY):
-        found = form.match(text)
-        if found is not None and _kind(found[0]) in prompts:
+        match = form.match(text)
+        if match is not None and _kind(match[0]) in prompts:
             raw = _head(segment)
-            cells = islice(_CELL.finditer(raw), found.end())
+            cells = islice(_CELL.finditer(raw), match.end())
             *_, last = (cell.end() for cell in cells)
             return len(raw[:last].encode("utf-8", "surrogateescape"))
     return None

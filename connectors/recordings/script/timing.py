@@ -16,7 +16,7 @@ from itertools import islice
 from typing import BinaryIO, Final, NamedTuple
 
 from trajmill.connectors.reading.lines import LINE_BYTES
-from trajmill.connectors.recordings.screen import checked_size
+from trajmill.connectors.recordings.screen import check_size
 from trajmill.connectors.recordings.script.typescripts import Typescript, typescripts_of
 from trajmill.connectors.recordings.session import Event
 from trajmill.schemas import ParseError
@@ -66,11 +66,13 @@ class Timing:
 
     def records(self) -> Iterator[Record]:
         """The records of the part; the stream must not be read elsewhere before the last of them."""
-        return islice((one for one in _read(self.stream, self.begin, {}) if not isinstance(one, _Bad)), self.count)
+        return islice(
+            (record for record in _read(self.stream, self.begin, {}) if not isinstance(record, _Bad)), self.count
+        )
 
     @property
     def one_log(self) -> bool:
-        """Whether the header says that input and output went into one log."""
+        """Check if the header says that input and output went into one log."""
         return "INPUT_LOG" in self.facts and self.facts["INPUT_LOG"] == self.facts.get("OUTPUT_LOG")
 
 
@@ -82,7 +84,7 @@ class _Bad(NamedTuple):
 
 
 def timing_of(stream: BinaryIO, uri: str, member: str) -> Timing:
-    """What the records of a timing file add up to, up to the first line that is no record.
+    """Add up the records of a timing file, up to the first line that is no record.
 
     Raises:
         ParseError: `bad_timing`, if the first line is no record, or the file is empty.
@@ -120,19 +122,19 @@ def _read(stream: BinaryIO, offset: int, facts: dict[str, str]) -> Iterator[Reco
 
 
 def _take(line: str, offset: int, records: list[Record], facts: dict[str, str]) -> bool:
-    """Whether the line is one of a timing file; then it is taken in."""
-    if found := _CLASSIC.fullmatch(line):
-        delay, code, value = _number(found[1]), "O", found[2]
-    elif found := _COUNT.fullmatch(line):
-        delay, code, value = _number(found[2]), found[1], found[3]
-    elif found := _SIGNAL.fullmatch(line):
-        window = _WINDOW.search(found[3] or "")
-        size = checked_size(int(window[2]), int(window[1])) if window else None
+    """Take in a line if it is one of a timing file, and tell if it is."""
+    if match := _CLASSIC.fullmatch(line):
+        delay, code, value = _number(match[1]), "O", match[2]
+    elif match := _COUNT.fullmatch(line):
+        delay, code, value = _number(match[2]), match[1], match[3]
+    elif match := _SIGNAL.fullmatch(line):
+        window = _WINDOW.search(match[3] or "")
+        size = check_size(int(window[2]), int(window[1])) if window else None
         # A signal without a size still takes time.
-        records.append((offset, _number(found[1]), "r" if size else "S", size or 0))
+        records.append((offset, _number(match[1]), "r" if size else "S", size or 0))
         return True
-    elif found := _HEADER.fullmatch(line):
-        facts.setdefault(found[2], found[3] or "")
+    elif match := _HEADER.fullmatch(line):
+        facts.setdefault(match[2], match[3] or "")
         return True
     else:
         return False
@@ -144,7 +146,9 @@ def _number(text: str) -> float:
     return float(text.replace(",", "."))
 
 
-def fitted(timing: Timing, blocks: Sequence[Typescript], entered: bool, uri: str, member: str) -> list[Timing | None]:
+def fit_timing(
+    timing: Timing, blocks: Sequence[Typescript], entered: bool, uri: str, member: str
+) -> list[Timing | None]:
     """The timing of each recording of the file: of all if it adds up to them all, else of the last.
 
     Input that was `entered` stands in a log of its own.
@@ -157,9 +161,9 @@ def fitted(timing: Timing, blocks: Sequence[Typescript], entered: bool, uri: str
     total, last = timing.total(codes), blocks[-1]
     if len(blocks) > 1 and (parts := _parts(timing, codes, blocks)) is not None:
         return parts
-    others: list[Timing | None] = [None] * (len(blocks) - 1)
+    untimed: list[Timing | None] = [None] * (len(blocks) - 1)
     if total == last.size or not last.done:
-        return [*others, timing]
+        return [*untimed, timing]
     if timing.fault is not None:
         raise timing.fault
     detail = f"the timing is of {total} bytes, the recording has {last.size}"
@@ -182,7 +186,7 @@ def _parts(timing: Timing, codes: str, blocks: Sequence[Typescript]) -> list[Tim
     return parts if next(records, None) is None else None
 
 
-def timed_events(
+def iterate_timed_events(
     timing: Timing, block: Typescript, output: BinaryIO, entered: BinaryIO | None, uri: str, members: tuple[str, str]
 ) -> Iterator[Event]:
     """The events of a recording, and its exit status as the last.

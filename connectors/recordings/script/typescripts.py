@@ -87,62 +87,62 @@ def typescripts_of(stream: BinaryIO, uri: str, member: str) -> list[Typescript]:
         detail = f"more than {RECORDINGS} lines 'Script started on …'"
         raise ParseError(uri, starts[-1][0], "too_many_recordings", detail, member)
     size = stream.seek(0, SEEK_END)
-    found = []
+    blocks = []
     for number, (_, begin, line) in enumerate(starts):
         limit = starts[number + 1][0] if number + 1 < len(starts) else size
         end, done = _done(stream, begin, limit, is_converted=begin > starts[number][0] + len(_STARTED) + len(line) + 1)
         date, facts = _attributes(line)
         status = None if done is None else _attributes(done)[1].get("COMMAND_EXIT_CODE")
-        found.append(
+        blocks.append(
             Typescript(
                 date=date, began=_seconds(date), facts=facts, begin=begin, end=end, done=done is not None, status=status
             )
         )
-    return found
+    return blocks
 
 
 def _starts(stream: BinaryIO) -> list[tuple[int, int, bytes]]:
-    """Where each first line begins and ends, and what it says; empty if the file does not begin with one.
+    """Return where each first line begins and ends, and its text; empty if the file does not begin with one.
 
     Past `RECORDINGS` no more are looked for.
     """
-    found: list[tuple[int, int, bytes]] = []
+    starts: list[tuple[int, int, bytes]] = []
     stream.seek(0)
     is_converted = False
-    base, held = 0, b""
+    base, buffered = 0, b""
     while data := stream.read(_CHUNK):
-        held += data
-        kept = max(0, len(held) - _LINE)
-        for start in START.finditer(held):
-            is_converted = start[0].endswith(b"\r\n") if not found else is_converted
+        buffered += data
+        passed = max(0, len(buffered) - _LINE)
+        for start in START.finditer(buffered):
+            is_converted = start[0].endswith(b"\r\n") if not starts else is_converted
             if start[0].endswith(b"\r\n") == is_converted:
-                found.append((base + start.start(), base + start.end(), start[1]))
-            if len(found) > RECORDINGS:
-                return found
-            kept = max(kept, start.end())
-        if not found or found[0][0]:
+                starts.append((base + start.start(), base + start.end(), start[1]))
+            if len(starts) > RECORDINGS:
+                return starts
+            passed = max(passed, start.end())
+        if not starts or starts[0][0]:
             return []
-        base, held = base + kept, held[kept:]
-    return found
+        base, buffered = base + passed, buffered[passed:]
+    return starts
 
 
 def _done(stream: BinaryIO, begin: int, limit: int, *, is_converted: bool) -> tuple[int, bytes | None]:
-    """Where what was recorded between the two places ends, and what its last line says, None if it has none."""
+    """Return where the recording between two offsets ends, and the text of its last line, None if it has none."""
     base = max(begin, limit - _LINE)
     stream.seek(base)
     data = stream.read(limit - base)
     at = data.rfind(b"Script done on ")
     feed = b"\r\n" if is_converted else b"\n"
     start = at - len(feed) if at >= len(feed) and data[at - len(feed) : at] == feed else at
-    found = _DONE.fullmatch(data, start) if at >= 0 else None
-    is_own = found is not None and found[0].endswith(b"\r\n") == is_converted
-    return (base + start, found[1]) if found is not None and is_own else (limit, None)
+    match = _DONE.fullmatch(data, start) if at >= 0 else None
+    is_own = match is not None and match[0].endswith(b"\r\n") == is_converted
+    return (base + start, match[1]) if match is not None and is_own else (limit, None)
 
 
 def _attributes(line: bytes) -> tuple[str, dict[str, str]]:
     """The date of a first or last line, and what stands in its brackets by name."""
-    found = _ATTRIBUTES.fullmatch(line.decode("utf-8", "replace"))
-    date, inside = (found[1], found[2] or "") if found else ("", "")
+    match = _ATTRIBUTES.fullmatch(line.decode("utf-8", "replace"))
+    date, inside = (match[1], match[2] or "") if match else ("", "")
     return date.strip(), dict(_ATTRIBUTE.findall(inside))
 
 

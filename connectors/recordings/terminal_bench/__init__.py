@@ -100,9 +100,11 @@ class TerminalBench(Connector):
                 member = path[len(prefix) :]
                 if prefix + RESULTS in known and (member == RESULTS or _PARTS.fullmatch(member)):
                     folders.setdefault(prefix, {})[member] = path
-        told = {path[: found.start(0)] for path in paths if (found := re.search(r"agent-logs/episode-\d", path))}
+        with_episodes = {
+            path[: match.start(0)] for path in paths if (match := re.search(r"agent-logs/episode-\d", path))
+        }
         for prefix, members in folders.items():
-            if len(members) > 1 and prefix not in told:
+            if len(members) > 1 and prefix not in with_episodes:
                 yield Log(prefix.rstrip("/") or RESULTS, dict(sorted(members.items())), RESULTS)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -118,13 +120,13 @@ class TerminalBench(Connector):
             detail = "nothing but the harness's own clear and ^D was typed"
             raise cast.error or ParseError(blob.uri, -1, "empty_recording", detail, CAST)
         log = agent_log(cast.printed(), cast.header.columns, cast.header.timestamp)
-        installed = any(_INSTALLED in one for one in [*commands, *cast.typed])
+        installed = any(_INSTALLED in command for command in [*commands, *cast.typed])
         if log is not None:
             runs, gaps = log.runs(), [(gap.offset, gap.reason, gap.detail) for gap in log.gaps]
         elif installed:
             raise ParseError(blob.uri, -1, "unknown_agent_log", "the recording is the log of an unknown agent", CAST)
         else:
-            runs, gaps = _typed_runs(cast)
+            runs, gaps = _read_runs(cast)
         for offset, reason, detail in gaps:
             yield Reject("record", reason, detail, blob.uri, CAST, offset, self.name)
         if not any(runs):
@@ -136,7 +138,7 @@ class TerminalBench(Connector):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a trial's results.json says; `failure` is its failure_mode, empty if unset."""
+    """Contents of a trial's results.json; `failure` is its failure_mode, empty if unset."""
 
     member: str
     native_id: str
@@ -166,17 +168,19 @@ def trial_of(blob: Blob, member: str) -> Trial:
 
 
 def _outcome(value: dict[str, Any]) -> Outcome | None:
-    """How the trial was judged; the score is the part of the tests that passed."""
+    """Return the judgment of the trial; the score is the part of the tests that passed."""
     resolved, tests = value.get("is_resolved"), value.get("parser_results")
     score = None
     if isinstance(tests, dict) and tests:
-        score = sum(told == "passed" for told in tests.values()) / len(tests)
+        score = sum(result == "passed" for result in tests.values()) / len(tests)
     known = resolved if isinstance(resolved, bool) else None
     return None if known is None and score is None else Outcome(known, score, "test suite")
 
 
 def _commands(blob: Blob, faults: list[ParseError]) -> Iterator[str]:
-    """What the harness sent to the terminal before the tests, an entry a line; unreadable lines go to `faults`."""
+    """Yield the commands that the harness sent to the terminal before the tests, an entry a line; unreadable lines go
+    to `faults`.
+    """
     if COMMANDS not in blob.members:
         return
     with blob.open(COMMANDS) as stream:
@@ -226,12 +230,12 @@ class _Cast:
 
     @property
     def typed(self) -> list[str]:
-        """What was typed, an event an entry."""
+        """Typed input, an event an entry."""
         return [data for _, _, code, data in self.events if code == "i"]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was typed but what the harness types, and nothing else was shown."""
+        """Check that nothing was typed but the harness's own commands, and nothing else was shown."""
         return all(keys.strip("\r\n") in _HARNESS for keys in self.typed) and len(self.events) < _FEW_EVENTS
 
     def printed(self) -> Printed:
@@ -243,7 +247,7 @@ def _within(error: ParseError) -> ParseError:
     return ParseError(error.uri, error.offset, error.reason, error.detail, CAST, error.excerpt)
 
 
-def _typed_runs(cast: _Cast) -> tuple[list[list[Step]], list[tuple[int, str, str]]]:
+def _read_runs(cast: _Cast) -> tuple[list[list[Step]], list[tuple[int, str, str]]]:
     """The steps that were typed into the terminal, without the harness's own, and where some cannot be told."""
     session = Session(cast.header.columns, cast.header.rows)
     session.read(cast.events)
@@ -253,7 +257,11 @@ def _typed_runs(cast: _Cast) -> tuple[list[list[Step]], list[tuple[int, str, str
         own = _own(run)
         if own is not None:
             steps = list(steps_of(own[0], own[1], cast.header.timestamp))
-            seen = {id(one): _unmarked(one) for step in steps for one in (step.observation, step.next_observation)}
+            seen = {
+                id(screen): _strip_markers(screen)
+                for step in steps
+                for screen in (step.observation, step.next_observation)
+            }
             runs.append(
                 [
                     replace(
@@ -280,7 +288,7 @@ def _own(run: Run) -> tuple[list[Act], Ending] | None:
     return (acts, ending) if acts else None
 
 
-def _unmarked(seen: Observation | None) -> Observation | None:
+def _strip_markers(seen: Observation | None) -> Observation | None:
     if seen is None or seen.content is None or "tmux" not in seen.content.replace("\n", ""):
         return seen
     return replace(seen, content=_SHOWN_MARKER.sub("", seen.content))
@@ -291,12 +299,12 @@ def _trajectories(
 ) -> Iterator[Trajectory]:
     """The trajectories of the runs, each the continuation of the one before."""
     header: Header = cast.header
-    found = next((hit for one in commands if (hit := _MODEL.search(one))), None) if log else None
-    model = found[1] if found else None
-    kept = [run for run in runs if run]
-    for number, steps in enumerate(kept):
+    model_match = next((hit for command in commands if (hit := _MODEL.search(command))), None) if log else None
+    model = model_match[1] if model_match else None
+    nonempty = [run for run in runs if run]
+    for number, steps in enumerate(nonempty):
         cut = trial.failure == "agent_timeout" or (log is not None and cast.error is not None)
-        if number < len(kept) - 1 or (cut and not steps[-1].terminated):
+        if number < len(nonempty) - 1 or (cut and not steps[-1].terminated):
             steps[-1] = replace(steps[-1], truncated=True)
         yield Trajectory(
             native_id=f"{trial.native_id}/{number}" if number else trial.native_id,
@@ -310,6 +318,6 @@ def _trajectories(
             ),
             outcome=trial.outcome,
             parent=None if not number else f"{trial.native_id}/{number - 1}" if number > 1 else trial.native_id,
-            parent_step=len(kept[number - 1]) - 1 if number else None,
+            parent_step=len(nonempty[number - 1]) - 1 if number else None,
             relation="continuation" if number else None,
         )

@@ -5,7 +5,7 @@ these two programs are read as their versions of 2025 print them:
 
 - mini-swe-agent: coloured headings (`mini-swe-agent (step 1, $0.00):`, `User:`, `System:`), below them the message. An
   agent's message holds a thought and one block of bash, the user's `<returncode>` and `<output>` (`wrapped_output`).
-  rich wraps the text at the width of the terminal; those line breaks are taken out again (`unfolded`).
+  rich wraps the text at the width of the terminal; those line breaks are taken out again (`unfold`).
 - OpenHands: `12:00:00 - ACTION` and `12:00:00 - OBSERVATION` above `**CmdRunAction (…)**` and
   `**CmdOutputObservation (…)**`. Nothing is wrapped. Actions that the agent did not take (its runtime sets itself up)
   are left out with their answers. Actions other than commands keep the log's own text as their argument.
@@ -25,7 +25,7 @@ from typing import Final
 from trajmill.connectors.conversation.harness_text import Source, read_output, truncation
 from trajmill.connectors.conversation.told import Told, answered, call_of
 from trajmill.connectors.conversation.turns import Call
-from trajmill.connectors.conversation.wrapped_output import Output, unwrapped
+from trajmill.connectors.conversation.wrapped_output import Output, unwrap
 from trajmill.schemas import COMPLETE, MESSAGE, Action, Observation, Step, call_text, json_text
 
 BASH: Final = "bash"
@@ -68,7 +68,7 @@ _HANDS_OUTPUT: Final = re.compile(r"\*\*CmdOutputObservation \((.*?)exit code=(-
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Where an agent did something that its log does not tell; `offset` is that of the record."""
+    """Point at which an agent did something that its log does not tell; `offset` is that of the record."""
 
     offset: int
     reason: str
@@ -77,7 +77,7 @@ class Gap:
 
 @dataclass(slots=True)
 class AgentLog:
-    """What an agent's log tells.
+    """Contents of an agent's log.
 
     Attributes:
         name: of the agent.
@@ -90,12 +90,12 @@ class AgentLog:
     name: str
     version: str | None = None
     system: str | None = None
-    told: list[Told] = field(default_factory=lambda: [Told(held=True)])
+    told: list[Told] = field(default_factory=lambda: [Told(in_memory=True)])
     gaps: list[Gap] = field(default_factory=list)
 
     def runs(self) -> list[list[Step]]:
         """The steps of each run that has any."""
-        return [list(told.steps()) for told in self.told if told.acted]
+        return [list(builder.steps()) for builder in self.told if builder.acted]
 
 
 class Printed:
@@ -124,10 +124,10 @@ class Printed:
 
 def plain(output: str) -> str:
     r"""Output as it could be read in the end: without colours; of a line drawn again (`\r`, erasures) the last form."""
-    return "\n".join(_drawn(output)) if "\x1b" in output or "\r" in output else output
+    return "\n".join(_draw_lines(output)) if "\x1b" in output or "\r" in output else output
 
 
-def _drawn(output: str) -> list[str]:
+def _draw_lines(output: str) -> list[str]:
     """The lines that a terminal without a width would show."""
     lines: list[list[str]] = [[]]
     row, column, size = 0, 0, 0
@@ -154,16 +154,16 @@ def _drawn(output: str) -> list[str]:
 
 
 def agent_log(printed: Printed, columns: int, began: float | None) -> AgentLog | None:
-    """What the log of a known agent in the output tells; None if there is none.
+    """Read the log of a known agent in the output; None if there is none.
 
     Args:
         printed: the output.
         columns: of the terminal, at which mini-swe-agent wraps.
         began: when the recording began, in seconds since 1970 UTC.
     """
-    if found := _MINI.search(printed.text):
-        version = re.sub(_ESCAPES, "", found[1]).strip(".") or None
-        return _Mini(printed, columns, began, AgentLog("mini-swe-agent", version)).read(found.end())
+    if match := _MINI.search(printed.text):
+        version = re.sub(_ESCAPES, "", match[1]).strip(".") or None
+        return _Mini(printed, columns, began, AgentLog("mini-swe-agent", version)).read(match.end())
     if "**CmdRunAction" in printed.text and _HANDS.search(printed.text):
         return _hands(printed, began, AgentLog("openhands"))
     return None
@@ -214,21 +214,21 @@ class _Mini:
             seconds=None if answered_at is None else round(max(0.0, self._printed.at(answered_at + 2)[1] - now), 6),
         )
         call.ending, call.killed, call.named = (None, True if ends else None, None), output.killed or None, output.limit
-        told = self._log.told[-1]
-        _tell(told, call)
+        builder = self._log.told[-1]
+        _tell(builder, call)
         for note in output.notes:
-            told.say("harness", note)
+            builder.say("harness", note)
 
 
 def _without_noise(body: str) -> str:
     """A message without what other programs printed after it, and without blank lines around it."""
-    found = _MINI_NOISE.search(body)
-    return (body[: found.start()] if found else body).strip("\n")
+    noise = _MINI_NOISE.search(body)
+    return (body[: noise.start()] if noise else body).strip("\n")
 
 
 def _message(body: str, columns: int) -> str:
     """A message as it was before the console broke its lines, without what libraries logged before it."""
-    body, begin = unfolded(body, columns), 0
+    body, begin = unfold(body, columns), 0
     while (line := _LIBRARY.match(body, begin)) is not None:
         begin = line.end()
     return body[begin:]
@@ -251,38 +251,38 @@ def _mini_action(body: str, columns: int) -> tuple[str, str | None]:
 
 
 def _mini_answer(body: str | None, columns: int, is_harness: bool) -> tuple[Observation | None, Output]:
-    """What was shown, and what the harness said of it, in a user's message."""
+    """Return the observation in a user's message, and the harness's words about it."""
     body = _message(body or "", columns)
-    told = None if is_harness else unwrapped(body, whole=False)
-    if told is None:
-        said = _without_noise(body)
-        return Observation(said, origin="harness") if said else None, Output(None)
-    if told.text is None:
-        return None, told
-    return Observation(told.text, truncation="harness" if told.cut else "none"), told
+    output = None if is_harness else unwrap(body, entire=False)
+    if output is None:
+        words = _without_noise(body)
+        return Observation(words, origin="harness") if words else None, Output(None)
+    if output.text is None:
+        return None, output
+    return Observation(output.text, truncation="harness" if output.cut else "none"), output
 
 
-def unfolded(text: str, columns: int) -> str:
+def unfold(text: str, columns: int) -> str:
     """The text without the line breaks that a console put in because the next word did not fit its width.
 
     Such a break stands after a line of the full width, or after the blank behind which the next word would not fit: the
     blank stays at the end of the line, and nothing else leaves one there.
     """
     lines = text.split("\n")
-    whole = [lines[0]]
+    unwrapped_lines = [lines[0]]
     for before, line in pairwise(lines):
         word = line.split(" ", 1)[0]
         fits = len(before.rstrip(" ")) + 1 + len(word) <= columns
         if line and (len(before) == columns or (before.endswith(" ") and not fits)):
-            whole[-1] += line
+            unwrapped_lines[-1] += line
         else:
-            whole.append(line)
-    return "\n".join(whole)
+            unwrapped_lines.append(line)
+    return "\n".join(unwrapped_lines)
 
 
 def _hands(printed: Printed, began: float | None, log: AgentLog) -> AgentLog:
     """Reads a log of OpenHands: an observation answers the action before it, since the log names no ids."""
-    told = log.told[0]
+    builder = log.told[0]
     call: Call | None = None
     begun, is_open = 0.0, False
     for start, kind, body in _hands_records(printed):
@@ -290,7 +290,7 @@ def _hands(printed: Printed, began: float | None, log: AgentLog) -> AgentLog:
         if kind == "ACTION":
             is_open = False
             if (action := _hands_action(body, log)) is not None:
-                _tell(told, call)
+                _tell(builder, call)
                 call = answered(call_of(action), None, offset, at=None if began is None else round((began + now) * 1e6))
                 call.ending = (None, True if action.name == COMPLETE else None, None)
                 begun, is_open = now, True
@@ -298,43 +298,43 @@ def _hands(printed: Printed, began: float | None, log: AgentLog) -> AgentLog:
             call.shown, output = _hands_observation(body)
             call.seconds, is_open = round(max(0.0, now - begun), 6), False
             call.ends(output)
-    _tell(told, call)
+    _tell(builder, call)
     return log
 
 
-def _tell(told: Told, call: Call | None) -> None:
+def _tell(builder: Told, call: Call | None) -> None:
     """Tells a call with what came of it; what stands before the next is that, or not known."""
     if call is not None:
-        told.turn([call])
-        told.show(call.shown)
+        builder.turn([call])
+        builder.show(call.shown)
 
 
 def _hands_records(printed: Printed) -> Iterator[tuple[int, str | None, str]]:
     """(position in the output, kind, text) of each record of the log; kind is None for lines of other loggers."""
-    text, places = _uncoloured(printed.text)
+    text, original_offset = _strip_colours(printed.text)
     heads = list(_HANDS_RECORD.finditer(text))
     for number, head in enumerate(heads):
         end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
-        yield places(head.start()), head[1], text[head.end() + 1 : end].rstrip("\n")
+        yield original_offset(head.start()), head[1], text[head.end() + 1 : end].rstrip("\n")
 
 
-def _uncoloured(text: str) -> tuple[str, _Places]:
+def _strip_colours(text: str) -> tuple[str, _Places]:
     """The text without escape sequences and carriage returns, and where its characters stood before."""
     parts: list[str] = []
-    kept: list[int] = []
+    begins: list[int] = []
     stood: list[int] = []
     size = at = 0
-    for found in re.finditer(r"\x1b\[[0-9;?]*[A-Za-z]|(?<!\r)\r+(?=\n)", text):
-        if found.start() > at:
-            kept.append(size)
+    for escape in re.finditer(r"\x1b\[[0-9;?]*[A-Za-z]|(?<!\r)\r+(?=\n)", text):
+        if escape.start() > at:
+            begins.append(size)
             stood.append(at)
-            parts.append(text[at : found.start()])
-            size += found.start() - at
-        at = found.end()
-    kept.append(size)
+            parts.append(text[at : escape.start()])
+            size += escape.start() - at
+        at = escape.end()
+    begins.append(size)
     stood.append(at)
     parts.append(text[at:])
-    return "".join(parts), _Places(kept, stood)
+    return "".join(parts), _Places(begins, stood)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,28 +349,28 @@ class _Places:
 
 def _hands_action(body: str, log: AgentLog) -> Action | None:
     """The action of a record; None if the agent did not take it. A system prompt goes to `log`."""
-    found = _HANDS_ACTION.match(body)
-    if found is None:
+    record = _HANDS_ACTION.match(body)
+    if record is None:
         return None
-    name = found["name"] or found["class"]
-    facts = f"{found['facts'] or ''} {found['more'] or ''}"
-    text = (found["text"] or found["fields"] or "").strip("\n")
+    name = record["name"] or record["class"]
+    facts = f"{record['facts'] or ''} {record['more'] or ''}"
+    text = (record["text"] or record["fields"] or "").strip("\n")
     if ("source=" in facts and "source=EventSource.AGENT" not in facts) or name in _HANDS_NOT_ACTIONS:
         return None
     if name in ("System", "SystemMessage"):
         log.system = log.system or text.removeprefix("CONTENT: ")
         return None
     if name == "Message":
-        said = {"content": text.removeprefix("CONTENT: ")}
-        return Action(MESSAGE, call_text(MESSAGE, said), json_text(said))
+        message = {"content": text.removeprefix("CONTENT: ")}
+        return Action(MESSAGE, call_text(MESSAGE, message), json_text(message))
     command = _HANDS_COMMAND.match(text) if name == "CmdRun" else None
     if command is None:
         name, arguments = COMPLETE if name == "AgentFinish" else name, {"logged": text}
         return Action(name, call_text(name, arguments), json_text(arguments))
-    told: dict[str, object] = {"command": command[2]}
+    bash_arguments: dict[str, object] = {"command": command[2]}
     if "is_input=True" in facts:
-        told["is_input"] = True
-    return Action(BASH, call_text(BASH, told), json_text(told), reasoning=command[1])
+        bash_arguments["is_input"] = True
+    return Action(BASH, call_text(BASH, bash_arguments), json_text(bash_arguments), reasoning=command[1])
 
 
 def _hands_observation(body: str) -> tuple[Observation, Output]:
@@ -378,14 +378,14 @@ def _hands_observation(body: str) -> tuple[Observation, Output]:
     output = _HANDS_OUTPUT.match(body)
     begin, end = body.find(_BEGINS), body.rfind(_ENDS)
     if begin >= 0 and begin + len(_BEGINS) <= end:
-        told = read_output(body[begin + len(_BEGINS) : end], _HANDS_CLIENT)
+        client_output = read_output(body[begin + len(_BEGINS) : end], _HANDS_CLIENT)
     else:
-        told = Output(body.partition("**\n")[2] if body.startswith("**") else body)
-    content = told.text or ""
+        client_output = Output(body.partition("**\n")[2] if body.startswith("**") else body)
+    content = client_output.text or ""
     is_error = True if body.startswith("**ErrorObservation") else None
     status = int(output[2]) if output and int(output[2]) >= 0 else None
-    notes = tuple(note for note in told.notes if told.killed)
-    ended = replace(told, exit_code=status, notes=notes)
+    notes = tuple(note for note in client_output.notes if client_output.killed)
+    ended = replace(client_output, exit_code=status, notes=notes)
     return Observation(
-        content, truncation=truncation(content, _HANDS_CLIENT), is_error=is_error, uri=told.folder
+        content, truncation=truncation(content, _HANDS_CLIENT), is_error=is_error, uri=client_output.folder
     ), ended

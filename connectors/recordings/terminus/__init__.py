@@ -52,7 +52,7 @@ from trajmill.connectors.conversation.terminus_texts import (
     UnclearResponseError,
     limit_in,
     prompt_of,
-    recovered,
+    recover_response,
     response_of,
 )
 from trajmill.connectors.conversation.told import Told, answered, call_of
@@ -90,19 +90,19 @@ class Terminus(Connector):
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """The episodes below one folder; with the files of the trial that they are of, if there is one."""
-        found: dict[str, dict[int, dict[str, str]]] = {}
+        folders: dict[str, dict[int, dict[str, str]]] = {}
         trials: dict[str, list[str]] = {}
         for path in paths:
             if hit := _EPISODE.fullmatch(path):
-                found.setdefault(hit[1], {}).setdefault(int(hit[2]), {})[hit[3]] = path
+                folders.setdefault(hit[1], {}).setdefault(int(hit[2]), {})[hit[3]] = path
             elif hit := _OF_TRIAL.fullmatch(path):
                 trials.setdefault(hit[1], []).append(path)
-        for base, episodes in found.items():
+        for base, episodes in folders.items():
             first = next((number for number in sorted(episodes) if "prompt.txt" in episodes[number]), None)
             if first is None or not any("response.txt" in files for files in episodes.values()):
                 continue
             root = base.removesuffix(_LOGS)
-            files = [path for one in episodes.values() for path in one.values()]
+            files = [path for episode_files in episodes.values() for path in episode_files.values()]
             if root != base and root + RESULTS in trials.get(root, ()):
                 files += trials[root]
             members = {path[len(root) :]: path for path in sorted(files)}
@@ -140,7 +140,7 @@ class Episodes(ABC):
     Args:
         uri: of the log.
         connector: name, for rejects.
-        place: where the episodes stand in their members.
+        offset: where the episodes stand in their members.
         numbers: of the episodes, ascending.
         bare: whether a prompt without any heading is the terminal's text as a whole.
 
@@ -148,9 +148,9 @@ class Episodes(ABC):
         thoughts: what the agent thought before a response, where it stands apart from it, by the episode's number.
     """
 
-    def __init__(self, uri: str, connector: str, place: int, numbers: Sequence[int], bare: bool) -> None:
-        self._uri, self._connector, self._place, self._numbers, self._bare = uri, connector, place, numbers, bare
-        self.told: list[Told] = [Told(held=True)]
+    def __init__(self, uri: str, connector: str, offset: int, numbers: Sequence[int], bare: bool) -> None:
+        self._uri, self._connector, self._place, self._numbers, self._bare = uri, connector, offset, numbers, bare
+        self.told: list[Told] = [Told(in_memory=True)]
         self.rejects: list[Reject] = []
         self.agent = "terminus-2"
         self.task: str | None = None
@@ -168,7 +168,7 @@ class Episodes(ABC):
 
     def runs(self) -> list[list[Step]]:
         """The steps of each run that has any."""
-        return [list(told.steps()) for told in self.told if told.acted]
+        return [list(builder.steps()) for builder in self.told if builder.acted]
 
     def member(self, number: int) -> str:
         """The member that an episode's response stands in."""
@@ -177,7 +177,7 @@ class Episodes(ABC):
     def read(self) -> None:
         """Reads all episodes in the order of their numbers."""
         first, last = self._numbers[0], self._numbers[-1]
-        run, place, thoughts = self.told[-1], self._place, self.thoughts
+        run, offset, thoughts = self.told[-1], self._place, self.thoughts
         before, completed = first - 2, False
         # The prompt after an episode is that of the next, where none is left out.
         known, after = first - 1, None
@@ -185,7 +185,7 @@ class Episodes(ABC):
             prompt = after if number == known else self._prompt(number)
             known, after = number + 1, self._prompt(number + 1)
             if number != before + 1:
-                run = Told(held=True)
+                run = Told(in_memory=True)
                 self.told.append(run)
                 run.show(None if prompt is None or prompt.refused else prompt.seen)
                 completed = False
@@ -203,10 +203,10 @@ class Episodes(ABC):
                 continue
             action, self.agent, complete = response
             if number in thoughts:
-                action = replace(action, reasoning=_joined(thoughts[number], action.reasoning))
+                action = replace(action, reasoning=_join_thoughts(thoughts[number], action.reasoning))
             seen = after.seen if after is not None else None
             ends = complete and number == last and (completed or self.agent == "terminus-1")
-            call = answered(call_of(action), seen, place, member=self.member(number))
+            call = answered(call_of(action), seen, offset, member=self.member(number))
             call.limit = limit_in(action)
             if after is not None:
                 call.ends(after.told)
@@ -216,14 +216,14 @@ class Episodes(ABC):
             completed = complete
 
     def _response(self, number: int, after: Prompt | None) -> Response | None:
-        """What the episode's response does; None, and a reject, if that cannot be told."""
+        """Return the parsed response of the episode; None, and a reject, if that cannot be told."""
         text = self.answered(number)
         try:
             return response_of(text) if text is not None else None
         except UnclearResponseError as error:
-            made = recovered(text or "") if after is not None and not after.refused else None
-            if made is not None and after is not None and (_CORRECTED.search(after.note) or _asks(made, after)):
-                return made
+            response = recover_response(text or "") if after is not None and not after.refused else None
+            if response is not None and after is not None and (_CORRECTED.search(after.note) or _asks(response, after)):
+                return response
             self.reject(error.reason, error.detail, self.member(number), text or "")
             return None
 
@@ -290,11 +290,11 @@ class _Folder(Episodes):
 
 
 def _asks(response: Response, after: Prompt) -> bool:
-    """Whether the prompt after a response shows that the harness read it as one that declares the task done."""
+    """Check if the prompt after a response shows that the harness read it as one that declares the task done."""
     return response.complete and _QUESTION in after.note
 
 
-def _joined(thought: str, reasoning: str | None) -> str | None:
+def _join_thoughts(thought: str, reasoning: str | None) -> str | None:
     return "\n\n".join(part for part in (thought, reasoning) if part) or None
 
 
@@ -302,8 +302,8 @@ def _files(blob: Blob) -> Mapping[int, _Files]:
     """The members of each episode, by its number."""
     names: dict[int, dict[str, str]] = {}
     for member in blob.members:
-        if found := _EPISODE.fullmatch(member):
-            names.setdefault(int(found[2]), {})[found[3]] = member
+        if match := _EPISODE.fullmatch(member):
+            names.setdefault(int(match[2]), {})[match[3]] = member
     return {
         number: _Files(files.get("prompt.txt", ""), files.get("response.txt", ""), files.get("debug.json", ""))
         for number, files in names.items()

@@ -41,30 +41,30 @@ def turns_of(messages: Any) -> Turns | None:
     """The turns of a conversation of Terminus; None if the messages are no such conversation, or call a tool."""
     if not isinstance(messages, list) or not messages:
         return None
-    system, said = None, list[str]()
+    system, prompts = None, list[str]()
     pairs: list[tuple[str, str]] = []
-    for one in messages:
-        if not isinstance(one, dict):
+    for message in messages:
+        if not isinstance(message, dict):
             return None
         # Roles and texts are in the words of OpenAI's form or of ShareGPT's.
-        role = one["role"] if "role" in one else one.get("from")
-        text = one["content"] if "content" in one else one.get("value")
-        if not isinstance(role, str) or not isinstance(text, str) or one.get("tool_calls"):
+        role = message["role"] if "role" in message else message.get("from")
+        text = message["content"] if "content" in message else message.get("value")
+        if not isinstance(role, str) or not isinstance(text, str) or message.get("tool_calls"):
             return None
         if role in _AGENT:
-            pairs.append((said[0] if len(said) == 1 else "\n".join(said), text))
-            said = []
-        elif role == _SYSTEM and not pairs and not said:
+            pairs.append((prompts[0] if len(prompts) == 1 else "\n".join(prompts), text))
+            prompts = []
+        elif role == _SYSTEM and not pairs and not prompts:
             system = text
         elif role in _USER:
-            said.append(text)
+            prompts.append(text)
         else:
             return None
     if not pairs or not _is_response(pairs[0][1]):
         return None
     if 2 * sum([_is_response(response) for _, response in pairs]) < len(pairs):
         return None
-    return Turns(system, pairs, "\n".join(said) or None)
+    return Turns(system, pairs, "\n".join(prompts) or None)
 
 
 def _is_response(text: str) -> bool:
@@ -72,24 +72,24 @@ def _is_response(text: str) -> bool:
 
 
 def trajectories(
-    blob: Blob, connector: str, place: int, turns: Turns, row: Mapping[str, Any]
+    blob: Blob, connector: str, offset: int, turns: Turns, row: Mapping[str, Any]
 ) -> Iterator[Trajectory | Reject]:
     """The trajectories of a row, each the continuation of the one before, and a reject for what cannot be read.
 
     Args:
         blob: that the row stands in.
         connector: name, for rejects.
-        place: of the row.
+        offset: of the row.
         turns: of the row's conversation.
         row: for what it says of the whole.
     """
-    log = _Row(blob.uri, connector, place, turns)
+    log = _Row(blob.uri, connector, offset, turns)
     log.read()
     yield from log.rejects
     runs = log.runs()
     # rows without a name share one, so that equal ones stay equal; only a continuation has to tell its parent
     base = next((row[key] for key in _NAMES if isinstance(row.get(key), str) and row[key]), None)
-    base = base or (UNDATED if len(runs) < 2 else f"row-{place}")
+    base = base or (UNDATED if len(runs) < 2 else f"row-{offset}")
     model, task = row.get("model"), row.get("task")
     log.model = model if isinstance(model, str) and model else None
     log.system = "\n\n".join(part for part in (turns.system, log.system) if part) or None
@@ -99,13 +99,13 @@ def trajectories(
 class _Row(Episodes):
     """The episodes that a row's conversation was; what stood after the last response is the prompt of one more."""
 
-    def __init__(self, uri: str, connector: str, place: int, turns: Turns) -> None:
+    def __init__(self, uri: str, connector: str, offset: int, turns: Turns) -> None:
         self._prompts = [prompt for prompt, _ in turns.pairs]
         self._responses = [response for _, response in turns.pairs]
         headless = not _are_headed(self._prompts[1:])
         if turns.last is not None:
             self._prompts.append(turns.last)
-        super().__init__(uri, connector, place, range(len(self._prompts)), headless)
+        super().__init__(uri, connector, offset, range(len(self._prompts)), headless)
         for number, response in enumerate(self._responses):
             thought = _THOUGHT.match(response)
             if thought is not None:

@@ -38,7 +38,7 @@ from trajmill.schemas import Agent, Outcome, ParseError, Reject, Task, Trajector
 _BEGIN: Final = re.compile(r"([0-9]{1,9}) ((?:Claim|Question): .*)")
 _END: Final = "{'steps':"
 _SIGNS: Final = frozenset("0123456789{")
-"""How a line begins that begins or ends an episode."""
+"""Beginnings of lines that begin or end an episode."""
 
 _EXACT: Final = re.compile(r"'em': (True|False|[01](?:\.0)?)[,}]")
 
@@ -63,25 +63,25 @@ class ReactNotebook(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         data = blob.read()
-        printed = list(_printed(data, blob.uri))
+        printed = list(_cell_outputs(data, blob.uri))
         if not any(printed):
             raise ParseError(blob.uri, -1, "no_outputs", "the notebook was saved without the outputs of its cells")
         empty = True
         finder = TextPlaces(data)
         shops: list[str] = []
         asked = (_trajectory(episode, finder, number) for number, episode in enumerate(_episodes(printed, shops)))
-        for number, found in enumerate(chain(asked, _shopping(shops, finder))):
-            if found is None:
+        for number, trajectory in enumerate(chain(asked, _shopping(shops, finder))):
+            if trajectory is None:
                 detail = f"episode {number} has no action"
                 yield Reject("record", "no_actions", detail, blob.uri, offset=finder.place, connector=self.name)
             else:
                 empty = False
-                yield found
+                yield trajectory
         if empty:
             raise ParseError(blob.uri, -1, "no_transitions", "no output holds an episode of an agent with actions")
 
 
-def _printed(data: bytes, uri: str) -> Iterator[str]:
+def _cell_outputs(data: bytes, uri: str) -> Iterator[str]:
     """The standard output of each code cell, empty where it has none.
 
     Raises:
@@ -121,14 +121,14 @@ def _episodes(printed: Sequence[str], shops: list[str]) -> Iterator[_Episode]:
         begun: re.Match[str] | None = None
         start = 0
         lines = text.split("\n")
-        for place in [place for place, line in enumerate(lines) if line[:1] in _SIGNS]:
-            line = lines[place]
+        for number in [number for number, line in enumerate(lines) if line[:1] in _SIGNS]:
+            line = lines[number]
             begins = _BEGIN.fullmatch(line)
             if begun is not None and (begins or line.startswith(_END)):
-                yield _Episode(begun[1], begun[2], lines[start:place], None if begins else line)
+                yield _Episode(begun[1], begun[2], lines[start:number], None if begins else line)
                 begun = None
             if begins:
-                begun, start = begins, place + 1
+                begun, start = begins, number + 1
         if begun is not None:
             yield _Episode(begun[1], begun[2], lines[start:], None)
         if webshop_text.RESET in lines:
@@ -138,20 +138,20 @@ def _episodes(printed: Sequence[str], shops: list[str]) -> Iterator[_Episode]:
 def _trajectory(episode: _Episode, finder: TextPlaces, number: int) -> Trajectory | None:
     finder.of(f"{episode.index} {episode.question}")
     offsets = [finder.of(line) if line.startswith("Action ") else 0 for line in episode.lines]
-    found = steps(moves(zip(offsets, episode.lines, strict=True)))
-    if not found:
+    episode_steps = steps(moves(zip(offsets, episode.lines, strict=True)))
+    if not episode_steps:
         return None
-    last = found[-1]
+    last = episode_steps[-1]
     exact = _EXACT.search(episode.end) if episode.end else None
     if episode.end is not None and not last.terminated:
-        found[-1] = replace(last, truncated=True)
+        episode_steps[-1] = replace(last, truncated=True)
     resolved = exact[1] in ("1", "1.0", "True") if exact else None
     if resolved is None and last.reward is not None:
         resolved = last.reward == 1
     return Trajectory(
         native_id=f"{number}/{episode.index}",
         domain="search",
-        steps=found,
+        steps=episode_steps,
         agent=Agent(name="react"),
         task=Task(id=_task_id(episode), instruction=episode.question.removeprefix("Question: ").strip()),
         context=CONTEXT,

@@ -91,25 +91,25 @@ def episodes(text: str) -> Iterator[Episode]:
         yield current
 
 
-def trajectory(episode: Episode, count: int, place: Callable[[str], int]) -> Trajectory | None:
+def trajectory(episode: Episode, count: int, offset_of: Callable[[str], int]) -> Trajectory | None:
     """The trajectory of an episode; None if it holds no action.
 
     Args:
         episode: as printed.
         count: which of the notebook's it is, from 0.
-        place: the offset of an action's line.
+        offset_of: the offset of an action's line.
     """
     first, moves = _moves(episode.lines)
-    told = Told(held=True)
+    builder = Told(in_memory=True)
     if first:
-        told.show(Observation(first, form="screen"))
+        builder.show(Observation(first, form="screen"))
     for line, text in moves:
         score = _SCORE.fullmatch(text or "")
         bought = line == _BUYS and text is not None and text not in _BY_HARNESS
-        call = answered(_call(line), _seen(text), place(_ACTION + line))
+        call = answered(_call(line), _seen(text), offset_of(_ACTION + line))
         call.ending = (float(score[1]) if score else None, True if bought else None, None)
-        told.turn([call])
-    steps = told.steps()
+        builder.turn([call])
+    steps = builder.steps()
     if not steps:
         return None
     last = steps[-1]
@@ -130,32 +130,32 @@ def trajectory(episode: Episode, count: int, place: Callable[[str], int]) -> Tra
 
 def _moves(lines: Sequence[str]) -> tuple[str | None, list[tuple[str, str | None]]]:
     """(what the reset showed, each action with what it led to); of an action that nothing follows, that is None."""
-    found: list[tuple[str, list[str] | None]] = [("", None)]
+    pairs: list[tuple[str, list[str] | None]] = [("", None)]
     blank = True
     for line in lines:
-        action, seen = found[-1]
+        action, seen = pairs[-1]
         if seen is None and line.startswith(_SEEN.rstrip()):
-            found[-1] = action, [line[len(_SEEN) :]]
+            pairs[-1] = action, [line[len(_SEEN) :]]
         elif seen is not None and blank and line.startswith(_ACTION):
-            found.append((line[len(_ACTION) :], None))
+            pairs.append((line[len(_ACTION) :], None))
         elif seen is not None:
             seen.append(line)
         blank = not line.strip()
-    whole = [(action, None if seen is None else "\n".join(seen).strip("\n")) for action, seen in found]
-    return whole[0][1], whole[1:]
+    joined_moves = [(action, None if seen is None else "\n".join(seen).strip("\n")) for action, seen in pairs]
+    return joined_moves[0][1], joined_moves[1:]
 
 
-def _seen(told: str | None) -> Observation | None:
-    if told is None:
+def _seen(text: str | None) -> Observation | None:
+    if text is None:
         return None
-    by_harness = told in _BY_HARNESS
+    by_harness = text in _BY_HARNESS
     return Observation(
-        told, form="response" if by_harness else "screen", origin="harness" if by_harness else "environment"
+        text, form="response" if by_harness else "screen", origin="harness" if by_harness else "environment"
     )
 
 
 def _call(line: str) -> Call:
-    found = _CALL.fullmatch(line)
-    if found is None or found[1] not in _ARGUMENTS:
+    match = _CALL.fullmatch(line)
+    if match is None or match[1] not in _ARGUMENTS:
         return Call("", None, None, 0, text=line)
-    return Call(found[1], json_text({_ARGUMENTS[found[1]]: found[2]}), None, 0)
+    return Call(match[1], json_text({_ARGUMENTS[match[1]]: match[2]}), None, 0)

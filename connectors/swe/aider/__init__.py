@@ -71,7 +71,7 @@ _TOOLS: Final = json_text(
         }
     ]
 )
-"""What the world of these sessions takes, which their files do not say."""
+"""Tools of the world of these sessions, which their files do not name."""
 
 _NOTES: Final = (
     "Tokens: ",
@@ -88,7 +88,7 @@ _NOTES: Final = (
 _ASKED: Final = re.compile(
     r"([A-Z][^\n]*\?(?: \([^\n]{1,80}\[[^\n\]]{1,16}\]:?)?) ([ynasd]|yes|no|all|skip|don't)", re.IGNORECASE
 )
-"""What Aider asks the user, and what the user typed then."""
+"""Questions of Aider to the user, and the typed answers."""
 
 _FILES_ASKED: Final = "Add these files to the chat?"
 """Before it stand the files that the reply names, a line each."""
@@ -122,10 +122,10 @@ class Aider(Connector):
                 detail = "lines before the first start of Aider"
                 yield Reject("record", "no_start", detail, blob.uri, offset=session.blocks[0].offset)
                 continue
-            made = _trajectory(session)
-            if made is not None:
+            trajectory = _trajectory(session)
+            if trajectory is not None:
                 empty = False
-                yield made
+                yield trajectory
             elif session.blocks:
                 detail = f"the session of {session.started} holds no reply of a model"
                 yield Reject("trajectory", "no_transitions", detail, blob.uri, offset=session.offset)
@@ -173,8 +173,8 @@ def _close(course: Told, pending: tuple[Block, Call] | None, put_out: list[Block
     if pending is None:
         return False
     block, action = pending
-    kept, notes = _sorted(put_out)
-    text = "\n".join(kept).strip("\n")
+    output_lines, notes = _sort_lines(put_out)
+    text = "\n".join(output_lines).strip("\n")
     if action.name != EDIT and _APPLIED in text:
         action = _edit(block.text)
     seen = _shown(text) if text else None
@@ -188,7 +188,8 @@ def _close(course: Told, pending: tuple[Block, Call] | None, put_out: list[Block
 
 
 def _shown(text: str) -> Observation:
-    """What Aider put out after a reply; the harness's answer where it could not read the reply."""
+    """Return the observation of Aider's output after a reply; the harness's answer where it could not read the
+    reply."""
     if _REFUSED not in text or _APPLIED in text:
         return Observation(text, form="stream")
     if _UNMET in text:
@@ -196,23 +197,23 @@ def _shown(text: str) -> Observation:
     return Observation(text, form="stream", origin="harness")
 
 
-def _sorted(put_out: list[Block]) -> tuple[list[str], list[tuple[str, str]]]:
+def _sort_lines(put_out: list[Block]) -> tuple[list[str], list[tuple[str, str]]]:
     """Lines about the repository; and (who says it, line) where Aider tells of itself, or asks the user and is told."""
-    kept: list[str] = []
+    output_lines: list[str] = []
     notes: list[tuple[str, str]] = []
     for line in (line.rstrip() for block in put_out for line in block.texts):
         asked = _ASKED.fullmatch(line)
         if asked is not None:
-            begin = len(kept)
-            while asked[1] == _FILES_ASKED and begin and kept[begin - 1] and " " not in kept[begin - 1]:
+            begin = len(output_lines)
+            while asked[1] == _FILES_ASKED and begin and output_lines[begin - 1] and " " not in output_lines[begin - 1]:
                 begin -= 1
-            notes += [*(("harness", name) for name in kept[begin:]), ("harness", asked[1]), ("user", asked[2])]
-            del kept[begin:]
+            notes += [*(("harness", name) for name in output_lines[begin:]), ("harness", asked[1]), ("user", asked[2])]
+            del output_lines[begin:]
         elif line.startswith(_NOTES):
             notes.append(("harness", line))
         else:
-            kept.append(line)
-    return kept, notes
+            output_lines.append(line)
+    return output_lines, notes
 
 
 def _is_command(text: str) -> bool:
@@ -224,5 +225,5 @@ def _action(text: str) -> Call:
 
 
 def _edit(text: str) -> Call:
-    made = call(EDIT, {"content": text})
-    return made if made is not None else spoken(text)
+    edit_call = call(EDIT, {"content": text})
+    return edit_call if edit_call is not None else spoken(text)

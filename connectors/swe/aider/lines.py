@@ -111,10 +111,10 @@ class _Reader:
         return self._blanks > (1 if self._fenced and self._voice == "reply" else 0)
 
     def _is_tool(self, text: str) -> bool:
-        whole = text.endswith("  ")
+        ends_in_blanks = text.endswith("  ")
         if self._voice != "reply":
-            return whole or not self._blanks or _OWN.match(text) is not None
-        return self._blanks > 0 and (whole or _OWN.match(text) is not None)
+            return ends_in_blanks or not self._blanks or _OWN.match(text) is not None
+        return self._blanks > 0 and (ends_in_blanks or _OWN.match(text) is not None)
 
     def _add(self, voice: str, text: str, offset: int, anew: bool = False) -> None:
         if anew or voice != self._voice or not self.session.blocks:

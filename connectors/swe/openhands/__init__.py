@@ -87,18 +87,18 @@ class OpenHands(Connector):
         start = head.lstrip()
         wrapper = _WRAPPED.match(start)
         if _EVENT.match(start, wrapper.end() if wrapper is not None else 0):
-            told = _OLD.search(head) and (b'"args"' in head or b'"extras"' in head)
-            if told or (_SDK.search(head) and b'"source"' in head):
+            is_old = _OLD.search(head) and (b'"args"' in head or b'"extras"' in head)
+            if is_old or (_SDK.search(head) and b'"source"' in head):
                 return Sniff(0.9, "an array of events with action and args, or of a kind")
             return None
         if is_event(uri) and _FIRST_KEYS.match(start) and b'"source"' in head and b'"timestamp"' in head:
             return Sniff(0.9, "a file named as an event of a conversation, with source and timestamp")
         line = start.partition(b"\n")[0]
         if _FIRST_KEYS.match(line) and _SOURCE.search(line):
-            told = _OLD.search(line) and (b'"args"' in line or b'"extras"' in line)
+            is_old = _OLD.search(line) and (b'"args"' in line or b'"extras"' in line)
             return (
                 Sniff(0.9, "the first line is an event with source and kind, or action")
-                if told or _SDK.search(line)
+                if is_old or _SDK.search(line)
                 else None
             )
         row = next(iter(head_rows(head)), {})
@@ -135,11 +135,11 @@ class OpenHands(Connector):
             if isinstance(run, Reject):
                 yield run
                 continue
-            made = run.trajectory()
+            trajectory = run.trajectory()
             yield from run.rejects
-            if made is not None:
+            if trajectory is not None:
                 empty = False
-                yield made
+                yield trajectory
             elif run.row:
                 detail = f"instance {run.instance} has no action"[:200]
                 yield Reject("trajectory", "no_transitions", detail, blob.uri, offset=run.offset, connector=self.name)
@@ -165,18 +165,18 @@ class OpenHands(Connector):
         yield _Run(blob.uri, events, offsets, {}, 0, native_id=session_of(blob.uri))
 
     def _folder(self, blob: Blob) -> Iterator[_Run | Reject]:
-        told = conversation(blob)
+        contents = conversation(blob)
         run = _Run(
             uri=blob.uri,
-            events=told.events,
-            offsets=range(len(told.events)),
+            events=contents.events,
+            offsets=range(len(contents.events)),
             row={},
             offset=-1,
-            members=told.members,
-            native_id=told.native_id,
-            model=told.model,
+            members=contents.members,
+            native_id=contents.native_id,
+            model=contents.model,
         )
-        run.rejects.extend(Reject.of(fault, "record", self.name) for fault in told.faults)
+        run.rejects.extend(Reject.of(fault, "record", self.name) for fault in contents.faults)
         yield run
 
     def _rows(self, blob: Blob) -> Iterator[_Run | Reject]:
@@ -192,7 +192,7 @@ class OpenHands(Connector):
 
 @dataclass(slots=True)
 class _Given:
-    """What the agent was given before it acted."""
+    """Prompts and tools that the agent was given before it acted."""
 
     instruction: str | None = None
     system: str | None = None
@@ -221,8 +221,8 @@ class _Run:
         """The id of the instance, or of the issue as its host writes it."""
         issue, repo = self.row.get("issue"), self._repository
         number = whole_number_of(issue.get("number")) if isinstance(issue, dict) else None
-        told = f"{repo}#{number}" if repo is not None and number is not None else None
-        return text_in(self.row, "instance_id") or told
+        issue_id = f"{repo}#{number}" if repo is not None and number is not None else None
+        return text_in(self.row, "instance_id") or issue_id
 
     @property
     def _repository(self) -> str | None:
@@ -231,14 +231,14 @@ class _Run:
 
     def trajectory(self) -> Trajectory | None:
         """The trajectory of the run; None if it holds no action."""
-        told = list(self._told())
-        answers = self._answers(told)
-        course, given = Told(held=True), _Given(text_in(self.row, "instruction"))
-        _Telling(course, given, answers, self.members).tell(told)
+        events = list(self._told())
+        answers = self._answers(events)
+        course, opening = Told(in_memory=True), _Given(text_in(self.row, "instruction"))
+        _Telling(course, opening, answers, self.members).tell(events)
         if not course.acted:
             return None
         error = self.row.get("error")
-        last = next((one for one in reversed(told) if isinstance(one, Did)), None)
+        last = next((event for event in reversed(events) if isinstance(event, Did)), None)
         if isinstance(error, str) and error:
             course.end(False, True)
         elif last is not None and last.ends:
@@ -253,8 +253,8 @@ class _Run:
             steps=course.steps(),
             environment=environment(instance, None, self._repository, commit),
             agent=Agent("openhands", None, self._model()),
-            task=Task(instance, given.instruction),
-            context=Context(action_space=given.tools, agent_system=given.system),
+            task=Task(instance, opening.instruction),
+            context=Context(action_space=opening.tools, agent_system=opening.system),
             outcome=self._outcome(),
         )
 
@@ -263,52 +263,57 @@ class _Run:
             if value is MISSING:
                 yield Gap()
                 continue
-            for one in value if isinstance(value, list) else (value,):
+            for entry in value if isinstance(value, list) else (value,):
                 try:
-                    yield from event_of(one, offset)
+                    yield from event_of(entry, offset)
                 except BadEventError as error:
                     self._refuse("bad_event", str(error), offset)
 
-    def _answers(self, told: Sequence[Event]) -> dict[int, Shown]:
+    def _answers(self, events: Sequence[Event]) -> dict[int, Shown]:
         """id(action) → its observation: by cause where ids are unique, else the observation after it."""
-        counts = Counter(one.ident for one in told if isinstance(one, Did) and one.ident is not None)
-        named = {one.ident: one for one in told if isinstance(one, Did) and counts[one.ident or ""] == 1}
+        counts = Counter(event.ident for event in events if isinstance(event, Did) and event.ident is not None)
+        named = {event.ident: event for event in events if isinstance(event, Did) and counts[event.ident or ""] == 1}
         answers: dict[int, Shown] = {}
         before: Did | None = None
-        for one in told:
-            if isinstance(one, Did):
-                before = one
-            elif isinstance(one, Gap):
+        for event in events:
+            if isinstance(event, Did):
+                before = event
+            elif isinstance(event, Gap):
                 before = None
-            elif isinstance(one, Shown):
-                by_place = one.cause is None or counts[one.cause] > 1
-                did = before if one.cause is None or by_place else named.get(one.cause)
+            elif isinstance(event, Shown):
+                by_place = event.cause is None or counts[event.cause] > 1
+                did = before if event.cause is None or by_place else named.get(event.cause)
                 if (
                     did is not None
                     and id(did) not in answers
-                    and not (by_place and one.alone and did.ident is not None)
+                    and not (by_place and event.alone and did.ident is not None)
                 ):
-                    answers[id(did)] = one
-                elif did is not None and one.cause is not None and not one.alone and answers[id(did)].seen != one.seen:
-                    self._refuse("result_repeated", f"action {one.cause:.80} was answered before", one.offset)
-                elif did is None and not one.alone:
+                    answers[id(did)] = event
+                elif (
+                    did is not None
+                    and event.cause is not None
+                    and not event.alone
+                    and answers[id(did)].seen != event.seen
+                ):
+                    self._refuse("result_repeated", f"action {event.cause:.80} was answered before", event.offset)
+                elif did is None and not event.alone:
                     self._refuse(
-                        "result_without_call", f"no action is its cause ({one.cause or 'none':.80})", one.offset
+                        "result_without_call", f"no action is its cause ({event.cause or 'none':.80})", event.offset
                     )
         return answers
 
     def _outcome(self) -> Outcome | None:
         result = self.row.get("test_result")
         inner = result if isinstance(result, dict) else {}
-        for held in (self.row.get("report"), inner.get("report"), inner.get("result")):
-            resolved = held.get("resolved") if isinstance(held, dict) else None
+        for report in (self.row.get("report"), inner.get("report"), inner.get("result")):
+            resolved = report.get("resolved") if isinstance(report, dict) else None
             if resolved in (True, False):
                 return Outcome(bool(resolved), None, VERIFIER)
         guess = self.row.get("success") if "issue" in self.row else None
         return Outcome(guess, None, _GUESS) if isinstance(guess, bool) else None
 
     def _model(self) -> str | None:
-        replies = (text_in(one, "tool_call_metadata", "model_response", "model") for one in self.events)
+        replies = (text_in(event, "tool_call_metadata", "model_response", "model") for event in self.events)
         stated = text_in(self.row, "metadata", "llm_config", "model") or next((name for name in replies if name), None)
         return stated or self.model
 
@@ -324,54 +329,54 @@ class _Telling:
     stood before none of them, so from then on the order of the events tells what did.
     """
 
-    def __init__(self, course: Told, given: _Given, answers: Mapping[int, Shown], members: Sequence[str]) -> None:
+    def __init__(self, course: Told, opening: _Given, answers: Mapping[int, Shown], members: Sequence[str]) -> None:
         self._course = course
-        self._given = given
+        self._given = opening
         self._answers = answers
         self._members = members
         self._open: list[tuple[Did, Shown | None]] = []
         self._notes: list[tuple[str, str]] = []
-        self._asked = given.instruction
+        self._asked = opening.instruction
         self._met: set[int] = set()
         self._last: Observation | None = None
         self._before: Observation | None = None
         self._overtaken = False
         self._lost = False
 
-    def tell(self, told: Sequence[Event]) -> None:
+    def tell(self, events: Sequence[Event]) -> None:
         """Adds all events in order."""
         used = {id(shown) for shown in self._answers.values()}
-        for one in told:
-            if isinstance(one, Shown) and id(one) in used:
-                self._met.add(id(one))
-                self._last = one.seen or self._last
-            elif isinstance(one, Did):
+        for event in events:
+            if isinstance(event, Shown) and id(event) in used:
+                self._met.add(id(event))
+                self._last = event.seen or self._last
+            elif isinstance(event, Did):
                 before = self._open[-1][0] if self._open else None
-                if before is not None and (one.reply is None or one.reply != before.reply):
+                if before is not None and (event.reply is None or event.reply != before.reply):
                     self._close()
                 self._before = self._before if self._open else self._last
-                self._open.append((one, self._answers.get(id(one))))
-            elif isinstance(one, Said):
-                self._say(one)
-            elif isinstance(one, Gap):
+                self._open.append((event, self._answers.get(id(event))))
+            elif isinstance(event, Said):
+                self._say(event)
+            elif isinstance(event, Gap):
                 self._lose()
-            elif one.alone and one.seen is not None:
-                self._note("harness", one.seen.content or "")
+            elif event.alone and event.seen is not None:
+                self._note("harness", event.seen.content or "")
         self._close()
 
-    def _say(self, said: Said) -> None:
-        if said.role == "system":
-            self._given.system = self._given.system or said.text
-        elif said.role == "tools":
-            self._given.tools = _all_tools(self._given.tools, said.text)
-        elif said.role == "user" and not self._course.acted and not self._open and self._first(said):
-            self._given.instruction = said.text
-        elif said.seen is not None and self._open and self._open[-1][1] is None and _asks(self._open[-1][0]):
-            self._open[-1] = self._open[-1][0], Shown(said.seen, -1, None, at=said.at)
-            self._last = said.seen
+    def _say(self, message: Said) -> None:
+        if message.role == "system":
+            self._given.system = self._given.system or message.text
+        elif message.role == "tools":
+            self._given.tools = _all_tools(self._given.tools, message.text)
+        elif message.role == "user" and not self._course.acted and not self._open and self._first(message):
+            self._given.instruction = message.text
+        elif message.seen is not None and self._open and self._open[-1][1] is None and _asks(self._open[-1][0]):
+            self._open[-1] = self._open[-1][0], Shown(message.seen, -1, None, at=message.at)
+            self._last = message.seen
             self._close()
         else:
-            self._note(said.role, said.text)
+            self._note(message.role, message.text)
 
     def _note(self, role: str, text: str) -> None:
         """Keeps words for the next turn, behind those that come with the answers of an open one."""
@@ -380,10 +385,10 @@ class _Telling:
         else:
             self._course.say(role, text)
 
-    def _first(self, said: Said) -> bool:
-        """Whether this is what the agent was asked: the first message, or the instruction that the line holds."""
+    def _first(self, message: Said) -> bool:
+        """Check if this is the agent's task: the first message, or the instruction that the line holds."""
         first = (self._given.instruction is None and not self._lost) or (
-            self._asked is not None and said.text.strip() == self._asked.strip()
+            self._asked is not None and message.text.strip() == self._asked.strip()
         )
         self._asked = None
         return first
@@ -419,7 +424,7 @@ def _all_tools(known: str | None, more: str) -> str | None:
 
 
 def _asks(did: Did) -> bool:
-    """Whether what the user says next answers the action; what is said once the agent has finished answers nothing."""
+    """Check if the user's next words answer the action; words after the agent has finished answer nothing."""
     return did.action.name == "message"
 
 
@@ -434,7 +439,7 @@ def _place(members: Sequence[str], offset: int) -> tuple[str, int]:
 
 def _act(did: Did, shown: Shown | None, members: Sequence[str]) -> Call:
     member, offset = _place(members, did.offset)
-    made = answered(
+    acted = answered(
         did.action,
         shown.seen if shown is not None else None,
         offset,
@@ -444,5 +449,5 @@ def _act(did: Did, shown: Shown | None, members: Sequence[str]) -> Call:
         member=member,
     )
     if shown is not None:
-        made.ends(shown.told)
-    return made
+        acted.ends(shown.told)
+    return acted

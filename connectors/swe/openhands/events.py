@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from trajmill.connectors.conversation.failures import failed
+from trajmill.connectors.conversation.failures import is_failure
 from trajmill.connectors.conversation.harness_text import Source, is_clients, read_output, speaker
 from trajmill.connectors.conversation.opaque import attachment_of_url
 from trajmill.connectors.conversation.turns import Call
@@ -27,7 +27,7 @@ from trajmill.connectors.reading.fields import key_of, text_in, whole_number_of
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.values import value_or_none
 from trajmill.connectors.swe.actions import call, spoken
-from trajmill.connectors.swe.answer import content_of, observed
+from trajmill.connectors.swe.answer import content_of, observe
 from trajmill.schemas import Observation
 from trajmill.schemas.record import record
 
@@ -70,7 +70,7 @@ _PARAMETERS: Final = {
     "execute_ipython_cell": ("code",),
     "str_replace_editor": ("command", "path", "file_text", "old_str", "new_str", "insert_line", "view_range"),
 }
-"""What tools of OpenHands take, of the arguments that an event has for them."""
+"""Parameters of the tools of OpenHands, of the arguments that an event has for them."""
 
 _RUN: Final = ("run", "run_ipython")
 _NO_OBSERVATIONS: Final = frozenset({"agent_state_changed", "null", "recall", "agent_condensation"})
@@ -110,7 +110,7 @@ class Shown:
 
 @record
 class Said:
-    """What was said to the agent, by user or harness, or `system` and `tools` for what it was given at the start."""
+    """Words to the agent, by user or harness, or `system` and `tools` for what it was given at the start."""
 
     role: str
     text: str
@@ -131,7 +131,7 @@ class BadEventError(Exception):
 
 
 def event_of(value: Any, offset: int) -> list[Event]:
-    """What an event of the log means, in order; empty for bookkeeping.
+    """Convert an event of the log to events in order; empty for bookkeeping.
 
     Raises:
         BadEventError: it is no event.
@@ -139,16 +139,17 @@ def event_of(value: Any, offset: int) -> list[Event]:
     if not isinstance(value, dict):
         raise BadEventError("wanted an object")
     if isinstance(value.get("action"), str):
-        return _acted(value, offset)
+        return _read_action(value, offset)
     if isinstance(value.get("observation"), str):
-        return _observed(value, offset)
+        return _read_observation(value, offset)
     if isinstance(value.get("kind"), str):
         return _of_kind(value, offset)
     raise BadEventError("wanted an `action`, an `observation` or a `kind`")
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """Whether an event has its arguments or extras beside its name, and does not say whose it is, as the resolver's."""
+    """Check if an event has its arguments or extras beside its name, and does not say whose it is, as the
+    resolver's."""
     return _NESTED_KEYS.isdisjoint(value)
 
 
@@ -159,28 +160,28 @@ def _source(value: Mapping[str, Any]) -> Any:
     return value.get("source")
 
 
-def _acted(value: Mapping[str, Any], offset: int) -> list[Event]:
-    name, told = value["action"], value.get("args")
+def _read_action(value: Mapping[str, Any], offset: int) -> list[Event]:
+    name, own_args = value["action"], value.get("args")
     if _is_flat(value):
-        told = {key: one for key, one in value.items() if key != "action"}
-    args: Mapping[str, Any] = told if isinstance(told, dict) else {}
+        own_args = {key: member for key, member in value.items() if key != "action"}
+    args: Mapping[str, Any] = own_args if isinstance(own_args, dict) else {}
     at, is_utc = moment(value.get("timestamp"))
     typed = _source(value) == "user"
     if name in _NO_ACTIONS:
         return []
     if name == "system":
         tools = shallow_json(args["tools"]) if isinstance(args.get("tools"), list) else None
-        said: list[Event] = [Said("system", text)] if (text := text_in(args, "content")) else []
-        return [*said, Said("tools", tools)] if tools is not None else said
+        prompts: list[Event] = [Said("system", text)] if (text := text_in(args, "content")) else []
+        return [*prompts, Said("tools", tools)] if tools is not None else prompts
     if name == "condensation":
         return [Said("harness", summary)] if (summary := text_in(args, "summary")) else []
     if name == "message" and typed:
         text = text_in(args, "content") or text_in(value, "message") or ""
         role = _speaker(text)
-        return [Said(role, text, observed(_with_images(text, args.get("image_urls")), role), at)]
+        return [Said(role, text, observe(_with_images(text, args.get("image_urls")), role), at)]
     if typed and name not in ("run", "run_ipython", "read", "write", "edit"):
         return []
-    reply, own = _called(value)
+    reply, own = _find_call(value)
     ident = key_of(value.get("id"))
     if name == "message":
         action: Call | None = spoken(text_in(args, "content") or "", text_in(args, "thought"))
@@ -204,31 +205,33 @@ def _call(name: str, args: Mapping[str, Any], value: Mapping[str, Any], own: Map
     reasoning = f"{inner}\n\n{thought}" if inner and thought else inner or thought
     function = own.get("call")
     if isinstance(function, dict):
-        given = function.get("arguments")
-        arguments = given if isinstance(given, str | dict) else {}
+        function_arguments = function.get("arguments")
+        arguments = function_arguments if isinstance(function_arguments, str | dict) else {}
         return call(function["name"], arguments, text_in(own, "id"), message, reasoning)
-    kept = {key: one for key, one in args.items() if (key not in _OWN_KEYS or name == "think") and one is not None}
+    own_arguments = {
+        key: member for key, member in args.items() if (key not in _OWN_KEYS or name == "think") and member is not None
+    }
     tool = text_in(own, "tool")
     if tool is not None:
-        kept = _untranslated(name, tool, kept)
-    return call(tool or name, kept, text_in(own, "id"), message, reasoning)
+        own_arguments = _tool_arguments(name, tool, own_arguments)
+    return call(tool or name, own_arguments, text_in(own, "id"), message, reasoning)
 
 
-def _untranslated(name: str, tool: str, kept: dict[str, Any]) -> dict[str, Any]:
+def _tool_arguments(name: str, tool: str, event_arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of an event as its tool was given them."""
     if name == "call_tool_mcp":
-        given = kept.get("arguments")
-        return given if isinstance(given, dict) else {}
+        mcp_arguments = event_arguments.get("arguments")
+        return mcp_arguments if isinstance(mcp_arguments, dict) else {}
     if name == "browse_interactive":
-        return {"code": kept.get("browser_actions", "")}
+        return {"code": event_arguments.get("browser_actions", "")}
     if name == "read" and tool == "str_replace_editor":
-        kept = {"command": "view", **kept}
-    asked = {"is_input": "true"} if kept.get("is_input") is True else {}
-    names = _PARAMETERS.get(tool, kept)
-    return {key: one for key, one in kept.items() if key in names} | asked
+        event_arguments = {"command": "view", **event_arguments}
+    asked = {"is_input": "true"} if event_arguments.get("is_input") is True else {}
+    names = _PARAMETERS.get(tool, event_arguments)
+    return {key: member for key, member in event_arguments.items() if key in names} | asked
 
 
-def _called(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+def _find_call(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """The id of the model's reply, and the call within it that the event came from, as far as they stand in the log."""
     metadata = value.get("tool_call_metadata")
     if not isinstance(metadata, dict):
@@ -239,75 +242,77 @@ def _called(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
     choices = response.get("choices") if isinstance(response, dict) else None
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = first.get("message")
-    said: Mapping[str, Any] = message if isinstance(message, dict) else {}
-    calls = said.get("tool_calls")
-    for index, one in enumerate(calls if isinstance(calls, list) else ()):
-        if text_in(one, "id") == ident and text_in(one, "function", "name") is not None:
-            inner = said.get("reasoning_content") if index == 0 else None
-            return reply, {"id": ident, "call": one["function"], "reasoning_content": inner}
+    reply_message: Mapping[str, Any] = message if isinstance(message, dict) else {}
+    calls = reply_message.get("tool_calls")
+    for index, tool_call in enumerate(calls if isinstance(calls, list) else ()):
+        if text_in(tool_call, "id") == ident and text_in(tool_call, "function", "name") is not None:
+            inner = reply_message.get("reasoning_content") if index == 0 else None
+            return reply, {"id": ident, "call": tool_call["function"], "reasoning_content": inner}
     return reply, {"id": ident, "tool": text_in(metadata, "function_name")}
 
 
-def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
-    name, told = value["observation"], value if _is_flat(value) else value.get("extras")
-    extras: Mapping[str, Any] = told if isinstance(told, dict) else {}
+def _read_observation(value: Mapping[str, Any], offset: int) -> list[Event]:
+    name, beside = value["observation"], value if _is_flat(value) else value.get("extras")
+    extras: Mapping[str, Any] = beside if isinstance(beside, dict) else {}
     if name in _NO_OBSERVATIONS:
         return []
     at, _ = moment(value.get("timestamp"))
     described = extras.get("metadata")
     metadata: Mapping[str, Any] = described if isinstance(described, dict) else {}
     origin = {"user_rejected": "user", "delegate": "agent", "think": "harness"}.get(name, "environment")
-    place = text_in(metadata, "working_dir") or text_in(extras, "url")
+    folder = text_in(metadata, "working_dir") or text_in(extras, "url")
     content = text_in(extras, "formatted_output_and_error") if name == "edit" else None
     if name == "error":
         origin = speaker(text_in(value, "content") or "", CLIENT) or origin
     error = True if name == "error" else extras.get("error") is True if "error" in extras else None
-    seen = observed(content or value.get("content"), origin, error, place)
+    seen = observe(content or value.get("content"), origin, error, folder)
     shot = extras.get("screenshot")
     if seen is not None and isinstance(shot, str):
         image = attachment_of_url(shot, "image")
         images = () if image is None else (image,)
         seen = replace(seen, attachments=(*seen.attachments, *images))
     code = None
-    for held in (metadata, extras, value):
+    for holder in (metadata, extras, value):
         if code is None:
-            code = held.get("exit_code")
+            code = holder.get("exit_code")
     cause = key_of(value.get("cause"))
-    told = _around(metadata, extras)
-    if seen is not None and seen.content and not told.notes and name in _RUN:
-        told = read_output(seen.content, CLIENT)  # older versions write these words into the content
-        seen = replace(seen, content=told.text, uri=seen.uri or told.folder)
+    beside = _around(metadata, extras)
+    if seen is not None and seen.content and not beside.notes and name in _RUN:
+        beside = read_output(seen.content, CLIENT)  # older versions write these words into the content
+        seen = replace(seen, content=beside.text, uri=seen.uri or beside.folder)
     known = exit_code(code)
-    return [Shown(seen=seen, offset=offset, cause=cause, exit_code=known, at=at, told=told, alone=name == "error")]
+    return [Shown(seen=seen, offset=offset, cause=cause, exit_code=known, at=at, told=beside, alone=name == "error")]
 
 
 def _around(metadata: Mapping[str, Any], beside: Mapping[str, Any]) -> Output:
-    """What the harness's words before and after an output, and the mark `beside` it, tell of how it ended."""
+    """Read the harness's words before and after an output, and the mark `beside` it, for how it ended."""
     before, after = metadata.get("prefix"), metadata.get("suffix")
-    notes = tuple([one for one in (before, after) if isinstance(one, str) and one]) if before or after else ()
-    told = read_output(after.strip("\n"), CLIENT) if isinstance(after, str) else Output(None)
-    killed = told.killed or beside.get("timeout") is True
-    return Output(None, told.exit_code, killed, told.limit, notes=notes)
+    notes = tuple([words for words in (before, after) if isinstance(words, str) and words]) if before or after else ()
+    output = read_output(after.strip("\n"), CLIENT) if isinstance(after, str) else Output(None)
+    killed = output.killed or beside.get("timeout") is True
+    return Output(None, output.exit_code, killed, output.limit, notes=notes)
 
 
 def _of_kind(value: Mapping[str, Any], offset: int) -> list[Event]:
-    """What an event of the agent SDK means."""
+    """Convert an event of the agent SDK."""
     kind = value["kind"]
     at, is_utc = moment(value.get("timestamp"))
     if kind == "SystemPromptEvent":
-        prompt = content_of([one for key in ("system_prompt", "dynamic_context") if (one := value.get(key))]).text
+        prompt = content_of(
+            [prompt_part for key in ("system_prompt", "dynamic_context") if (prompt_part := value.get(key))]
+        ).text
         tools = shallow_json(value["tools"]) if isinstance(value.get("tools"), list) else None
-        said: list[Event] = [Said("system", prompt)] if prompt else []
-        return [*said, Said("tools", tools)] if tools is not None else said
+        prompts: list[Event] = [Said("system", prompt)] if prompt else []
+        return [*prompts, Said("tools", tools)] if tools is not None else prompts
     if kind == "MessageEvent":
-        held = value.get("llm_message")
-        content = held.get("content") if isinstance(held, dict) else None
+        message = value.get("llm_message")
+        content = message.get("content") if isinstance(message, dict) else None
         text = content_of(content).text or ""
         if value.get("source") == "agent":
-            action = spoken(text, text_in(held, "reasoning_content"))
+            action = spoken(text, text_in(message, "reasoning_content"))
             return [Did(action, offset, key_of(value.get("id")), None, at, is_utc)]
         role = _speaker(text) if value.get("source") == "user" else "harness"
-        return [Said(role, text, observed(content, role), at)]
+        return [Said(role, text, observe(content, role), at)]
     if kind == "ActionEvent":
         return [_sdk_action(value, offset, at, is_utc)]
     if kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
@@ -318,19 +323,25 @@ def _of_kind(value: Mapping[str, Any], offset: int) -> list[Event]:
 
 
 def _sdk_action(value: Mapping[str, Any], offset: int, at: int | None, is_utc: bool) -> Did:
-    told = value.get("tool_call")
-    function = told.get("function") if isinstance(told, dict) and isinstance(told.get("function"), dict) else told
+    tool_call = value.get("tool_call")
+    function = (
+        tool_call.get("function")
+        if isinstance(tool_call, dict) and isinstance(tool_call.get("function"), dict)
+        else tool_call
+    )
     arguments: Any = function.get("arguments") if isinstance(function, dict) else None
     if not isinstance(arguments, str | dict):
-        given = value.get("action")
-        arguments = {key: one for key, one in given.items() if key != "kind"} if isinstance(given, dict) else {}
+        sdk_action = value.get("action")
+        arguments = (
+            {key: member for key, member in sdk_action.items() if key != "kind"} if isinstance(sdk_action, dict) else {}
+        )
     name = text_in(function, "name") or text_in(value, "tool_name")
     if name is None:
         raise BadEventError("an action without the name of its tool")
     thought = content_of(value.get("thought")).text
     inner = text_in(value, "reasoning_content")
     reasoning = "\n\n".join(part for part in (inner, thought) if part) or None
-    ident = text_in(value, "tool_call_id") or text_in(told, "id")
+    ident = text_in(value, "tool_call_id") or text_in(tool_call, "id")
     action = call(name, arguments, ident, None, reasoning)
     if action is None:
         raise BadEventError("the arguments of an action are nested too deeply")
@@ -349,25 +360,25 @@ def _sdk_action(value: Mapping[str, Any], offset: int, at: int | None, is_utc: b
 
 def _limit(arguments: Any) -> float | None:
     """The seconds that an agent gave its command."""
-    given = value_or_none(arguments) if isinstance(arguments, str) else arguments
-    return limit_of(given.get("timeout")) if isinstance(given, dict) else None
+    values = value_or_none(arguments) if isinstance(arguments, str) else arguments
+    return limit_of(values.get("timeout")) if isinstance(values, dict) else None
 
 
 def _sdk_observation(value: Mapping[str, Any], offset: int, at: int | None) -> Shown:
     cause = text_in(value, "tool_call_id") or text_in(value, "action_id")
     if value["kind"] == "AgentErrorEvent":
-        return Shown(observed(value.get("error"), "harness", True), offset, cause, at=at, alone=True)
+        return Shown(observe(value.get("error"), "harness", True), offset, cause, at=at, alone=True)
     if value["kind"] == "UserRejectObservation":
-        return Shown(observed(value.get("rejection_reason"), "user"), offset, cause, at=at)
-    told = value.get("observation")
-    inner: Mapping[str, Any] = told if isinstance(told, dict) else {}
+        return Shown(observe(value.get("rejection_reason"), "user"), offset, cause, at=at)
+    sdk_observation = value.get("observation")
+    inner: Mapping[str, Any] = sdk_observation if isinstance(sdk_observation, dict) else {}
     described = inner.get("metadata")
     metadata: Mapping[str, Any] = described if isinstance(described, dict) else {}
     content = next((inner[key] for key in ("content", "output", "error") if inner.get(key) is not None), None)
     if text_in(value, "tool_name") == "finish":
         content = None  # the agent's own words, said back
     origin = "harness" if text_in(value, "tool_name") == "think" else "environment"
-    seen = observed(content, origin, failed(inner), text_in(metadata, "working_dir"))
+    seen = observe(content, origin, is_failure(inner), text_in(metadata, "working_dir"))
     code = exit_code(metadata.get("exit_code", inner.get("exit_code")))
     return Shown(seen, offset, cause, code, at, _around(metadata, inner))
 
@@ -391,7 +402,8 @@ def moment(value: Any) -> tuple[int | None, bool]:
 
 
 def _speaker(text: str) -> str:
-    """Who says a user's words: the harness, where an evaluation answers by itself in the place of a user."""
+    """Return the speaker of a user's words: the harness, where an evaluation answers by itself in the place of a
+    user."""
     return "harness" if is_clients(text, "openhands") else "user"
 
 

@@ -41,7 +41,7 @@ MISSING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a folder tells.
+    """Contents of a folder.
 
     Attributes:
         events: values in the order of their numbers, `MISSING` where some are nowhere.
@@ -59,22 +59,22 @@ class Told:
 
 
 def is_event(uri: str) -> bool:
-    """Whether a file is named as one event of a conversation."""
+    """Check if a file is named as one event of a conversation."""
     return _EVENT.fullmatch(uri) is not None
 
 
 def folders(paths: Sequence[str]) -> Iterator[Log]:
     """Each folder with files of events, or with pages of them, and what OpenHands writes beside them."""
-    found: dict[str, list[tuple[int, int, str]]] = {}
+    by_folder: dict[str, list[tuple[int, int, str]]] = {}
     beside: dict[str, list[str]] = {}
     for path in paths:
         if event := _EVENT.fullmatch(path):
-            found.setdefault(event[1], []).append((0, _number(event), path))
+            by_folder.setdefault(event[1], []).append((0, _number(event), path))
         elif page := _PAGE.fullmatch(path):
-            found.setdefault(page[1], []).append((1, int(page[2]), path))
-        elif other := _BESIDE.fullmatch(path):
-            beside.setdefault(other[1], []).append(path)
-    for prefix, files in found.items():
+            by_folder.setdefault(page[1], []).append((1, int(page[2]), path))
+        elif beside_match := _BESIDE.fullmatch(path):
+            beside.setdefault(beside_match[1], []).append(path)
+    for prefix, files in by_folder.items():
         anchor = min(files)[2][len(prefix) :]
         names = sorted([*(path for _, _, path in files), *beside.get(prefix, [])])
         yield Log(prefix.rstrip("/") or anchor, {path[len(prefix) :]: path for path in names}, anchor)
@@ -83,11 +83,11 @@ def folders(paths: Sequence[str]) -> Iterator[Log]:
 def conversation(blob: Blob) -> Told:
     """The conversation that a folder holds."""
     faults: list[ParseError] = []
-    held: dict[int, tuple[Any, str]] = {}
+    by_number: dict[int, tuple[Any, str]] = {}
     damaged: set[int] = set()
-    events = sorted((_number(found), one) for one in blob.members if (found := _EVENT.fullmatch(one)))
+    events = sorted((_number(match), member) for member in blob.members if (match := _EVENT.fullmatch(member)))
     for number, member in events:
-        if number in held or number in damaged:
+        if number in by_number or number in damaged:
             detail = f"another file is event {number} too"
             faults.append(ParseError(blob.uri, 0, "event_repeated", detail, member))
             continue
@@ -95,24 +95,24 @@ def conversation(blob: Blob) -> Told:
         if value is None:
             damaged.add(number)
         else:
-            held[number] = value, member
-    _from_pages(blob, held, faults)
+            by_number[number] = value, member
+    _from_pages(blob, by_number, faults)
     order: list[tuple[Any, str]] = []
     wanted = 0
-    for number in sorted(held):
+    for number in sorted(by_number):
         if number > wanted:
-            order.append((MISSING, held[number][1]))
+            order.append((MISSING, by_number[number][1]))
             detail = f"event {wanted} is not there" if number == wanted + 1 else f"events {wanted} to {number - 1} are"
             detail = detail if number == wanted + 1 else f"{detail} not there"
-            faults.append(ParseError(blob.uri, -1, "missing_event", detail, held[number][1]))
-        order.append(held[number])
+            faults.append(ParseError(blob.uri, -1, "missing_event", detail, by_number[number][1]))
+        order.append(by_number[number])
         wanted = number + 1
-    native_id, model = _described(blob)
-    return Told([one for one, _ in order], [member for _, member in order], faults, native_id, model)
+    native_id, model = _describe(blob)
+    return Told([value for value, _ in order], [member for _, member in order], faults, native_id, model)
 
 
-def _number(found: re.Match[str]) -> int:
-    return int(found["plain"] or found["sdk"] or found["export"])
+def _number(match: re.Match[str]) -> int:
+    return int(match["plain"] or match["sdk"] or match["export"])
 
 
 def _value(blob: Blob, member: str, faults: list[ParseError]) -> Any:
@@ -124,19 +124,23 @@ def _value(blob: Blob, member: str, faults: list[ParseError]) -> Any:
         return None
 
 
-def _from_pages(blob: Blob, held: dict[int, tuple[Any, str]], faults: list[ParseError]) -> None:
+def _from_pages(blob: Blob, by_number: dict[int, tuple[Any, str]], faults: list[ParseError]) -> None:
     """Adds events that have no readable file from the pages that repeat them; a page is read only if it is needed."""
-    pages = ((int(found[2]), int(found[3]), one) for one in blob.members if (found := _PAGE.fullmatch(one)))
+    pages = (
+        (int(match[2]), int(match[3]), page_member)
+        for page_member in blob.members
+        if (match := _PAGE.fullmatch(page_member))
+    )
     for begin, end, member in sorted(pages):
-        if end - begin > 1_000_000 or all(number in held for number in range(begin, end)):
+        if end - begin > 1_000_000 or all(number in by_number for number in range(begin, end)):
             continue
         page = _value(blob, member, faults)
         for number, value in enumerate(page if isinstance(page, list) else (), begin):
-            if number not in held and number < end and isinstance(value, dict):
-                held[number] = value, member
+            if number not in by_number and number < end and isinstance(value, dict):
+                by_number[number] = value, member
 
 
-def _described(blob: Blob) -> tuple[str | None, str | None]:
+def _describe(blob: Blob) -> tuple[str | None, str | None]:
     """(id, model) of the conversation as the files beside its events tell them, the id failing that by the folder."""
     native_id: str | None = None
     model: str | None = None

@@ -43,7 +43,7 @@ from trajmill.connectors.reading.documents import array_values, json_document
 from trajmill.connectors.reading.fields import text_of
 from trajmill.connectors.reading.lines import json_lines
 from trajmill.connectors.reading.values import BOM, json_value
-from trajmill.connectors.screens.dom import DomNode, collapsed, walk
+from trajmill.connectors.screens.dom import DomNode, collapse_space, walk
 from trajmill.connectors.screens.dom import text_of as shown_text
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import Page, page_of
@@ -69,8 +69,8 @@ class Mind2Web(Connector):
     title: ClassVar[str] = "Mind2Web tasks (JSON with the page before each action)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        found = sum(name in head for name in _NAMES)
-        if found >= 3 or (found and _ID in head) or (_ID in head and b'"action_uid"' in head):
+        count = sum(name in head for name in _NAMES)
+        if count >= 3 or (count and _ID in head) or (_ID in head and b'"action_uid"' in head):
             return Sniff(0.9, "tasks with the names that Mind2Web gives")
         if b'"action_uid"' in head and b'"raw_html"' in head:
             return Sniff(0.9, "actions with the names that Mind2Web gives")
@@ -78,9 +78,9 @@ class Mind2Web(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         is_any = False
-        for found in read_tasks(_tasks(blob), blob, self.name):
+        for result in read_tasks(_tasks(blob), blob, self.name):
             is_any = True
-            yield found
+            yield result
         if not is_any:
             raise ParseError(blob.uri, 0, "no_transitions", "the file holds no task")
 
@@ -166,19 +166,19 @@ class _Task:
             raise ParseError(uri, offset, "no_pages", detail)
 
     def moves(self) -> Moves:
-        """What was done, and the pages around it; a page that cannot be read is null, an action is left out."""
-        seen = [self._seen(one, place) for place, one in enumerate(self._actions)]
+        """Build the moves with the pages around them; a page that cannot be read is null, an action is left out."""
+        seen = [self._seen(record, number) for number, record in enumerate(self._actions)]
         moves = Moves()
-        for place, one in enumerate(self._actions):
-            if one is ABSENT:
+        for number, record in enumerate(self._actions):
+            if record is ABSENT:
                 continue
             try:
-                action = self._action(one, place, seen[place][1])
+                action = self._action(record, number, seen[number][1])
             except ParseError as error:
                 self.problems.append(error)
                 continue
-            after = seen[place + 1][0] if place + 1 < len(seen) else None
-            moves.add(action, seen[place][0], after, self._offsets[place])
+            after = seen[number + 1][0] if number + 1 < len(seen) else None
+            moves.add(action, seen[number][0], after, self._offsets[number])
         return moves
 
     def trajectory(self, moves: Moves) -> Trajectory:
@@ -189,54 +189,56 @@ class _Task:
         website = text_of(value.get("website"))
         return Trajectory(ident or "", "web", moves.steps, Environment(id=website), task=Task(ident, instruction))
 
-    def _seen(self, one: Any, place: int) -> tuple[Observation | None, _Page | None]:
+    def _seen(self, record: Any, index: int) -> tuple[Observation | None, _Page | None]:
         """The page before an action, as an observation and to find targets in."""
         raw, cleaned = (
-            text_of(one.get(name)) if isinstance(one, dict) else None for name in ("raw_html", "cleaned_html")
+            text_of(record.get(name)) if isinstance(record, dict) else None for name in ("raw_html", "cleaned_html")
         )
         html = raw or cleaned
         if html is None:
-            if isinstance(one, dict):
-                self.problems.append(self._problem("no_page", place, "has no page"))
+            if isinstance(record, dict):
+                self.problems.append(self._problem("no_page", index, "has no page"))
             return None, None
         try:
             taken = snapshot(html)
-            candidates = _candidates(one.get("pos_candidates")) if isinstance(one, dict) else []
+            candidates = _candidates(record.get("pos_candidates")) if isinstance(record, dict) else []
             self._targets.update([each.number for each in candidates if each.number in taken.nodes][:1])
             # Numbers last as long as a document does: what was acted on stays a line.
             targets = {taken.nodes[number] for number in self._targets if number in taken.nodes}
-            page = page_of(taken.document, self._address(one), targets=targets)
+            page = page_of(taken.document, self._address(record), targets=targets)
         except ValueError as error:
-            self.problems.append(self._problem("nested_too_deeply", place, f"has no page that can be shown: {error}"))
+            self.problems.append(self._problem("nested_too_deeply", index, f"has no page that can be shown: {error}"))
             return None, None
         if self._raw:
             text = cleaned or _MARK.sub("", html)
             return Observation(text, "text/html", form="screen"), _Page(None, taken.nodes)
         return page.observation(), _Page(page, taken.nodes)
 
-    def _address(self, one: Any) -> str:
-        return text_of(one.get("url")) or ""
+    def _address(self, record: Any) -> str:
+        return text_of(record.get("url")) or ""
 
-    def _problem(self, reason: str, place: int, detail: str) -> ParseError:
-        return ParseError(self._uri, self._offsets[place], reason, f"action {place} of the task {detail}")
+    def _problem(self, reason: str, number: int, detail: str) -> ParseError:
+        return ParseError(self._uri, self._offsets[number], reason, f"action {number} of the task {detail}")
 
-    def _action(self, one: Any, place: int, page: _Page | None) -> Action:
-        operation = one.get("operation") if isinstance(one, dict) else None
+    def _action(self, record: Any, number: int, page: _Page | None) -> Action:
+        operation = record.get("operation") if isinstance(record, dict) else None
         operation = _object(operation)
         if operation is None or not text_of(operation.get("op")):
-            raise self._problem("bad_record", place, "has no operation")
+            raise self._problem("bad_record", number, "has no operation")
         op = (text_of(operation.get("original_op")) or operation["op"]).upper()
         value = text_of(operation.get("value")) or ""
-        told = self._reprs[place] if place < len(self._reprs) and isinstance(self._reprs[place], str) else ""
-        candidates = _candidates(one.get("pos_candidates"))
+        representation = (
+            self._reprs[number] if number < len(self._reprs) and isinstance(self._reprs[number], str) else ""
+        )
+        candidates = _candidates(record.get("pos_candidates"))
         element, node, chosen = _target(candidates, page)
-        target = collapsed(told.partition("->")[0]) or (chosen.described if chosen is not None else None)
-        original: dict[str, Any] = {"action_uid": one.get("action_uid"), "operation": operation}
-        if told:
-            original["action_repr"] = told
+        target = collapse_space(representation.partition("->")[0]) or (chosen.described if chosen is not None else None)
+        original: dict[str, Any] = {"action_uid": record.get("action_uid"), "operation": operation}
+        if representation:
+            original["action_repr"] = representation
         if chosen is not None:
             original["backend_node_id"] = chosen.number
-        return _made(op, value, original, element, target, node, chosen)
+        return _build_action(op, value, original, element, target, node, chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ class _Page:
     nodes: Mapping[str, DomNode]
 
 
-def _made(
+def _build_action(
     op: str,
     value: str,
     original: Mapping[str, Any],
@@ -258,15 +260,15 @@ def _made(
 ) -> Action:
     """The action of an operation."""
     point = chosen.point if chosen is not None and element is None else None
-    place = {"x": act.whole(point[0]), "y": act.whole(point[1])} if point is not None else {}
+    coordinates = {"x": act.whole(point[0]), "y": act.whole(point[1])} if point is not None else {}
     if op == "SELECT":
         return act.call(act.SELECT_OPTION, {"options": [_option(node, value)]}, original, element, target)
     if op == "TYPE":
-        return act.call(act.TYPE, {**place, "text": value}, original, element, target)
+        return act.call(act.TYPE, {**coordinates, "text": value}, original, element, target)
     if op == "ENTER":
         return act.call(act.PRESS, {"key": "Enter"}, original, element, target)
     names = {"CLICK": act.CLICK, "HOVER": act.HOVER}
-    return act.call(names.get(op, op.lower()), place, original, element, target)
+    return act.call(names.get(op, op.lower()), coordinates, original, element, target)
 
 
 def _target(
@@ -274,31 +276,33 @@ def _target(
 ) -> tuple[int | None, DomNode | None, _Candidate | None]:
     """The line of the first candidate that is shown, its node, and the candidate itself."""
     if page is not None:
-        for one in candidates:
-            node = page.nodes.get(one.number)
+        for candidate in candidates:
+            node = page.nodes.get(candidate.number)
             element = act.line_of(page.shown, node)
             # Line 1 is the whole page. It stands for what has no line of its own, and names no target.
             if node is not None and element is not None and element > 1:
-                return element, node, one
-        for one in candidates:
-            if one.number in page.nodes:
-                return None, page.nodes[one.number], one
+                return element, node, candidate
+        for candidate in candidates:
+            if candidate.number in page.nodes:
+                return None, page.nodes[candidate.number], candidate
     return None, None, candidates[0] if candidates else None
 
 
 def _candidates(value: Any) -> list[_Candidate]:
     """The candidates for a target, the one that was acted on first, then the element around it."""
     rows = _literal(value) if isinstance(value, str) else value
-    found = []
+    ranked = []
     for row in rows if isinstance(rows, list) else []:
-        one = _object(row)
-        if one is None or not text_of(one.get("backend_node_id")):
+        fields = _object(row)
+        if fields is None or not text_of(fields.get("backend_node_id")):
             continue
-        attributes = _object(one.get("attributes")) or {}
+        attributes = _object(fields.get("attributes")) or {}
         box = text_of(attributes.get("bounding_box_rect"))
-        rank = 0 if one.get("is_original_target") is True else 1 if one.get("is_top_level_target") is True else 2
-        found.append((rank, _Candidate(one["backend_node_id"], text_of(one.get("tag")) or "element", _middle(box))))
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+        rank = 0 if fields.get("is_original_target") is True else 1 if fields.get("is_top_level_target") is True else 2
+        ranked.append(
+            (rank, _Candidate(fields["backend_node_id"], text_of(fields.get("tag")) or "element", _middle(box)))
+        )
+    return [candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def _middle(box: str | None) -> tuple[float, float] | None:
@@ -340,7 +344,7 @@ def _option(select: DomNode | None, value: str) -> str:
     """The text of the option that was chosen; the recorder wrote some without their punctuation (`5 00 PM`)."""
     if select is None:
         return value
-    texts = [collapsed(shown_text(one)) for one in walk(select) if one.tag == "option"]
+    texts = [collapse_space(shown_text(node)) for node in walk(select) if node.tag == "option"]
     alike = [text for text in texts if _letters(text) == _letters(value)]
     return alike[0] if alike and value not in texts else value
 

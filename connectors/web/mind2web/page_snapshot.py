@@ -67,10 +67,10 @@ def xml_root(data: bytes) -> etree._Element:
 
 def _fill(document: DomNode, root: etree._Element, layout: _Layout) -> None:
     """Puts all that is in the XML into the document."""
-    texts, place = Texts(), layout.place
+    texts, place_node = Texts(), layout.place
     blank, text_node = texts.blank.get, texts.node
     top = DomNode(str(root.tag).lower(), NO_ATTRIBUTES, "", [])
-    place(top, document, root.items(), False)  # type: ignore[arg-type]
+    place_node(top, document, root.items(), False)  # type: ignore[arg-type]
     document.children.append(top)
     stack = [(top, root, top.tag in _KEPT_HIDDEN)]
     while stack:
@@ -86,11 +86,11 @@ def _fill(document: DomNode, root: etree._Element, layout: _Layout) -> None:
                     add(text_node(unescape(child.text or "")))
             elif tag == "text" and not is_drawing:
                 node = DomNode("#text", NO_ATTRIBUTES, _all_text(child), NO_CHILDREN)
-                place(node, parent, child.items(), in_option)  # type: ignore[arg-type]
+                place_node(node, parent, child.items(), in_option)  # type: ignore[arg-type]
                 add(node)
             else:
                 node = DomNode(tag.lower(), NO_ATTRIBUTES, "", [])
-                place(node, parent, child.items(), in_option)  # type: ignore[arg-type]
+                place_node(node, parent, child.items(), in_option)  # type: ignore[arg-type]
                 add(node)
                 stack.append((node, child, in_option or node.tag in _KEPT_HIDDEN))
             if after := child.tail:
@@ -129,18 +129,18 @@ def _meaning(name: str) -> tuple[int, str]:
 
 
 class _Layout:
-    """What of a document was laid out; nodes are placed in it parents first. `nodes` are those with a number."""
+    """Layout of a document; nodes are placed in it parents first. `nodes` are those with a number."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, DomNode] = {}
         self._shows: set[DomNode] = set()
         self._undrawn: list[tuple[DomNode, DomNode, bool]] = []
 
-    def place(self, node: DomNode, parent: DomNode, told: Iterable[tuple[str, str]], in_option: bool) -> None:
+    def place(self, node: DomNode, parent: DomNode, recorded: Iterable[tuple[str, str]], in_option: bool) -> None:
         """Gives a node its attributes by the names that HTML has; a text that was not laid out is empty."""
         attributes: dict[str, str] = {}
         box: str | None = None
-        for name, value in told:
+        for name, value in recorded:
             if name == "backend_node_id":
                 self.nodes[value] = node
                 continue
@@ -182,5 +182,5 @@ class _Layout:
 
 
 def _is_drawn(box: str) -> bool:
-    """Whether the box is that of an element that was laid out."""
+    """Check if the box is that of an element that was laid out."""
     return box[:1].isdecimal() or not box.replace(" ", "").startswith("-1,-1,-1,-1")

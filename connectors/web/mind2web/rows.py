@@ -44,9 +44,9 @@ MAX_PLACE: Final = 4096
 
 
 def is_row(columns: Iterable[str]) -> bool:
-    """Whether columns, or the keys of an object, are those of one action with its task."""
-    held = set(columns)
-    return held >= _NEEDED and bool(held & _PAGES) and "actions" not in held
+    """Check if columns, or the keys of an object, are those of one action with its task."""
+    names = set(columns)
+    return names >= _NEEDED and bool(names & _PAGES) and "actions" not in names
 
 
 def columns_read(columns: Collection[str]) -> list[str] | None:
@@ -66,7 +66,7 @@ class _Open:
     def whole(self) -> dict[str, Any]:
         """The task as a file of tasks has it, with the offsets of its actions."""
         none = self.offset, ABSENT
-        rows = [self.actions.get(place, none) for place in range(max(self.actions) + 1)]
+        rows = [self.actions.get(number, none) for number in range(max(self.actions) + 1)]
         return {**self.task, "actions": [action for _, action in rows], OFFSETS: tuple(offset for offset, _ in rows)}
 
 
@@ -79,28 +79,28 @@ def tasks_of(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
     opened: _Open | None = None
     for offset, value in values:
         row = value if isinstance(value, dict) and is_row(value) else None
-        place = _place(row, opened) if row is not None else 0
-        if opened is not None and (row is None or row["annotation_id"] != opened.ident or place in opened.actions):
+        number = _place(row, opened) if row is not None else 0
+        if opened is not None and (row is None or row["annotation_id"] != opened.ident or number in opened.actions):
             yield opened.offset, opened.whole()
             opened = None
-            place = _place(row, None) if row is not None else 0
+            number = _place(row, None) if row is not None else 0
         if row is None:
             yield offset, value
             continue
         if opened is None:
-            task = {key: one for key, one in row.items() if key not in _OWN}
+            task = {key: member for key, member in row.items() if key not in _OWN}
             opened = _Open(offset, row["annotation_id"], task)
-        opened.actions[place] = offset, {key: row[key] for key in _OWN if key in row}
+        opened.actions[number] = offset, {key: row[key] for key in _OWN if key in row}
     if opened is not None:
         yield opened.offset, opened.whole()
 
 
 def _place(row: dict[str, Any], opened: _Open | None) -> int:
-    """Where a row stands among the actions of its task: where it says, else behind those before it."""
-    told = row.get("target_action_index")
-    if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 6:
-        told = int(told)
-    place = whole_number_of(told, range(MAX_PLACE + 1))
-    if place is not None:
-        return place
+    """Return the number of a row among the actions of its task: the stated one, else behind those before it."""
+    stated = row.get("target_action_index")
+    if isinstance(stated, str) and stated.isascii() and stated.isdigit() and len(stated) < 6:
+        stated = int(stated)
+    number = whole_number_of(stated, range(MAX_PLACE + 1))
+    if number is not None:
+        return number
     return max(opened.actions, default=-1) + 1 if opened is not None else 0

@@ -98,15 +98,15 @@ class PlaywrightTrace(Connector):
                 folders.setdefault(path.rpartition("/")[0], []).append(path)
             elif shown := _FILE.fullmatch(path):
                 files.setdefault(shown[1] or "", []).append(path)
-        for folder, found in folders.items():
-            traces = [path for path in found if path.endswith(".trace")]
-            if traces and len(found) > 1:
+        for folder, trace_paths in folders.items():
+            traces = [path for path in trace_paths if path.endswith(".trace")]
+            if traces and len(trace_paths) > 1:
                 cut = len(folder) + 1 if folder else 0
-                members = [*found, *files.get(folder, ())]
+                members = [*trace_paths, *files.get(folder, ())]
                 yield Log(folder, {path[cut:]: path for path in members}, traces[0][cut:])
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        told = False
+        is_any = False
         failures: list[ParseError] = []
         for part in _parts(blob):
             if isinstance(part, Reject):
@@ -115,29 +115,29 @@ class PlaywrightTrace(Connector):
             reader = Session(part, blob.choices.screen == "raw")
             try:
                 for reject in reader.read():
-                    told = True
+                    is_any = True
                     yield reject
             except ParseError as error:
                 failures.append(error)
                 continue
-            for found in reader.trajectories():
-                told = True
-                yield found
+            for result in reader.trajectories():
+                is_any = True
+                yield result
         if failures:
             for failure in failures[1:]:
                 yield Reject.of(failure, connector=self.name)
             raise failures[0]
-        if not told:
+        if not is_any:
             raise ParseError(blob.uri, -1, "no_transitions", "no call in it acts on a page")
 
 
 def _names(head: bytes) -> Iterator[str]:
     """The names of the members of a zip archive whose headers stand in its beginning."""
-    place = 0
-    while (place := head.find(_ZIP, place)) >= 0 and place + 30 <= len(head):
-        size = int.from_bytes(head[place + 26 : place + 28], "little")
-        yield head[place + 30 : place + 30 + size].decode("utf-8", "replace")
-        place += 30
+    begin = 0
+    while (begin := head.find(_ZIP, begin)) >= 0 and begin + 30 <= len(head):
+        size = int.from_bytes(head[begin + 26 : begin + 28], "little")
+        yield head[begin + 30 : begin + 30 + size].decode("utf-8", "replace")
+        begin += 30
 
 
 def _parts(blob: Blob) -> Iterator[Part | Reject]:
@@ -158,25 +158,25 @@ def _parts(blob: Blob) -> Iterator[Part | Reject]:
         yield Part(blob.uri, "", "", blob.open)
         return
     archive = Archive(blob.read(), blob.uri)
-    found = list(_packed(blob.uri, archive, "", None))
+    parts = list(_archive_parts(blob.uri, archive, "", None))
     for name in archive.members:
-        if not found and name.startswith("resources/") and name.endswith(".zip"):
+        if not parts and name.startswith("resources/") and name.endswith(".zip"):
             base = archive.members[name].offset
             inner = Archive(archive.read(name), blob.uri)
             yield from inner.rejects(FORMAT)
-            yield from _packed(blob.uri, inner, f"{name}!", base)
-    if not found and not archive.whole:
+            yield from _archive_parts(blob.uri, inner, f"{name}!", base)
+    if not parts and not archive.whole:
         raise ParseError(blob.uri, 0, "truncated", "the archive was cut off, and no trace is left in it")
     yield from archive.rejects(FORMAT)
-    yield from found
+    yield from parts
 
 
-def _packed(uri: str, archive: Archive, prefix: str, base: int | None) -> Iterator[Part]:
+def _archive_parts(uri: str, archive: Archive, prefix: str, base: int | None) -> Iterator[Part]:
     for name in sorted(archive.members):
         if _TRACE.fullmatch(name):
-            place = archive.members[name].offset if base is None else base
+            offset = archive.members[name].offset if base is None else base
             picture, read = partial(_within, archive), partial(_file_within, archive)
-            yield Part(uri, "", f"{prefix}{name}", partial(archive.open, name), place, picture, read)
+            yield Part(uri, "", f"{prefix}{name}", partial(archive.open, name), offset, picture, read)
 
 
 def _file_within(archive: Archive, name: str) -> bytes | None:

@@ -102,8 +102,8 @@ def action_of(
         sensitive = (value,)
         original["value" if "value" in original else "text"] = act.MASK
 
-    def call(name: str, told: Mapping[str, Any]) -> Action:
-        action = act.call(name, told, original, element, target, call_id=call_id)
+    def call(name: str, common: Mapping[str, Any]) -> Action:
+        action = act.call(name, common, original, element, target, call_id=call_id)
         return replace(action, sensitive=sensitive) if sensitive else action
 
     named = _TABS.get((kind, method))
@@ -113,19 +113,19 @@ def action_of(
         return None
     if kind == "Dialog" and method in ("accept", "dismiss"):
         return call(act.HANDLE_DIALOG, {"accept": method == "accept", "text": str_of(params.get("promptText")) or None})
-    if kind == "Page" and (found := _device(method, params)) is not None:
-        return call(*found)
+    if kind == "Page" and (arguments := _device(method, params)) is not None:
+        return call(*arguments)
     if kind not in ("Frame", "ElementHandle", "JSHandle"):
         return None
     if method == DRAG:
         return call(act.DRAG, {"onto": str_of(params.get("target")) if onto is None else act.element_id(onto)})
-    found = _on_element(method, params, secret)
-    return None if found is None else call(*found)
+    arguments = _on_element(method, params, secret)
+    return None if arguments is None else call(*arguments)
 
 
-def is_mouse_call(told: Mapping[str, Any]) -> bool:
+def is_mouse_call(call_fields: Mapping[str, Any]) -> bool:
     """Tell whether a call moves the mouse to a point of the page, of which the log does not say what is there."""
-    return told.get("class") == "Page" and told.get("method") in _MOUSE
+    return call_fields.get("class") == "Page" and call_fields.get("method") in _MOUSE
 
 
 def _device(method: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
@@ -172,7 +172,7 @@ def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[s
     if method.startswith("setInputFile"):
         return act.UPLOAD, {"files": _files(params)}
     if method == "expect" or method.startswith("waitFor"):
-        return WAIT, _awaited(method, params)
+        return WAIT, _wait_arguments(method, params)
     if method in _READS:
         return act.EXTRACT, {"what": " ".join(filter(None, (method, str_of(params.get("name")))))}
     if method in _SCRIPTS:
@@ -180,46 +180,50 @@ def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[s
     return None
 
 
-def _awaited(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def _wait_arguments(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a wait."""
     if method == "waitForTimeout":
         # In later versions `timeout` is the limit that every call has.
         waited = params.get("waitTimeout", params.get("timeout"))
         return {"seconds": float(waited) / 1000 if _is_number(waited) else None}
     if method == "expect":
-        return {"until": _expected(params)}
+        return {"until": _assertion_text(params)}
     state = str_of(params.get("state")) or str_of(params.get("url"))
     return {"until": state or ("visible" if method == "waitForSelector" else method)}
 
 
-def _expected(params: Mapping[str, Any]) -> str:
-    """What an assertion waits for, in the log's words: `not to.have.text "Saved"`."""
+def _assertion_text(params: Mapping[str, Any]) -> str:
+    """Return the condition of an assertion, in the log's words: `not to.have.text "Saved"`."""
     words = ["not"] if params.get("isNot") is True else []
     words.append(str_of(params.get("expression")) or "expect")
     texts = params.get("expectedText")
-    for one in texts if isinstance(texts, list) else []:
-        if isinstance(one, dict):
-            pattern, text = str_of(one.get("regexSource")), str_of(one.get("string"))
+    for entry in texts if isinstance(texts, list) else []:
+        if isinstance(entry, dict):
+            pattern, text = str_of(entry.get("regexSource")), str_of(entry.get("string"))
             words.append(f"/{pattern}/" if pattern else f'"{text}"')
     number = params.get("expectedNumber")
     return " ".join([*words, str(number)] if _is_number(number) else words)
 
 
 def _options(value: Any) -> list[str]:
-    found = []
-    for one in value if isinstance(value, list) else []:
-        if isinstance(one, dict):
-            told = next(
-                (one[key] for key in ("label", "valueOrLabel", "value", "index") if one.get(key) is not None), ""
+    options = []
+    for choice in value if isinstance(value, list) else []:
+        if isinstance(choice, dict):
+            option = next(
+                (choice[key] for key in ("label", "valueOrLabel", "value", "index") if choice.get(key) is not None), ""
             )
-            found.append(str(told))
-    return found
+            options.append(str(option))
+    return options
 
 
 def _files(params: Mapping[str, Any]) -> list[str]:
-    told = params.get("localPaths") or params.get("payloads") or params.get("files") or params.get("streams")
-    names = [one.get("name") if isinstance(one, dict) else one for one in told] if isinstance(told, list) else []
-    return [re.split(r"[/\\]", one)[-1] for one in names if isinstance(one, str)]
+    payloads = params.get("localPaths") or params.get("payloads") or params.get("files") or params.get("streams")
+    names = (
+        [entry.get("name") if isinstance(entry, dict) else entry for entry in payloads]
+        if isinstance(payloads, list)
+        else []
+    )
+    return [re.split(r"[/\\]", name)[-1] for name in names if isinstance(name, str)]
 
 
 def _button(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,8 +233,8 @@ def _button(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _keys(params: Mapping[str, Any]) -> dict[str, Any]:
     keys = params.get("modifiers")
-    found = [one for one in keys if isinstance(one, str)] if isinstance(keys, list) else []
-    return {"modifiers": found} if found else {}
+    modifiers = [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+    return {"modifiers": modifiers} if modifiers else {}
 
 
 def _is_number(value: Any) -> bool:

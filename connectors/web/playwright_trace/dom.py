@@ -93,24 +93,24 @@ class Frame:
         """Lets no later snapshot refer to earlier ones: references count back, and one between may have been lost."""
         self._floor = len(self._snapshots)
 
-    def dom(self, place: int) -> FrameDom:
+    def dom(self, number: int) -> FrameDom:
         """The document of the snapshot at that place.
 
         Raises:
             LostNodeError: it refers to a node that is not there, or is no tree.
             ValueError: it nests too deeply, or has too many nodes.
         """
-        root, _, _, targets = self._built(place, self._snapshots[place].html)
+        root, _, _, targets = self._built(number, self._snapshots[number].html)
         document = self._documents.get(root)
         if document is None:
             document = self._documents[root] = DomNode("#document", children=[root])
         return FrameDom(document, list(targets))
 
-    def _built(self, place: int, html: Any) -> _Tree:
+    def _built(self, number: int, html: Any) -> _Tree:
         """A tree of the snapshot at that place."""
         # A frame of the stack is an element whose children are yet to come; a tree is built without recursion.
         done: _Tree | None = None
-        stack = [_Open(place, None, [html].__iter__(), DomNode("#holder"))]
+        stack = [_Open(number, None, [html].__iter__(), DomNode("#holder"))]
         while stack:
             top = stack[-1]
             if done is not None:
@@ -118,13 +118,13 @@ class Frame:
                 done = None
             source = next(top.rest, _END)
             if source is not _END:
-                one = self._begin(top.place, source)
-                if isinstance(one, _Open):
+                begun = self._begin(top.place, source)
+                if isinstance(begun, _Open):
                     if len(stack) > 2 * MAX_LEVELS:
                         raise ValueError(f"the DOM has more than {2 * MAX_LEVELS} levels")
-                    stack.append(one)
-                elif one is not None:
-                    done = one
+                    stack.append(begun)
+                elif begun is not None:
+                    done = begun
                 continue
             stack.pop()
             if not stack:
@@ -140,36 +140,36 @@ class Frame:
                 self._snapshots[top.place].built[id(top.source)] = done
         raise LostNodeError("a snapshot is not one tree")
 
-    def _begin(self, place: int, source: Any) -> _Open | _Tree | None:
+    def _begin(self, number: int, source: Any) -> _Open | _Tree | None:
         """A node that is done at once, or an element whose children are to come; None for what is no node."""
         if isinstance(source, str):
             return DomNode("#text", text=source), 1, 1, ()
         if not isinstance(source, list) or not source:
             return None
         if isinstance(source[0], list):
-            place, source = self._referred(place, source[0])
+            number, source = self._referred(number, source[0])
             if isinstance(source, str):
                 return DomNode("#text", text=source), 1, 1, ()
-        known = self._snapshots[place].built.get(id(source))
+        known = self._snapshots[number].built.get(id(source))
         if known is not None:
             return known
         if not isinstance(source[0], str):
             return None
-        return _Open(place, source, iter(source[2:]), *_element(source))
+        return _Open(number, source, iter(source[2:]), *_element(source))
 
-    def _referred(self, place: int, reference: list[Any]) -> tuple[int, Any]:
+    def _referred(self, number: int, reference: list[Any]) -> tuple[int, Any]:
         """The snapshot and source of the node that a reference names."""
-        if len(reference) == 2 and all(type(one) is int and one >= 0 for one in reference):
-            target = place - reference[0]
-            if target >= (self._floor if place >= self._floor else 0):
+        if len(reference) == 2 and all(type(part) is int and part >= 0 for part in reference):
+            target = number - reference[0]
+            if target >= (self._floor if number >= self._floor else 0):
                 nodes = self._nodes(target)
                 if reference[1] < len(nodes):
                     return target, nodes[reference[1]]
         raise LostNodeError(f"a snapshot refers to node {brief(reference, 40)}, which is not there")
 
-    def _nodes(self, place: int) -> list[Any]:
+    def _nodes(self, number: int) -> list[Any]:
         """The sources of a snapshot's own nodes in post-order."""
-        snapshot = self._snapshots[place]
+        snapshot = self._snapshots[number]
         if snapshot.nodes is None:
             nodes: list[Any] = []
             # Parents before their last children, turned around: post-order.
@@ -189,9 +189,9 @@ class Frame:
 def _element(source: list[Any]) -> tuple[DomNode, str | None]:
     """(the node of an element without what is in it, its mark as a target if it has one)"""
     node, mark = DomNode(source[0].lower()), None
-    told = source[1] if len(source) > 1 and isinstance(source[1], dict) else {}
+    marks_and_attributes = source[1] if len(source) > 1 and isinstance(source[1], dict) else {}
     is_marked = False
-    for name, value in told.items():
+    for name, value in marks_and_attributes.items():
         if not isinstance(value, str):
             is_marked = is_marked or name.startswith(_MARK)
         elif not name.startswith(_MARK):
@@ -206,22 +206,22 @@ def _element(source: list[Any]) -> tuple[DomNode, str | None]:
                 node.tag = "#shadow" if name == _SHADOW else "#comment"
                 node.sheet = Sheet(value) if name == _SHEET else None
     if is_marked or node.tag in ("iframe", "frame"):
-        _set_state(node, told)
+        _set_state(node, marks_and_attributes)
     return node, mark
 
 
-def _set_state(node: DomNode, told: dict[str, Any]) -> None:
+def _set_state(node: DomNode, marks: dict[str, Any]) -> None:
     """Gives a node the state that the marks tell; its attributes only say how a field began."""
     attributes = node.attributes
     for mark, name in _STATES.items():
-        if mark in told:
+        if mark in marks:
             attributes.pop(name, None)
-            if told[mark] == "true":
+            if marks[mark] == "true":
                 attributes[name] = ""
-    if _POPOVER in told:
+    if _POPOVER in marks:
         attributes.pop("popover", None)
-    if isinstance(told.get(_VALUE), str):
-        attributes["value"] = told[_VALUE]
+    if isinstance(marks.get(_VALUE), str):
+        attributes["value"] = marks[_VALUE]
     if node.tag in ("iframe", "frame"):
         source = attributes.pop("src", "")
         if source.startswith(_SOURCE):
@@ -236,8 +236,8 @@ class _Open:
 
     __slots__ = ("levels", "node", "place", "rest", "size", "source", "targets")
 
-    def __init__(self, place: int, source: Any, rest: Any, node: DomNode, mark: str | None = None) -> None:
-        self.place = place
+    def __init__(self, number: int, source: Any, rest: Any, node: DomNode, mark: str | None = None) -> None:
+        self.place = number
         self.source = source
         self.rest = rest
         self.node = node
@@ -265,19 +265,19 @@ def frame_of(node: DomNode) -> str:
 
 def iframes(document: DomNode) -> list[DomNode]:
     """The iframes of a document, those in shadow roots too."""
-    return [one for one in nodes_under(document) if one.tag in ("iframe", "frame")]
+    return [node for node in nodes_under(document) if node.tag in ("iframe", "frame")]
 
 
 def nodes_under(top: DomNode) -> list[DomNode]:
     """The node and all that is under it in document order, shadow roots first."""
-    found = []
+    nodes = []
     stack = [top]
     while stack:
-        one = stack.pop()
-        found.append(one)
-        stack.extend(reversed(one.children))
-        stack.extend(reversed(one.shadow or ()))
-    return found
+        current = stack.pop()
+        nodes.append(current)
+        stack.extend(reversed(current.children))
+        stack.extend(reversed(current.shadow or ()))
+    return nodes
 
 
 def same_place(node: DomNode, before: DomNode, after: DomNode) -> DomNode | None:
@@ -286,13 +286,19 @@ def same_place(node: DomNode, before: DomNode, after: DomNode) -> DomNode | None
     A shared node is itself. Kinds are equal if tag, id, name, type and role are.
     """
     path = _path(after, node)
-    one: DomNode | None = before
+    match: DomNode | None = before
     for in_shadow, at in path if path is not None else [(False, -1)]:
-        children = (one.shadow or []) if in_shadow and one is not None else one.children if one is not None else []
-        one = children[at] if 0 <= at < len(children) else None
-    if one is not None and _kind(one) == _kind(node):
-        return one
-    alike = [other for other in nodes_under(before) if other.tag == node.tag and _words(other) == _words(node)]
+        children = (
+            (match.shadow or []) if in_shadow and match is not None else match.children if match is not None else []
+        )
+        match = children[at] if 0 <= at < len(children) else None
+    if match is not None and _kind(match) == _kind(node):
+        return match
+    alike = [
+        candidate
+        for candidate in nodes_under(before)
+        if candidate.tag == node.tag and _words(candidate) == _words(node)
+    ]
     return alike[0] if len(alike) == 1 else None
 
 
@@ -300,14 +306,14 @@ def _path(top: DomNode, node: DomNode) -> list[tuple[bool, int]] | None:
     """(in the shadow root?, place among its children) of each step from the top to the node."""
     stack: list[tuple[DomNode, tuple[Any, ...]]] = [(top, ())]
     while stack:
-        one, way = stack.pop()
-        if one is node:
-            found: list[tuple[bool, int]] = []
+        current, way = stack.pop()
+        if current is node:
+            path: list[tuple[bool, int]] = []
             while way:
                 way, step = way
-                found.append(step)
-            return found[::-1]
-        for in_shadow, children in ((False, one.children), (True, one.shadow or ())):
+                path.append(step)
+            return path[::-1]
+        for in_shadow, children in ((False, current.children), (True, current.shadow or ())):
             stack.extend([(child, (way, (in_shadow, at))) for at, child in enumerate(children)])
     return None
 
@@ -317,4 +323,4 @@ def _kind(node: DomNode) -> tuple[str | None, ...]:
 
 
 def _words(node: DomNode) -> tuple[Any, ...]:
-    return _kind(node), "".join([one.text for one in nodes_under(node) if one.tag == "#text"])
+    return _kind(node), "".join([inner.text for inner in nodes_under(node) if inner.tag == "#text"])

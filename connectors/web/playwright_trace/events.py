@@ -1,4 +1,5 @@
-"""What single events of a Playwright trace say: the call, whichever version logged it, its result, and why it failed.
+"""Contents of single events of a Playwright trace: the call, whichever version logged it, its result, and why it
+failed.
 
 `session` puts calls and snapshots together to transitions.
 """
@@ -19,20 +20,20 @@ UNEXPECTED: Final = "unexpected"
 
 def modern(event: dict[str, Any]) -> dict[str, Any]:
     """A whole call as version 3 and older log it, in the terms of later ones."""
-    told = event.get("metadata")
-    if not isinstance(told, dict):
+    metadata = event.get("metadata")
+    if not isinstance(metadata, dict):
         return event
-    shots = told.get("snapshots")
+    shots = metadata.get("snapshots")
     names = {
-        plain_text(one.get("title")): one.get("snapshotName")
-        for one in (shots if isinstance(shots, list) else [])
-        if isinstance(one, dict)
+        plain_text(shot.get("title")): shot.get("snapshotName")
+        for shot in (shots if isinstance(shots, list) else [])
+        if isinstance(shot, dict)
     }
-    error = told.get("error")
+    error = metadata.get("error")
     return {
-        **told,
-        "callId": told.get("id"),
-        "class": told.get("type"),
+        **metadata,
+        "callId": metadata.get("id"),
+        "class": metadata.get("type"),
         "beforeSnapshot": names.get("before"),
         "inputSnapshot": names.get("action") or names.get("input"),
         "afterSnapshot": names.get("after"),
@@ -41,32 +42,32 @@ def modern(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_mark_of(mark: str, ident: str) -> bool:
-    """Whether the mark of a target is the call's: its id, or the name of a snapshot of it; an empty one fits any."""
+    """Check if the mark of a target is the call's: its id, or the name of a snapshot of it; an empty one fits any."""
     return mark in ("", ident) or mark.endswith(f"@{ident}")
 
 
-def is_call(told: Mapping[str, Any]) -> bool:
-    """Whether an event is a call of the program's, not one that Playwright makes for itself."""
-    return isinstance(told.get("class"), str) and isinstance(told.get("method"), str) and not told.get("internal")
+def is_call(event: Mapping[str, Any]) -> bool:
+    """Check if an event is a call of the program's, not one that Playwright makes for itself."""
+    return isinstance(event.get("class"), str) and isinstance(event.get("method"), str) and not event.get("internal")
 
 
-def parts_of(told: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
+def parts_of(event: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
     """Class, method and parameters of a call."""
-    params = told.get("params")
-    return str(told["class"]), str(told["method"]), params if isinstance(params, dict) else {}
+    params = event.get("params")
+    return str(event["class"]), str(event["method"]), params if isinstance(params, dict) else {}
 
 
-def failure_of(told: Mapping[str, Any]) -> str | None:
+def failure_of(event: Mapping[str, Any]) -> str | None:
     """Playwright's message if the call failed; None if it did not."""
-    error = told.get("error")
+    error = event.get("error")
     if isinstance(error, str) and error:
         return error
     if isinstance(error, dict):
         inner = error.get("error")
-        found = (inner if isinstance(inner, dict) else error).get("message")
-        return found if isinstance(found, str) and found else "the call failed"
-    result, params = told.get("result"), told.get("params")
-    if told.get("method") == "expect" and isinstance(result, dict) and isinstance(result.get("matches"), bool):
+        message = (inner if isinstance(inner, dict) else error).get("message")
+        return message if isinstance(message, str) and message else "the call failed"
+    result, params = event.get("result"), event.get("params")
+    if event.get("method") == "expect" and isinstance(result, dict) and isinstance(result.get("matches"), bool):
         wanted = not (isinstance(params, dict) and params.get("isNot") is True)
         if result["matches"] is not wanted:
             shown = result.get("errorMessage")
@@ -74,19 +75,20 @@ def failure_of(told: Mapping[str, Any]) -> str | None:
     return None
 
 
-def result_of(told: Mapping[str, Any]) -> str | None:
-    """What a call that ended answered the program: a text as it is, other values as JSON; None if it answered nothing.
+def result_of(event: Mapping[str, Any]) -> str | None:
+    """Return the answer of a call that ended to the program: a text as it is, other values as JSON; None if there is
+    none.
 
     An assertion answers whether it passed, and what it met, where the trace tells. The HTML of the whole page is no
     answer: the page is shown.
     """
-    result, method = object_of(told.get("result")), told.get("method")
+    result, method = object_of(event.get("result")), event.get("method")
     if method == "expect":
         received = result.get("received")
         met = {"received": _plain(received)} if isinstance(received, dict) else {}
-        if not met and UNEXPECTED in told:
-            met = {"received": told[UNEXPECTED]}
-        return json_text({"passed": failure_of(told) is None, **met})
+        if not met and UNEXPECTED in event:
+            met = {"received": event[UNEXPECTED]}
+        return json_text({"passed": failure_of(event) is None, **met})
     value = result.get("value", result.get("snapshot"))
     if method == "content":
         return None
@@ -112,19 +114,19 @@ def _plain(value: Any) -> Any:
     """A value of a page's script, which the protocol tells with its type: `{"n": 2}`, `{"a": [{"s": "x"}]}`."""
     if not isinstance(value, dict):
         return None
-    kind, told = next(iter(value.items()), ("", None))
+    kind, content = next(iter(value.items()), ("", None))
     if kind == "v":
-        return None if told in ("null", "undefined") else told
-    if kind == "a" and isinstance(told, list):
-        return [_plain(one) for one in told]
-    if kind == "o" and isinstance(told, list):
-        pairs = [one for one in told if isinstance(one, dict) and isinstance(one.get("k"), str)]
-        return {one["k"]: _plain(one.get("v")) for one in pairs}
-    if kind == "r" and isinstance(told, dict):
-        return f"/{plain_text(told.get('p'))}/{plain_text(told.get('f'))}"
-    if kind == "e" and isinstance(told, dict):
-        return f"{plain_text(told.get('n'))}: {plain_text(told.get('m'))}"
-    return told if kind in ("s", "n", "b", "d", "u", "bi") else None
+        return None if content in ("null", "undefined") else content
+    if kind == "a" and isinstance(content, list):
+        return [_plain(element) for element in content]
+    if kind == "o" and isinstance(content, list):
+        pairs = [pair for pair in content if isinstance(pair, dict) and isinstance(pair.get("k"), str)]
+        return {pair["k"]: _plain(pair.get("v")) for pair in pairs}
+    if kind == "r" and isinstance(content, dict):
+        return f"/{plain_text(content.get('p'))}/{plain_text(content.get('f'))}"
+    if kind == "e" and isinstance(content, dict):
+        return f"{plain_text(content.get('n'))}: {plain_text(content.get('m'))}"
+    return content if kind in ("s", "n", "b", "d", "u", "bi") else None
 
 
 def browser_of(options: Mapping[str, Any]) -> str | None:
@@ -134,17 +136,17 @@ def browser_of(options: Mapping[str, Any]) -> str | None:
 
 
 def window_of(options: Mapping[str, Any]) -> str | None:
-    """How large the window is, in words, if the context's options tell it."""
-    told = options.get("options")
-    view = viewport_of(told.get("viewport") if isinstance(told, dict) else None)
+    """Return the size of the window, in words, if the context's options tell it."""
+    context = options.get("options")
+    view = viewport_of(context.get("viewport") if isinstance(context, dict) else None)
     return f"window of {view.width} by {view.height} pixels" if view is not None else None
 
 
-def viewport_of(told: Any) -> Viewport | None:
+def viewport_of(size: Any) -> Viewport | None:
     """The size of a window; None if it is none."""
-    if not isinstance(told, dict) or not isinstance(told.get("width"), int) or not isinstance(told.get("height"), int):
+    if not isinstance(size, dict) or not isinstance(size.get("width"), int) or not isinstance(size.get("height"), int):
         return None
-    return Viewport(told["width"], told["height"])
+    return Viewport(size["width"], size["height"])
 
 
 def number_of(value: Any) -> float | None:

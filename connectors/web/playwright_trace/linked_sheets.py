@@ -33,19 +33,19 @@ class LinkedSheets:
         self._sheets: dict[str, Sheet | None] = {}
         self._changed: dict[tuple[str, int], dict[str, str | int]] = {}
 
-    def add(self, frame: str, place: int, snapshot: Mapping[str, Any]) -> None:
+    def add(self, frame: str, number: int, snapshot: Mapping[str, Any]) -> None:
         """Takes in which sheets scripts have changed in a frame's snapshot at that place."""
-        for one in objects_of(snapshot.get("resourceOverrides")):
-            told = one.get("ref") or one.get("sha1") or one.get("file")
-            if isinstance(told, str | int) and isinstance(one.get("url"), str):
-                self._changed.setdefault((frame, place), {})[one["url"]] = told
+        for override in objects_of(snapshot.get("resourceOverrides")):
+            reference = override.get("ref") or override.get("sha1") or override.get("file")
+            if isinstance(reference, str | int) and isinstance(override.get("url"), str):
+                self._changed.setdefault((frame, number), {})[override["url"]] = reference
 
-    def sheet(self, frame: str, place: int, address: str) -> Sheet | None:
+    def sheet(self, frame: str, number: int, address: str) -> Sheet | None:
         """The sheet of that address in a frame's snapshot; None if the trace does not hold it."""
-        told = self._changed.get((frame, place), {}).get(address)
-        if isinstance(told, int):
-            told = self._changed.get((frame, place - told), {}).get(address)
-        return self._sheet(told if isinstance(told, str) else self._logged().get(address, ""))
+        reference = self._changed.get((frame, number), {}).get(address)
+        if isinstance(reference, int):
+            reference = self._changed.get((frame, number - reference), {}).get(address)
+        return self._sheet(reference if isinstance(reference, str) else self._read_network_log().get(address, ""))
 
     def _sheet(self, file: str) -> Sheet | None:
         if file not in self._sheets:
@@ -59,7 +59,7 @@ class LinkedSheets:
         except ParseError:
             return None
 
-    def _logged(self) -> dict[str, str]:
+    def _read_network_log(self) -> dict[str, str]:
         """The files of the sheets in the network log by their addresses."""
         if self._files is None:
             self._files = {}

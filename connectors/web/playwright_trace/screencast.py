@@ -39,10 +39,10 @@ class Screencast:
             ParseError: it cannot be read; told once.
         """
         frames = self._frames.get(page, [])
-        place = 0 if at is None else bisect_right(frames, at, key=itemgetter(0))
-        if not place:
+        count = 0 if at is None else bisect_right(frames, at, key=itemgetter(0))
+        if not count:
             return None
-        name = frames[place - 1][1]
+        name = frames[count - 1][1]
         if name not in self._read:
             self._read[name] = None
             self._read[name] = self._picture(name)

@@ -109,7 +109,7 @@ _HOVER: Final = ":hover"
 
 
 class _Pointer(NamedTuple):
-    """Where the last call left the mouse: a frame, its address and document, and the node in it."""
+    """Position in which the last call left the mouse: a frame, its address and document, and the node in it."""
 
     frame: str
     url: str
@@ -119,7 +119,7 @@ class _Pointer(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _View:
-    """What a page shows in one snapshot; `page` is None where the observation is HTML.
+    """Contents of a page in one snapshot; `page` is None where the observation is HTML.
 
     `target` and `onto` are the nodes that the call acts on and drags that onto, None after the call.
     """
@@ -132,7 +132,7 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class _Shot:
-    """Where a frame's snapshot is, and what it says of the frame."""
+    """Number of a frame's snapshot, and its description of the frame."""
 
     frame: str
     place: int
@@ -203,11 +203,13 @@ class Session:
         elif kind == "screencast-frame":
             self._screencast.add(event)
         elif kind in ("before", "action"):
-            told = modern(event) if kind == "action" else event
-            ident = told.get("callId")
+            call_event = modern(event) if kind == "action" else event
+            ident = call_event.get("callId")
             if not isinstance(ident, str):
                 return False
-            self._calls[ident] = _Call(ident, offset, told, self._taken, self._taken if kind == "action" else None)
+            self._calls[ident] = _Call(
+                ident, offset, call_event, self._taken, self._taken if kind == "action" else None
+            )
         elif kind == "log" and (unexpected := unexpected_of(event.get("message"))) is not None:
             call = self._calls.get(plain_text(event.get("callId")))
             if call is not None:
@@ -231,21 +233,21 @@ class Session:
         frame = snapshot.get("frameId")
         if not isinstance(frame, str) or not isinstance(snapshot.get("html"), list):
             return False
-        place = self._frames.setdefault(frame, Frame()).add(snapshot["html"])
+        number = self._frames.setdefault(frame, Frame()).add(snapshot["html"])
         name = snapshot.get("snapshotName")
         if not isinstance(name, str):
             name = f"{plain_text(snapshot.get('phase'))}@{plain_text(snapshot.get('callId'))}"
         url, page = snapshot.get("frameUrl"), snapshot.get("pageId")
         shot = _Shot(
             frame,
-            place,
+            number,
             url if isinstance(url, str) else "",
             page if isinstance(page, str) else "",
             snapshot.get("isMainFrame") is True,
             number_of(snapshot.get("timestamp")),
             viewport_of(snapshot.get("viewport")),
         )
-        self._linked.add(frame, place, snapshot)
+        self._linked.add(frame, number, snapshot)
         self._shots.setdefault(name, []).append(shot)
         return True
 
@@ -253,14 +255,14 @@ class Session:
 
     def _name(self, call: _Call, phase: str) -> str:
         """The name of the call's snapshot of that phase."""
-        told = call.told.get(_PHASES[phase])
-        return told if isinstance(told, str) else f"{phase}@{call.ident}"
+        name = call.told.get(_PHASES[phase])
+        return name if isinstance(name, str) else f"{phase}@{call.ident}"
 
     def _page_of(self, call: _Call) -> str:
         """The id of the page that the call is on; empty if it is not known."""
-        told = call.told.get("pageId")
-        if isinstance(told, str):
-            return told
+        page_id = call.told.get("pageId")
+        if isinstance(page_id, str):
+            return page_id
         for phase in _PHASES:
             for shot in self._shots.get(self._name(call, phase), ()):
                 return shot.page
@@ -279,7 +281,7 @@ class Session:
         return self._doms.setdefault(name, None)
 
     def _view(self, call: _Call, phase: str) -> _View | None:
-        """What the page shows in the call's snapshot of that phase; None if that cannot be told."""
+        """Return the view of the page in the call's snapshot of that phase; None if that cannot be told."""
         name = self._name(call, phase)
         if name not in self._views and (dom := self._dom(call, phase)) is not None:
             try:
@@ -293,7 +295,7 @@ class Session:
         return self._views.setdefault(name, None)
 
     def _shown(self, dom: _Dom, shape: DomNode | None = None) -> tuple[Observation, Page | None]:
-        """What a page shows, made once for all snapshots that show the same.
+        """Return the observation of a page, made once for all snapshots that show the same.
 
         Args:
             dom: the page.
@@ -322,11 +324,11 @@ class Session:
         """The last frame of the screencast when a snapshot was taken, if the log holds it."""
         main = next((shot for shot in reversed(shots) if shot.is_main), None)
         try:
-            found = self._screencast.last(main.page, main.at) if main is not None else None
+            frame = self._screencast.last(main.page, main.at) if main is not None else None
         except ParseError as error:
             self._problem(call, error.reason, error.detail)
             return ()
-        return (found,) if found is not None else ()
+        return (frame,) if frame is not None else ()
 
     def _problem(self, call: _Call, reason: str, detail: str) -> None:
         part = self._part
@@ -344,10 +346,10 @@ class Session:
         targets = [(frame, *target) for target in top.targets]
         if len(self._frames) > 1:
             self._join(top.document, frames, documents, targets)
-        sheets = [found for one in documents for found in self._linked_sheets(documents[one], frames[one])]
+        sheets = [linked for ident in documents for linked in self._linked_sheets(documents[ident], frames[ident])]
         viewport = main[-1].viewport or viewport_of(object_of(self._options.get("options")).get("viewport"))
-        addresses = [(one, frames[one].url) for one in documents]
-        hover = self._hovered(main[-1].page, frames, documents, sheets)
+        addresses = [(ident, frames[ident].url) for ident in documents]
+        hover = self._find_hovered(main[-1].page, frames, documents, sheets)
         key = (url, viewport, hover, *addresses, *documents.values(), *(sheet for _, sheet in sheets))
         dom = _Dom(url, viewport, documents, targets, sheets, hover, key)
         if len(self._frames) > 1:
@@ -355,7 +357,7 @@ class Session:
             self._shown(dom)
         return dom
 
-    def _hovered(
+    def _find_hovered(
         self,
         page: str,
         frames: Mapping[str, _Shot],
@@ -398,8 +400,8 @@ class Session:
         """Puts into iframes the documents of their own snapshots, and adds these and their marked nodes."""
         stack = [(document, 0)]
         while stack:
-            one, level = stack.pop()
-            for node in iframes(one):
+            current, level = stack.pop()
+            for node in iframes(current):
                 shot = frames.get(frame_of(node))
                 node.frame = None
                 if shot is None or shot.frame in documents or level >= _MAX_FRAMES:
@@ -441,11 +443,11 @@ class Session:
         )
 
     def _moves(self, calls: list[_Call]) -> Moves:
-        """What the calls did, and what the page showed around them."""
+        """Build the moves of the calls, with the page around them."""
         moves = Moves()
-        for place, call in enumerate(calls):
+        for number, call in enumerate(calls):
             before, page = self._begun(call), self._page_of(call)
-            following = calls[place + 1] if place + 1 < len(calls) else None
+            following = calls[number + 1] if number + 1 < len(calls) else None
             self._move_pointer(call, page)
             after: _View | None = None
             if call.ended is not None:
@@ -510,36 +512,36 @@ class Session:
             dom = self._dom(call, phase)
             if phase == "after" and dom is not None and dom.url != before.url:
                 continue
-            found = self._marked(call, before, dom)
-            if len(found) == 1:
-                return found[0], None
+            marked = self._marked(call, before, dom)
+            if len(marked) == 1:
+                return marked[0], None
         return None, None
 
     def _marked(self, call: _Call, before: _Dom, dom: _Dom | None) -> list[DomNode]:
         """The nodes of the page before that a snapshot marks as the call's."""
-        found: list[DomNode] = []
+        nodes: list[DomNode] = []
         for frame, node, mark in dom.targets if dom is not None else []:
             if dom is not None and frame in before.documents and is_mark_of(mark, call.ident):
                 own = _in_other(node, dom.documents[frame], before.documents[frame])
-                found += [own] if own is not None else []
-        return found
+                nodes += [own] if own is not None else []
+        return nodes
 
-    def _wall_time(self, told: Mapping[str, Any], began: float | None) -> int | None:
-        """When the call began, in microseconds since 1970 UTC."""
-        wall = number_of(told.get("wallTime"))
+    def _wall_time(self, event: Mapping[str, Any], began: float | None) -> int | None:
+        """Return when the call began, in microseconds since 1970 UTC."""
+        wall = number_of(event.get("wallTime"))
         if wall is None and began is not None:
             base, clock = number_of(self._options.get("wallTime")), number_of(self._options.get("monotonicTime"))
             wall = base + began - clock if base is not None and clock is not None else None
         return int(wall * 1000) if wall is not None and 1e11 < wall < 4e12 else None
 
 
-def _in_other(node: DomNode, document: DomNode, other: DomNode) -> DomNode | None:
+def _in_other(node: DomNode, document: DomNode, other_document: DomNode) -> DomNode | None:
     """The node of another snapshot's document that is where the node is in its own."""
-    return node if document is other else same_place(node, other, document)
+    return node if document is other_document else same_place(node, other_document, document)
 
 
 def _answer(name: str, call: _Call, secret: bool, before: _View | None, after: _View | None) -> Observation | None:
-    """What a call led to: the result of one that asks, else the page.
+    """Return the observation that a call led to: the result of one that asks, else the page.
 
     An assertion is answered by its result where the page did not change meanwhile.
     """

@@ -69,10 +69,10 @@ class Rrweb(Connector):
         windows: dict[str, Acts] = {}
         failure: ParseError | None = None
         is_any = False
-        found = events(blob)
+        queue = events(blob)
         while True:
             try:
-                event = next(found, None)
+                event = next(queue, None)
             except ParseError as error:
                 failure = error
                 break
@@ -85,17 +85,17 @@ class Rrweb(Connector):
             acts = windows.setdefault(event.window, Acts(blob.choices.screen == "raw"))
             for reason, detail in acts.take(event.value, event.offset):
                 yield Reject("record", reason, detail, blob.uri, "", event.offset, self.name)
-        told = False
+        is_transition_met = False
         for window, acts in windows.items():
             trajectory = acts.trajectory(window)
             if trajectory is not None:
-                told = True
+                is_transition_met = True
                 yield trajectory
         if failure is not None:
             raise failure
         if not is_any:
             raise ParseError(blob.uri, 0, "no_events", "wanted events of rrweb, met none")
-        if not told:
+        if not is_transition_met:
             known = any(acts.mirror.is_known for acts in windows.values())
             reason = "no_actions" if known else "no_snapshot"
             detail = "nobody acts in the recording" if known else "without a full snapshot no page can be rebuilt"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from trajmill.connectors.screens.dom import DomNode, collapsed, text_of
+from trajmill.connectors.screens.dom import DomNode, collapse_space, text_of
 from trajmill.connectors.screens.page import Page
 from trajmill.connectors.web import action as act
 from trajmill.schemas import Action, Observation
@@ -29,7 +29,7 @@ REST_MS: Final = 1000
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """What was shown when an act began."""
+    """Screen at the beginning of an act."""
 
     observation: Observation | None
     page: Page | None
@@ -83,26 +83,28 @@ def point_of(position: Mapping[str, Any]) -> list[int] | None:
     return [act.whole(x), act.whole(y)]
 
 
-def action_of(one: Act) -> Action:
+def action_of(person_act: Act) -> Action:
     """The act as an action: its element by the line of the tree, else by its point or a short description."""
-    node, told = one.node, one.told
-    element = one.line
-    if node is not None and node.tag == "#document" and one.kind == act.SCROLL:
+    node, arguments = person_act.node, person_act.told
+    element = person_act.line
+    if node is not None and node.tag == "#document" and person_act.kind == act.SCROLL:
         element = None if element == 1 else element
     target = None
     if element is None and node is not None and node.tag not in ("#document", "#text"):
-        target = _described(node)
-    if one.kind == act.FILL and node is not None and node.attributes.get("type", "").lower() == "password":
-        sensitive = (str(told.get("text", "")),)
-        told = {"text": act.MASK}
-        return replace(act.call(act.FILL, told, {**one.original, **told}, element, target), sensitive=sensitive)
-    return act.call(one.kind, told, one.original, element, target)
+        target = _describe(node)
+    if person_act.kind == act.FILL and node is not None and node.attributes.get("type", "").lower() == "password":
+        sensitive = (str(arguments.get("text", "")),)
+        arguments = {"text": act.MASK}
+        return replace(
+            act.call(act.FILL, arguments, {**person_act.original, **arguments}, element, target), sensitive=sensitive
+        )
+    return act.call(person_act.kind, arguments, person_act.original, element, target)
 
 
-def _described(node: DomNode) -> str:
+def _describe(node: DomNode) -> str:
     """A short description of an element that is not shown: its tag with its id, name or first words."""
     for name in ("id", "name", "aria-label"):
         if node.attributes.get(name):
             return f'{node.tag}[{name}="{node.attributes[name][:80]}"]'
-    text = collapsed(text_of(node))[:80]
+    text = collapse_space(text_of(node))[:80]
     return f"{node.tag} {text!r}" if text else node.tag

@@ -1,4 +1,4 @@
-"""What a person did in one window of an rrweb recording: raw events put together to acts.
+"""Acts of a person in one window of an rrweb recording: raw events put together to acts.
 
 In a recording mousedown, focus, mouseup, click and each change of a field are events of their own. Here
 
@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from trajmill.connectors.reading.fields import brief
-from trajmill.connectors.screens.dom import DomNode, collapsed, text_of
+from trajmill.connectors.screens.dom import DomNode, collapse_space, text_of
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.screens.page import Page
 from trajmill.connectors.web import action as act
@@ -138,11 +138,11 @@ class Acts:
         if not self._acts:
             return None
         last = self._seen().observation
-        after = [one.observation for one in self._acts[1:]] + [last]
+        after = [later_act.observation for later_act in self._acts[1:]] + [last]
         moves = Moves()
-        for one, next_one in zip(self._acts, after, strict=True):
-            at = None if one.started is None or one.started < 1e11 else int(one.started * 1000)
-            moves.add(action_of(one), one.observation, next_one, one.offset, at=at)
+        for person_act, next_one in zip(self._acts, after, strict=True):
+            at = None if person_act.started is None or person_act.started < 1e11 else int(person_act.started * 1000)
+            moves.add(action_of(person_act), person_act.observation, next_one, person_act.offset, at=at)
         size = f"window of {self._window[0]} by {self._window[1]} pixels" if self._window else None
         return Trajectory(
             native_id=window or self._session,
@@ -153,7 +153,7 @@ class Acts:
         )
 
     def _seen(self) -> Seen:
-        """What is shown now."""
+        """Return the current screen."""
         if self._shown is None or self._shown[0] != self.mirror.changes:
             page: Page | None = None
             try:
@@ -169,7 +169,7 @@ class Acts:
         return self._shown[1]
 
     def _seen_before(self, node: DomNode | None) -> Seen:
-        """What is shown now, without the focus that came to the node for the sake of what is now done to it."""
+        """Return the current screen, without the focus that came to the node for the sake of what is now done to it."""
         reached = self._reached
         if reached is None or reached[0] is not node or reached[2] != self._mutations:
             return self._seen()
@@ -182,7 +182,7 @@ class Acts:
         return seen
 
     def _follows(self, limit: float, scrolls: bool = False) -> bool:
-        """Whether the last act was less than `limit` milliseconds ago; without times, whether there was one."""
+        """Check if the last act was less than `limit` milliseconds ago; without times, if there was one."""
         last = self._acts[-1] if self._acts else None
         if last is None or (not scrolls and last.kind in (act.SCROLL, act.RESIZE)):
             return False
@@ -197,7 +197,7 @@ class Acts:
         node: DomNode | None,
         data: Mapping[str, Any],
         press: Press | None = None,
-        told: dict[str, Any] | None = None,
+        arguments: dict[str, Any] | None = None,
     ) -> Act:
         """A new act, with the page as it was when it began: now, or with the press."""
         if press is None:
@@ -209,7 +209,7 @@ class Acts:
         self._left = self._reached = None
         if self._acts:
             self._acts[-1].page = None
-        one = Act(
+        begun = Act(
             kind=kind,
             observation=seen.observation,
             page=seen.page,
@@ -218,12 +218,12 @@ class Acts:
             offset=press.offset if press else self._offset,
             started=press.started if press else self._time,
             time=self._time,
-            told=told or {},
+            told=arguments or {},
             original=original,
         )
-        self._acts.append(one)
+        self._acts.append(begun)
         self._filling = self._burst = None
-        return one
+        return begun
 
     def _close_press(self) -> None:
         """Makes a click of a press that changed the page so that the browser never told of a click."""
@@ -263,7 +263,7 @@ class Acts:
                 if href == self.mirror.url:
                     self._begin(act.RELOAD, None, {"href": href})
                 else:
-                    self._begin(act.GOTO, None, {"href": href}, told={"url": href})
+                    self._begin(act.GOTO, None, {"href": href}, arguments={"url": href})
             self._page_time = time
         if address is not None:
             self.mirror.visit(address[0])
@@ -287,7 +287,7 @@ class Acts:
                 self._filling = editor
             self.mirror.mutate(data)
             if editor is not None:
-                self._acts[-1].told = {"text": collapsed(text_of(editor))}
+                self._acts[-1].told = {"text": collapse_space(text_of(editor))}
                 self._acts[-1].time = self._time
         elif source in (_RESIZE, _DRAG, _MOVE, _SHEET, _DECLARATION, _ADOPTION):
             changes: dict[int, Callable[[dict[str, Any]], None]] = {
@@ -317,8 +317,8 @@ class Acts:
         if node is None or last is None or self._is_within(last.time, BURST_MS):
             return
         if self._burst is None or not self._is_within(self._burst.started, BURST_MS):
-            told = {"id": self.mirror.number(node)}
-            self._burst = Press(node, self._seen(), self._offset, self._time, self._mutations, told, False)
+            target = {"id": self.mirror.number(node)}
+            self._burst = Press(node, self._seen(), self._offset, self._time, self._mutations, target, False)
 
     def _edited(self, data: Mapping[str, Any]) -> DomNode | None:
         """The `contenteditable` element that has the focus, if the mutation changes its text.
@@ -329,8 +329,10 @@ class Acts:
         if editor is None or editor.attributes.get("contenteditable", "false").lower() == "false":
             return None
         texts, adds = data.get("texts"), data.get("adds")
-        idents = [one.get("id") for one in texts if isinstance(one, dict)] if isinstance(texts, list) else []
-        idents += [one.get("parentId") for one in adds if isinstance(one, dict)] if isinstance(adds, list) else []
+        idents = [change.get("id") for change in texts if isinstance(change, dict)] if isinstance(texts, list) else []
+        idents += (
+            [change.get("parentId") for change in adds if isinstance(change, dict)] if isinstance(adds, list) else []
+        )
         if not any(self.mirror.is_within(ident, editor) for ident in idents):
             return None
         last = self._acts[-1] if self._acts else None
@@ -402,7 +404,9 @@ class Acts:
         self._begin(act.CLICK, node, data, press)
 
     def _double(self, node: DomNode, data: dict[str, Any]) -> None:
-        clicks = [one for one in self._acts[-2:] if one.kind == act.CLICK and self._is_within(one.time, 2 * EFFECT_MS)]
+        clicks = [
+            click for click in self._acts[-2:] if click.kind == act.CLICK and self._is_within(click.time, 2 * EFFECT_MS)
+        ]
         self._press = None
         if not clicks or self._acts[-1] is not clicks[-1]:
             self._begin(act.DBLCLICK, node, data)
@@ -423,22 +427,22 @@ class Acts:
             self._begin(act.DRAG, press.node, press.original, press)
         if not self._acts or self._acts[-1].kind != act.DRAG or press is None:
             return
-        one = self._acts[-1]
-        one.time = self._time
-        one.original["to"] = {key: last.get(key) for key in ("x", "y", "id")}
-        onto = act.line_of(one.page, self.mirror.node(last.get("id")))
-        one.told = {"onto": act.element_id(onto)} if onto is not None else {"to": point_of(last)}
+        dragging = self._acts[-1]
+        dragging.time = self._time
+        dragging.original["to"] = {key: last.get(key) for key in ("x", "y", "id")}
+        onto = act.line_of(dragging.page, self.mirror.node(last.get("id")))
+        dragging.told = {"onto": act.element_id(onto)} if onto is not None else {"to": point_of(last)}
 
     def _scroll(self, node: DomNode, data: dict[str, Any]) -> None:
         x, y = data.get("x"), data.get("y")
         if not isinstance(x, int | float) or not isinstance(y, int | float) or not abs(x) + abs(y) < 1e9:
             raise MissingNodeError("wanted x and y of a scroll")
-        told = {"x": act.whole(x), "y": act.whole(y)}
+        arguments = {"x": act.whole(x), "y": act.whole(y)}
         scrolled, self._scrolled = self._scrolled, (node, self._time)
         last = self._acts[-1] if self._acts else None
         if scrolled is not None and scrolled[0] is node and self._is_within(scrolled[1], REST_MS):
             if last is not None and last.kind == act.SCROLL and last.node is node:
-                last.told, last.time = told, self._time
+                last.told, last.time = arguments, self._time
                 last.original.update(x=x, y=y)
                 return
             if last is None or last.time is None or scrolled[1] is None or last.time <= scrolled[1]:
@@ -451,7 +455,7 @@ class Acts:
             return
         if self._press is not None and self._press.is_touch:
             self._press = None
-        self._begin(act.SCROLL, node, data, told=told)
+        self._begin(act.SCROLL, node, data, arguments=arguments)
 
     def _resize(self, data: dict[str, Any]) -> None:
         width, height = data.get("width"), data.get("height")
@@ -463,7 +467,7 @@ class Acts:
             last.told, last.time = {"width": width, "height": height}, self._time
             last.original.update(width=width, height=height)
         elif self._time is None or not self._follows(EFFECT_MS):
-            self._begin(act.RESIZE, None, data, told={"width": width, "height": height})
+            self._begin(act.RESIZE, None, data, arguments={"width": width, "height": height})
         self.mirror.resize(width, height)
 
     # Fields
@@ -484,7 +488,7 @@ class Acts:
         self.mirror.fill(node, text, checked)
 
     def _is_effect(self, node: DomNode, text: str) -> bool:
-        """Whether the act before changed a field that it was not done to."""
+        """Check if the act before changed a field that it was not done to."""
         last = self._acts[-1] if self._acts else None
         is_pressed = self._press is not None and not self._press.used
         if last is None or self._time is None or last.node is node or is_pressed:
@@ -502,20 +506,20 @@ class Acts:
             self._begin(act.CHECK if checked else act.UNCHECK, node, data)
 
     def _select(self, node: DomNode, data: dict[str, Any], text: str) -> None:
-        shown = [collapsed(text_of(option)) for option in options_of(node) if option_value(option) == text]
-        told = {"options": [shown[0] if shown and shown[0] else text]}
+        shown = [collapse_space(text_of(option)) for option in options_of(node) if option_value(option) == text]
+        arguments = {"options": [shown[0] if shown and shown[0] else text]}
         last = self._acts[-1] if self._acts else None
         if last is not None and last.node is node and last.kind in (act.CLICK, act.SELECT_OPTION):
-            last.kind, last.told, last.time = act.SELECT_OPTION, told, self._time
+            last.kind, last.told, last.time = act.SELECT_OPTION, arguments, self._time
             last.original.update(text=text)
             return
         press = self._press if self._press is not None and self._press.node is node and not self._press.used else None
         if press is not None:
             press.used = True
-        self._begin(act.SELECT_OPTION, node, data, press, told)
+        self._begin(act.SELECT_OPTION, node, data, press, arguments)
 
     def _fill(self, node: DomNode, data: dict[str, Any], text: str, kind: str) -> None:
-        told = {"files": [text.rpartition("\\")[2]]} if kind == "file" else {"text": text}
+        arguments = {"files": [text.rpartition("\\")[2]]} if kind == "file" else {"text": text}
         last = self._acts[-1] if self._acts else None
         is_new = last is None or self._filling is not node or last.node is not node
         before = "" if last is None or is_new else last.told.get("text", "")
@@ -530,5 +534,5 @@ class Acts:
             else:
                 last = self._begin(act.UPLOAD if kind == "file" else act.FILL, node, data)
             self._filling = None if is_emptied else node
-        last.told, last.time = told, self._time
+        last.told, last.time = arguments, self._time
         last.original.update(text=text)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from trajmill.connectors.reading.fields import brief, objects_of
-from trajmill.connectors.screens.dom import DomNode, collapsed, text_of
+from trajmill.connectors.screens.dom import DomNode, collapse_space, text_of
 from trajmill.connectors.screens.page import Page, page_of
 from trajmill.connectors.screens.stylesheets import Sheet, Viewport
 
@@ -59,7 +59,7 @@ class Mirror:
 
     @property
     def is_known(self) -> bool:
-        """Whether a full snapshot was met."""
+        """Check if a full snapshot was met."""
         return self._document is not None
 
     def node(self, ident: Any) -> DomNode | None:
@@ -71,14 +71,14 @@ class Mirror:
         return self._numbers.get(node) if node is not None else None
 
     def is_within(self, ident: Any, around: DomNode) -> bool:
-        """Whether the node of that number is the other one or under it."""
+        """Check if the node of that number is the other one or under it."""
         node = self.node(ident)
         while node is not None and node is not around:
             node = self._around[node][0] if node in self._around else None
         return node is around
 
     def page(self) -> Page | None:
-        """What is shown now; None before a full snapshot.
+        """Return the current page; None before a full snapshot.
 
         Raises:
             ValueError: the DOM nests too deeply.
@@ -137,7 +137,7 @@ class Mirror:
         self._document = self._built(root)[0]
 
     def holds(self, root: Any) -> bool:
-        """Whether a serialized document has the nodes of this DOM, by number, tag and text, and no others."""
+        """Check if a serialized document has the nodes of this DOM, by number, tag and text, and no others."""
         stack, count = [root], 0
         while stack:
             source = stack.pop()
@@ -156,24 +156,24 @@ class Mirror:
             MissingNodeError: some of it names nodes that are not there; the rest is applied.
         """
         self.changes += 1
-        gone = [one.get("id") for one in objects_of(data.get("removes"))]
+        gone = [removal.get("id") for removal in objects_of(data.get("removes"))]
         missing = [f"removal of node {brief(ident)}" for ident in gone if not self._remove(ident)]
         missing.extend(self._add_all(objects_of(data.get("adds"))))
-        for one in objects_of(data.get("texts")):
-            node = self.node(one.get("id"))
+        for change in objects_of(data.get("texts")):
+            node = self.node(change.get("id"))
             if node is None:
-                missing.append(f"text of node {brief(one.get('id'))}")
+                missing.append(f"text of node {brief(change.get('id'))}")
             else:
-                node.text = one["value"] if isinstance(one.get("value"), str) else ""
+                node.text = change["value"] if isinstance(change.get("value"), str) else ""
                 self._reset_sheet(node)
-        for one in objects_of(data.get("attributes")):
-            node = self.node(one.get("id"))
-            if node is None or not isinstance(one.get("attributes"), dict):
-                missing.append(f"attributes of node {brief(one.get('id'))}")
+        for change in objects_of(data.get("attributes")):
+            node = self.node(change.get("id"))
+            if node is None or not isinstance(change.get("attributes"), dict):
+                missing.append(f"attributes of node {brief(change.get('id'))}")
             else:
-                _change_attributes(node, one["attributes"])
-                if isinstance(one["attributes"].get("_cssText"), str):
-                    node.sheet = Sheet(one["attributes"]["_cssText"])
+                _change_attributes(node, change["attributes"])
+                if isinstance(change["attributes"].get("_cssText"), str):
+                    node.sheet = Sheet(change["attributes"]["_cssText"])
         if missing:
             raise MissingNodeError(f"{len(missing)} changes of nodes that are not there, first the {missing[0]}")
 
@@ -188,8 +188,8 @@ class Mirror:
         for name in ("replace", "replaceSync"):
             if isinstance(data.get(name), str):
                 sheet.replace(data[name])
-        for one in objects_of(data.get("removes")):
-            sheet.delete(_path(one.get("index")))
+        for removal in objects_of(data.get("removes")):
+            sheet.delete(_path(removal.get("index")))
         _insert_rules(sheet, data.get("adds"))
 
     def declare(self, data: dict[str, Any]) -> None:
@@ -200,10 +200,14 @@ class Mirror:
         """
         sheet, path = self._sheet(data), _path(data.get("index"))
         self.changes += 1
-        told, gone = data.get("set"), data.get("remove")
-        if isinstance(told, dict) and isinstance(told.get("property"), str) and isinstance(told.get("value"), str):
-            ending = " !important" if told.get("priority") == "important" else ""
-            sheet.declare(path, f"{told['property']}: {told['value']}{ending}")
+        declaration, gone = data.get("set"), data.get("remove")
+        if (
+            isinstance(declaration, dict)
+            and isinstance(declaration.get("property"), str)
+            and isinstance(declaration.get("value"), str)
+        ):
+            ending = " !important" if declaration.get("priority") == "important" else ""
+            sheet.declare(path, f"{declaration['property']}: {declaration['value']}{ending}")
         elif isinstance(gone, dict) and isinstance(gone.get("property"), str):
             sheet.declare(path, f"{gone['property']}: revert")
 
@@ -217,19 +221,19 @@ class Mirror:
         if node is None:
             raise MissingNodeError(f"node {brief(data.get('id'))} is not there")
         self.changes += 1
-        for one in objects_of(data.get("styles")):
-            if isinstance(one.get("styleId"), int):
-                sheet = self._constructed[one["styleId"]] = Sheet("")
-                _insert_rules(sheet, one.get("rules"))
-        place = node.children if node.shadow is None else node.shadow
+        for style in objects_of(data.get("styles")):
+            if isinstance(style.get("styleId"), int):
+                sheet = self._constructed[style["styleId"]] = Sheet("")
+                _insert_rules(sheet, style.get("rules"))
+        children = node.children if node.shadow is None else node.shadow
         for old in self._adopted.pop(node, ()):
-            if old in place:
-                place.remove(old)
+            if old in children:
+                children.remove(old)
         idents = data["styleIds"] if isinstance(data.get("styleIds"), list) else []
         sheets = [self._constructed[ident] for ident in idents if type(ident) is int and ident in self._constructed]
         new = [DomNode("#comment", sheet=sheet) for sheet in sheets]
         self._adopted[node] = new
-        place.extend(new)
+        children.extend(new)
 
     def _sheet(self, data: dict[str, Any]) -> Sheet:
         node, ident = self.node(data.get("id")), data.get("styleId")
@@ -280,13 +284,13 @@ class Mirror:
         stack = [(root, top)]
         while stack:
             source, parent = stack.pop()
-            for one in objects_of(source.get("childNodes")):
-                child = _node(one)
-                self._know(one, child, numbers)
-                place = _place_in(parent, one)
-                place.append(child)
-                self._around[child] = parent, place
-                stack.append((one, child))
+            for serialized in objects_of(source.get("childNodes")):
+                child = _node(serialized)
+                self._know(serialized, child, numbers)
+                siblings = _place_in(parent, serialized)
+                siblings.append(child)
+                self._around[child] = parent, siblings
+                stack.append((serialized, child))
         return top, numbers
 
     def _know(self, source: dict[str, Any], node: DomNode, numbers: list[int]) -> None:
@@ -301,19 +305,19 @@ class Mirror:
         around = self._around.get(node) if node is not None else None
         if node is None or around is None:
             return False
-        parent, place = around
+        parent, siblings = around
         if parent.frame is node:
             parent.frame = None
         else:
-            place.remove(node)
-        for one in _all(node):
-            self._around.pop(one, None)
-            number = self._numbers.pop(one, -1)
-            if self._nodes.get(number) is one:
+            siblings.remove(node)
+        for inner in _all(node):
+            self._around.pop(inner, None)
+            number = self._numbers.pop(inner, -1)
+            if self._nodes.get(number) is inner:
                 del self._nodes[number]
-            if self.focus is one:
+            if self.focus is inner:
                 self.focus = None
-            if self._hover is one:
+            if self._hover is inner:
                 self._hover = parent
         return True
 
@@ -323,34 +327,40 @@ class Mirror:
         A node whose next sibling never comes stands last in its parent.
         """
         waiting: dict[int, list[dict[str, Any]]] = {}
-        ready = [one for one in adds[::-1] if isinstance(one.get("node"), dict)]
+        ready = [entry for entry in adds[::-1] if isinstance(entry.get("node"), dict)]
         while ready:
-            one = ready.pop()
-            absent = self._absent(one)
+            addition = ready.pop()
+            absent = self._absent(addition)
             if absent is None:
-                for number in self._add(one):
+                for number in self._add(addition):
                     ready.extend(reversed(waiting.pop(number, ())))
             else:
-                waiting.setdefault(absent, []).append(one)
+                waiting.setdefault(absent, []).append(addition)
             if not ready:
-                for number in [number for number, held in waiting.items() if self.node(held[0].get("parentId"))]:
-                    ready.extend({**held, "nextId": None} for held in reversed(waiting.pop(number)))
-        return [f"parent {brief(one.get('parentId'))} of an added node" for held in waiting.values() for one in held]
+                for number in [
+                    number for number, additions in waiting.items() if self.node(additions[0].get("parentId"))
+                ]:
+                    ready.extend({**orphaned, "nextId": None} for orphaned in reversed(waiting.pop(number)))
+        return [
+            f"parent {brief(orphan.get('parentId'))} of an added node"
+            for unplaced in waiting.values()
+            for orphan in unplaced
+        ]
 
-    def _absent(self, one: dict[str, Any]) -> int | None:
+    def _absent(self, addition: dict[str, Any]) -> int | None:
         """The number of a node that an added one waits for; None if it can be added."""
         for name in ("parentId", "nextId"):
-            number = one.get(name)
+            number = addition.get(name)
             if self.node(number) is None and (name == "parentId" or isinstance(number, int)):
                 if name == "nextId" and number == -1:
                     continue
                 return number if isinstance(number, int) else -1
         return None
 
-    def _add(self, one: dict[str, Any]) -> list[int]:
+    def _add(self, addition: dict[str, Any]) -> list[int]:
         """Adds a node whose parent is there; the numbers that are known now."""
-        parent = self._nodes[one["parentId"]]
-        source = one["node"]
+        parent = self._nodes[addition["parentId"]]
+        source = addition["node"]
         old = self.node(source.get("id"))
         if old is not None:
             above: DomNode | None = parent
@@ -364,15 +374,15 @@ class Mirror:
             parent.frame = node
             self._around[node] = parent, parent.children
             return numbers
-        place = _place_in(parent, source)
-        following = self.node(one.get("nextId"))
+        siblings = _place_in(parent, source)
+        following = self.node(addition.get("nextId"))
         after = self._around.get(following) if following is not None else None
-        if following is not None and after is not None and after[1] is place:
-            place.insert(place.index(following), node)
+        if following is not None and after is not None and after[1] is siblings:
+            siblings.insert(siblings.index(following), node)
         else:
             adopted = len(self._adopted.get(parent, ()))
-            place.insert(len(place) - adopted, node)
-        self._around[node] = parent, place
+            siblings.insert(len(siblings) - adopted, node)
+        self._around[node] = parent, siblings
         self._reset_sheet(node)
         return numbers
 
@@ -381,12 +391,12 @@ def _all(node: DomNode) -> Iterator[DomNode]:
     """The node and all that is under it, shadow roots and frames included."""
     stack = [node]
     while stack:
-        one = stack.pop()
-        yield one
-        stack.extend(one.children)
-        stack.extend(one.shadow or ())
-        if one.frame is not None:
-            stack.append(one.frame)
+        current = stack.pop()
+        yield current
+        stack.extend(current.children)
+        stack.extend(current.shadow or ())
+        if current.frame is not None:
+            stack.append(current.frame)
 
 
 def _place_in(parent: DomNode, source: dict[str, Any]) -> list[DomNode]:
@@ -436,16 +446,16 @@ def _change_attributes(node: DomNode, changes: dict[str, Any]) -> None:
         elif isinstance(value, int | float):
             attributes[key] = str(value)
         elif key == "style" and isinstance(value, dict):
-            attributes[key] = _changed_style(attributes.get(key, ""), value)
+            attributes[key] = _change_style(attributes.get(key, ""), value)
 
 
-def _changed_style(style: str, changes: dict[str, Any]) -> str:
+def _change_style(style: str, changes: dict[str, Any]) -> str:
     """The style attribute with some declarations set, or taken away (`false`)."""
     declared = {name.lower(): value.strip() for name, value in _STYLE.findall(style)}
     for name, value in changes.items():
-        told = value[0] if isinstance(value, list) and value else value
-        if isinstance(told, str):
-            declared[name.lower()] = told
+        declaration = value[0] if isinstance(value, list) and value else value
+        if isinstance(declaration, str):
+            declared[name.lower()] = declaration
         else:
             declared.pop(name.lower(), None)
     return "; ".join([f"{name}: {value}" for name, value in declared.items()])
@@ -454,20 +464,20 @@ def _changed_style(style: str, changes: dict[str, Any]) -> str:
 def _path(index: Any) -> list[int]:
     """The path of a rule; the first where none is told."""
     path = index if isinstance(index, list) else [0 if index is None else index]
-    return path if all(type(place) is int for place in path) else []
+    return path if all(type(step) is int for step in path) else []
 
 
 def _insert_rules(sheet: Sheet, adds: Any) -> None:
-    for one in objects_of(adds):
-        if isinstance(one.get("rule"), str):
-            sheet.insert(_path(one.get("index")), one["rule"])
+    for addition in objects_of(adds):
+        if isinstance(addition.get("rule"), str):
+            sheet.insert(_path(addition.get("index")), addition["rule"])
 
 
 def options_of(select: DomNode) -> list[DomNode]:
     """The options of a list."""
-    return [one for one in _all(select) if one.tag == "option"]
+    return [node for node in _all(select) if node.tag == "option"]
 
 
 def option_value(option: DomNode) -> str:
-    """What a list holds when the option is chosen."""
-    return option.attributes.get("value", collapsed(text_of(option)))
+    """Return the value that a list holds when the option is chosen."""
+    return option.attributes.get("value", collapse_space(text_of(option)))

@@ -33,7 +33,7 @@ _HEAD: Final = 4096
 SCRIPT: Final = (
     rb"(?:export\s+default\s|(?:export\s+)?(?:const|let|var)\s+\w+\s*=|module\.exports\s*=|exports\.\w+\s*=)"
 )
-"""What stands before the array in a script that holds events as JSON."""
+"""Beginning of a script that holds events as JSON, before the array."""
 _ARRAY_OF_OBJECTS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:" + SCRIPT + rb"\s*)?\[\s*\{")
 _ARRAY: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _PATHS: Final = (("events",), ("snapshots",), ("data", "snapshots"), ("data", "events"))
@@ -72,7 +72,7 @@ def events(blob: Blob) -> Iterator[Event]:
 
 
 def _is_line(head: bytes, blob: Blob) -> bool:
-    """Whether the first line is a whole JSON value, or the file is no JSON object at all."""
+    """Check if the first line is a whole JSON value, or the file is no JSON object at all."""
     if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return True
     with blob.open() as stream:
@@ -93,9 +93,9 @@ def _within(blob: Blob) -> Iterator[Event]:
             return
     last: ParseError | None = None
     for path in _PATHS:
-        found = _elements(blob, path)
+        entries = _elements(blob, path)
         try:
-            first = next(found, None)
+            first = next(entries, None)
         except ParseError as error:
             if error.reason not in ("no_array", "truncated"):
                 raise
@@ -103,7 +103,7 @@ def _within(blob: Blob) -> Iterator[Event]:
             continue
         if first is not None:
             yield first
-            yield from found
+            yield from entries
             return
     if last is not None:
         raise last
@@ -113,10 +113,12 @@ def _windows(blob: Blob) -> Iterator[Event]:
     """The events of each window, one window after the other."""
     value, _ = json_document(blob)
     holders = [value, *(value.get(key) for key in ("result", "data"))] if isinstance(value, dict) else []
-    windows = next((one[_BY_WINDOW] for one in holders if isinstance(one, dict) and _BY_WINDOW in one), None)
-    for window, found in windows.items() if isinstance(windows, dict) else ():
-        for one in found if isinstance(found, list) else [found]:
-            yield _event(one, 0, window, blob.uri)
+    windows = next(
+        (holder[_BY_WINDOW] for holder in holders if isinstance(holder, dict) and _BY_WINDOW in holder), None
+    )
+    for window, listed in windows.items() if isinstance(windows, dict) else ():
+        for entry in listed if isinstance(listed, list) else [listed]:
+            yield _event(entry, 0, window, blob.uri)
 
 
 def _elements(blob: Blob, path: tuple[str, ...]) -> Iterator[Event]:
@@ -134,8 +136,8 @@ def _rows(blob: Blob) -> Iterator[Event]:
         yield from _lines(blob)
         return
     packed, _ = json_document(blob)
-    for one in packed if isinstance(packed, list) else []:
-        yield _event(one, 0, "", blob.uri)
+    for entry in packed if isinstance(packed, list) else []:
+        yield _event(entry, 0, "", blob.uri)
 
 
 def _lines(blob: Blob) -> Iterator[Event]:
@@ -146,8 +148,8 @@ def _lines(blob: Blob) -> Iterator[Event]:
             yield _event(value[1], offset, value[0], blob.uri)
         elif isinstance(value, dict) and isinstance(value.get("data"), list) and "type" not in value:
             window = value.get("window_id")
-            for one in value["data"]:
-                yield _event(one, offset, window if isinstance(window, str) else "", blob.uri)
+            for entry in value["data"]:
+                yield _event(entry, offset, window if isinstance(window, str) else "", blob.uri)
         else:
             yield _event(value, offset, "", blob.uri)
 
@@ -156,9 +158,9 @@ def _event(value: Any, offset: int, window: str, uri: str) -> Event:
     """The event of a value, unpacked."""
     try:
         if isinstance(value, str):
-            value = _inflated(value)
+            value = _inflate(value)
         if isinstance(value, dict) and "cv" in value:
-            value = _decompressed(value)
+            value = _decompress(value)
     except (ValueError, zlib.error) as error:
         return Event(offset, window, ParseError(uri, offset, "bad_packing", f"wanted a packed event: {error}"))
     if not isinstance(value, dict) or whole_number_of(value.get("type")) is None:
@@ -169,12 +171,12 @@ def _event(value: Any, offset: int, window: str, uri: str) -> Event:
     return Event(offset, own if isinstance(own, str) and not window else window, value)
 
 
-def _decompressed(value: dict[str, Any]) -> dict[str, Any]:
+def _decompress(value: dict[str, Any]) -> dict[str, Any]:
     data = value.get("data")
     if isinstance(data, str):
-        data = _inflated(data)
+        data = _inflate(data)
     if isinstance(data, dict):
-        data = {name: _inflated(one) if _is_packed(name, one) else one for name, one in data.items()}
+        data = {name: _inflate(member) if _is_packed(name, member) else member for name, member in data.items()}
     return {**value, "data": data}
 
 
@@ -182,7 +184,7 @@ def _is_packed(name: str, value: Any) -> bool:
     return name in _COMPRESSED and isinstance(value, str)
 
 
-def _inflated(text: str) -> Any:
+def _inflate(text: str) -> Any:
     """The JSON value of a packed string.
 
     Raises:

@@ -11,7 +11,7 @@ from trajmill.connectors.column_mapping import Rows
 from trajmill.connectors.connector import Choices, MemoryBlob
 from trajmill.connectors.conversation.content import Shown, shown
 from trajmill.connectors.conversation.mcp_content import tool_result
-from trajmill.connectors.conversation.mcp_printed import Printed, printed
+from trajmill.connectors.conversation.mcp_printed import Printed, parse_printed
 from trajmill.connectors.conversation.shapes import parts
 from trajmill.connectors.conversation.tools import domain_of
 from trajmill.connectors.conversation.turns import Result
@@ -134,7 +134,7 @@ def result(*texts: str, end: str = " isError=False") -> str:
     ],
 )
 def test_a_printed_result_is_its_texts_with_its_error_flag_and_cut(text, wanted):
-    assert printed(text) == wanted
+    assert parse_printed(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_printed_result_is_its_texts_with_its_error_flag_and_cut(text, wanted)
     ["meta=None content=[ImageContent(type='image', data='aa')] isError=False", "content=[1, 2]", "meta=None", ""],
 )
 def test_what_is_no_result_of_texts_is_left_as_it_is(text):
-    assert printed(text) is None
+    assert parse_printed(text) is None
 
 
 def told(message: dict[str, Any]) -> tuple[bool | None, int | None, str | None]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trajmill.connectors.conversation.calls import call
 from trajmill.connectors.conversation.content import shown
 from trajmill.connectors.conversation.cut_answers import is_cut, with_cut
-from trajmill.connectors.conversation.declared_tools import declare, declared_by
+from trajmill.connectors.conversation.declared_tools import declare, iterate_declared
 from trajmill.connectors.conversation.exchanges import Chains
 from trajmill.connectors.conversation.history import marks, shared
 from trajmill.connectors.conversation.items import Items
@@ -29,9 +29,9 @@ from trajmill.connectors.conversation.turns import (
     Thought,
     Turn,
     Unlogged,
-    packed,
+    pack,
     seconds_between,
-    unpacked,
+    unpack,
 )
 from trajmill.schemas import MESSAGE, Attachment, Observation, Spool, Step, spool
 
@@ -68,7 +68,7 @@ PARTS = st.one_of(
 @given(one=ITEMS | PARTS)
 def test_whatever_was_said_comes_back_from_the_file_as_it_went(one):
     file = Spool()
-    assert unpacked(file.get(file.put(packed(one)))) == one
+    assert unpack(file.get(file.put(pack(one)))) == one
 
 
 @given(found=st.lists(ITEMS, max_size=8))
@@ -178,9 +178,9 @@ def test_tools_stand_in_requests_listings_and_answers_to_searches():
     }
     response = {"tools": [{"name": "echo"}], "output": [{"type": "mcp_list_tools", "tools": [DIVIDE]}]}
     toolset = {"type": "mcp_toolset", "mcp_server_name": "docs"}
-    assert list(declared_by(request, response)) == [{"type": "tool_search"}, toolset, ADD, DIVIDE]
-    assert list(declared_by({}, response)) == [{"name": "echo"}, DIVIDE]
-    assert list(declared_by({"toolConfig": {"tools": [{"toolSpec": {"name": "add"}}]}}, {})) == [
+    assert list(iterate_declared(request, response)) == [{"type": "tool_search"}, toolset, ADD, DIVIDE]
+    assert list(iterate_declared({}, response)) == [{"name": "echo"}, DIVIDE]
+    assert list(iterate_declared({"toolConfig": {"tools": [{"toolSpec": {"name": "add"}}]}}, {})) == [
         {"toolSpec": {"name": "add"}}
     ]
 

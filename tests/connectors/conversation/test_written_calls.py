@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from trajmill.connectors.conversation.calls import MessageError
-from trajmill.connectors.conversation.declared_tools import declared_in
-from trajmill.connectors.conversation.exchanges import Chains, settled
+from trajmill.connectors.conversation.declared_tools import parse_prompt_tools
+from trajmill.connectors.conversation.exchanges import Chains, settle_parts
 from trajmill.connectors.conversation.shapes import conversation_in
-from trajmill.connectors.conversation.written_calls import written_in
+from trajmill.connectors.conversation.written_calls import detect_written
 
 TOOLS = [{"name": name} for name in ("get_bed", "Get User's Beds", "water.now")]
 REACT = "Think first.\nThought: why\nAction: the action\nObservation: what it gave"
@@ -164,7 +164,7 @@ def said(text, role="assistant"):
 
 def steps_of(told, tools=TOOLS):
     """The steps of a conversation, and what stood after each."""
-    written = written_in(told, None, tools)
+    written = detect_written(told, None, tools)
     steps = list(conversation_in(told if written is None else list(written.structured(told)), 0).steps)
     return steps, [step.next_observation.content if step.next_observation else None for step in steps]
 
@@ -291,7 +291,7 @@ def test_functions_that_stand_beside_the_messages_of_olmo_are_calls_of_declared_
     ]
     [step], shown = steps_of(told)
     assert (step.action.name, step.action.arguments, shown) == ("look", '{"bed": 2}', ['{"soil": "dry"}'])
-    written = written_in(told, None, [])
+    written = detect_written(told, None, [])
     assert written
     assert written.tools == [{"name": "look"}]
 
@@ -305,7 +305,7 @@ def test_an_exchange_of_texts_goes_on_with_its_conversation():
         assert chains.take(0, "/v1/chat/completions", {"messages": asked}, response)
         asked = [*asked, said(reply), said("<tool_response>dry</tool_response>", "user")]
     [chain] = chains.chains
-    steps = settled(chain.parts).steps
+    steps = settle_parts(chain.parts).steps
     assert [(step.action.name, step.next_observation and step.next_observation.content) for step in steps] == [
         ("look", "dry"), ("message", None)
     ]  # fmt: skip
@@ -326,4 +326,4 @@ def test_a_long_text_of_marks_ends_in_calls_or_in_a_refusal(text):
 
 @pytest.mark.parametrize("system", ["", "Be kind.", '[{"name": ', "<tools>none</tools>", json.dumps([{"name": 1}])])
 def test_a_system_prompt_without_tools_declares_none(system):
-    assert declared_in(system) == []
+    assert parse_prompt_tools(system) == []

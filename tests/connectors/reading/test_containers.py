@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from tests.connectors.aws_streams import event, framed, header, text_header
+from tests.connectors.aws_streams import event, frame_record, header, text_header
 from tests.rows import blob_at
 from trajmill.connectors.connector import Blob, MemoryBlob
 from trajmill.connectors.reading import archive as archive_module
 from trajmill.connectors.reading.archive import Archive
-from trajmill.connectors.reading.attached import handed_to
+from trajmill.connectors.reading.attached import hand_to
 from trajmill.connectors.reading.aws_events import EventStreamError, aws_events, is_event_stream
 from trajmill.connectors.reading.fields import whole_number_of
 from trajmill.connectors.reading.own_arguments import arguments_in
-from trajmill.connectors.reading.tfrecord import crc32c, frames, masked
-from trajmill.connectors.reading.tfrecord import framed as records_of_tfrecord
+from trajmill.connectors.reading.tfrecord import crc32c, frames, mask_checksum
+from trajmill.connectors.reading.tfrecord import frame_record as records_of_tfrecord
 from trajmill.connectors.registry import connectors
 from trajmill.schemas import ParseError, Reject
 
@@ -54,12 +54,12 @@ def test_headers_of_every_type_are_passed_over():
     sizes = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
     headers = b"".join(header(f"h{kind}", kind, bytes(size)) for kind, size in sizes.items())
     headers += header("h6", 6, struct.pack(">H", 3) + b"\0\1\2") + text_header(":event-type", "metadata")
-    assert list(aws_events(framed(headers, b'{"a": 1}'))) == [{"metadata": {"a": 1}}]
+    assert list(aws_events(frame_record(headers, b'{"a": 1}'))) == [{"metadata": {"a": 1}}]
 
 
 @pytest.mark.parametrize("payload", [b"", b"[1]", b"no json", b"\xff"])
 def test_a_message_without_an_object_is_left_out(payload):
-    assert list(aws_events(framed(text_header(":event-type", "ping"), payload) + TWO)) == list(aws_events(TWO))
+    assert list(aws_events(frame_record(text_header(":event-type", "ping"), payload) + TWO)) == list(aws_events(TWO))
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 16, b'{"a": 1, "b": 2222222}', TWO[:11], TWO[1:]])
@@ -94,7 +94,7 @@ def test_every_format_offers_what_its_logs_attach():
     for name, connector in connectors().items():
         for path in sorted((ROOT / "tests" / "fixtures" / name / "input").iterdir()):
             told, offered = set[str](), Offered()
-            with handed_to(offered):
+            with hand_to(offered):
                 try:
                     for found in connector.parse(blob_at(path)):
                         for step in [] if isinstance(found, Reject) else found.steps:
@@ -155,7 +155,7 @@ def test_a_length_with_a_flipped_bit_ends_the_file_there() -> None:
 
 def test_a_length_beyond_the_file_is_not_given_memory() -> None:
     size = struct.pack("<Q", 1 << 60)
-    (only,) = frames(MemoryBlob("x", size + struct.pack("<I", masked(crc32c(size))) + b"data"))
+    (only,) = frames(MemoryBlob("x", size + struct.pack("<I", mask_checksum(crc32c(size))) + b"data"))
     assert isinstance(only.data, ParseError)
     assert only.data.reason == "truncated"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.reading import values
-from trajmill.connectors.reading.documents import concatenated, json_document
+from trajmill.connectors.reading.documents import iterate_values, json_document
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.lines import is_by_line, json_lines, line_values, lines
 from trajmill.connectors.reading.yaml_values import YamlDocument
@@ -129,7 +129,7 @@ def test_a_byte_that_is_no_utf8_costs_no_record(data, text):
     assert [value for _, value in json_lines(blob)] == [{"n": text}, {"m": 1}, {"n": text}]
     assert json_document(MemoryBlob("log", record))[0] == {"n": text}
     assert YamlDocument(record + b"\n", "log").value == {"n": text}
-    assert list(concatenated(record + b" [1]", "log")) == [(0, {"n": text}), (len(record) + 1, [1])]
+    assert list(iterate_values(record + b" [1]", "log")) == [(0, {"n": text}), (len(record) + 1, [1])]
 
 
 def test_of_very_many_records_behind_half_a_one_the_last_come_out_and_nothing_is_missing():

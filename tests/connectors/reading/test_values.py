@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.reading import values
-from trajmill.connectors.reading.documents import concatenated, document_in, json_document, opening
+from trajmill.connectors.reading.documents import document_in, iterate_values, json_document, opening
 from trajmill.connectors.reading.lines import json_lines
 from trajmill.connectors.reading.values import DEPTH, JsonError, first_value, json_value
 from trajmill.schemas import ParseError
@@ -108,10 +108,10 @@ def reason_of(data: bytes) -> str | None:
 
 
 def test_values_that_follow_each_other_have_their_offsets():
-    found = list(concatenated(b'\xef\xbb\xbf{"a": NaN}\n\n [1] "\xc3\xa9"2', "log"))
+    found = list(iterate_values(b'\xef\xbb\xbf{"a": NaN}\n\n [1] "\xc3\xa9"2', "log"))
     assert found == [(3, {"a": None}), (16, [1]), (20, "é"), (24, 2)]
     with pytest.raises(ParseError) as failed:
-        list(concatenated(b"1 [2", "log"))
+        list(iterate_values(b"1 [2", "log"))
     assert (failed.value.reason, failed.value.offset) == ("truncated", 2)
 
 
