@@ -17,7 +17,7 @@ def text_header(name: str, text: str) -> bytes:
     return header(name, 7, struct.pack(">H", len(text.encode())) + text.encode())
 
 
-def framed(headers: bytes, payload: bytes) -> bytes:
+def frame_record(headers: bytes, payload: bytes) -> bytes:
     """A message with its two checksums."""
     prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
     message = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + payload
@@ -27,7 +27,7 @@ def framed(headers: bytes, payload: bytes) -> bytes:
 def event(kind: str, payload: Any) -> bytes:
     """An event of that kind."""
     headers = text_header(":event-type", kind) + text_header(":message-type", "event")
-    return framed(headers, json.dumps(payload).encode())
+    return frame_record(headers, json.dumps(payload).encode())
 
 
 def chunk(payload: Any) -> bytes:

@@ -21,7 +21,8 @@ from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.plan import planned_before, recognition
 from trajmill.pipelines.plan.plan import recognition_digest
 from trajmill.pipelines.plan.raw_files import RawFile, list_raw
-from trajmill.pipelines.recipe.recipe import Dataset, Normalize, Recipe
+from trajmill.pipelines.recipe.columns import Dataset
+from trajmill.pipelines.recipe.recipe import Normalize, Recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.paths import Place
 
