@@ -217,7 +217,7 @@ def test_an_archive_of_too_many_entries_is_refused_before_its_directory_is_taken
     monkeypatch.setattr(archive_module, "MEMBERS", 39)
     monkeypatch.setattr(archive_module, "_PART_BYTES", 7)
     if not cut:
-        monkeypatch.setattr(archive_module, "_listed", None)
+        monkeypatch.setattr(archive_module, "_list_members", None)
     with pytest.raises(ParseError) as caught:
         Archive(data[: len(data) - cut], "log")
     assert caught.value.reason == "too_many_members"
