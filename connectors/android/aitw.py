@@ -1,6 +1,6 @@
 """Android in the Wild as published: TFRecord files, a step a record (github.com/google-research/google-research).
 
->>> show(AndroidInTheWild(), b"".join(tfrecord.framed(protos.example_of(step)) for step in [
+>>> show(AndroidInTheWild(), b"".join(tfrecord.frame_record(protos.example_of(step)) for step in [
 ...     {"episode_id": ["1"], "step_id": [0], "goal_info": ["Open clock"], "image/width": [400], "image/height": [800],
 ...      "image/ui_annotations_positions": [0.5, 0.1, 0.05, 0.3], "image/ui_annotations_text": ["Clock"],
 ...      "image/ui_annotations_ui_types": ["TEXT"], "results/action_type": [4],

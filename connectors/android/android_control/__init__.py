@@ -1,6 +1,6 @@
 """AndroidControl (arXiv 2406.03679): human demonstrations, an episode a record of a TFRecord file.
 
->>> show(AndroidControl(), tfrecord.framed(protos.example_of({
+>>> show(AndroidControl(), tfrecord.frame_record(protos.example_of({
 ...     "episode_id": [7], "goal": ["Stop the music"], "step_instructions": ["Tap on Stop"],
 ...     "actions": ['{"action_type": "click", "x": 50, "y": 30}'],
 ...     "accessibility_trees": [protos.messages().Forest(windows=[{"tree": {"nodes": [
