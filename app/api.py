@@ -85,9 +85,9 @@ def sniff(*raw: _Path) -> list[Sniffed]:
     Raises:
         ConfigError: a path holds nothing.
     """
-    made = make_plan(Recipe(name="sniff", source="sniff"), _paths(raw))
-    recognized = [Sniffed(log.uri, log.connector, log.why) for log in made.inputs]
-    return recognized + [Sniffed(reject.uri, None, reject.detail or reject.reason) for reject in made.unrecognized]
+    plan = make_plan(Recipe(name="sniff", source="sniff"), _paths(raw))
+    recognized = [Sniffed(log.uri, log.connector, log.why) for log in plan.inputs]
+    return recognized + [Sniffed(reject.uri, None, reject.detail or reject.reason) for reject in plan.unrecognized]
 
 
 def scan_shards(out: _Path, stage: str) -> polars.LazyFrame:

@@ -69,7 +69,7 @@ def text(content: str, style: str = "") -> Text:
     return Text(shown(content, lines=True), style)
 
 
-def labelled(label: str, content: str) -> Text:
+def label_text(label: str, content: str) -> Text:
     """Content of a log behind a label in bold."""
     return Text.assemble((shown(label), "bold"), shown(content, lines=True))
 
@@ -126,10 +126,10 @@ class Printer(Console):
         """
         cells = [[str(cell) for cell in row] for row in rows]
         widths = [max(map(len, (head, *column))) for head, *column in zip(heads, *cells, strict=True)]
-        least = [min(width, _TEXT_WIDTH) if place in texts else width for place, width in enumerate(widths)]
+        least = [min(width, _TEXT_WIDTH) if index in texts else width for index, width in enumerate(widths)]
         shown_heads = list(heads)
         for name in dropped:
-            if sum(least[heads.index(one)] + 3 for one in shown_heads) < self.width:
+            if sum(least[heads.index(shown)] + 3 for shown in shown_heads) < self.width:
                 break
             shown_heads.remove(name)
         table = Table(title=title or None, title_justify="left")

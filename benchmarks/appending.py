@@ -1,4 +1,4 @@
-"""What adding new logs costs: CPU time of one append against that of the run over all that was there before.
+"""Measure the cost of adding new logs: CPU time of one append against that of the run over everything before it.
 
 python -m benchmarks.appending [--megabytes 300] [--share 0.01]
 
@@ -39,19 +39,19 @@ extends: terminal
 """The built-in recipe."""
 
 
-def document(one: Trajectory) -> bytes:
+def document(trajectory: Trajectory) -> bytes:
     """A trajectory as a session in ATIF, whose agent runs one command a step."""
-    steps: list[dict[str, object]] = [{"step_id": 1, "source": "user", "message": one.task.instruction}]
-    for number, step in enumerate(one.steps, 2):
+    steps: list[dict[str, object]] = [{"step_id": 1, "source": "user", "message": trajectory.task.instruction}]
+    for number, step in enumerate(trajectory.steps, 2):
         arguments = json.loads(step.action.arguments or "{}")
         command = " ".join([step.action.name or "", *(f"{name}={value}" for name, value in arguments.items())])
         call = {"tool_call_id": f"c{number}", "function_name": "bash", "arguments": {"command": command}}
         shown = step.next_observation.content if step.next_observation else ""
-        said = {"step_id": number, "source": "agent", "message": "", "tool_calls": [call]}
-        steps.append({**said, "observation": {"results": [{"source_call_id": f"c{number}", "content": shown}]}})
+        base = {"step_id": number, "source": "agent", "message": "", "tool_calls": [call]}
+        steps.append({**base, "observation": {"results": [{"source_call_id": f"c{number}", "content": shown}]}})
     agent = {"name": "a", "version": "1"}
     return json.dumps(
-        {"schema_version": "ATIF-v1.4", "session_id": one.native_id, "agent": agent, "steps": steps}
+        {"schema_version": "ATIF-v1.4", "session_id": trajectory.native_id, "agent": agent, "steps": steps}
     ).encode()
 
 
@@ -69,9 +69,9 @@ class Corpus:
         folder = self._folder / f"portion{self._portions}"
         folder.mkdir(parents=True)
         written = 0
-        for one in iter(self._later) if later else self._new():
-            data = document(one)
-            (folder / f"{one.native_id}.json").write_bytes(data)
+        for trajectory in iter(self._later) if later else self._new():
+            data = document(trajectory)
+            (folder / f"{trajectory.native_id}.json").write_bytes(data)
             written += len(data)
             if written > size * (1 if later else 1 - RECORDED):
                 break
@@ -81,9 +81,9 @@ class Corpus:
         return folder
 
     def _new(self) -> Iterator[Trajectory]:
-        for place in self._places:
-            rollouts = list(task(DOMAINS[place % len(DOMAINS)], place, 1))
-            if len(rollouts) > 1 and place % HELD_BACK == 0:
+        for number in self._places:
+            rollouts = list(task(DOMAINS[number % len(DOMAINS)], number, 1))
+            if len(rollouts) > 1 and number % HELD_BACK == 0:
                 self._later.append(rollouts.pop())
             yield from rollouts
 
@@ -94,19 +94,19 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=300)
     parser.add_argument("--share", type=float, default=0.01)
     parser.add_argument("--keep", type=Path, help="a folder where logs and output stay")
-    given = parser.parse_args()
-    size = given.megabytes * 1_000_000
+    options = parser.parse_args()
+    size = options.megabytes * 1_000_000
     table = Table("", "CPU-seconds", "of the run")
-    with tempfile.TemporaryDirectory(prefix="trajmill-appending-") as place:
-        folder = given.keep or Path(place)
+    with tempfile.TemporaryDirectory(prefix="trajmill-appending-") as temporary:
+        folder = options.keep or Path(temporary)
         corpus = Corpus(folder / "logs")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "recipe.yaml").write_text(RECIPE)
         words = ["run", str(folder / "recipe.yaml"), "--out", str(folder / "out")]
         raws = ["--raw", str(corpus.put(size))]
         whole = cpu_seconds(*words, *raws)
-        table.add_row(f"the run, {given.megabytes} MB", f"{whole:.1f}", "")
-        part = int(size * given.share)
+        table.add_row(f"the run, {options.megabytes} MB", f"{whole:.1f}", "")
+        part = int(size * options.share)
         portions: tuple[tuple[str, bool | None], ...] = (
             ("new tasks, and the tables of all", False),
             ("new tasks", False),

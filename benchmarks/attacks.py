@@ -1,4 +1,5 @@
-"""What attacks on the command line come to: result, peak memory and time of each, as `docs/security.md` shows them.
+"""Run attacks on the command line and report the result, peak memory and time of each, as `docs/security.md` shows
+them.
 
     python -m benchmarks.attacks                # all, as a table in Markdown
     python -m benchmarks.attacks gzip_bomb yaml
@@ -61,7 +62,7 @@ _SENT: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an attack came to: the process's code, the result in words, its peak MB of memory, its seconds of CPU."""
+    """Outcome of an attack: the process's exit code, the result in words, its peak memory in MB, its seconds of CPU."""
 
     code: int
     result: str
@@ -84,7 +85,7 @@ def log_of(content: str) -> bytes:
     return lines(rows)
 
 
-def deflated(megabytes: int) -> tuple[bytes, bytes]:
+def deflate_zeros(megabytes: int) -> tuple[bytes, bytes]:
     """Zeros, packed: a block of them as often as wanted, and the end of the stream."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packer.compress(bytes(MB)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -104,22 +105,22 @@ def zip_of(names: list[bytes], packed: bytes, size: int, stated: int) -> bytes:
 
 
 def zip_bomb(raw: Path) -> None:
-    blocks, end = deflated(2000)
+    blocks, end = deflate_zeros(2000)
     (raw / "bomb.zip").write_bytes(zip_of([b"a"], blocks + end, 2000 * MB, 2000 * MB))
 
 
 def lying_zip(raw: Path) -> None:
-    blocks, end = deflated(2000)
+    blocks, end = deflate_zeros(2000)
     (raw / "bomb.zip").write_bytes(zip_of([b"a"], blocks + end, 2000 * MB, 1000))
 
 
 def overlapping_zip(raw: Path) -> None:
-    blocks, end = deflated(32)
+    blocks, end = deflate_zeros(32)
     (raw / "bomb.zip").write_bytes(zip_of([bytes([65 + n]) for n in range(50)], blocks + end, 32 * MB, 32 * MB))
 
 
 def gzip_bomb(raw: Path) -> None:
-    blocks, end = deflated(10_000)
+    blocks, end = deflate_zeros(10_000)
     (raw / "bomb.jsonl.gz").write_bytes(gzip.compress(GOOD) + b"\x1f\x8b\x08\0\0\0\0\0\0\3" + blocks + end + bytes(8))
 
 
@@ -263,8 +264,8 @@ def damaged_tables(raw: Path) -> None:
     feather.write_feather(table, arrow, compression="zstd")
     for ending, data in ((".parquet", packed.getvalue()), (".arrow", arrow.getvalue())):
         for number in range(40):
-            place = len(data) * number // 40
-            (raw / f"{number}{ending}").write_bytes(data[:place] + b"\xff" * 9 + data[place + 9 :])
+            offset = len(data) * number // 40
+            (raw / f"{number}{ending}").write_bytes(data[:offset] + b"\xff" * 9 + data[offset + 9 :])
 
 
 def instruction(raw: Path) -> None:
@@ -309,8 +310,8 @@ ATTACKS: Final[Mapping[str, tuple[str, Callable[[Path], None]]]] = {
 
 def outcome(name: str) -> Outcome:
     """Builds the attack, in a process of its own since peaks of memory are inherited, and mills it in another."""
-    with tempfile.TemporaryDirectory(prefix="trajmill-attack-") as place:
-        base = Path(place)
+    with tempfile.TemporaryDirectory(prefix="trajmill-attack-") as temporary:
+        base = Path(temporary)
         raw, out = base / "raw", base / "out"
         raw.mkdir()
         (raw / "good.jsonl").write_bytes(GOOD)
@@ -323,14 +324,14 @@ def outcome(name: str) -> Outcome:
         if name == "terminal_escapes":
             looking = [sys.executable, "-m", "trajmill", "inspect", str(raw / "good.jsonl")]
             command = ["script", "-qec", shlex.join(looking), "/dev/null"]
-        code, said, peak, seconds = _measured(command, environment)
+        code, output, peak, seconds = _measure(command, environment)
         if code < 0:
             result = f"**ended after {LONGEST_S} s**"
         elif name == "terminal_escapes":
-            sent = _SENT.findall(_OF_RICH.sub("", said))
-            result = f"{len(sent)} control characters sent; {said.count('x1b')} escapes shown"
+            sent = _SENT.findall(_OF_RICH.sub("", output))
+            result = f"{len(sent)} control characters sent; {output.count('x1b')} escapes shown"
         else:
-            result = _result(out, code, said, (base / MADE).exists())
+            result = _result(out, code, output, (base / MADE).exists())
         return Outcome(code, result, peak, seconds)
 
 
@@ -344,26 +345,26 @@ open(sys.argv[1], "w").write(" ".join(map(str, told)))
 does."""
 
 
-def _measured(command: list[str], environment: Mapping[str, str]) -> tuple[int, str, float, float]:
+def _measure(command: list[str], environment: Mapping[str, str]) -> tuple[int, str, float, float]:
     """Exit code (negative if it was ended), what was said, peak MB, and seconds of CPU of a process."""
-    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile() as told:
-        watching = [sys.executable, "-S", "-c", _WATCHING, told.name, *command]
+    with tempfile.TemporaryFile() as output, tempfile.NamedTemporaryFile() as usage:
+        watching = [sys.executable, "-S", "-c", _WATCHING, usage.name, *command]
         process = subprocess.Popen(
-            watching, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment, process_group=0
+            watching, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, process_group=0
         )
         watch = threading.Timer(LONGEST_S, lambda: os.killpg(process.pid, signal.SIGKILL))
         watch.start()
         process.wait()
         watch.cancel()
-        said.seek(0)
-        code, peak, seconds = told.read().decode().split() or ("-9", "0", "0")
-        return int(code), said.read().decode("utf-8", "replace"), float(peak), float(seconds)
+        output.seek(0)
+        code, peak, seconds = usage.read().decode().split() or ("-9", "0", "0")
+        return int(code), output.read().decode("utf-8", "replace"), float(peak), float(seconds)
 
 
-def _result(out: Path, code: int, said: str, made: bool) -> str:
-    """What a run came to, in words."""
-    if "Traceback" in said or code:
-        last = said.strip().splitlines()[-1] if said.strip() else ""
+def _result(out: Path, code: int, output: str, was_run: bool) -> str:
+    """Describe the result of a run in words."""
+    if "Traceback" in output or code:
+        last = output.strip().splitlines()[-1] if output.strip() else ""
         return f"**code {code}**: {last[:160]}"
     rejects = [pl.read_parquet(file) for file in (out / "rejects").rglob("*.parquet")]
     reasons = Counter(reason for table in rejects for reason in table["reason"].to_list())
@@ -373,7 +374,7 @@ def _result(out: Path, code: int, said: str, made: bool) -> str:
     parts += [f"`{reason}` {number}" for reason, number in sorted(reasons.items())]
     if "good.jsonl" not in uris:
         parts.insert(0, "**the good log is lost**")
-    if made:
+    if was_run:
         parts.insert(0, "**code of the log was run**")
     if any(CANARY in str(row) for table in tables + rejects for row in table.iter_rows()):
         parts.insert(0, "**a file outside was read**")
@@ -385,14 +386,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=", ".join(ATTACKS))
     parser.add_argument("--build", nargs=2, metavar=("ATTACK", "FOLDER"), help="only make the files of an attack")
-    given = parser.parse_args()
-    if given.build:
-        ATTACKS[given.build[0]][1](Path(given.build[1]))
+    options = parser.parse_args()
+    if options.build:
+        ATTACKS[options.build[0]][1](Path(options.build[1]))
         return
     print("| attack | result | peak MB | CPU seconds |\n|---|---|---:|---:|")
-    for name in given.attacks or ATTACKS:
-        found = outcome(name)
-        print(f"| {ATTACKS[name][0]} | {found.result} | {found.peak:,.0f} | {found.seconds:.1f} |", flush=True)
+    for name in options.attacks or ATTACKS:
+        result = outcome(name)
+        print(f"| {ATTACKS[name][0]} | {result.result} | {result.peak:,.0f} | {result.seconds:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.generate import write_apart
-from benchmarks.processes import cpu_seconds, ended, load_ours
+from benchmarks.processes import cpu_seconds, load_ours, run_to_end
 
 AIMS = {"asciicast": 30.0, "uiautomator": 15.0, "claude_code": 60.0}
 """Raw MB per CPU-second through the whole normalize stage."""
@@ -53,8 +53,8 @@ def parse_only(fmt: str, raw: str, out: str) -> None:
     from trajmill.pipelines.plan.plan import make_plan
 
     recipe = recipe_for(fmt)
-    for one in make_plan(recipe, [raw]).inputs:
-        for _ in read_input(one, recipe):
+    for log in make_plan(recipe, [raw]).inputs:
+        for _ in read_input(log, recipe):
             pass
 
 
@@ -86,7 +86,7 @@ def through(stage: str) -> Callable[[str, str, str], None]:
 def spent() -> float:
     """CPU seconds that this process and the children that it has ended have cost so far."""
     both = [resource.getrusage(whom) for whom in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in both)
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
 TASKS: dict[str, Callable[[str, str, str], None]] = {
@@ -97,15 +97,15 @@ TASKS: dict[str, Callable[[str, str, str], None]] = {
 }
 
 
-def measured(task: str, fmt: str, raw: str, out: str) -> tuple[float, float]:
+def measure(task: str, fmt: str, raw: str, out: str) -> tuple[float, float]:
     """(CPU seconds of the work, peak memory in MB) of a task in a process of its own.
 
     Neither is loading code work, nor what the interpreter does after it, when it takes all modules apart.
     """
     shutil.rmtree(out, ignore_errors=True)
     command = [sys.executable, "-m", "benchmarks.bench", "--task", task, "--format", fmt, "--raw", raw, "--out", out]
-    said, usage = ended(command)
-    start, end = map(float, said.split())
+    output, usage = run_to_end(command)
+    start, end = map(float, output.split())
     return end - start, usage.ru_maxrss / 1024
 
 
@@ -125,19 +125,19 @@ def size_of(folder: str) -> float:
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()) / 1e6
 
 
-def bench(fmt: str, megabytes: int, rounds: int, place: Path) -> dict[str, Any]:
+def bench(fmt: str, megabytes: int, rounds: int, base: Path) -> dict[str, Any]:
     """The figures of one format."""
-    raw = place / "raw" / fmt
+    raw = base / "raw" / fmt
     print(write_apart(fmt, megabytes, raw), end="")
-    out = str(place / "out")
+    out = str(base / "out")
     runs: dict[str, list[tuple[float, float]]] = {task: [] for task in TASKS}
     for _ in range(rounds):
-        for task, found in runs.items():
-            found.append(measured(task, fmt, str(raw), out))
+        for task, figures in runs.items():
+            figures.append(measure(task, fmt, str(raw), out))
     shutil.rmtree(out, ignore_errors=True)
     size = size_of(str(raw))
     shutil.rmtree(raw)
-    cpu = {task: statistics.median(seconds for seconds, _ in found) for task, found in runs.items()}
+    cpu = {task: statistics.median(seconds for seconds, _ in figures) for task, figures in runs.items()}
     pairs = zip(runs["beam"], runs["plain"], strict=True)
     return {
         "format": fmt,
@@ -184,18 +184,18 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     for name in ("task", "format", "raw", "out"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.task:
+    options = parser.parse_args()
+    if options.task:
         load_ours()
         start = spent()
-        TASKS[given.task](given.format, given.raw, given.out)
+        TASKS[options.task](options.format, options.raw, options.out)
         print(start, spent())
         return
-    with tempfile.TemporaryDirectory(prefix="trajmill-bench-") as place:
-        rows = [bench(fmt, given.megabytes, given.rounds, Path(place)) for fmt in given.formats]
+    with tempfile.TemporaryDirectory(prefix="trajmill-bench-") as temporary:
+        rows = [bench(fmt, options.megabytes, options.rounds, Path(temporary)) for fmt in options.formats]
     show(rows)
-    if given.json:
-        given.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -53,39 +53,39 @@ def sample(number: int, rows: Rows) -> dict[str, Any]:
 
 def trajectories(run: Run) -> dict[str, list[dict[str, Any]]]:
     """The rows of each trajectory of a run; exact copies, which share its id, count once."""
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_id: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for name in run.transitions.names(".parquet"):
         for row in pq.read_table(run.transitions.path(name)).to_pylist():
-            held = found[row["trajectory_id"]]
-            if len(held) == row["step"]:  # else a copy, of which all rows stand together
-                held.append(row)
-    return found
+            rows = by_id[row["trajectory_id"]]
+            if len(rows) == row["step"]:  # else a copy, of which all rows stand together
+                rows.append(row)
+    return by_id
 
 
-def drawn(of: Mapping[str, Rows], number: int) -> list[str]:
+def draw_trajectories(of: Mapping[str, Rows], number: int) -> list[str]:
     """So many of the trajectories that are long enough, by hash: the same whatever the order of the logs."""
     long = (name for name, rows in of.items() if len(rows) >= SHORTEST and _words(rows) >= FEWEST)
     return sorted(long, key=lambda name: order(Place(NAME, name, -1, "")))[:number]
 
 
-def taken(out: str) -> dict[str, list[str]]:
+def read_contaminated(out: str) -> dict[str, list[str]]:
     """Trajectory → ids of the items that it shows, of a run that was judged."""
     rejects = Folder(out) / "rejects" / "judge"
     rows = (row for name in rejects.names(".parquet") for row in pq.read_table(rejects.path(name)).to_pylist())
-    found: dict[str, list[str]] = {}
+    items: dict[str, list[str]] = {}
     for row in rows:
         if row["reason"] == CONTAMINATED:
-            found[row["trajectory_id"]] = [item.rpartition("/")[2] for item in row["detail"].split(", ")]
-    return found
+            items[row["trajectory_id"]] = [item.rpartition("/")[2] for item in row["detail"].split(", ")]
+    return items
 
 
-def table(of: Mapping[str, Rows], items: Sequence[str], found: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What became of items and others, as Markdown."""
-    own = [number for number, name in enumerate(items) if name in found]
-    others = [name for name in found if name not in items]
+def table(of: Mapping[str, Rows], items: Sequence[str], shown: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Tabulate what became of items and other trajectories, as Markdown."""
+    own = [number for number, name in enumerate(items) if name in shown]
+    others = [name for name in shown if name not in items]
     asked = {str(number): _instruction(of[name]) for number, name in enumerate(items)}
-    alike = [name for name in others if _instruction(of[name]) in [asked.get(item) for item in found[name]]]
-    by = Counter(item for name in others if name not in alike for item in found[name])
+    alike = [name for name in others if _instruction(of[name]) in [asked.get(item) for item in shown[name]]]
+    by = Counter(item for name in others if name not in alike for item in shown[name])
     yield "| trajectories | items | found | others that went | of the same instruction | else |"
     yield "|---:|---:|---:|---:|---:|---:|"
     counts = (len(of), len(items), len(own), len(others), len(alike), len(others) - len(alike))
@@ -114,21 +114,21 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     asked.add_argument("--raw", nargs="+", required=True, help="logs to judge")
     asked.add_argument("--items", type=int, default=100, help="trajectories that are made items of")
-    given = asked.parse_args()
+    options = asked.parse_args()
     plain = Recipe(name="contamination", source="corpora")
     plain = plain.model_copy(update={"normalize": plain.normalize.model_copy(update={"max_reject_ratio": 1.0})})
-    with tempfile.TemporaryDirectory(prefix="trajmill-contamination-") as place:
-        out, file = f"{place}/out", Path(place) / "items.jsonl"
-        run = Run(plain, given.raw, out)
+    with tempfile.TemporaryDirectory(prefix="trajmill-contamination-") as temporary:
+        out, file = f"{temporary}/out", Path(temporary) / "items.jsonl"
+        run = Run(plain, options.raw, out)
         run.run("normalize")
         of = trajectories(run)
-        items = drawn(of, given.items)
+        items = draw_trajectories(of, options.items)
         file.write_bytes(lines(sample(n, of[name]) for n, name in enumerate(items)))
         judge = plain.judge.model_copy(
             update={"benchmarks": (Benchmark(name=NAME, path=str(file)),), "near_duplicates": None}
         )
-        Run(plain.model_copy(update={"judge": judge}), given.raw, out).run("judge")
-        print(*table(of, items, taken(out)), sep="\n")
+        Run(plain.model_copy(update={"judge": judge}), options.raw, out).run("judge")
+        print(*table(of, items, read_contaminated(out)), sep="\n")
 
 
 if __name__ == "__main__":

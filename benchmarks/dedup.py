@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.logs.documents import Planted, Score, planted, score
-from benchmarks.processes import Task, load_ours, measured, work
+from benchmarks.logs.documents import Planted, Score, plant_documents, score
+from benchmarks.processes import Task, load_ours, measure_task, work
 
 MODULE: Final = "benchmarks.dedup"
 DOCUMENTS: Final = "documents.parquet"
@@ -40,40 +40,40 @@ _GROUP: Final = 10_000
 """Documents of a row group, as a data set of the Hub has them."""
 
 
-def write(documents: Planted, place: Path) -> None:
+def write(documents: Planted, folder: Path) -> None:
     """Writes the documents as one Parquet file that both sides read."""
-    place.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     count = len(documents.texts)
     table = pa.table({"id": [f"{n:07}" for n in range(count)], "text": documents.texts, "action": ["read"] * count})
-    pq.write_table(table, place / DOCUMENTS, row_group_size=_GROUP, compression="zstd")
+    pq.write_table(table, folder / DOCUMENTS, row_group_size=_GROUP, compression="zstd")
 
 
-def normalized(place: Path) -> Iterator[str]:
+def normalize_documents(folder: Path) -> Iterator[str]:
     """Makes transitions of the documents."""
     from trajmill.pipelines.recipe.recipe_file import load_recipe
     from trajmill.pipelines.run import Run
 
-    Run(load_recipe(str(RECIPE)), [str(place / DOCUMENTS)], str(place / "ours")).run("normalize")
+    Run(load_recipe(str(RECIPE)), [str(folder / DOCUMENTS)], str(folder / "ours")).run("normalize")
     yield "normalize"
 
 
-def judged(place: Path) -> Iterator[str]:
-    """Judges the transitions that `normalized` made."""
+def judge_documents(folder: Path) -> Iterator[str]:
+    """Judges the transitions that `normalize_documents` made."""
     from trajmill.pipelines.recipe.recipe_file import load_recipe
     from trajmill.pipelines.run import Run
 
-    Run(load_recipe(str(RECIPE)), [str(place / DOCUMENTS)], str(place / "ours")).run("judge")
+    Run(load_recipe(str(RECIPE)), [str(folder / DOCUMENTS)], str(folder / "ours")).run("judge")
     yield "judge"
 
 
-def ours_kept(place: Path) -> list[int]:
+def ours_kept(folder: Path) -> list[int]:
     """The numbers of the documents that our verdicts keep."""
-    found: list[int] = []
-    for verdicts in sorted((place / "ours" / "verdicts").rglob("*.parquet")):
-        name = verdicts.relative_to(place / "ours" / "verdicts")
-        native = pq.read_table(place / "ours" / "transitions" / name, columns=["native_id"])["native_id"]
-        found += map(int, native.filter(pq.read_table(verdicts, columns=["kept"])["kept"]).to_pylist())
-    return found
+    numbers: list[int] = []
+    for verdicts in sorted((folder / "ours" / "verdicts").rglob("*.parquet")):
+        name = verdicts.relative_to(folder / "ours" / "verdicts")
+        native = pq.read_table(folder / "ours" / "transitions" / name, columns=["native_id"])["native_id"]
+        numbers += map(int, native.filter(pq.read_table(verdicts, columns=["kept"])["kept"]).to_pylist())
+    return numbers
 
 
 def load_theirs() -> None:
@@ -85,7 +85,7 @@ def load_theirs() -> None:
     load_word_tokenizer("eng").word_tokenize("words")
 
 
-def four_stages(place: Path, *, split: bool) -> Iterator[str]:
+def four_stages(base: Path, *, split: bool) -> Iterator[str]:
     """The four stages of datatrove, told as each is done, by one worker."""
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.pipeline.dedup import (
@@ -99,9 +99,9 @@ def four_stages(place: Path, *, split: bool) -> Iterator[str]:
     from datatrove.pipeline.writers import ParquetWriter
 
     config = MinhashConfig(n_grams=WORDS, num_buckets=BANDS, hashes_per_bucket=ROWS)
-    out = place / ("split" if split else "default")
+    out = base / ("split" if split else "default")
     folder = {name: str(out / name) for name in ("signatures", "buckets", "remove", "kept")}
-    reader = ParquetReader(str(place), glob_pattern=DOCUMENTS)
+    reader = ParquetReader(str(base), glob_pattern=DOCUMENTS)
     language: Any = _splitter() if split else "eng"
     stages = {
         "signature": [reader, MinhashDedupSignature(folder["signatures"], config, language=language)],
@@ -132,42 +132,42 @@ def _splitter() -> Any:
     return Splitter()
 
 
-def theirs_kept(place: Path, *, split: bool) -> list[int]:
+def theirs_kept(base: Path, *, split: bool) -> list[int]:
     """The numbers of the documents that datatrove kept."""
-    files = sorted((place / ("split" if split else "default") / "kept").glob("*.parquet"))
+    files = sorted((base / ("split" if split else "default") / "kept").glob("*.parquet"))
     return [int(key) for file in files for key in pq.read_table(file, columns=["id"])["id"].to_pylist()]
 
 
 TASKS: Final[dict[str, Task]] = {
-    "normalize": (load_ours, normalized),
-    "judge": (load_ours, judged),
+    "normalize": (load_ours, normalize_documents),
+    "judge": (load_ours, judge_documents),
     "datatrove": (load_theirs, lambda place: four_stages(place, split=False)),
     "datatrove, str.split": (load_theirs, lambda place: four_stages(place, split=True)),
 }
 
 
-def compared(truth: Planted, place: Path, peers: list[str]) -> list[dict[str, Any]]:
+def compare_peers(truth: Planted, base: Path, peers: list[str]) -> list[dict[str, Any]]:
     """The figures of each side, ours first."""
-    write(truth, place)
-    prepared, _, _ = measured(MODULE, "normalize", place)
-    ours, memory, _ = measured(MODULE, "judge", place)
-    rows = [_row("trajmill", ours, memory, {"normalize (not counted)": prepared}, score(truth, ours_kept(place)))]
+    write(truth, base)
+    prepared, _, _ = measure_task(MODULE, "normalize", base)
+    ours, memory, _ = measure_task(MODULE, "judge", base)
+    rows = [_row("trajmill", ours, memory, {"normalize (not counted)": prepared}, score(truth, ours_kept(base)))]
     for peer in peers:
-        seconds, memory, stages = measured(MODULE, peer, place)
-        kept = theirs_kept(place, split=peer != "datatrove")
-        rows.append(_row(peer, seconds, memory, stages, score(truth, kept)) | {"ratio": seconds / ours})
+        seconds, memory, stages = measure_task(MODULE, peer, base)
+        survivors = theirs_kept(base, split=peer != "datatrove")
+        rows.append(_row(peer, seconds, memory, stages, score(truth, survivors)) | {"ratio": seconds / ours})
     return rows
 
 
-def _row(name: str, seconds: float, memory: float, stages: dict[str, float], found: Score) -> dict[str, Any]:
+def _row(name: str, seconds: float, memory: float, stages: dict[str, float], scored: Score) -> dict[str, Any]:
     return {
         "name": name,
         "cpu": seconds,
         "peak_mb": memory,
         "stages": stages,
-        "precision": found.precision,
-        "recall": found.recall,
-        "near_recall": found.near_recall,
+        "precision": scored.precision,
+        "recall": scored.recall,
+        "near_recall": scored.near_recall,
     }
 
 
@@ -213,16 +213,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     for name in ("task", "place"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.task:
-        work(TASKS, given.task, Path(given.place))
+    options = parser.parse_args()
+    if options.task:
+        work(TASKS, options.task, Path(options.place))
         return
-    truth = planted(given.documents, given.seed)
-    with tempfile.TemporaryDirectory(prefix="trajmill-dedup-") as place:
-        rows = compared(truth, Path(place), given.peers)
+    truth = plant_documents(options.documents, options.seed)
+    with tempfile.TemporaryDirectory(prefix="trajmill-dedup-") as temporary:
+        rows = compare_peers(truth, Path(temporary), options.peers)
     show(rows, truth)
-    if given.json:
-        given.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What each rule drops of real logs: shown for a person to judge, and counted against committed judgements.
+"""Audit of the rules on real logs: drops are shown for a person to judge, and counted against committed judgments.
 
     python -m benchmarks.drops --raw CORPORA --out FOLDER                    the tables, as Markdown
     python -m benchmarks.drops --raw CORPORA --out FOLDER --show RULE        up to 100 drops of a rule, to judge
@@ -123,7 +123,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a run of one recipe left: payload and verdicts, row by row.
+    """Result of a run of one recipe: payload and verdicts, row by row.
 
     Attributes:
         recipe: that was run.
@@ -170,30 +170,34 @@ def benchmark_recipe(raw: str) -> Recipe:
 
 def run_over(recipe: Recipe, raw: str, out: str) -> Table:
     """Runs a recipe up to its verdicts, and reads what it left."""
-    made = Run(recipe, [raw], out)
-    made.run("judge")
+    run = Run(recipe, [raw], out)
+    run.run("judge")
     rows: list[dict[str, Any]] = []
     verdicts: list[dict[str, Any]] = []
     details: dict[tuple[str, int], str] = {}
     rejects = Folder(out) / "rejects" / "judge"
-    for number, name in enumerate(made.transitions.names(".parquet")):
-        rows += pq.read_table(made.transitions.path(name)).to_pylist()
-        judged = pq.read_table(made.verdicts.path(name)).to_pylist()
-        told = pq.read_table(rejects.path(f"{Unit(number, name, '').label}.parquet")).to_pylist()
+    for number, name in enumerate(run.transitions.names(".parquet")):
+        rows += pq.read_table(run.transitions.path(name)).to_pylist()
+        judged = pq.read_table(run.verdicts.path(name)).to_pylist()
+        reject_rows = pq.read_table(rejects.path(f"{Unit(number, name, '').label}.parquet")).to_pylist()
         verdicts += judged
-        details |= details_of(judged, told)
+        details |= details_of(judged, reject_rows)
     return Table(recipe, rows, verdicts, details)
 
 
 def details_of(verdicts: Rows, rejects: Rows) -> dict[tuple[str, int], str]:
     """(`row_id`, step or -1) → detail of each reject of a unit, which stand in the order of the rows they are about."""
-    about = [one for one in verdicts if (one["use"] != "target" if one["kept"] else one["step"] == 0)]
-    return {(one["row_id"], told["step"]): told["detail"] for one, told in zip(about, rejects, strict=True)}
+    about = [
+        verdict for verdict in verdicts if (verdict["use"] != "target" if verdict["kept"] else verdict["step"] == 0)
+    ]
+    return {
+        (verdict["row_id"], reject["step"]): reject["detail"] for verdict, reject in zip(about, rejects, strict=True)
+    }
 
 
-def order(place: Place) -> str:
+def order(place_of_drop: Place) -> str:
     """A hash of the rule and the place."""
-    return hashlib.sha256("\n".join(map(str, place)).encode()).hexdigest()
+    return hashlib.sha256("\n".join(map(str, place_of_drop)).encode()).hexdigest()
 
 
 def in_turn(drops: Iterable[Found]) -> list[Found]:
@@ -207,25 +211,25 @@ def in_turn(drops: Iterable[Found]) -> list[Found]:
 
 
 def _drop(table: Table, rule: str, row: int, whole: bool, measured: float) -> Drop:
-    held = table.rows[row]
-    place = Place(held["provenance"]["uri"], held["trajectory_id"], -1 if whole else held["step"], rule)
-    return Drop(place, held["domain"], held["provenance"]["connector"], measured, row)
+    values = table.rows[row]
+    key = Place(values["provenance"]["uri"], values["trajectory_id"], -1 if whole else values["step"], rule)
+    return Drop(key, values["domain"], values["provenance"]["connector"], measured, row)
 
 
 def drops_of(table: Table, only: Iterable[str] | None = None) -> dict[str, list[Drop]]:
     """Rule → what it would drop, in the run's order. Reasons of the run count as rules; `only` names some."""
-    firsts = {row for row, held in enumerate(table.rows) if held["step"] == 0}
-    found: dict[str, list[Drop]] = {}
+    firsts = {row for row, values in enumerate(table.rows) if values["step"] == 0}
+    drops: dict[str, list[Drop]] = {}
     for rule in table.recipe.judge.ordered_rules():
         numbers: Numbers = np.array([v[SIGNAL_PREFIX + rule.signal] for v in table.verdicts], np.float32)
         whole = rule.scope == "trajectory"
         broken = [row for row in np.flatnonzero(~rule.keep(numbers)).tolist() if not whole or row in firsts]
-        found[rule.name] = [_drop(table, rule.name, row, whole, float(numbers[row])) for row in broken]
+        drops[rule.name] = [_drop(table, rule.name, row, whole, float(numbers[row])) for row in broken]
     for reason in (*LOST, *LOST_ROWS, NO_TARGET, NO_TEXT):
         whole = reason in LOST or reason == NO_TARGET
         rows = [row for row, verdict in enumerate(table.verdicts) if verdict["reason"] == reason]
-        found[reason] = [_drop(table, reason, row, whole, 1.0) for row in rows if not whole or row in firsts]
-    return found if only is None else {rule: found[rule] for rule in only}
+        drops[reason] = [_drop(table, reason, row, whole, 1.0) for row in rows if not whole or row in firsts]
+    return drops if only is None else {rule: drops[rule] for rule in only}
 
 
 def _head(text: str | None, width: int) -> str:
@@ -237,27 +241,27 @@ def _head(text: str | None, width: int) -> str:
 
 
 def shown(table: Table, drop: Drop, width: int) -> Iterator[str]:
-    """What a judge needs of a drop, in lines: its place, what was measured, and what stood before, in and after it."""
-    held, place = table.rows[drop.row], drop.place
-    whole = place.step < 0
-    origin = held["provenance"]
+    """Yield what a judge needs of a drop, in lines: its place, the measure, and the text before, in and after it."""
+    values, location = table.rows[drop.row], drop.place
+    whole = location.step < 0
+    origin = values["provenance"]
     member = f" member {origin['member']}" if origin["member"] else ""
     at = f"offset {origin['offset']}{member} ({origin['connector']})"
-    yield f"# {place.file} {at}"
-    step = f"trajectory of {held['num_steps']} steps" if whole else f"step {place.step} of {held['num_steps']}"
-    yield f"  {place.trajectory} {step} {drop.domain} measured {drop.measured:g}"
-    detail = table.details.get((held["row_id"], place.step))
+    yield f"# {location.file} {at}"
+    step = f"trajectory of {values['num_steps']} steps" if whole else f"step {location.step} of {values['num_steps']}"
+    yield f"  {location.trajectory} {step} {drop.domain} measured {drop.measured:g}"
+    detail = table.details.get((values["row_id"], location.step))
     if detail:
         yield f"  detail      {detail}"
-    yield f"  instruction {_head(held['task'] and held['task']['instruction'], width // 3)}"
-    rows = range(drop.row, drop.row + held["num_steps"]) if whole else [drop.row]
+    yield f"  instruction {_head(values['task'] and values['task']['instruction'], width // 3)}"
+    rows = range(drop.row, drop.row + values["num_steps"]) if whole else [drop.row]
     for row in list(rows)[:8]:
-        one = table.rows[row]
-        before, action, after = one["observation"], one["action"], one["next_observation"]
+        step_row = table.rows[row]
+        before, action, after = step_row["observation"], step_row["action"], step_row["next_observation"]
         facts = {} if after is None else {k: after[k] for k in ("form", "origin", "is_error", "truncation")}
-        yield f"  {one['step']:3} before {_head(before and before['content'], width // 2)}"
+        yield f"  {step_row['step']:3} before {_head(before and before['content'], width // 2)}"
         yield f"      action {action['name']!r} {_head(action['text'], width // 2)} said {_head(action['message'], 60)}"
-        yield f"      after  {_head(after and after['content'], width)} {facts} exit {one['exit_code']}"
+        yield f"      after  {_head(after and after['content'], width)} {facts} exit {step_row['exit_code']}"
 
 
 def interval(right: int, of: int) -> tuple[float, float]:
@@ -281,25 +285,27 @@ def precision_table(drops: Mapping[str, Sequence[Drop]], labels: Mapping[Place, 
         right = sum(label.right for label in judged)
         low, high = interval(right, len(judged))
         places = {drop.place for drop in of}
-        gone = Counter(label.verdict for place, label in labels.items() if place.rule == rule and place not in places)
+        gone = Counter(
+            label.verdict for location, label in labels.items() if location.rule == rule and location not in places
+        )
         lost = ", ".join(f"{number} {verdict}" for verdict, number in sorted(gone.items()))
         share = f"{right / len(judged):.2f} | {low:.2f} to {high:.2f}" if judged else " | "
         yield f"| {rule} | {len(of)} | {len(judged)} | {right} | {share} | {lost} |"
 
 
 def kind_of(action: Mapping[str, Any]) -> str:
-    """What kind of action it is: speaking, typing, waiting, ending, text without a call, or a call."""
+    """Classify an action: speaking, typing, waiting, ending, text without a call, or a call."""
     return _TURNS.get(action["name"], "call" if action["name"] else "text")
 
 
 def facts_of(table: Table, row: int) -> dict[str, str]:
     """By what drop rates are told, of a row."""
-    held, verdict = table.rows[row], table.verdicts[row]
-    outcome = held["outcome"]
+    values, verdict = table.rows[row], table.verdicts[row]
+    outcome = values["outcome"]
     known = None if outcome is None else outcome["resolved"]
     return {
-        "domain": held["domain"],
-        "action": kind_of(held["action"]),
+        "domain": values["domain"],
+        "action": kind_of(values["action"]),
         "error": "yes" if verdict[SIGNAL_PREFIX + "error_observation"] else "no",
         "outcome": {None: "not known", True: "resolved", False: "not resolved"}[known],
     }
@@ -321,8 +327,8 @@ def rate_table(tables: Sequence[Table]) -> Iterator[str]:
     for key in sorted(uses, key=lambda key: (KINDS.index(key[0]), key[1])):
         total = sum(uses[key].values())
         shares = " | ".join(f"{uses[key][use] / total:.1%}" for use in ("target", "context", "omit", "dropped"))
-        told = ", ".join(f"{reason} {number / total:.1%}" for reason, number in reasons[key].most_common(4))
-        yield f"| {key[0]} | {key[1]} | {total} | {shares} | {told} |"
+        listed = ", ".join(f"{reason} {number / total:.1%}" for reason, number in reasons[key].most_common(4))
+        yield f"| {key[0]} | {key[1]} | {total} | {shares} | {listed} |"
 
 
 def domain_table(drops: Mapping[str, Sequence[Drop]]) -> Iterator[str]:
@@ -339,8 +345,8 @@ def ceiling_table(out: str) -> Iterator[str]:
     yield "| domain | histories met twice or more | rows | answered differently | agreement of these | noise ceiling |"
     yield "|---|---:|---:|---:|---:|---:|"
     for folder in (Folder(f"{out}/{name}/measures") for name in DOMAINS):
-        told = json.loads(folder.read(REPLICATES)) if REPLICATES in folder.names(".json") else {}
-        for domain, of in told.items():
+        ceilings = json.loads(folder.read(REPLICATES)) if REPLICATES in folder.names(".json") else {}
+        for domain, of in ceilings.items():
             counts = f"{of['groups']} | {of['rows']} | {of['differing']}"
             yield f"| {domain} | {counts} | {of['agreement_where_differing']:.3f} | {of['noise_ceiling']:.3f} |"
 
@@ -351,14 +357,14 @@ def all_tables(raw: str, out: str) -> tuple[dict[str, Table], Table]:
     return tables, run_over(benchmark_recipe(raw), raw, f"{out}/benchmarks")
 
 
-def joined(tables: Mapping[str, Table], benchmarks: Table) -> dict[str, list[Found]]:
+def join_drops(tables: Mapping[str, Table], benchmarks: Table) -> dict[str, list[Found]]:
     """Rule → the drops of all domains with the table that each is of, in the order to judge in."""
-    found: dict[str, list[Found]] = defaultdict(list)
+    by_rule: dict[str, list[Found]] = defaultdict(list)
     for table in tables.values():
         for rule, drops in drops_of(table).items():
-            found[rule] += [(table, drop) for drop in drops]
-    found[CONTAMINATED] = [(benchmarks, drop) for drop in drops_of(benchmarks, [CONTAMINATED])[CONTAMINATED]]
-    return {rule: in_turn(pairs) for rule, pairs in found.items()}
+            by_rule[rule] += [(table, drop) for drop in drops]
+    by_rule[CONTAMINATED] = [(benchmarks, drop) for drop in drops_of(benchmarks, [CONTAMINATED])[CONTAMINATED]]
+    return {rule: in_turn(pairs) for rule, pairs in by_rule.items()}
 
 
 def main() -> None:
@@ -374,22 +380,22 @@ def main() -> None:
     asked.add_argument("--open", action="store_true", help="print only drops without a label")
     options = asked.parse_args()
     raw = options.raw.rstrip("/")
-    found = joined(*(runs := all_tables(raw, options.out)))
+    by_rule = join_drops(*(runs := all_tables(raw, options.out)))
     labels = read_labels(Path(options.labels))
     if options.show:
-        chosen = found[options.show][: NUMBER if options.open else None]
+        chosen = by_rule[options.show][: NUMBER if options.open else None]
         chosen = [pair for pair in chosen if not (options.open and pair[1].place in labels)]
         for number, (table, drop) in enumerate(chosen[options.skip : options.skip + options.number], options.skip):
             print(f"[{number}]", *shown(table, drop, options.width), sep="\n")
         return
-    drops = {rule: [drop for _, drop in pairs] for rule, pairs in found.items()}
-    told: tuple[Iterator[str], ...] = (
+    drops = {rule: [drop for _, drop in pairs] for rule, pairs in by_rule.items()}
+    reports: tuple[Iterator[str], ...] = (
         precision_table(drops, labels),
         rate_table(list(runs[0].values())),
         domain_table(drops),
         ceiling_table(options.out),
     )
-    for lines in told:
+    for lines in reports:
         print(*lines, "", sep="\n")
 
 

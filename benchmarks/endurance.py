@@ -38,20 +38,23 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where logs and output are made; removed when done")
     for name in ("task", "place"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.task:
-        growth.run(Path(given.place), given.workers[0])
+    options = parser.parse_args()
+    if options.task:
+        growth.run(Path(options.place), options.workers[0])
         return
-    with tempfile.TemporaryDirectory(prefix="endurance-", dir=given.folder) as place:
-        if given.memory:
-            show(growth.HEADS, growth.rows(given.memory, Path(place), given.seed))
-            if given.append:
+    with tempfile.TemporaryDirectory(prefix="endurance-", dir=options.folder) as temporary:
+        if options.memory:
+            show(growth.HEADS, growth.rows(options.memory, Path(temporary), options.seed))
+            if options.append:
                 print()
-                show(growth.APPENDED, growth.appended(Path(place), max(given.memory), given.append, given.seed))
-        elif given.skew:
-            show(skew.HEADS, skew.rows(given.logs, given.skew, Path(place), given.seed))
+                show(
+                    growth.APPENDED,
+                    growth.append_rows(Path(temporary), max(options.memory), options.append, options.seed),
+                )
+        elif options.skew:
+            show(skew.HEADS, skew.rows(options.logs, options.skew, Path(temporary), options.seed))
         else:
-            show(kills.HEADS, kills.rows(given.kills, given.workers, given.seed))
+            show(kills.HEADS, kills.rows(options.kills, options.workers, options.seed))
 
 
 if __name__ == "__main__":

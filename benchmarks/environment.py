@@ -33,15 +33,15 @@ def environment(packages: Sequence[str], loose: Sequence[str] = ()) -> Iterator[
         raise ConfigError("Environments of pinned packages are made with `uv`, which is not there: pip install uv.")
     with tempfile.TemporaryDirectory(prefix="trajmill-environment-") as folder:
         python = f"{folder}/bin/python"
-        called([uv, "venv", "--quiet", "--clear", "--python", PYTHON, folder])
+        run_checked([uv, "venv", "--quiet", "--clear", "--python", PYTHON, folder])
         if packages:
-            called([uv, "pip", "install", "--quiet", "--python", python, *packages])
+            run_checked([uv, "pip", "install", "--quiet", "--python", python, *packages])
         if loose:
-            called([uv, "pip", "install", "--quiet", "--no-deps", "--python", python, *loose])
+            run_checked([uv, "pip", "install", "--quiet", "--no-deps", "--python", python, *loose])
         yield python
 
 
-def called(command: Sequence[str], **more: str) -> None:
+def run_checked(command: Sequence[str], **more: str) -> None:
     """Runs a command to its end.
 
     Raises:
@@ -49,5 +49,5 @@ def called(command: Sequence[str], **more: str) -> None:
     """
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=more or None)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()[-_TOLD_LINES:]
-        raise ConfigError(f"{Path(command[0]).name} {command[1]} failed:\n" + "\n".join(said))
+        output = (done.stderr or done.stdout).strip().splitlines()[-_TOLD_LINES:]
+        raise ConfigError(f"{Path(command[0]).name} {command[1]} failed:\n" + "\n".join(output))

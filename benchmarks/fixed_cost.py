@@ -1,4 +1,4 @@
-"""What a command costs however little it has to do: CPU time of processes of their own, most of it imports.
+"""Measure what a command costs however little it has to do: CPU time of processes of their own, most of it imports.
 
 Modules are compiled once, as where they are installed, whatever the variables of this process say.
 
@@ -42,7 +42,7 @@ def cpu_seconds(*words: str) -> float:
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """What is measured, by name; each writes below the folder."""
+    """Commands that are measured, by name; each writes below the folder."""
     wrong = folder / "wrong.yaml"
     wrong.write_text("name: wrong\nsourcee: tests\n")
     logs = ["--raw", str(LOG)]
@@ -64,13 +64,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=5)
     arguments = parser.parse_args()
-    found: dict[str, list[float]] = {}
+    seconds_by_command: dict[str, list[float]] = {}
     for _ in range(arguments.times):
         with tempfile.TemporaryDirectory() as folder:
             for name, words in commands(Path(folder)).items():
-                found.setdefault(name, []).append(cpu_seconds(*words))
+                seconds_by_command.setdefault(name, []).append(cpu_seconds(*words))
     table = Table("command", "CPU-seconds, median", "least", "aim")
-    for name, seconds in found.items():
+    for name, seconds in seconds_by_command.items():
         aim = f"{AIMS[name]}" if name in AIMS else ""
         table.add_row(name, f"{statistics.median(seconds):.2f}", f"{min(seconds):.2f}", aim)
     Console().print(table)

@@ -17,7 +17,7 @@ from typing import Final
 
 from benchmarks.logs import android, terminal
 from benchmarks.logs.text import Text
-from benchmarks.processes import ended
+from benchmarks.processes import run_to_end
 from samples.writing.files import write_file
 
 Generator = Callable[[Text, int], Iterator[tuple[str, bytes]]]
@@ -41,16 +41,16 @@ def files(name: str, size: int, seed: int) -> Iterator[tuple[str, bytes]]:
         size: bytes wanted; the corpus ends with the log that reaches them, which is cut short for it.
         seed: the same gives the same files.
     """
-    left, place = size, 0
+    left, number = size, 0
     while left > 0:
-        for path, data in FORMATS[name](Text(seed, f"{name}/{place}"), left):
+        for path, data in FORMATS[name](Text(seed, f"{name}/{number}"), left):
             left -= len(data)
-            yield f"log_{place:06}/{path}", data
-        place += 1
+            yield f"log_{number:06}/{path}", data
+        number += 1
 
 
 def write(name: str, size: int, seed: int, out: Path) -> tuple[int, int]:
-    """How many files and bytes were written under `out`."""
+    """Write the files below `out`; return how many files and bytes."""
     count = total = 0
     for path, data in files(name, size, seed):
         write_file(out / path, data)
@@ -61,7 +61,7 @@ def write(name: str, size: int, seed: int, out: Path) -> tuple[int, int]:
 def write_apart(name: str, megabytes: float, out: Path) -> str:
     """Writes so many MB in a process of its own, whose memory is not the caller's, and says how fast."""
     asked = [name, "--megabytes", str(megabytes), "--out", str(out)]
-    return ended([sys.executable, "-m", "benchmarks.generate", *asked])[0].decode()
+    return run_to_end([sys.executable, "-m", "benchmarks.generate", *asked])[0].decode()
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""How memory and time of a run grow with its logs, stage by stage, under a limit that the system holds.
+"""Measure how memory and time of a run grow with its logs, stage by stage, under a limit that the system enforces.
 
 The whole run goes through one process without Beam, as `trajmill run` does it by default. Of each stage the peak of
 resident memory is read from the system and set back, and the limit is on the memory that the process asks for for its
@@ -21,7 +21,7 @@ from typing import Any, Final
 from benchmarks.bench import spent
 from benchmarks.fixed_cost import cpu_seconds
 from benchmarks.logs.mixed import write_mixed
-from benchmarks.processes import ended, load_ours
+from benchmarks.processes import load_ours, run_to_end
 from trajmill.pipelines.generations.generations import chain
 from trajmill.pipelines.storage.folders import Folder
 
@@ -38,13 +38,13 @@ STAGES: Final = ("plan", "normalize", "judge", "mix")
 
 def _peak() -> float:
     """The peak of resident memory since it was asked last, in MB."""
-    told = Path("/proc/self/status").read_text().splitlines()
-    peak = int(next(line for line in told if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = int(next(line for line in status if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
     Path("/proc/self/clear_refs").write_text("5")
     return peak
 
 
-def run(place: Path, workers: int) -> None:
+def run(base: Path, workers: int) -> None:
     """Runs the recipe over the logs of a folder, and prints CPU seconds, wall time and peak memory of each stage."""
     load_ours()
     if workers == 1:
@@ -60,38 +60,40 @@ def run(place: Path, workers: int) -> None:
 
     _peak()
     mark("plan")
-    recipe = load_recipe(str(place / "growth.yaml"))
-    asked = Run(recipe, [str(place / "raw")], str(place / "out"), Execution(workers), lambda one: mark(one.stage))
+    recipe = load_recipe(str(base / "growth.yaml"))
+    asked = Run(recipe, [str(base / "raw")], str(base / "out"), Execution(workers), lambda start: mark(start.stage))
     done = asked.run()
     mark("end")
     for begin, end in pairwise(marks):
-        told = {name: end[name] - begin[name] for name in ("cpu", "wall")}
-        print(json.dumps({"stage": begin["stage"], **told, "peak": end["peak"]}))
+        costs = {name: end[name] - begin[name] for name in ("cpu", "wall")}
+        print(json.dumps({"stage": begin["stage"], **costs, "peak": end["peak"]}))
     print(json.dumps({"tokens": done.tokens, "inputs": len(done.plan.inputs)}))
 
 
-def measured(place: Path, workers: int = 1, recipe: str = RECIPE) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
+def measure_run(
+    base: Path, workers: int = 1, recipe: str = RECIPE
+) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
     """({stage: CPU seconds, wall time, peak MB}, what there was) of a run from nothing."""
-    shutil.rmtree(place / "out", ignore_errors=True)
-    (place / "growth.yaml").write_text(recipe)
-    command = [sys.executable, "-m", MODULE, "--task", "run", "--place", str(place), "--workers", str(workers)]
-    said, _ = ended(command)
-    *stages, whole = (json.loads(line) for line in said.splitlines() if line.startswith(b"{"))
-    return {one["stage"]: one for one in stages}, whole
+    shutil.rmtree(base / "out", ignore_errors=True)
+    (base / "growth.yaml").write_text(recipe)
+    command = [sys.executable, "-m", MODULE, "--task", "run", "--place", str(base), "--workers", str(workers)]
+    output, _ = run_to_end(command)
+    *stages, whole = (json.loads(line) for line in output.splitlines() if line.startswith(b"{"))
+    return {stage["stage"]: stage for stage in stages}, whole
 
 
-def rows(sizes: list[float], place: Path, seed: int) -> Iterator[tuple[str, ...]]:
+def rows(sizes: list[float], base: Path, seed: int) -> Iterator[tuple[str, ...]]:
     """A row of the table for each size in GB, the smallest first; logs of the larger one are added to those there."""
     before: tuple[float, float] | None = None
     for size in sorted(sizes):
-        total = write_mixed(place / "raw", int(size * 1e9), seed) / 1e9
-        stages, told = measured(place)
-        cpu = sum(one["cpu"] for one in stages.values())
+        total = write_mixed(base / "raw", int(size * 1e9), seed) / 1e9
+        stages, totals = measure_run(base)
+        cpu = sum(stage["cpu"] for stage in stages.values())
         grown = "" if before is None else f"{log(cpu / before[1]) / log(total / before[0]):.3f}"
         before = total, cpu
         yield (
             f"{total:.2f}",
-            f"{told['inputs']:,}",
+            f"{totals['inputs']:,}",
             *(f"{stages[name]['cpu']:.1f}" for name in STAGES),
             f"{cpu:.1f}",
             grown,
@@ -99,24 +101,24 @@ def rows(sizes: list[float], place: Path, seed: int) -> Iterator[tuple[str, ...]
         )
 
 
-def appended(place: Path, size: float, share: float, seed: int) -> Iterator[tuple[str, ...]]:
+def append_rows(base: Path, size: float, share: float, seed: int) -> Iterator[tuple[str, ...]]:
     """A row for each append to the run of `rows` over so many GB: new logs twice, the first of which makes the tables.
 
     At last one of nothing new.
     """
-    raws = [place / "raw"]
-    for number, what in enumerate(("new logs, and the tables of all", "new logs", "nothing"), 1):
+    raws = [base / "raw"]
+    for number, title in enumerate(("new logs, and the tables of all", "new logs", "nothing"), 1):
         new = 0
-        if what != "nothing":
-            raws.append(place / f"raw{number}")
+        if title != "nothing":
+            raws.append(base / f"raw{number}")
             new = write_mixed(raws[-1], int(size * share * 1e9), seed + number)
-        words = [str(place / "growth.yaml"), "--out", str(place / "out"), "--append"]
+        words = [str(base / "growth.yaml"), "--out", str(base / "out"), "--append"]
         for raw in raws:
             words += ["--raw", str(raw)]
         cost = cpu_seconds("run", *words)
-        if len(chain(Folder(str(place / "out")))) != len(raws):
-            raise RuntimeError(f"an append made no generation, or one of nothing: {what}")
-        yield what, f"{new / 1e9:.3f}", f"{cost:.1f}"
+        if len(chain(Folder(str(base / "out")))) != len(raws):
+            raise RuntimeError(f"an append made no generation, or one of nothing: {title}")
+        yield title, f"{new / 1e9:.3f}", f"{cost:.1f}"
 
 
 APPENDED: Final = ("appended", "GB", "CPU s")

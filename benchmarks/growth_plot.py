@@ -29,8 +29,8 @@ def figures(page: str) -> list[dict[str, float]]:
         ValueError: there is no such table.
     """
     head = f"| {' | '.join(HEADS)} |"
-    _, found, rest = page.partition(head + "\n")
-    if not found:
+    _, matched, rest = page.partition(head + "\n")
+    if not matched:
         raise ValueError(f"no table with the heads {head}")
     rows = []
     for line in rest.splitlines()[1:]:
@@ -54,7 +54,7 @@ def _decades(values: Sequence[float]) -> tuple[float, float]:
 def panel(
     title: str, rows: Sequence[Mapping[str, float]], by_name: Mapping[str, str], limit: float = 0
 ) -> dict[str, Any]:
-    """What the template draws of some columns, by the names that lines are given."""
+    """Build the values that the template draws of some columns, by the names given to lines."""
     sizes = [row["GB"] for row in rows]
     values = [row[head] for row in rows for head in by_name.values()]
     across, up = (min(sizes), max(sizes)), _decades([*values, *([limit] if limit else [])])
@@ -66,11 +66,11 @@ def panel(
         return round(_BOTTOM - _ratio(value, up) * (_BOTTOM - _TOP), 1)
 
     series, taken = list[dict[str, Any]](), list[float]()
-    for name, head in sorted(by_name.items(), key=lambda one: -rows[-1][one[1]]):
+    for name, head in sorted(by_name.items(), key=lambda entry: -rows[-1][entry[1]]):
         dots = [(x(row["GB"]), y(row[head])) for row in rows]
         label = max(dots[-1][1] + 4, taken[-1] + 13 if taken else 0)
         taken.append(label)
-        points = " ".join(f"{one},{other}" for one, other in dots)
+        points = " ".join(f"{left},{height}" for left, height in dots)
         series.append({"name": name, "dots": dots, "points": points, "label_y": label, "dashes": _DASHES[name]})
     marks = [10.0**power for power in range(round(math.log10(up[0])), round(math.log10(up[1])) + 1)]
     return {
@@ -82,18 +82,18 @@ def panel(
     }
 
 
-def drawn(rows: Sequence[Mapping[str, float]]) -> str:
+def draw_picture(rows: Sequence[Mapping[str, float]]) -> str:
     """The picture as SVG."""
     panels = [
         panel("CPU seconds", rows, {**{name: f"{name}: CPU s" for name in STAGES}, "all": "CPU s"}),
         panel("peak memory, MB", rows, {name: f"{name}: peak MB" for name in STAGES}, LIMIT / 1e6),
     ]
-    for number, one in enumerate(panels):
-        one["left"] = 60 + number * (_WIDE + 140)
+    for number, values in enumerate(panels):
+        values["left"] = 60 + number * (_WIDE + 140)
     text = Path(__file__).with_name("templates").joinpath("growth.svg").read_text("utf-8")
-    made = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text)
+    template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text)
     size = {"width": panels[-1]["left"] + _WIDE + 90, "height": _BOTTOM + 30}
-    return made.render(panels=panels, wide=_WIDE, top=_TOP, bottom=_BOTTOM, **size)
+    return template.render(panels=panels, wide=_WIDE, top=_TOP, bottom=_BOTTOM, **size)
 
 
 def main() -> None:
@@ -101,8 +101,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
     parser.add_argument("picture", type=Path)
-    given = parser.parse_args()
-    given.picture.write_text(drawn(figures(given.page.read_text("utf-8"))), "utf-8")
+    options = parser.parse_args()
+    options.picture.write_text(draw_picture(figures(options.page.read_text("utf-8"))), "utf-8")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def real_rows(out: Path) -> list[Row]:
     return chosen
 
 
-def planted(rows: list[Row]) -> Iterator[tuple[str, list[Row], list[tuple[int, int]]]]:
+def plant_frames(rows: list[Row]) -> Iterator[tuple[str, list[Row], list[tuple[int, int]]]]:
     """(name, rows with wrapped answers, characters before and behind each) of the invented agents."""
     for number, wrapper in enumerate(WRAPPERS):
         chance = random.Random(number)
@@ -136,7 +136,7 @@ def _command(row: Row) -> str:
     return command.split("\n", 1)[0] if isinstance(command, str) else row["action"]["name"]
 
 
-def mined(rows: list[Row]) -> tuple[pa.Table, dict[int, Records], pa.RecordBatch]:
+def mine_frames(rows: list[Row]) -> tuple[pa.Table, dict[int, Records], pa.RecordBatch]:
     """The edges of transitions, the frames in them by group, and the transitions as a batch."""
     batch = pa.RecordBatch.from_pylist(rows, TRANSITION_SCHEMA).cast(encode_schema())
     edges = pa.Table.from_batches([measure_edges(batch)], EDGES_SCHEMA)
@@ -150,9 +150,9 @@ def shares(out: Path) -> dict[tuple[str, str], tuple[int, float, list[str]]]:
     for row in all_rows(out):
         name = row["agent"]["name"] or row["provenance"]["connector"]
         by_agent.setdefault((name, row["agent"]["version"] or ""), []).append(row)
-    found = {}
+    by_agent_shares = {}
     for agent, rows in sorted(by_agent.items()):
-        edges, frames, batch = mined(rows)
+        edges, frames, batch = mine_frames(rows)
         if size := pc.sum(edges["size"]).as_py():
             lines = [
                 f"{PLACES[frame['place']]} {frame['answers']}: "
@@ -161,8 +161,8 @@ def shares(out: Path) -> dict[tuple[str, str], tuple[int, float, list[str]]]:
                 for frame in np.sort(some, order="answers")[::-1]
             ]
             looked_at = int(np.count_nonzero(edges["group"].to_numpy()))
-            found[agent] = looked_at, int(count_framed(edges, frames).sum()) / size, lines
-    return found
+            by_agent_shares[agent] = looked_at, int(count_framed(edges, frames).sum()) / size, lines
+    return by_agent_shares
 
 
 def show_shares(now: Path, before: Path | None) -> None:
@@ -179,24 +179,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--shares", nargs="?", type=Path, const=Path(), metavar="BEFORE")
-    told = parser.parse_args()
-    if told.shares is not None:
-        show_shares(told.out, told.shares if told.shares.name else None)
+    options = parser.parse_args()
+    if options.shares is not None:
+        show_shares(options.out, options.shares if options.shares.name else None)
         return
-    rows = real_rows(told.out)
+    rows = real_rows(options.out)
     table = Table("agent", "planted characters", "found", "real characters", "taken for the harness's")
     totals = np.zeros(4, np.int64)
-    for name, wrapped, around in planted(rows):
-        found, frames, _ = mined(wrapped)
+    for name, wrapped, around in plant_frames(rows):
+        edge_table, frames, _ = mine_frames(wrapped)
         known = {(int(frame["place"]), int(frame["skeleton"])) for some in frames.values() for frame in some}
-        numbers, records = edge_records(found)
+        numbers, records = edge_records(edge_table)
         counts = np.zeros(4, np.int64)
         for number, (row, (before, behind)) in enumerate(zip(wrapped, around, strict=True)):
             text = row["next_observation"]["content"]
             spans = spans_in_frames(records[numbers == number].tolist(), known)
-            marked = {place for begin, end in spans for place in range(begin, end) if text[place] != "\n"}
+            marked = {offset for begin, end in spans for offset in range(begin, end) if text[offset] != "\n"}
             edges = (*range(before), *range(len(text) - behind, len(text)))
-            own = {place for place in edges if text[place] != "\n"}
+            own = {offset for offset in edges if text[offset] != "\n"}
             counts += (len(own), len(own & marked), len(text) - len(own), len(marked - own))
         totals += counts
         table.add_row(name, *_cells(counts))
@@ -205,8 +205,8 @@ def main() -> None:
 
 
 def _cells(counts: npt.NDArray[np.int64]) -> tuple[str, ...]:
-    planted, found, real, wrong = counts.tolist()
-    return f"{planted:,}", f"{found / max(planted, 1):.3f}", f"{real:,}", f"{wrong / max(real, 1):.4%}"
+    planted, hits, real, wrong = counts.tolist()
+    return f"{planted:,}", f"{hits / max(planted, 1):.3f}", f"{real:,}", f"{wrong / max(real, 1):.4%}"
 
 
 if __name__ == "__main__":

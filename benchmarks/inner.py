@@ -1,4 +1,4 @@
-"""What connectors decode within the container of a log: pages of HTML, XML, Python, and texts that are JSON.
+"""Measure what connectors decode within the container of a log: pages of HTML, XML, Python, and texts that are JSON.
 
 It listens to the decoders while a connector parses; what it names is for a plain decoder to decode as well.
 """

@@ -37,20 +37,22 @@ _COUNTED: Final = {
 }
 
 
-def drawn() -> str:
+def draw_graph() -> str:
     """The graph as a Mermaid block, and how many transforms Beam makes of it."""
     folder = Folder("nowhere")
     recipe = parse_recipe(RECIPE, "everything")
     judging = Judging(recipe, folder, folder, folder, folder, folder, "digest", benchmarks="index")
-    made = decisions(judging)
-    levels = schedule_rounds(made)
+    rules = decisions(judging)
+    levels = schedule_rounds(rules)
     pipeline = beam.Pipeline()
     _ = pipeline | beam.Create([None]) | BeamTransform(UnitsToVerdicts(judging))
     transforms = pipeline.to_runner_api().components.transforms.values()
-    counts = Counter(_COUNTED[one.spec.urn] for one in transforms if one.spec.urn in _COUNTED)
-    told = ", ".join(f"{counts[name]} {name}" for name in _COUNTED.values())
+    counts = Counter(_COUNTED[transform.spec.urn] for transform in transforms if transform.spec.urn in _COUNTED)
+    counted = ", ".join(f"{counts[name]} {name}" for name in _COUNTED.values())
     rounds = sum(map(len, levels))
-    return f"```mermaid\n{graph(levels, final_answers(made))}```\n\n{rounds} rounds in {len(levels)} levels: {told}.\n"
+    return (
+        f"```mermaid\n{graph(levels, final_answers(rules))}```\n\n{rounds} rounds in {len(levels)} levels: {counted}.\n"
+    )
 
 
 def main() -> None:
@@ -59,10 +61,10 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     chosen = parser.parse_args()
     if chosen.write is None:
-        sys.stdout.write(drawn())
+        sys.stdout.write(draw_graph())
         return
     text = chosen.write.read_text(encoding="utf-8")
-    chosen.write.write_text(_MARKED.sub(lambda found: f"{found[1]}{drawn()}{found[2]}", text), encoding="utf-8")
+    chosen.write.write_text(_MARKED.sub(lambda match: f"{match[1]}{draw_graph()}{match[2]}", text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.logs.rollouts import DOMAINS, task
-from benchmarks.processes import Task, load_ours, measured, work
+from benchmarks.processes import Task, load_ours, measure_task, work
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -68,64 +68,66 @@ def write_unit(
     digest = hashlib.sha256(name.encode()).hexdigest()
     sink, assembler = ParquetSink(folder, name, encode_schema()), Assembler()
     size = count = 0
-    place = first
+    task_number = first
     while size < most:
-        origin = Origin(f"{domain}/{place}.log", "made", "made", "1", lambda _: digest)
-        for one in task(domain, place, seed):
-            assembler.add(one, origin, {})
+        origin = Origin(f"{domain}/{task_number}.log", "made", "made", "1", lambda _: digest)
+        for trajectory in task(domain, task_number, seed):
+            assembler.add(trajectory, origin, {})
             size += sum(
                 len(step.action.text.encode()) + len((step.next_observation.content or "").encode())
-                for step in one.steps
+                for step in trajectory.steps
                 if step.next_observation
             )
             count += 1
-        place += 1
+        task_number += 1
         if assembler.nbytes >= ROW_GROUP_BYTES:
             sink.write(check(assembler.take()))
     sink.write(check(assembler.take()))
     entry = sink.close()
-    return Unit(number, name, entry.sha256), size, count, place
+    return Unit(number, name, entry.sha256), size, count, task_number
 
 
-def judged(place: Path) -> Iterator[str]:
+def judge_units(base: Path) -> Iterator[str]:
     """Judges the units that `UNITS` names."""
-    units = [Unit(*one) for one in json.loads((place / UNITS).read_text())]
-    Run(recipe(), [], str(place)).judge(units)
+    units = [Unit(*values) for values in json.loads((base / UNITS).read_text())]
+    Run(recipe(), [], str(base)).judge(units)
     yield "judge"
 
 
-TASKS: Final[dict[str, Task]] = {"judge": (load_ours, judged)}
+TASKS: Final[dict[str, Task]] = {"judge": (load_ours, judge_units)}
 
 
-def cleared(place: Path) -> None:
+def clear_output(base: Path) -> None:
     """Removes what judging has written, so that all of it is done again."""
     for name in ("measures", "verdicts", "rejects", "_units", "spill"):
-        shutil.rmtree(place / name, ignore_errors=True)
+        shutil.rmtree(base / name, ignore_errors=True)
 
 
-def rows(place: Path, sizes: list[float], seed: int) -> Iterator[tuple[str, ...]]:
+def rows(base: Path, sizes: list[float], seed: int) -> Iterator[tuple[str, ...]]:
     """A row of the table for each size, the smallest first."""
-    folder = Folder(str(place / "transitions"))
-    made: list[Unit] = []
+    folder = Folder(str(base / "transitions"))
+    units: list[Unit] = []
     total = trajectories = 0
     next_task = dict.fromkeys(DOMAINS, 0)
     for size in sorted(sizes):
         while total < size * 1e9:
-            domain = list(DOMAINS)[len(made) % len(DOMAINS)]
-            unit, text, count, next_task[domain] = write_unit(folder, len(made), next_task[domain], seed)
-            made.append(unit)
+            domain = list(DOMAINS)[len(units) % len(DOMAINS)]
+            unit, text, count, next_task[domain] = write_unit(folder, len(units), next_task[domain], seed)
+            units.append(unit)
             total, trajectories = total + text, trajectories + count
-        cleared(place)
-        (place / UNITS).write_text(json.dumps([[one.number, one.name, one.sha256] for one in made]))
-        seconds, peak, _ = measured(MODULE, "judge", place)
-        told = json.loads((place / "verdicts" / "manifest.json").read_text())["counts"]
-        kept = told["trajectories.kept"] / told["trajectories"]
+        clear_output(base)
+        (base / UNITS).write_text(
+            json.dumps([[made_unit.number, made_unit.name, made_unit.sha256] for made_unit in units])
+        )
+        seconds, peak, _ = measure_task(MODULE, "judge", base)
+        counts = json.loads((base / "verdicts" / "manifest.json").read_text())["counts"]
+        survived = counts["trajectories.kept"] / counts["trajectories"]
         yield (
             f"{total / 1e9:.2f}",
-            f"{len(made)}",
+            f"{len(units)}",
             f"{trajectories:,}",
-            f"{told['transitions']:,}",
-            f"{kept:.1%}",
+            f"{counts['transitions']:,}",
+            f"{survived:.1%}",
             f"{peak:,.0f}",
             f"{seconds:,.0f}",
             f"{total / 1e6 / seconds:.1f}",
@@ -140,14 +142,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the transitions are made; removed when done")
     for name in ("task", "place"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.task:
-        work(TASKS, given.task, Path(given.place))
+    options = parser.parse_args()
+    if options.task:
+        work(TASKS, options.task, Path(options.place))
         return
     names = ("GB of text", "units", "trajectories", "transitions", "kept", "peak MB", "CPU s", "MB per CPU-s")
     table = Table(*names)
-    with tempfile.TemporaryDirectory(prefix="trajmill-judge-", dir=given.folder) as place:
-        for row in rows(Path(place), given.gigabytes, given.seed):
+    with tempfile.TemporaryDirectory(prefix="trajmill-judge-", dir=options.folder) as temporary:
+        for row in rows(Path(temporary), options.gigabytes, options.seed):
             table.add_row(*row)
             print(f"| {' | '.join(row)} |", flush=True)
     Console(width=120).print(table)

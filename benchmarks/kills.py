@@ -37,7 +37,7 @@ _MADE_ANEW: Final = ("benchmarks", "replicates", "card")
 
 @dataclass
 class Told:
-    """What came of all kills with so many workers.
+    """Result of all kills with one number of workers.
 
     Attributes:
         workers: processes of the run.
@@ -66,55 +66,55 @@ class Told:
     different: int = 0
 
 
-def killed(workers: int, kills: int, seed: int, place: Path) -> Told:
+def kill_runs(workers: int, kills: int, seed: int, base: Path) -> Told:
     """Kills runs over the same logs until there were so many kills and their last trial is done."""
-    raw, temporary = place / "raw", place / "tmp"
+    raw, temporary = base / "raw", base / "tmp"
     temporary.mkdir(exist_ok=True)
     write_mixed(raw, MEGABYTES * 1_000_000)
     chance = random.Random(f"{seed}/{workers}")
     begun = time.monotonic()
-    _start(raw, place / "whole", workers, temporary, "").wait()
-    told = Told(workers, time.monotonic() - begun)
-    wanted = digests(place / "whole")
+    _start(raw, base / "whole", workers, temporary, "").wait()
+    result = Told(workers, time.monotonic() - begun)
+    wanted = digests(base / "whole")
     assert wanted, "the undisturbed run wrote nothing"
-    while told.kills < kills:
-        out = place / f"trial-{told.trials}"
-        told.trials += 1
-        while _killed_once(raw, out, chance, told, temporary):
+    while result.kills < kills:
+        out = base / f"trial-{result.trials}"
+        result.trials += 1
+        while _kill_once(raw, out, chance, result, temporary):
             pass
-        found = digests(out)
-        told.different += len({*wanted.items()} ^ {*found.items()})
-        told.scratch[1] += len(list(temporary.glob("trajmill-*")))
+        outputs = digests(out)
+        result.different += len({*wanted.items()} ^ {*outputs.items()})
+        result.scratch[1] += len(list(temporary.glob("trajmill-*")))
         subprocess.run(["rm", "-rf", str(out)], check=True)
-        print(json.dumps({**vars(told), "reached": dict(told.reached)}), file=sys.stderr, flush=True)
-    return told
+        print(json.dumps({**vars(result), "reached": dict(result.reached)}), file=sys.stderr, flush=True)
+    return result
 
 
 def digests(out: Path) -> dict[str, str]:
     """Name → sha256 of every file of a finished run, but for those that say when it ran."""
-    found = (path for path in out.rglob("*") if path.is_file() and path.name not in _OF_THE_RUN)
-    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+    files = (path for path in out.rglob("*") if path.is_file() and path.name not in _OF_THE_RUN)
+    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def _start(raw: Path, out: Path, workers: int, temporary: Path, mark: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "trajmill", "run", "all", "--raw", str(raw), "--out", str(out)]
     environment = {**os.environ, _MARK: mark, "TMPDIR": str(temporary)}
-    with (out.parent / "said.log").open("ab") as said:
+    with (out.parent / "said.log").open("ab") as log:
         return subprocess.Popen(
-            [*command, "--part-size", "1MB", "--workers", str(workers)], env=environment, stdout=said, stderr=said
+            [*command, "--part-size", "1MB", "--workers", str(workers)], env=environment, stdout=log, stderr=log
         )
 
 
-def _killed_once(raw: Path, out: Path, chance: random.Random, told: Told, temporary: Path) -> bool:
+def _kill_once(raw: Path, out: Path, chance: random.Random, result: Told, temporary: Path) -> bool:
     """Starts the run and kills it, unless it ends before; returns whether it was killed.
 
     Raises:
         SystemExit: a run that was left alone did not end well.
     """
-    before = dict(_finished(out))
+    before = dict(_finished_units(out))
     mark = token_hex(8)
-    process, begun = _start(raw, out, told.workers, temporary, mark), time.monotonic()
-    moment = chance.uniform(0.2, told.seconds * 1.15)
+    process, begun = _start(raw, out, result.workers, temporary, mark), time.monotonic()
+    moment = chance.uniform(0.2, result.seconds * 1.15)
     try:
         process.wait(moment)
         was_killed = False
@@ -123,35 +123,35 @@ def _killed_once(raw: Path, out: Path, chance: random.Random, told: Told, tempor
         process.wait()
         was_killed = True
     if not was_killed and process.returncode != 0:
-        said = (out.parent / "said.log").read_text("utf-8", "replace")[-4_000:]  # the folder goes with this process
-        raise SystemExit(f"a run that was started again ended with {process.returncode}:\n{said}")
+        tail = (out.parent / "said.log").read_text("utf-8", "replace")[-4_000:]  # the folder goes with this process
+        raise SystemExit(f"a run that was started again ended with {process.returncode}:\n{tail}")
     if not was_killed and not before:
-        told.seconds = time.monotonic() - begun  # a machine that others use is now faster and now slower
+        result.seconds = time.monotonic() - begun  # a machine that others use is now faster and now slower
     if was_killed:
-        told.kills += 1
-        told.reached[_reached(out)] += 1
+        result.kills += 1
+        result.reached[_stage_reached(out)] += 1
         waited, left = _left_of(mark)
-        told.orphans += left
-        told.slowest = max(told.slowest, waited)
-        told.scratch[0] += len(list(temporary.glob("trajmill-*")))
-    after = dict(_finished(out))
+        result.orphans += left
+        result.slowest = max(result.slowest, waited)
+        result.scratch[0] += len(list(temporary.glob("trajmill-*")))
+    after = dict(_finished_units(out))
     for unit, files in before.items():
         stage = unit.split("/")[0]
-        told.finished[stage] += 1
-        told.again[stage] += unit not in after or after[unit] != files
+        result.finished[stage] += 1
+        result.again[stage] += unit not in after or after[unit] != files
     return was_killed
 
 
-def _finished(out: Path) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
+def _finished_units(out: Path) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
     """Finished units, with what tells their files from such as are written anew."""
     for stage in _STAGES:
         for path in sorted((out / "_units" / stage).glob("*.json")):
-            files = [out / stage / one["name"] for one in json.loads(path.read_bytes())["files"]]
-            if path.stem not in _MADE_ANEW and all(one.exists() for one in files):
-                yield f"{stage}/{path.stem}", tuple((one.stat().st_ino, one.stat().st_mtime_ns) for one in files)
+            files = [out / stage / entry["name"] for entry in json.loads(path.read_bytes())["files"]]
+            if path.stem not in _MADE_ANEW and all(file.exists() for file in files):
+                yield f"{stage}/{path.stem}", tuple((file.stat().st_ino, file.stat().st_mtime_ns) for file in files)
 
 
-def _reached(out: Path) -> str:
+def _stage_reached(out: Path) -> str:
     """The stage in which a killed run was: the first of which there is no manifest."""
     if not (out / "plan.json").exists():
         return "plan"
@@ -165,7 +165,7 @@ def _left_of(mark: str) -> tuple[float, int]:
     """(seconds until no process of the trial was there, how many still were when patience ended)."""
     begun = time.monotonic()
     while True:
-        left = [one for one in Path("/proc").iterdir() if one.name.isdigit() and _is_of(one, mark)]
+        left = [process for process in Path("/proc").iterdir() if process.name.isdigit() and _is_of(process, mark)]
         if not left or time.monotonic() - begun > _GRACE_S:
             return time.monotonic() - begun, len(left)
         time.sleep(0.05)
@@ -183,20 +183,20 @@ def _is_of(process: Path, mark: str) -> bool:
 def rows(kills: int, workers: list[int], seed: int) -> Iterator[tuple[str, ...]]:
     """A row of the table for each number of workers."""
     for count in workers:
-        with tempfile.TemporaryDirectory(prefix="kills-") as place:
-            told = killed(count, kills, seed, Path(place))
-        stages = " / ".join(f"{told.reached[name]}" for name in ("plan", "normalize", "judge", "mix", "done"))
-        again = " / ".join(f"{told.again[name]} of {told.finished[name]}" for name in _STAGES)
+        with tempfile.TemporaryDirectory(prefix="kills-") as temporary:
+            result = kill_runs(count, kills, seed, Path(temporary))
+        stages = " / ".join(f"{result.reached[name]}" for name in ("plan", "normalize", "judge", "mix", "done"))
+        again = " / ".join(f"{result.again[name]} of {result.finished[name]}" for name in _STAGES)
         yield (
             f"{count}",
-            f"{told.kills}",
-            f"{told.trials}",
+            f"{result.kills}",
+            f"{result.trials}",
             stages,
-            f"{told.orphans}",
-            f"{told.slowest:.1f}",
-            f"{told.scratch[0]} → {told.scratch[1]}",
+            f"{result.orphans}",
+            f"{result.slowest:.1f}",
+            f"{result.scratch[0]} → {result.scratch[1]}",
             again,
-            f"{told.different}",
+            f"{result.different}",
         )
 
 

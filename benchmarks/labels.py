@@ -13,7 +13,7 @@ VERDICTS: Final = ("right", "wrong")
 
 
 class Place(NamedTuple):
-    """What a label is of: a raw file relative to the corpora, a trajectory's id, a step (-1: all of it), a rule."""
+    """Place of a label: a raw file relative to the corpora, a trajectory's id, a step (-1: all of it), a rule."""
 
     file: str
     trajectory: str
@@ -45,23 +45,23 @@ def read_labels(folder: Path) -> dict[Place, Label]:
     Raises:
         ValueError: a place is judged twice, or a verdict is none of `VERDICTS`.
     """
-    found: dict[Place, Label] = {}
+    labels: dict[Place, Label] = {}
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text("utf-8").splitlines():
             values = json.loads(line)
-            place = Place(values["file"], values["trajectory"], values["step"], values["rule"])
+            location = Place(values["file"], values["trajectory"], values["step"], values["rule"])
             if values["verdict"] not in VERDICTS:
                 raise ValueError(f"{path.name}: a verdict is {values['verdict']!r}, not one of {VERDICTS}.")
-            if place in found or place.rule != path.stem:
-                raise ValueError(f"{path.name}: {place} is judged twice, or stands in another rule's file.")
-            found[place] = Label(place, values["verdict"], values["reason"])
-    return found
+            if location in labels or location.rule != path.stem:
+                raise ValueError(f"{path.name}: {location} is judged twice, or stands in another rule's file.")
+            labels[location] = Label(location, values["verdict"], values["reason"])
+    return labels
 
 
 def write_labels(folder: Path, labels: Iterable[Label]) -> None:
     """Writes each rule's labels to its file, sorted by place, beside those that stand there; the new ones count."""
     known = read_labels(folder) | {label.place: label for label in labels}
     folder.mkdir(parents=True, exist_ok=True)
-    for rule in sorted({place.rule for place in known}):
-        lines = [known[place].line() for place in sorted(known) if place.rule == rule]
+    for rule in sorted({location.rule for location in known}):
+        lines = [known[location].line() for location in sorted(known) if location.rule == rule]
         (folder / f"{rule}.jsonl").write_text("".join(lines), "utf-8")

@@ -21,7 +21,7 @@ import fasttext
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.signals import normalized, size_of
+from benchmarks.signals import normalize_logs, size_of
 from trajmill.quality.fasttext_model import Model
 from trajmill.quality.prose import join_prose, prose_lines
 from trajmill.quality.signal import Measured
@@ -49,13 +49,13 @@ BARE: Final[dict[str, str]] = {
 
 def shapes(sentences: Sequence[str]) -> Iterator[tuple[str, str]]:
     """(what it is, text) of each way in which the sentences are shown."""
-    for one in sentences:
-        yield "a sentence", one
-        yield "in capitals", one.upper()
-        yield "within JSON", json.dumps({"id": 7, "message": one, "code": 422}, ensure_ascii=False)
-        yield "on a screen", f'#1 document value="http://a.example/"\n  #2 alert "{one}"\n  #3 button "OK" id=ok'
-        yield "in a shell", f"$ make -j4 all\ncc -O2 -c main.c\nmain.c:12: {one}\nmake: *** [all] 2\n"
-        words = one.split()
+    for sentence in sentences:
+        yield "a sentence", sentence
+        yield "in capitals", sentence.upper()
+        yield "within JSON", json.dumps({"id": 7, "message": sentence, "code": 422}, ensure_ascii=False)
+        yield "on a screen", f'#1 document value="http://a.example/"\n  #2 alert "{sentence}"\n  #3 button "OK" id=ok'
+        yield "in a shell", f"$ make -j4 all\ncc -O2 -c main.c\nmain.c:12: {sentence}\nmake: *** [all] 2\n"
+        words = sentence.split()
         if len(words) > 5:
             yield "five words", " ".join(words[:5])
     yield "three sentences", "\n".join(sentences)
@@ -76,18 +76,18 @@ def prose(batch: Any) -> list[str]:
     return [join_prose([some], CHARACTERS) for some in lines]
 
 
-def told(model: Model, text: str) -> tuple[str, float]:
+def likeliest_language(model: Model, text: str) -> tuple[str, float]:
     """The language that the model thinks likeliest, and its probability."""
-    labels, shares = _loaded(model.path).predict([readable(text).replace("\n", " ")], k=1)
+    labels, shares = _load(model.path).predict([readable(text).replace("\n", " ")], k=1)
     return labels[0][0].removeprefix("__label__"), min(float(shares[0][0]), 1.0)
 
 
 @cache
-def _loaded(path: str) -> Any:
+def _load(path: str) -> Any:
     return fasttext.load_model(path)
 
 
-def made_tables(model: Model, console: Console) -> None:
+def print_made_tables(model: Model, console: Console) -> None:
     """Prints what the model says of the sentences and of texts without one."""
     known = json.loads(SENTENCES.read_text())
     right: dict[str, Counter[bool]] = {}
@@ -96,15 +96,15 @@ def made_tables(model: Model, console: Console) -> None:
     missed: dict[str, list[str]] = {}
     for language, sentences in known.items():
         cases = list(shapes(sentences))
-        found = prose(batch_of([text for _, text in cases]))
-        shares = model.probabilities([readable(text) for text in found], [language])
-        wrong = model.probabilities([readable(text) for text in found], ["en"])
-        for (shape, _), text, share, other in zip(cases, found, shares.tolist(), wrong.tolist(), strict=True):
-            label = told(model, text)[0] if text else "no prose"
+        proses = prose(batch_of([text for _, text in cases]))
+        shares = model.probabilities([readable(text) for text in proses], [language])
+        wrong = model.probabilities([readable(text) for text in proses], ["en"])
+        for (shape, _), text, share, english_share in zip(cases, proses, shares.tolist(), wrong.tolist(), strict=True):
+            label = likeliest_language(model, text)[0] if text else "no prose"
             right.setdefault(shape, Counter())[label == language] += 1
             own.setdefault(shape, []).append(share if text else 0.0)
             if language != "en":
-                english.setdefault(shape, []).append(other if text else 0.0)
+                english.setdefault(shape, []).append(english_share if text else 0.0)
             if label != language:
                 missed.setdefault(shape, []).append(f"{language} as {label}")
     table = Table("shown as", "texts", "right", "own < 0.65", "own < 0.3", "others: en >= 0.3", "taken for")
@@ -112,26 +112,33 @@ def made_tables(model: Model, console: Console) -> None:
         of = sum(counts.values())
         cells = [sum(share < bound for share in own[shape]) for bound in (0.65, 0.3)]
         others = sum(share >= 0.3 for share in english[shape])
-        taken = ", ".join(f"{what} {number}" for what, number in Counter(missed.get(shape, [])).most_common(4))
+        taken = ", ".join(
+            f"{wrong_label} {number}" for wrong_label, number in Counter(missed.get(shape, [])).most_common(4)
+        )
         table.add_row(shape, str(of), f"{counts[True] / of:.1%}", *map(str, cells), str(others), taken)
     console.print(table)
-    found = prose(batch_of(list(BARE.values())))
-    said = [f"{name}: {'no prose' if not text else told(model, text)}" for name, text in zip(BARE, found, strict=True)]
-    console.print("texts without a sentence: " + ", ".join(said))
+    proses = prose(batch_of(list(BARE.values())))
+    outcomes = [
+        f"{name}: {'no prose' if not text else likeliest_language(model, text)}"
+        for name, text in zip(BARE, proses, strict=True)
+    ]
+    console.print("texts without a sentence: " + ", ".join(outcomes))
 
 
 def raw_table(model: Model, raw: str, console: Console) -> None:
     """Prints the languages of the trajectories of real logs, by domain."""
     table = Table("domain", "trajectories", "without prose", "languages", "en below 0.65", "en below 0.3", "MB/CPU-s")
-    for domain, batches in normalized([raw]).items():
+    for domain, batches in normalize_logs([raw]).items():
         begin = time.process_time()
-        found = [told(model, text) if text else ("", 1.0) for batch in batches for text in prose(batch)]
+        guesses = [likeliest_language(model, text) if text else ("", 1.0) for batch in batches for text in prose(batch)]
         spent = time.process_time() - begin
-        counts = Counter(label for label, _ in found if label)
-        low = [sum(label == "en" and share < bound for label, share in found) for bound in (0.65, 0.3)]
+        counts = Counter(label for label, _ in guesses if label)
+        low = [sum(label == "en" and share < bound for label, share in guesses) for bound in (0.65, 0.3)]
         rate = f"{size_of(batches) / spent:.1f}"
         names = ", ".join(f"{name} {number}" for name, number in counts.most_common())
-        table.add_row(domain, str(len(found)), str(sum(not label for label, _ in found)), names, *map(str, low), rate)
+        table.add_row(
+            domain, str(len(guesses)), str(sum(not label for label, _ in guesses)), names, *map(str, low), rate
+        )
     console.print(table)
 
 
@@ -140,11 +147,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default=MODEL, help="a fastText model of languages")
     parser.add_argument("--raw", help="real logs")
-    given = parser.parse_args()
-    model, console = Model(given.model), Console(width=120)
-    made_tables(model, console)
-    if given.raw:
-        raw_table(model, given.raw, console)
+    options = parser.parse_args()
+    model, console = Model(options.model), Console(width=120)
+    print_made_tables(model, console)
+    if options.raw:
+        raw_table(model, options.raw, console)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from benchmarks.environment import called, environment
+from benchmarks.environment import environment, run_checked
 from benchmarks.serving import serving
 from tests.conftest import ROOT
 from tests.loops.__main__ import LOOPS
@@ -46,9 +46,9 @@ class Retrieval:
 
     def __init__(self, known: Sequence[Sequence[dict[str, str]]]) -> None:
         self._steps = [
-            (self._asked(messages[:place]), messages[place]["content"])
+            (self._asked(messages[:index]), messages[index]["content"])
             for messages in known
-            for place in range(2, len(messages), 2)
+            for index in range(2, len(messages), 2)
         ]
         self._by_word: dict[str, set[int]] = defaultdict(set)
         for number, ((action, _), _) in enumerate(self._steps):
@@ -65,30 +65,30 @@ class Retrieval:
         near = set().union(*(self._by_word.get(word, ()) for word in action)) or {0}
 
         def likeness(number: int) -> tuple[float, float]:
-            (other, state), _ = self._steps[number]
-            return _shared(action, other), _shared(before, state)
+            (logged_action, state), _ = self._steps[number]
+            return _jaccard(action, logged_action), _jaccard(before, state)
 
         return self._steps[max(sorted(near), key=likeness)][1]
 
 
-def _shared(one: set[str], other: set[str]) -> float:
-    return len(one & other) / max(1, len(one | other))
+def _jaccard(left: set[str], right: set[str]) -> float:
+    return len(left & right) / max(1, len(left | right))
 
 
-def planned(known: Sequence[Logged]) -> list[dict[str, Any]]:
-    """What the agent does in each rollout: what the log did, and in every fifth step what the next log did."""
+def plan_rollouts(known: Sequence[Logged]) -> list[dict[str, Any]]:
+    """Plan the actions of the agent in each rollout: those of the log, and in every fifth step that of the next log."""
     by_domain: dict[str, list[Logged]] = defaultdict(list)
-    for one in known:
-        by_domain[one.scenario.domain].append(one)
+    for log in known:
+        by_domain[log.scenario.domain].append(log)
     plans = []
     for number in range(ROLLOUTS):
-        one = known[number % len(known)]
-        others = by_domain[one.scenario.domain]
-        other = others[(others.index(one) + 1) % len(others)]
-        actions = [step["action"]["text"] for step in one.steps[:STEPS]]
-        for place in range((number % 5), len(actions), 5):
-            actions[place] = other.steps[place % len(other.steps)]["action"]["text"]
-        plans.append({"scenario": one.scenario.id, "seed": number, "actions": actions})
+        log = known[number % len(known)]
+        others = by_domain[log.scenario.domain]
+        next_log = others[(others.index(log) + 1) % len(others)]
+        actions = [step["action"]["text"] for step in log.steps[:STEPS]]
+        for index in range((number % 5), len(actions), 5):
+            actions[index] = next_log.steps[index % len(next_log.steps)]["action"]["text"]
+        plans.append({"scenario": log.scenario.id, "seed": number, "actions": actions})
     return plans
 
 
@@ -97,21 +97,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--domains", nargs="*", default=list(DOMAINS), help="of the samples")
     raw = [str(ROOT / "samples" / name) for name in parser.parse_args().domains]
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         out, log = folder / "out", folder / "served"
         recipe = load_recipe("all").model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5}, prompt_share=1)})
         Run(recipe, raw, str(out)).run()
-        model = Retrieval([one.messages for one in logged(out, recipe.mix, "sft")])
-        plans = planned(logged(out, recipe.mix, "rl"))
+        model = Retrieval([sample.messages for sample in logged(out, recipe.mix, "sft")])
+        plans = plan_rollouts(logged(out, recipe.mix, "rl"))
         (folder / "plans.json").write_text(json.dumps(plans))
         with environment(LOOPS["gymnasium"]) as python, serving(out, log, model, "sft", "retrieval@1") as url:
             script = ROOT / "tests" / "loops" / "scripts" / "gymnasium_rollouts.py"
-            told = folder / "rollouts.jsonl"
-            words = [python, "-P", str(script), url, str(folder / "plans.json"), str(told)]
-            called(words, **{**os.environ, "PYTHONPATH": str(ROOT)})
-        rollouts = [json.loads(line) for line in told.read_text().splitlines()]
-        ends, refused = Counter(one["ended"] for one in rollouts), sum(one["refused"] for one in rollouts)
+            rollouts_file = folder / "rollouts.jsonl"
+            words = [python, "-P", str(script), url, str(folder / "plans.json"), str(rollouts_file)]
+            run_checked(words, **{**os.environ, "PYTHONPATH": str(ROOT)})
+        rollouts = [json.loads(line) for line in rollouts_file.read_text().splitlines()]
+        ends, refused = (
+            Counter(rollout["ended"] for rollout in rollouts),
+            sum(rollout["refused"] for rollout in rollouts),
+        )
         print(f"rollouts: {len(rollouts)}, ended by {dict(ends)}; {refused} actions refused for their form")
         simulated = folder / "simulated"
         Run(load_recipe("all"), [str(log / "trajectories")], str(simulated)).run("normalize")
@@ -129,8 +132,8 @@ def tell_drift(out: Path, simulated: Path) -> None:
     for match in ("logged", "rollouts"):
         cells = [cell for cell in model.cells if (cell.match, cell.by) == (match, "domain")]
         for domain in sorted({cell.domain for cell in cells}):
-            told = {name: one for cell in cells if cell.domain == domain for name, one in cell.figures.items()}
-            figures = " ".join(f"{name} {one.real:.3f}→{one.sim:.3f}" for name, one in told.items())
+            by_name = {name: figure for cell in cells if cell.domain == domain for name, figure in cell.figures.items()}
+            figures = " ".join(f"{name} {figure.real:.3f}→{figure.sim:.3f}" for name, figure in by_name.items())
             print(f"  {match:8} {domain:8} {figures}")
 
 
@@ -139,10 +142,10 @@ def is_apart(raw: Sequence[str], log: Path, both: Path, simulated: pl.DataFrame)
     Run(load_recipe("all"), [*raw, str(log / "trajectories")], str(both)).run()
     ids = set(simulated["trajectory_id"])
     shards = sorted((both / "shards").rglob("*.parquet"))
-    found = sum(one in text for shard in shards for text in _texts(shard) for one in ids)
+    hits = sum(simulated_id in text for shard in shards for text in _texts(shard) for simulated_id in ids)
     samples = sum(len(_texts(shard)) for shard in shards)
-    print(f"a run of both: {samples} samples in shards, {found} of {len(ids)} simulated trajectories among them")
-    return found == 0 < samples
+    print(f"a run of both: {samples} samples in shards, {hits} of {len(ids)} simulated trajectories among them")
+    return hits == 0 < samples
 
 
 def _texts(shard: Path) -> list[str]:

@@ -27,7 +27,7 @@ from rich.table import Table
 
 from benchmarks.judge_memory import UNITS, write_unit
 from benchmarks.logs.rollouts import DOMAINS
-from benchmarks.processes import Task, load_ours, measured, work
+from benchmarks.processes import Task, load_ours, measure_task, work
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.judge.judging import Unit
@@ -52,18 +52,18 @@ def recipe(pools: dict[str, float]) -> Recipe:
     return parse_recipe(json.dumps(values), "mixing")
 
 
-def units_of(place: Path) -> list[Unit]:
+def units_of(base: Path) -> list[Unit]:
     """The units that `UNITS` names."""
-    return [Unit(*one) for one in json.loads((place / UNITS).read_text())]
+    return [Unit(*values) for values in json.loads((base / UNITS).read_text())]
 
 
-def mixing_of(place: Path) -> Mixing:
-    """What mixing the units of a folder needs, with the mixture drawn and every shard open."""
-    chosen = recipe(json.loads((place / "pools.json").read_text()))
-    out = Folder(str(place))
+def mixing_of(base: Path) -> Mixing:
+    """Build the mixing of a folder's units, with the mixture drawn and every shard open."""
+    chosen = recipe(json.loads((base / "pools.json").read_text()))
+    out = Folder(str(base))
     verdicts = Manifest.from_json(out.read("verdicts/manifest.json"))
     digest = mixing_digest(chosen, verdicts)
-    made = Mixing(
+    mixing = Mixing(
         chosen,
         transitions=out / "transitions",
         verdicts=out / "verdicts",
@@ -75,26 +75,26 @@ def mixing_of(place: Path) -> Mixing:
         samples=out / "samples",
         digest=digest,
     )
-    judged = Judged(units_of(place), made.transitions, made.verdicts, made.measures)
-    shards = lay_out_shards(write_draws(chosen, judged, made.draws, digest).counts, chosen.mix)
-    return replace(made, shards=shards, open=frozenset(shard.number for shard in shards))
+    judged = Judged(units_of(base), mixing.transitions, mixing.verdicts, mixing.measures)
+    shards = lay_out_shards(write_draws(chosen, judged, mixing.draws, digest).counts, chosen.mix)
+    return replace(mixing, shards=shards, open=frozenset(shard.number for shard in shards))
 
 
-def mixed(place: Path) -> Iterator[str]:
+def mix_units(base: Path) -> Iterator[str]:
     """Makes all shards."""
-    (place / "spill").mkdir(exist_ok=True)
-    made = mixing_of(place)
-    run_over(units_of(place), UnitsToShards(made, Folder(str(place / "spill"))), Execution())
+    (base / "spill").mkdir(exist_ok=True)
+    mixing = mixing_of(base)
+    run_over(units_of(base), UnitsToShards(mixing, Folder(str(base / "spill"))), Execution())
     yield "mix"
 
 
-def judged(place: Path) -> Iterator[str]:
+def judge_units(base: Path) -> Iterator[str]:
     """Judges the units."""
-    Run(recipe({}), [], str(place)).judge(units_of(place))
+    Run(recipe({}), [], str(base)).judge(units_of(base))
     yield "judge"
 
 
-TASKS: Final[dict[str, Task]] = {"mix": (load_ours, mixed), "judge": (load_ours, judged)}
+TASKS: Final[dict[str, Task]] = {"mix": (load_ours, mix_units), "judge": (load_ours, judge_units)}
 
 
 class Sizes(NamedTuple):
@@ -105,7 +105,7 @@ class Sizes(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """What mixing into some pools took: MB, CPU seconds and the largest resident size in MB."""
+    """Cost of mixing into some pools: MB, CPU seconds and the largest resident size in MB."""
 
     pools: str
     sizes: Sizes
@@ -113,41 +113,41 @@ class Figure(NamedTuple):
     peak: float
 
 
-def written(place: Path, megabytes: float, seed: int) -> Sizes:
+def prepare_units(base: Path, megabytes: float, seed: int) -> Sizes:
     """Writes and judges the units, one a domain, and returns how much they are."""
-    write_units(place, megabytes, seed)
-    measured(MODULE, "judge", place)
-    folder, verdicts, measures = (Folder(str(place / name)) for name in ("transitions", "verdicts", "measures"))
-    kept = (candidates(unit, folder, verdicts, measures) for unit in units_of(place))
-    texts = sum(int(one.text_bytes.sum()) for one in kept)
-    return Sizes(sum(map(_uncompressed, (place / "transitions").rglob("*.parquet"))) / 1e6, texts / 1e6)
+    write_units(base, megabytes, seed)
+    measure_task(MODULE, "judge", base)
+    folder, verdicts, measures = (Folder(str(base / name)) for name in ("transitions", "verdicts", "measures"))
+    candidate_sets = (candidates(unit, folder, verdicts, measures) for unit in units_of(base))
+    texts = sum(int(unit_candidates.text_bytes.sum()) for unit_candidates in candidate_sets)
+    return Sizes(sum(map(_uncompressed_bytes, (base / "transitions").rglob("*.parquet"))) / 1e6, texts / 1e6)
 
 
-def _uncompressed(path: Path) -> int:
+def _uncompressed_bytes(path: Path) -> int:
     """Bytes of a file's columns before compression."""
-    told = pq.read_metadata(path)
-    return sum(told.row_group(number).total_byte_size for number in range(told.num_row_groups))
+    metadata = pq.read_metadata(path)
+    return sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
 
 
-def write_units(place: Path, megabytes: float, seed: int) -> None:
+def write_units(base: Path, megabytes: float, seed: int) -> None:
     """Writes units of transitions, one a domain."""
-    folder = Folder(str(place / "transitions"))
+    folder = Folder(str(base / "transitions"))
     size = int(megabytes * 1e6 / len(DOMAINS))
-    made = [write_unit(folder, number, 0, seed, size)[0] for number in range(len(DOMAINS))]
-    (place / UNITS).write_text(json.dumps([[one.number, one.name, one.sha256] for one in made]))
+    units = [write_unit(folder, number, 0, seed, size)[0] for number in range(len(DOMAINS))]
+    (base / UNITS).write_text(json.dumps([[unit.number, unit.name, unit.sha256] for unit in units]))
 
 
-def figures(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[Figure]:
+def figures(base: Path, megabytes: float, rounds: int, seed: int) -> Iterator[Figure]:
     """Those of all pools together and of each alone; the fastest of the rounds counts."""
-    sizes = written(place, megabytes, seed)
+    sizes = prepare_units(base, megabytes, seed)
     for name in ("all", "cpt", "sft", "rl"):
-        (place / "pools.json").write_text(json.dumps({} if name == "all" else {name: 1}))
-        found = []
+        (base / "pools.json").write_text(json.dumps({} if name == "all" else {name: 1}))
+        costs = []
         for _ in range(rounds):
-            for one in PLACES:
-                shutil.rmtree(place / one, ignore_errors=True)
-            found.append(measured(MODULE, "mix", place)[:2])
-        yield Figure(name, sizes, *min(found))
+            for output_name in PLACES:
+                shutil.rmtree(base / output_name, ignore_errors=True)
+            costs.append(measure_task(MODULE, "mix", base)[:2])
+        yield Figure(name, sizes, *min(costs))
 
 
 def rows(by_size: Sequence[Sequence[Figure]]) -> Iterator[tuple[str, ...]]:
@@ -172,15 +172,15 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the transitions are made; removed when done")
     for name in ("task", "place"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.task:
-        work(TASKS, given.task, Path(given.place))
+    options = parser.parse_args()
+    if options.task:
+        work(TASKS, options.task, Path(options.place))
         return
     table = Table("pools", "MB of payload", "of texts", "CPU s", "payload per CPU-s", "texts per CPU-s", "peak MB")
     by_size = []
-    for megabytes in sorted(given.megabytes):
-        with tempfile.TemporaryDirectory(prefix="trajmill-mixing-", dir=given.folder) as place:
-            by_size.append(list(figures(Path(place), megabytes, given.rounds, given.seed)))
+    for megabytes in sorted(options.megabytes):
+        with tempfile.TemporaryDirectory(prefix="trajmill-mixing-", dir=options.folder) as temporary:
+            by_size.append(list(figures(Path(temporary), megabytes, options.rounds, options.seed)))
     for row in rows(by_size):
         table.add_row(*row)
         print(f"| {' | '.join(row)} |", flush=True)

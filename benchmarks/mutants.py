@@ -148,15 +148,15 @@ def places_of(path: Path) -> Iterator[Place]:
         yield Place(name, line, rank, tuple(sorted(named, key=lambda change: digest(f"{rank}\0{change[0]}"))))
 
 
-def mutant_at(room: str, place: Place) -> Mutant | None:
+def mutant_at(room: str, location: Place) -> Mutant | None:
     """The first change of a place that means something else; None if none does."""
-    source = (ROOT / place.path).read_text("utf-8")
+    source = (ROOT / location.path).read_text("utf-8")
     meaning = meaning_of(source)
-    for name, occurrence in place.changes:
+    for name, occurrence in location.changes:
         code = mutate_code(source, PROVIDER[name](), occurrence)
         if meaning_of(code) not in ("", meaning):
-            before, after = (text.splitlines()[place.line - 1].strip() for text in (source, code))
-            return Mutant(room, place.path, place.line, name, code, before, after)
+            before, after = (text.splitlines()[location.line - 1].strip() for text in (source, code))
+            return Mutant(room, location.path, location.line, name, code, before, after)
     return None
 
 
@@ -182,11 +182,13 @@ def meaning_of(source: str) -> str:
     return ast.dump(tree)
 
 
-def drawn(room: str, number: int) -> list[Mutant]:
+def draw_mutants(room: str, number: int) -> list[Mutant]:
     """The mutants of a room's places of the least ranks."""
     modules = sorted({path for pattern in ROOMS[room].modules for path in ROOT.glob(pattern)})
-    places = sorted((place for module in modules for place in places_of(module)), key=lambda place: place.rank)
-    return [*islice(filter(None, (mutant_at(room, place) for place in places)), number)]
+    places = sorted(
+        (location for module in modules for location in places_of(module)), key=lambda location: location.rank
+    )
+    return [*islice(filter(None, (mutant_at(room, location) for location in places)), number)]
 
 
 Function = tuple[str, int, str]
@@ -210,7 +212,11 @@ def changed_functions(mutant: Mutant) -> dict[CodeType, CodeType]:
     sources = ((ROOT / mutant.path).read_text("utf-8"), mutant.code)
     modules = [compile(source, mutant.file, "exec", dont_inherit=True) for source in sources]
     old, new = ([code for code in codes_of(module) if code.co_flags & CO_OPTIMIZED] for module in modules)
-    return {one: other for one, other in zip(old, new, strict=True) if one != other} if len(old) == len(new) else {}
+    return (
+        {old_code: new_code for old_code, new_code in zip(old, new, strict=True) if old_code != new_code}
+        if len(old) == len(new)
+        else {}
+    )
 
 
 def code_of(function: Any) -> CodeType | None:
@@ -219,7 +225,7 @@ def code_of(function: Any) -> CodeType | None:
     return function.__code__ if isinstance(function, FunctionType) else None
 
 
-def forked(work: Callable[[], object]) -> bool:
+def run_forked(work: Callable[[], object]) -> bool:
     """Do work in a fork without output, and return whether it came to its end."""
     sys.stdout.flush()
     child = os.fork()
@@ -271,12 +277,14 @@ class Recorder:
             sys.settrace(None)
             if item.session.testsfailed == failed:
                 self.seconds[item.nodeid] = time.process_time() - begun
-                for function in self._called.union(*(self._in_fixture.get(one, ()) for one in shared_fixtures(item))):
+                for function in self._called.union(
+                    *(self._in_fixture.get(fixture, ()) for fixture in shared_fixtures(item))
+                ):
                     self.callers.setdefault(function, set()).add(item.nodeid)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, object, object]:
-        """What a fixture calls that several tests share is called by each of them."""
+        """Count calls of a fixture that several tests share as calls of each of them."""
         outer, self._called = self._called, set()
         try:
             return (yield)
@@ -337,7 +345,7 @@ class Trials:
         gc.unfreeze()
         self._items = {item.nodeid: item for item in session.items}
         self._look_up_functions()
-        forked(self._record)
+        run_forked(self._record)
         self._seconds, self._callers, modules = pickle.loads(self._report.read_bytes())
         for name in modules:  # what a function imports is changed in memory too
             with suppress(Exception):
@@ -348,8 +356,8 @@ class Trials:
         return True
 
     def _look_up_functions(self) -> None:
-        codes = ((one, code_of(one)) for one in gc.get_objects())
-        self._functions = [one for one, code in codes if code is not None and code.co_filename in self._files]
+        codes = ((candidate, code_of(candidate)) for candidate in gc.get_objects())
+        self._functions = [function for function, code in codes if code is not None and code.co_filename in self._files]
 
     @property
     def _caches(self) -> list[Any]:
@@ -408,7 +416,7 @@ class Trials:
         """The first of some tests that fails over a mutant, or without one."""
         with tempfile.TemporaryDirectory(dir=self._report.parent) as folder:
             running = Path(folder, "running")
-            passed = forked(lambda: self._try(tests, mutant, running))
+            passed = run_forked(lambda: self._try(tests, mutant, running))
             return None if passed else running.read_text("utf-8")
 
     def _try(self, tests: Sequence[str], mutant: Mutant | None, running: Path) -> None:
@@ -462,13 +470,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=60, help="mutants of each room")
     parser.add_argument("--only", choices=ROOMS, nargs="+", default=list(ROOMS), help="rooms")
-    told = parser.parse_args()
+    options = parser.parse_args()
     os.chdir(ROOT)
     os.environ |= {"PYTHONPATH": str(ROOT), "TRAJMILL_CORPORA": os.devnull}
     known = {tuple(line.split("\t")[:3]) for line in EQUIVALENT.read_text("utf-8").splitlines()}
     rows: list[tuple[str, int, int, int]] = []
-    for room in told.only:
-        mutants = drawn(room, told.each)
+    for room in options.only:
+        mutants = draw_mutants(room, options.each)
         tried = [mutant for mutant in mutants if mutant.known not in known]
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder, "report")

@@ -48,7 +48,7 @@ class Planted:
     copy_of: list[int]
 
 
-def planted(tasks: int, rollouts: int, steps: int, words: int, shared: float, copies: int, seed: int) -> Planted:
+def plant_copies(tasks: int, rollouts: int, steps: int, words: int, shared: float, copies: int, seed: int) -> Planted:
     """Rollouts with a shared prefix; of each task's, some are copied with 1 to 9 % of their own words changed."""
     random_ = random.Random(seed)
     logs: list[list[str]] = []
@@ -79,15 +79,15 @@ def batch_of(corpus: Planted) -> pa.RecordBatch:
     assembler = Assembler()
     for number, texts in enumerate(corpus.logs):
         steps, before = [], None
-        for place, text in enumerate(texts):
+        for step_number, text in enumerate(texts):
             after = Observation(text)
-            steps.append(Step(Action("run", f"run step {place}", "{}"), before, after, place, place))
+            steps.append(Step(Action("run", f"run step {step_number}", "{}"), before, after, step_number, step_number))
             before = after
         assembler.add(Trajectory(str(number), "terminal", steps), origin, {})
     return assembler.take()
 
 
-def searched(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, dict[str, float]]:
+def search_copies(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, dict[str, float]]:
     """(who goes, own parts' Jaccard similarity of each copy to its original, CPU seconds by stage)."""
     batch = batch_of(corpus)
     begin = time.process_time()
@@ -103,8 +103,8 @@ def searched(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, dict[
     count = len(sketches.starts)
     who = np.zeros(count, MEMBER)
     who["tie"], who["row"] = np.arange(count), sketches.starts
-    found = candidates(members(sketches, np.arange(count), background, bands, who))
-    alike = _alike(sketches, background, found)
+    pairs = candidates(members(sketches, np.arange(count), background, bands, who))
+    alike = _alike(sketches, background, pairs)
     alike = np.concatenate([alike, _alike(sketches, background, second_looks(alike))])
     gone = set(np.searchsorted(sketches.starts, alike["row"][decisive(alike, np.arange(len(alike)))]).tolist())
     searching = time.process_time() - begin
@@ -116,13 +116,13 @@ def searched(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, dict[
     return gone, np.array(shares), {"sketch": sketching, "search": searching}
 
 
-def _alike(sketches: Sketches, background: Flags, found: np.ndarray) -> np.ndarray:
+def _alike(sketches: Sketches, background: Flags, pairs: np.ndarray) -> np.ndarray:
     """Of the pairs those of which one may go."""
-    mine, theirs = (np.searchsorted(sketches.starts, found[name]) for name in ("row", "other_row"))
+    mine, theirs = (np.searchsorted(sketches.starts, pairs[name]) for name in ("row", "other_row"))
     absent, size = absent_shares(sketches, mine, background, sketches, theirs)
     sequence = sketches.sequence()
-    found["absent"] = np.where(sequence[mine] == sequence[theirs], 0, np.where(size < FEW, 1, absent))
-    return found[found["absent"] < 0.2]
+    pairs["absent"] = np.where(sequence[mine] == sequence[theirs], 0, np.where(size < FEW, 1, absent))
+    return pairs[pairs["absent"] < 0.2]
 
 
 def main() -> None:
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=20)
     parser.add_argument("--copies", type=int, default=3)
     parser.add_argument("--seed", type=int, default=7)
-    given = parser.parse_args()
+    options = parser.parse_args()
     bands = Bands()
     table = Table(
         "shared prefix",
@@ -146,8 +146,8 @@ def main() -> None:
         "search MB/s",
     )
     for shared in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9):
-        corpus = planted(given.tasks, given.rollouts, 20, 60, shared, given.copies, given.seed)
-        gone, alike, seconds = searched(corpus, bands)
+        corpus = plant_copies(options.tasks, options.rollouts, 20, 60, shared, options.copies, options.seed)
+        gone, alike, seconds = search_copies(corpus, bands)
         is_copy = np.array(corpus.copy_of) >= 0
         goes = np.isin(np.arange(len(is_copy)), list(gone))
         near, far = is_copy & (alike >= 0.8), is_copy & (alike < 0.8)

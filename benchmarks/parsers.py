@@ -1,4 +1,4 @@
-"""How fast each connector parses, beside the plain library that decodes its container: one row a connector.
+"""Measure how fast each connector parses, beside the plain library that decodes its container: one row each.
 
     python -m benchmarks.parsers --raw FOLDER_OF_LOGS [NAME…]
 
@@ -47,7 +47,7 @@ from rich.console import Console
 
 from benchmarks.inner import Decoding, pages_read, scripts_read, texts_read, xml_tree
 from benchmarks.logs import screen_logs
-from benchmarks.logs.session_logs import MADE, made
+from benchmarks.logs.session_logs import MADE, made_logs
 from benchmarks.processes import cpu_seconds
 from trajmill.connectors.connector import Blob, Connector, MemoryBlob
 from trajmill.connectors.registry import connector, connectors
@@ -82,7 +82,7 @@ Parsing is mostly the emulation of a terminal, or the rebuilding of a DOM (see `
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured of a format, in MB per CPU-second; None where a decoder cannot read its container.
+    """Measurements of a format, in MB per CPU-second; None where a decoder cannot read its container.
 
     `origin` is empty for real logs, or `(generated)` or `(fixtures)`. `steps` counts the transitions in the
     `megabytes`; what a parser costs beyond decoding, it costs by the transition.
@@ -99,7 +99,7 @@ class Row:
 
 
 def json_values(data: bytes, load: Callable[[bytes], Any]) -> Any:
-    """What `load` makes of a document, or of each line."""
+    """Parse a document, or each of its lines, with `load`."""
     try:
         return load(data)
     except ValueError:
@@ -134,7 +134,7 @@ DECODERS: Final[dict[str, Callable[[bytes], Any]]] = {
 
 
 def container(name: str, data: bytes) -> str:
-    """Which of `DECODERS` reads a member: the first that its name or its beginning speaks for, and that can."""
+    """Choose the reader in `DECODERS` of a member: the first that fits its name or its beginning, and can read it."""
     start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
     spoken = {
         "json": start[:1] in (b"{", b"["),
@@ -154,14 +154,18 @@ def container(name: str, data: bytes) -> str:
 
 def lines_in(archive: bytes) -> list[Decoding]:
     """The members of an archive that hold JSON."""
-    found = [data for data in zip_members(archive) if data[:1] in (b"{", b"[")]
-    return [(data, DECODERS["json"]) for data in found]
+    texts = [data for data in zip_members(archive) if data[:1] in (b"{", b"[")]
+    return [(data, DECODERS["json"]) for data in texts]
 
 
 def forgetter() -> Callable[[], None]:
-    """What empties the caches of all functions of the connectors."""
+    """Return a function that empties the caches of all functions of the connectors."""
     kind = type(functools.lru_cache(len))
-    caches = [one for one in gc.get_objects() if isinstance(one, kind) and one.__module__.startswith("connectors")]
+    caches = [
+        candidate
+        for candidate in gc.get_objects()
+        if isinstance(candidate, kind) and candidate.__module__.startswith("connectors")
+    ]
 
     def forget() -> None:
         for cache in caches:
@@ -170,19 +174,19 @@ def forgetter() -> Callable[[], None]:
     return forget
 
 
-def parse(one: Connector, blobs: Sequence[Blob]) -> int:
+def parse(reader: Connector, blobs: Sequence[Blob]) -> int:
     """Parses all blobs, drops what comes, and counts the transitions."""
     steps = 0
     for blob in blobs:
         try:
-            for found in one.parse(blob):
-                steps += len(found.steps) if isinstance(found, Trajectory) else 0
+            for record in reader.parse(blob):
+                steps += len(record.steps) if isinstance(record, Trajectory) else 0
         except ParseError:
             continue
     return steps
 
 
-def repeated(work: Callable[[], Any], times: int) -> Callable[[], None]:
+def repeat_work(work: Callable[[], Any], times: int) -> Callable[[], None]:
     """The work, done so many times."""
 
     def works() -> None:
@@ -197,15 +201,15 @@ def fastest(works: Sequence[Callable[[], None]], seconds: float) -> list[float]:
     best = [float("inf")] * len(works)
     spent, rounds = 0.0, 0
     while spent < seconds * len(works) or rounds < 3:
-        for place, work in enumerate(works):
+        for index, work in enumerate(works):
             took = cpu_seconds(work)
-            best[place] = min(best[place], took)
+            best[index] = min(best[index], took)
             spent += took
         rounds += 1
     return best
 
 
-def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: float) -> Iterator[Row]:
+def measure_connector(reader: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: float) -> Iterator[Row]:
     """The row of a connector over its logs, and a second one where they hold a second container."""
     members = [
         (blob.read(member), container(member or blob.uri, blob.read(member)))
@@ -221,12 +225,12 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     forget()
     plain_texts = texts_read([data for data, _ in members])
     with pages_read() as pages, scripts_read() as scripts, plain_texts as texts:
-        steps = parse(one, blobs)
+        steps = parse(reader, blobs)
     within = [inner for data, kind in members if kind == "zip" for inner in lines_in(data)]
 
     def parsed() -> None:
         forget()
-        parse(one, blobs)
+        parse(reader, blobs)
 
     def plain() -> None:
         for data, kind in members:
@@ -244,40 +248,41 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
 
     repeat = max(1, 2_000_000 // max(1, total))
     took = [
-        max(best, 1e-9) for best in fastest([repeated(work, repeat) for work in (parsed, plain, fast, inner)], seconds)
+        max(best, 1e-9)
+        for best in fastest([repeat_work(work, repeat) for work in (parsed, plain, fast, inner)], seconds)
     ]
     size = total * repeat / 1e6
     fastest_json = size / took[2] if sizes["json"] >= 0.95 * total else None
-    name, kind = one.name, sizes.most_common(1)[0][0]
+    name, kind = reader.name, sizes.most_common(1)[0][0]
     yield Row(name, kind, total / 1e6, origin, steps, size / took[0], size / took[1], fastest_json)
     second = kind + "+json" * bool(within or texts) + "+python" * bool(scripts) + "+html" * bool(pages)
     if second != kind:
         yield Row(name, second, total / 1e6, origin, steps, size / took[0], size / (took[1] + took[3]), None)
 
 
-def held(one: Input) -> MemoryBlob:
+def load_input(log: Input) -> MemoryBlob:
     """An input with all its bytes in memory."""
-    stored = StoredBlob(one.uri, one.members, RECIPE.normalize.max_member_bytes)
-    return MemoryBlob(one.uri, {member: stored.read(member) for member in stored.members})
+    stored = StoredBlob(log.uri, log.members, RECIPE.normalize.max_member_bytes)
+    return MemoryBlob(log.uri, {member: stored.read(member) for member in stored.members})
 
 
 def real_logs(raw: str) -> dict[str, list[Input]]:
     """The recognized inputs below a folder by connector, the largest first."""
-    found: dict[str, list[Input]] = {}
-    for one in make_plan(RECIPE, [raw]).inputs:
-        found.setdefault(one.connector, []).append(one)
-    return {name: sorted(inputs, key=lambda one: (-one.bytes, one.uri)) for name, inputs in found.items()}
+    by_connector: dict[str, list[Input]] = {}
+    for log in make_plan(RECIPE, [raw]).inputs:
+        by_connector.setdefault(log.connector, []).append(log)
+    return {name: sorted(inputs, key=lambda log: (-log.bytes, log.uri)) for name, inputs in by_connector.items()}
 
 
-def taken(inputs: Sequence[Input]) -> list[MemoryBlob]:
+def take_largest(inputs: Sequence[Input]) -> list[MemoryBlob]:
     """The largest inputs that hold together at most `BYTES`; always one."""
     blobs: list[MemoryBlob] = []
     size = 0
-    for one in inputs:
-        if blobs and size + one.bytes > BYTES:
+    for log in inputs:
+        if blobs and size + log.bytes > BYTES:
             continue
-        blobs.append(held(one))
-        size += one.bytes
+        blobs.append(load_input(log))
+        size += log.bytes
     return blobs
 
 
@@ -294,15 +299,15 @@ def fixtures(name: str) -> list[MemoryBlob]:
 def logs_of(name: str, known: Mapping[str, Sequence[Input]]) -> tuple[list[MemoryBlob], str]:
     """The logs to measure a connector on, and their origin as `Row` has it."""
     logs = known.get(name, ())
-    large = [one for one in logs if one.bytes >= LEAST]
-    if sum(one.bytes for one in large) >= ENOUGH:
-        return taken(large), ""
-    if sum(one.bytes for one in logs) < ENOUGH:
+    large = [log for log in logs if log.bytes >= LEAST]
+    if sum(log.bytes for log in large) >= ENOUGH:
+        return take_largest(large), ""
+    if sum(log.bytes for log in logs) < ENOUGH:
         if name in MADE:
-            return made(name), "(generated)"
+            return made_logs(name), "(generated)"
         if name in screen_logs.LOGS:
             return [MemoryBlob("generated", screen_logs.log(name))], "(generated)"
-    return (taken(logs), "") if logs else (fixtures(name), "(fixtures)")
+    return (take_largest(logs), "") if logs else (fixtures(name), "(fixtures)")
 
 
 def rows(names: Sequence[str], raw: str | None, seconds: float) -> Iterator[Row]:
@@ -310,7 +315,7 @@ def rows(names: Sequence[str], raw: str | None, seconds: float) -> Iterator[Row]
     known = real_logs(raw) if raw else {}
     for name in names:
         blobs, origin = logs_of(name, known)
-        yield from measured(connector(name), blobs, origin, seconds)
+        yield from measure_connector(connector(name), blobs, origin, seconds)
 
 
 def line(row: Row) -> str:
@@ -322,15 +327,17 @@ def line(row: Row) -> str:
         f"{row.parse:,.1f}",
         f"{1e6 * row.megabytes / row.parse / row.steps:,.0f}" if row.steps else "",
         f"{row.plain:,.1f}",
-        f"{row.parse / row.plain:.2f}" if compared(row) else "",
+        f"{row.parse / row.plain:.2f}" if is_comparable(row) else "",
         f"{row.orjson:,.0f}" if row.orjson is not None else "",
-        f"{row.parse / row.orjson:.2f}" if row.orjson is not None and compared(row) else "",
+        f"{row.parse / row.orjson:.2f}" if row.orjson is not None and is_comparable(row) else "",
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def compared(row: Row) -> bool:
-    """Whether the ratio says something: the decoder does a part of what the parser does, and steps came of it."""
+def is_comparable(row: Row) -> bool:
+    """Check that the ratio is meaningful: the decoder does a part of what the parser does, and the parser yielded
+    steps.
+    """
     return row.name not in REBUILT and row.container != "text" and row.steps > 0
 
 
@@ -340,18 +347,18 @@ def main() -> None:
     asked.add_argument("names", nargs="*", help="connectors; all if none is named")
     asked.add_argument("--raw", help="folder of real logs")
     asked.add_argument("--seconds", type=float, default=1.0, help="CPU seconds of each figure")
-    given = asked.parse_args()
+    options = asked.parse_args()
     console = Console(width=160)
     console.print(
         "| connector | container | MB | parse MB/s | µs a step | plain MB/s | ratio | orjson MB/s | ratio to orjson |"
     )
     console.print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
     slow: dict[str, Row] = {}
-    for row in rows(given.names or list(connectors()), given.raw, given.seconds):
+    for row in rows(options.names or list(connectors()), options.raw, options.seconds):
         console.print(line(row), soft_wrap=True)
         # Of two rows the second counts: its decoder decodes all that the log holds.
         slow.pop(row.name, None)
-        if compared(row) and row.parse < FLOOR * row.plain:
+        if is_comparable(row) and row.parse < FLOOR * row.plain:
             slow[row.name] = row
     for row in sorted(slow.values(), key=lambda row: row.parse / row.plain):
         console.print(f"{row.name} is at {row.parse / row.plain:.2f} of its plain decoder, below {FLOOR}")

@@ -19,12 +19,12 @@ ROLLOUTS: Final = 3
 
 def session(task: int, rollout: int, rounds: int = 5) -> dict[str, Any]:
     """A rollout of a task as a document of ATIF: six calls a round, and `uptime`."""
-    told: list[tuple[str, dict[str, str], str]] = []
+    calls: list[tuple[str, dict[str, str], str]] = []
     for number in range(rounds):
         name, line = f"notes{number}.txt", f"entry {task * 31 + number} of shelf {task + 100}"
         missing = f"cat missing{number}.txt"
         inode = f"the inode of {name} on shelf {task + 100} is number {task * 7 + number}\n"
-        told += [
+        calls += [
             ("write_file", {"path": name, "content": line}, ""),
             ("read_file", {"path": name}, f"{line}\n"),
             ("bash", {"command": missing}, f"cat: missing{number}.txt: No such file or directory\n"),
@@ -34,11 +34,11 @@ def session(task: int, rollout: int, rounds: int = 5) -> dict[str, Any]:
         ]
     seconds = 10_000 + 977 * task + 131 * rollout
     uptime = f"up since {seconds} seconds, process {seconds * 3 % 32768} of this machine\n"
-    told.append(("bash", {"command": "uptime"}, uptime))
+    calls.append(("bash", {"command": "uptime"}, uptime))
     steps: list[dict[str, Any]] = [
         {"step_id": 1, "source": "user", "message": f"Keep the shelf {task + 100} in order."}
     ]
-    for number, (tool, arguments, answer) in enumerate(told, 2):
+    for number, (tool, arguments, answer) in enumerate(calls, 2):
         call = {"tool_call_id": f"c{number}", "function_name": tool, "arguments": arguments}
         observation = {"results": [{"source_call_id": f"c{number}", "content": answer}]}
         step = {"step_id": number, "source": "agent", "message": "", "tool_calls": [call], "observation": observation}

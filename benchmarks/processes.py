@@ -38,10 +38,10 @@ def cpu_seconds(work: Callable[[], Any]) -> float:
     return time.process_time() - begin
 
 
-def ended(
+def run_to_end(
     command: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[bytes, resource.struct_rusage]:
-    """What a process printed until its end, and the system's account of what it took.
+    """Run a process to its end; return what it printed and the system's account of the resources it used.
 
     Args:
         command: that is run.
@@ -53,37 +53,37 @@ def ended(
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, **variables})
         assert process.stdout is not None
-        said = process.stdout.read()
+        output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = status
         errors.seek(0)
         if status:
             raise SystemExit(f"{' '.join(command)} failed:\n{errors.read().decode()}")
-    return said, usage
+    return output, usage
 
 
-def work(tasks: Mapping[str, Task], task: str, place: Path) -> None:
+def work(tasks: Mapping[str, Task], task: str, folder: Path) -> None:
     """Does a task in this process, and prints the CPU seconds that it has taken after loading and after each stage."""
     load, stages = tasks[task]
     load()
     print(json.dumps({"loaded": time.process_time()}), flush=True)
-    for stage in stages(place):
+    for stage in stages(folder):
         print(json.dumps({stage: time.process_time()}), flush=True)
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     print(json.dumps({"peak": int(peak.split()[1]) / 1024}), flush=True)
 
 
-def measured(module: str, task: str, place: Path) -> tuple[float, float, dict[str, float]]:
+def measure_task(module: str, task: str, folder: Path) -> tuple[float, float, dict[str, float]]:
     """(CPU seconds without loading, peak memory in MB, CPU seconds by stage) of a task of a module in its own process.
 
     Args:
         module: whose `main` calls `work` for `--task` and `--place`.
         task: the task's name.
-        place: folder that it works in.
+        folder: folder that it works in.
     """
-    said, usage = ended([sys.executable, "-m", module, "--task", task, "--place", str(place)])
-    told = [json.loads(line) for line in said.splitlines() if line.startswith(b"{")]
-    marks = {name: value for line in told for name, value in line.items()}
+    output, usage = run_to_end([sys.executable, "-m", module, "--task", task, "--place", str(folder)])
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith(b"{")]
+    marks = {name: value for line in lines for name, value in line.items()}
     peak = marks.pop("peak")  # the account of resources holds also what the parent held when it started the process
     times = list(marks.values())
     stages = {name: after - before for name, before, after in zip(list(marks)[1:], times, times[1:], strict=False)}

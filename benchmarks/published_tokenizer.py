@@ -48,54 +48,54 @@ def ranks(text: str) -> dict[bytes, int]:
     return {base64.b64decode(token): int(number) for token, number in pairs}
 
 
-def merges(held: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
+def merges(numbers: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
     """The pair that each token of several bytes is merged of, by number.
 
     It is what merging its bytes leaves where the token itself is not known yet.
     """
-    for token, number in sorted(held.items(), key=lambda item: item[1]):
+    for token, number in sorted(numbers.items(), key=lambda item: item[1]):
         if len(token) > 1:
-            left, right = _merged(token, held, number)
+            left, right = _merge(token, numbers, number)
             yield left, right
 
 
-def _merged(token: bytes, held: Mapping[bytes, int], bound: int) -> list[bytes]:
+def _merge(token: bytes, numbers: Mapping[bytes, int], bound: int) -> list[bytes]:
     """The bytes of a token, merged as far as tokens of numbers below the bound do."""
     parts = [token[at : at + 1] for at in range(len(token))]
     while True:
-        found = [
+        mergeable = [
             (number, at)
             for at in range(len(parts) - 1)
-            if (number := held.get(parts[at] + parts[at + 1], bound)) < bound
+            if (number := numbers.get(parts[at] + parts[at + 1], bound)) < bound
         ]
-        if not found:
+        if not mergeable:
             return parts
-        _, at = min(found)
+        _, at = min(mergeable)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
 
 
-def tokenizer(held: Mapping[bytes, int]) -> Tokenizer:
+def tokenizer(token_numbers: Mapping[bytes, int]) -> Tokenizer:
     """The tokenizer of ranks, byte for byte as Qwen's own."""
 
     def written(token: bytes) -> str:
         return "".join(_CHARACTERS[byte] for byte in token)
 
-    vocabulary = {written(token): number for token, number in held.items()}
-    pairs = [(written(left), written(right)) for left, right in merges(held)]
-    made = Tokenizer(models.BPE(vocabulary, pairs, fuse_unk=False, byte_fallback=False, ignore_merges=False))
-    made.normalizer = normalizers.NFC()
-    made.pre_tokenizer = pre_tokenizers.Sequence(
+    vocabulary = {written(token): number for token, number in token_numbers.items()}
+    pairs = [(written(left), written(right)) for left, right in merges(token_numbers)]
+    built = Tokenizer(models.BPE(vocabulary, pairs, fuse_unk=False, byte_fallback=False, ignore_merges=False))
+    built.normalizer = normalizers.NFC()
+    built.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(PATTERN), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([AddedToken(name, normalized=False, special=name.startswith("<|")) for name in CONTROL])
-    numbers = [made.token_to_id(name) for name in CONTROL]
+    built.decoder = decoders.ByteLevel()
+    built.add_special_tokens([AddedToken(name, normalized=False, special=name.startswith("<|")) for name in CONTROL])
+    numbers = [built.token_to_id(name) for name in CONTROL]
     if numbers != list(range(FIRST_CONTROL, FIRST_CONTROL + len(CONTROL))):
         raise SystemExit(f"control tokens have other numbers than Qwen's: {numbers[0]} and following")
-    return made
+    return built
 
 
 def write(
@@ -105,12 +105,12 @@ def write(
     """Write tokenizer.json, tokenizer_config.json and chat_template.jinja."""
     with environment((), PACKAGES) as python:
         (site,) = Path(python).parent.parent.glob("lib/python*/site-packages")
-        held = ranks((site / "dashscope" / "resources" / "qwen.tiktoken").read_text("ascii"))
+        token_ranks = ranks((site / "dashscope" / "resources" / "qwen.tiktoken").read_text("ascii"))
         shown = (site / "trl" / "chat_templates" / f"{template}.jinja").read_text("utf-8")
     out.mkdir(parents=True, exist_ok=True)
-    tokenizer(held).save(str(out / "tokenizer.json"))
+    tokenizer(token_ranks).save(str(out / "tokenizer.json"))
     (out / "chat_template.jinja").write_text(shown, "utf-8")
-    told = {
+    config = {
         "tokenizer_class": "Qwen2TokenizerFast",
         "bos_token": None,
         "eos_token": "<|im_end|>",
@@ -119,7 +119,7 @@ def write(
         "clean_up_tokenization_spaces": False,
         "model_max_length": 131_072,
     }
-    (out / "tokenizer_config.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+    (out / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -26,10 +26,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import dedup, growth, kills, signals, skew, workers
-from benchmarks.logs.documents import planted
+from benchmarks.logs.documents import plant_documents
 from benchmarks.logs.long_logs import write as write_long
 from benchmarks.logs.mixed import write_mixed
-from benchmarks.processes import Task, load_ours, measured, work
+from benchmarks.processes import Task, load_ours, measure_task, work
 from trajmill.quality.registry import signals as known_signals
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -57,48 +57,48 @@ class Ratio(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times the peer takes what we take."""
+        """Cost of the peer divided by our cost."""
         return self.peer / self.ours
 
 
-def find_duplicates(place: Path) -> Iterator[Ratio]:
+def find_duplicates(folder: Path) -> Iterator[Ratio]:
     """Compare the judge stage with datatrove's MinHash stages over planted copies."""
     count = 20_000
-    ours, *peers = dedup.compared(planted(count, SEED), place, list(dedup.AIMS))
+    ours, *peers = dedup.compare_peers(plant_documents(count, SEED), folder, list(dedup.AIMS))
     for peer in peers:
         recall = f"recall {ours['recall']:.3f} and {peer['recall']:.3f}"
         yield Ratio(f"near duplicates of {count:,} documents", ours["cpu"], peer["cpu"], f"{peer['name']}; {recall}")
 
 
-def run_whole(place: Path) -> Iterator[Ratio]:
+def run_whole(folder: Path) -> Iterator[Ratio]:
     """Compare a run of every stage with reading the same logs and writing the same shards, and nothing else."""
-    size = write_mixed(place / "raw", 60_000_000, SEED) / 1e6
-    stages, told = growth.measured(place)
-    floor, _, _ = measured(MODULE, "floor", place)
-    heads, _, _ = measured(MODULE, "heads", place)
+    size = write_mixed(folder / "raw", 60_000_000, SEED) / 1e6
+    stages, totals = growth.measure_run(folder)
+    floor, _, _ = measure_task(MODULE, "floor", folder)
+    heads, _, _ = measure_task(MODULE, "heads", folder)
     whole = sum(stage["cpu"] for stage in stages.values())
     yield Ratio(f"raw logs to shards, {size:.0f} MB", whole, floor, "orjson, then Parquet of the same shards")
-    count = told["inputs"] / 1000
+    count = totals["inputs"] / 1000
     yield Ratio("plan", stages["plan"]["cpu"] / count, heads / count, "reading each file's first 64 KB", "ms a file")
 
 
-def run_long(place: Path) -> Iterator[Ratio]:
+def run_long(folder: Path) -> Iterator[Ratio]:
     """Compare a run over one long session with the same floor."""
     size = 60_000_000
-    (place / "raw").mkdir()
-    write_long("claude_code", size, place / "raw")
-    stages, _ = growth.measured(place)
-    floor, _, _ = measured(MODULE, "floor", place)
+    (folder / "raw").mkdir()
+    write_long("claude_code", size, folder / "raw")
+    stages, _ = growth.measure_run(folder)
+    floor, _, _ = measure_task(MODULE, "floor", folder)
     whole = sum(stage["cpu"] for stage in stages.values())
     yield Ratio(f"one session of {size / 1e6:.0f} MB", whole, floor, "orjson, then Parquet of the same shards")
 
 
-def run_signals(place: Path) -> Iterator[Ratio]:
+def run_signals(folder: Path) -> Iterator[Ratio]:
     """Compare all signals together with datatrove's Gopher quality filter over the next observations."""
     from datatrove.data import Document
     from datatrove.pipeline.filters import GopherQualityFilter
 
-    batches = [*chain.from_iterable(signals.normalized([signals.generated(place / "raw", 20)]).values())]
+    batches = [*chain.from_iterable(signals.normalize_logs([signals.generate_logs(folder / "raw", 20)]).values())]
     names = [name for name in known_signals() if not any(word in name for word in signals.APART)]
     ours = signals.seconds(lambda: signals.together(batches, names), 3)
     shown = chain.from_iterable(batch["next_observation"].field("content").to_pylist() for batch in batches)
@@ -108,30 +108,30 @@ def run_signals(place: Path) -> Iterator[Ratio]:
     yield Ratio("all signals", ours / sizes[0], peer / sizes[1], "datatrove's Gopher quality filter", "CPU s a MB")
 
 
-def run_workers(place: Path) -> Iterator[Ratio]:
+def run_workers(folder: Path) -> Iterator[Ratio]:
     """Compare a run with two workers with one of one worker, by wall time."""
     ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1)
-    size = write_mixed(place / "raw", 100_000_000, SEED) / 1e6
-    (place / "growth.yaml").write_text(growth.RECIPE)
-    one, two = (workers.measured([sys.executable, "-m", "trajmill"], place, count)[0] for count in (1, 2))
-    yield Ratio(f"two workers, {size:.0f} MB", two, one, "one worker", "wall s")
+    size = write_mixed(folder / "raw", 100_000_000, SEED) / 1e6
+    (folder / "growth.yaml").write_text(growth.RECIPE)
+    single, two = (workers.measure_run([sys.executable, "-m", "trajmill"], folder, count)[0] for count in (1, 2))
+    yield Ratio(f"two workers, {size:.0f} MB", two, single, "one worker", "wall s")
 
 
-def _read(place: Path) -> Iterator[str]:
+def _read(folder: Path) -> Iterator[str]:
     """Decode the JSON of all logs, read the other files and the shards, and write the shards anew."""
-    for path in sorted((place / "raw").rglob("*")):
+    for path in sorted((folder / "raw").rglob("*")):
         data = path.read_bytes() if path.is_file() else b""
         if path.suffix == ".json":
             orjson.loads(data)
         elif path.suffix in (".jsonl", ".cast"):
             deque(map(orjson.loads, data.splitlines()), 0)
-    for path in sorted((place / "out" / "shards").rglob("*.parquet")):
+    for path in sorted((folder / "out" / "shards").rglob("*.parquet")):
         pq.write_table(pq.read_table(path), pa.BufferOutputStream(), compression="zstd")
     yield "read and written"
 
 
-def _read_heads(place: Path) -> Iterator[str]:
-    for path in sorted((place / "raw").rglob("*")):
+def _read_heads(folder: Path) -> Iterator[str]:
+    for path in sorted((folder / "raw").rglob("*")):
         if path.is_file():
             with path.open("rb") as stream:
                 stream.read(1 << 16)
@@ -174,7 +174,7 @@ def write_page(page: str, name: str, lines: Sequence[str]) -> None:
     path.write_text("\n".join((before + begin, *lines, end)) + rest.partition(end)[2], "utf-8")
 
 
-def moved(page: str, name: str, lines: Sequence[str]) -> Iterator[str]:
+def find_moved_rows(page: str, name: str, lines: Sequence[str]) -> Iterator[str]:
     """Say which last column of a row moved by more than 15 % since the last commit of the page."""
     shown = subprocess.run(["git", "show", f"HEAD:docs/{page}"], cwd=ROOT, capture_output=True, text=True, check=False)
     begin, end = _marks(name)
@@ -194,7 +194,7 @@ def _last_figure(line: str) -> tuple[str, str]:
 def publish(page: str, name: str, lines: Sequence[str]) -> None:
     """Print a table, say what moved, and write the page."""
     print("\n".join(lines))
-    for change in moved(page, name, lines):
+    for change in find_moved_rows(page, name, lines):
         print(f"moved: {change}")
     write_page(page, name, lines)
 
@@ -202,10 +202,10 @@ def publish(page: str, name: str, lines: Sequence[str]) -> None:
 def publish_endurance(sizes: list[float], folder: Path | None) -> None:
     """Measure what takes hours: kills, growth over `sizes` in GB, and one long log among small ones."""
     publish("endurance.md", "kills", _markdown(kills.HEADS, kills.rows(40, [1, 2], SEED)))
-    with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as place:
-        publish("endurance.md", "growth", _markdown(growth.HEADS, growth.rows(sizes, Path(place), SEED)))
-    with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as place:
-        publish("endurance.md", "long logs", _markdown(skew.HEADS, skew.rows(skew.LOGS, [2], Path(place), SEED)))
+    with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as temporary:
+        publish("endurance.md", "growth", _markdown(growth.HEADS, growth.rows(sizes, Path(temporary), SEED)))
+    with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as temporary:
+        publish("endurance.md", "long logs", _markdown(skew.HEADS, skew.rows(skew.LOGS, [2], Path(temporary), SEED)))
 
 
 def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -220,18 +220,18 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where logs and output are made; removed when done")
     for name in ("task", "place"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.task:
-        work(TASKS, given.task, Path(given.place))
+    options = parser.parse_args()
+    if options.task:
+        work(TASKS, options.task, Path(options.place))
         return
     ratios: list[Ratio] = []
     for measure in MEASURES:
-        with tempfile.TemporaryDirectory(prefix="ratios-", dir=given.folder) as place:
-            ratios += measure(Path(place))
+        with tempfile.TemporaryDirectory(prefix="ratios-", dir=options.folder) as temporary:
+            ratios += measure(Path(temporary))
         print(*table(ratios)[-1:], sep="\n", flush=True)
     publish("benchmarks.md", "ratios", table(ratios))
-    if given.long:
-        publish_endurance(given.sizes, given.folder)
+    if options.long:
+        publish_endurance(options.sizes, options.folder)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ exec chroot {root} setpriv --reuid={uid} --regid={uid} --clear-groups env -i {va
 """
 
 
-def made(folder: Path, system: System) -> Path:
+def make_root(folder: Path, system: System) -> Path:
     """The root of a system, made if it is not there."""
     root = folder / system.suite
     if not (root / "usr/bin/asciinema").exists():
@@ -126,9 +126,9 @@ class Recorder:
         system = self._system
         variables = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": system.home, "USER": system.user}
         variables |= {"LOGNAME": system.user, "SHELL": "/bin/bash", **system.variables, **more}
-        told = " ".join(f"{name}='{value}'" for name, value in variables.items())
+        exports = " ".join(f"{name}='{value}'" for name, value in variables.items())
         script = _ENTER.format(
-            root=self._root, suite=system.suite, uid=self._uid, variables=told, folder=folder, command=command
+            root=self._root, suite=system.suite, uid=self._uid, variables=exports, folder=folder, command=command
         )
         return ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "bash", "-c", script]
 
@@ -141,8 +141,8 @@ class Recorder:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
             os.execvp(command[0], command)
         _read(terminal)
-        for one in keys:
-            os.write(terminal, f"{one}\r".encode())
+        for line in keys:
+            os.write(terminal, f"{line}\r".encode())
             _read(terminal)
         os.write(terminal, b"exit\r")
         _read(terminal)
@@ -163,8 +163,8 @@ class Recorder:
         add("user", {"role": "user", "content": f"Work on {name} in {self._system.suite}."})
         for number, call in enumerate(calls):
             tool, _, path = call.partition(" ")
-            given = {"file_path": f"{folder}/{path}"} if tool == "Read" else {"command": call}
-            block = cli.use(f"call-{number}", "Read" if tool == "Read" else "Bash", given)
+            arguments = {"file_path": f"{folder}/{path}"} if tool == "Read" else {"command": call}
+            block = cli.use(f"call-{number}", "Read" if tool == "Read" else "Bash", arguments)
             add("assistant", cli.answer(f"m{number}", MODEL, block, new=1, cached=1, spoken=1))
             if tool == "Read":
                 text, failed = cli.numbered(Path(f"{shown}/{path}").read_text().splitlines(), 1), False
@@ -185,15 +185,15 @@ class Recorder:
 
 def _read(terminal: int) -> None:
     """Reads what a terminal puts out until it shows a prompt, or ends."""
-    held, until = b"", time.monotonic() + 10
+    output, until = b"", time.monotonic() + 10
     while time.monotonic() < until:
         ready, _, _ = select.select([terminal], [], [], 0.25)
         if not ready:
-            if _PROMPTED.search(held):
+            if _PROMPTED.search(output):
                 return
             continue
         try:
-            held += os.read(terminal, 1 << 16)
+            output += os.read(terminal, 1 << 16)
         except OSError:
             return
 
@@ -225,17 +225,17 @@ class Liar(Replay):
 
     lies: Mapping[str, str]
 
-    def _replayed(self, rows: list[Row], kept: bool) -> Any:
-        told = [
+    def _replayed(self, rows: list[Row], is_kept: bool) -> Any:
+        falsified_rows = [
             {**row, "next_observation": {**row["next_observation"], "content": self.lies[row["row_id"]]}}
             if row["row_id"] in self.lies
             else row
             for row in rows
         ]
-        return super()._replayed(told, kept)
+        return super()._replayed(falsified_rows, is_kept)
 
 
-def falsified(row: Row, chance: random.Random) -> Iterator[str]:
+def falsify(row: Row, chance: random.Random) -> Iterator[str]:
     """Falsehoods that a row's answer could tell: a number, a word or a line that is another, one too many, one less."""
     text = row["next_observation"]["content"]
     before = (row["observation"] or {}).get("content") or "" if row["next_observation"]["form"] == "screen" else ""
@@ -249,15 +249,17 @@ def falsified(row: Row, chance: random.Random) -> Iterator[str]:
         return
     at = chance.choice(new)
     line = lines[at]
-    told = re.sub(r"bash: line \d+:", lambda found: " " * len(found[0]), line)  # each harness counts lines its own way
-    digits, words = [*re.finditer(r"\d", told)], [*re.finditer(r"[A-Za-z]{3,}", told)]
+    masked = re.sub(
+        r"bash: line \d+:", lambda match: " " * len(match[0]), line
+    )  # each harness counts lines its own way
+    digits, words = [*re.finditer(r"\d", masked)], [*re.finditer(r"[A-Za-z]{3,}", masked)]
     kinds = []
     if digits:
-        one = chance.choice(digits)
-        kinds.append([f"{line[: one.start()]}{(int(one[0]) + 1) % 10}{line[one.end() :]}"])
+        hit = chance.choice(digits)
+        kinds.append([f"{line[: hit.start()]}{(int(hit[0]) + 1) % 10}{line[hit.end() :]}"])
     if words:
-        one = chance.choice(words)
-        kinds.append([f"{line[: one.start()]}{one[0][::-1] if one[0][::-1] != one[0] else 'other'}{line[one.end() :]}"])
+        hit = chance.choice(words)
+        kinds.append([f"{line[: hit.start()]}{hit[0][::-1] if hit[0][::-1] != hit[0] else 'other'}{line[hit.end() :]}"])
     kinds += [[line, "and one more"], []]
     for kind in chance.sample(kinds, len(kinds)):
         yield "\n".join([*lines[:at], *kind, *lines[at + 1 :]])
@@ -276,7 +278,7 @@ def main() -> None:
     print("| system | rows | deterministic | same | volatile | differs | not run | falsified | certified |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for left, system in zip((3, 2, 1), SYSTEMS, strict=True):
-        root, outs = made(asked.folder, system), []
+        root, outs = make_root(asked.folder, system), []
         for time_of in ("first", "second"):
             raw, out = work / system.suite / f"raw-{time_of}", work / system.suite / time_of
             raw.mkdir(parents=True)
@@ -294,7 +296,7 @@ def main() -> None:
             for file in (outs[0] / "replays").rglob("*.parquet")
             for row in pq.read_table(file).to_pylist()
         }
-        found = Counter(answers[first[key]["row_id"]]["replayed"] for key in steady)
+        counts = Counter(answers[first[key]["row_id"]]["replayed"] for key in steady)
         if asked.show:
             for key, row in first.items():
                 answer = answers[row["row_id"]]
@@ -309,29 +311,29 @@ def main() -> None:
                         sep="\n  ",
                     )
         certain = [key for key in steady if answers[first[key]["row_id"]]["replayed"] in ("same", "volatile")]
-        told: dict[str, str] = {}
+        lies: dict[str, str] = {}
         for key in chance.sample(certain, len(certain)):
             row = first[key]
-            lie = next((one for one in falsified(row, chance) if one != row["next_observation"]["content"]), None)
-            if lie is not None and len(told) < -(-(LIES - totals["falsified"]) // left):
-                told[row["row_id"]] = lie
+            lie = next((text for text in falsify(row, chance) if text != row["next_observation"]["content"]), None)
+            if lie is not None and len(lies) < -(-(LIES - totals["falsified"]) // left):
+                lies[row["row_id"]] = lie
         liar = Liar(str(outs[0]), asking)
-        liar.lies = told
+        liar.lies = lies
         liar.run()
         lied = {
             row["row_id"]: row
             for file in (outs[0] / "replays").rglob("*.parquet")
             for row in pq.read_table(file).to_pylist()
         }
-        passed = [row_id for row_id in told if lied[row_id]["replayed"] in ("same", "volatile")]
+        passed = [row_id for row_id in lies if lied[row_id]["replayed"] in ("same", "volatile")]
         if asked.show:
             for row_id in passed:
-                print("certified", told[row_id], lied[row_id]["difference"], sep="\n  ")
+                print("certified", lies[row_id], lied[row_id]["difference"], sep="\n  ")
         row = {
             "rows": len(first),
             "deterministic": len(steady),
-            **found,
-            "falsified": len(told),
+            **counts,
+            "falsified": len(lies),
             "certified": len(passed),
         }
         totals.update(row)
@@ -344,7 +346,7 @@ def main() -> None:
 def print_row(name: str, row: Mapping[str, int]) -> None:
     """Prints a row of the table."""
     names = ("rows", "deterministic", "same", "volatile", "differs", "not_run", "falsified", "certified")
-    print(f"| {name} | " + " | ".join(f"{row.get(one, 0)}" for one in names) + " |", flush=True)
+    print(f"| {name} | " + " | ".join(f"{row.get(column, 0)}" for column in names) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -134,14 +134,14 @@ def tests_of(package: str, module: str, parts: list[Part]) -> str:
     head = f"import unittest\n\nfrom {package}.{module} import {names}\n\n\n"
     head += f"class {module.capitalize()}Test(unittest.TestCase):\n"
     cases = [
-        f"    def test_{part.name}_{number}(self):\n        self.assertEqual({part.name}({given}), {wanted})\n"
+        f"    def test_{part.name}_{number}(self):\n        self.assertEqual({part.name}({arguments}), {wanted})\n"
         for part in parts
-        for number, (given, wanted) in enumerate(part.cases, 1)
+        for number, (arguments, wanted) in enumerate(part.cases, 1)
     ]
     return head + "\n".join(cases)
 
 
-def drawn(rng: random.Random, folder: Path, task: int, module: str) -> Repository:
+def draw_repository(rng: random.Random, folder: Path, task: int, module: str) -> Repository:
     """A repository, with its bug."""
     package = f"{rng.choice(('mill', 'yard', 'loom', 'kiln', 'forge', 'dock', 'barn', 'quay'))}{task}"
     chosen = rng.sample(PARTS, 9)
@@ -150,9 +150,9 @@ def drawn(rng: random.Random, folder: Path, task: int, module: str) -> Repositor
     while True:
         broken = rng.choice(chosen)
         right, wrong = rng.choice(BUGS)
-        found = [line for line in broken.source.splitlines() if right in line]
-        if found:
-            line = rng.choice(found)
+        lines_with_right = [line for line in broken.source.splitlines() if right in line]
+        if lines_with_right:
+            line = rng.choice(lines_with_right)
             pair = line, line.replace(right, wrong, 1)
             return Repository(folder, package, parts, broken, pair, module)
 
@@ -165,13 +165,13 @@ class Talk:
     rng: random.Random
     messages: list[dict[str, Any]] = field(default_factory=list)
 
-    def does(self, said: str, command: str) -> dict[str, Any]:
+    def does(self, thought: str, command: str) -> dict[str, Any]:
         """A command, and what came of it."""
-        told = self.repository.run(command)
-        text = f"THOUGHT: {said}\n\n```bash\n{command}\n```"
-        answer = stopped_output(command, told["output"]) if told["code"] is None else shown_output(told)
+        result = self.repository.run(command)
+        text = f"THOUGHT: {thought}\n\n```bash\n{command}\n```"
+        answer = stopped_output(command, result["output"]) if result["code"] is None else shown_output(result)
         self.messages += [{"role": "assistant", "content": text}, {"role": "user", "content": answer}]
-        return told
+        return result
 
     def slips(self) -> None:
         """Two actions at once, or none: the harness answers."""
@@ -203,16 +203,16 @@ class Talk:
         right, wrong = repository.line
         path = f"{repository.package}/{repository.module}.py"
         new = right if self.rng.random() < 0.7 else f"{wrong}  # looked at"
-        old, new = (re.sub(r"(['\\&/\[\]*.^$])", r"\\\1", one).replace("\\'", "'\\''") for one in (wrong, new))
+        old, new = (re.sub(r"(['\\&/\[\]*.^$])", r"\\\1", text).replace("\\'", "'\\''") for text in (wrong, new))
         self.does("I change it.", f"sed -i 's/^{old}$/{new}/' {path} && git diff")
         self.does("Do the tests pass?", _TESTS[self.rng.randrange(2)].format(module=repository.module))
 
 
-def played(task: int, seed: int, take: int, *, goes_on: bool) -> bytes:
+def play_run(task: int, seed: int, take: int, *, goes_on: bool) -> bytes:
     """The log of a run; one that goes on says more at its end."""
-    with tempfile.TemporaryDirectory(prefix="repository-") as place:
+    with tempfile.TemporaryDirectory(prefix="repository-") as temporary:
         rng = random.Random(f"repositories:{seed}:{task}")
-        repository = drawn(rng, Path(os.path.realpath(place)), task, library(seed)[task][1])
+        repository = draw_repository(rng, Path(os.path.realpath(temporary)), task, library(seed)[task][1])
         repository.lay()
         rng = random.Random(f"repositories:{seed}:{task}:{take}")
         issue = f"{repository.broken.name} of {repository.package} should give {repository.broken.says}. Find the bug."
@@ -229,8 +229,8 @@ def played(task: int, seed: int, take: int, *, goes_on: bool) -> bytes:
                 talk.looks(3)
     config = {"model": {"model_name": "scripted"}, "environment": {"cwd": PLACE}}
     info = {"exit_status": "LimitsExceeded", "submission": "", "mini_version": "1.17.0", "config": config}
-    told = {"info": info, "messages": talk.messages, "trajectory_format": "mini-swe-agent-1"}
-    return document({**told, "instance_id": f"yard__{repository.package}-{task}"}, escaped=False) + b"\n"
+    fields = {"info": info, "messages": talk.messages, "trajectory_format": "mini-swe-agent-1"}
+    return document({**fields, "instance_id": f"yard__{repository.package}-{task}"}, escaped=False) + b"\n"
 
 
 def runs(tasks: int, seed: int) -> Iterator[tuple[str, bytes]]:
@@ -238,11 +238,11 @@ def runs(tasks: int, seed: int) -> Iterator[tuple[str, bytes]]:
     for task in range(tasks):
         rng = random.Random(f"repositories:{seed}:{task}:takes")
         for take in range(rng.choice(TAKES)):
-            log = played(task, seed, take, goes_on=False)
+            log = play_run(task, seed, take, goes_on=False)
             chance = rng.random()
             copies = [log, log] if chance < 0.1 else [log]
             if 0.1 <= chance < 0.2:
-                copies.append(played(task, seed, take, goes_on=True))
+                copies.append(play_run(task, seed, take, goes_on=True))
             for number, data in enumerate(copies):
                 yield f"{task}/{take}-{number}/task{task}.traj.json", data
 
@@ -253,9 +253,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tasks", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for name, data in runs(given.tasks, given.seed):
-        write_file(given.folder / name, data)
+    options = parser.parse_args()
+    for name, data in runs(options.tasks, options.seed):
+        write_file(options.folder / name, data)
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ def _part(text: str) -> Part:
     name = source[0].removeprefix("def ").partition("(")[0]
     says = lines[0].removeprefix("# ")
     body = [source[0], f'    """Gives {says}."""', *source[1:]]
-    return Part(name, says, "\n".join(body) + "\n", tuple((given, wanted) for given, wanted in cases))
+    return Part(name, says, "\n".join(body) + "\n", tuple((arguments, wanted) for arguments, wanted in cases))
 
 
 PARTS: Final = tuple(_part(text) for text in _TEXT.strip().split("\n\n"))

@@ -48,13 +48,13 @@ _TOKEN: Final = re.compile(r"\s+|\w+|[^\w\s]")
 class Corpus:
     """The turns of a domain, with what was shown before each."""
 
-    def __init__(self, found: Sequence[Sequence[Answered]]) -> None:
-        self.turns = [turn for turns in found for turn in turns]
-        self.owner = {turn.key: number for number, turns in enumerate(found) for turn in turns}
+    def __init__(self, trajectories: Sequence[Sequence[Answered]]) -> None:
+        self.turns = [turn for turns in trajectories for turn in turns]
+        self.owner = {turn.key: number for number, turns in enumerate(trajectories) for turn in turns}
         self.histories: dict[str, list[Answered]] = {}
         self.known: dict[str, Known] = {}
         self.others = Distractors()
-        for turns in found:
+        for turns in trajectories:
             known = Known()
             for number, turn in enumerate(turns):
                 known.saw(turn.previous)
@@ -68,67 +68,71 @@ class Corpus:
     @staticmethod
     def _learn(table: dict[tuple[str, ...], Counter[str]], text: str, times: int = 1) -> None:
         tokens = ["", "", *_TOKEN.findall(text)[:2000]]
-        for place in range(2, len(tokens)):
+        for index in range(2, len(tokens)):
             for order in range(3):
-                table[tuple(tokens[place - order : place])][tokens[place]] += times
+                table[tuple(tokens[index - order : index])][tokens[index]] += times
 
     def neighbor(self, turn: Answered) -> Answered | None:
         """The turn of another trajectory whose action has the most words in common."""
         mine = words(turn.action)
 
-        def nearness(other: Answered) -> tuple[float, str]:
-            theirs = words(other.action)
-            return len(mine & theirs) / max(1, len(mine | theirs)) + (other.tool == turn.tool), other.key
+        def nearness(candidate_turn: Answered) -> tuple[float, str]:
+            theirs = words(candidate_turn.action)
+            return len(mine & theirs) / max(1, len(mine | theirs)) + (
+                candidate_turn.tool == turn.tool
+            ), candidate_turn.key
 
-        rest = [one for one in self.turns if self.owner[one.key] != self.owner[turn.key]]
+        rest = [candidate for candidate in self.turns if self.owner[candidate.key] != self.owner[turn.key]]
         return max(rest, key=nearness, default=None)
 
     def generated(self, turn: Answered, draw: random.Random) -> str:
-        """What a trigram model tells that knows the other trajectories, and the history of this one ten times over."""
+        """Write an answer with a trigram model of the other trajectories and, ten times over, of this one's history."""
         cache: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-        for one in self.histories[turn.key][-6:]:
-            self._learn(cache, one.observation, 10)
+        for earlier in self.histories[turn.key][-6:]:
+            self._learn(cache, earlier.observation, 10)
         self._learn(cache, turn.action, 3)
-        told, length = ["", ""], len(_TOKEN.findall(turn.observation))
-        while len(told) - 2 < length:
+        words_so_far, length = ["", ""], len(_TOKEN.findall(turn.observation))
+        while len(words_so_far) - 2 < length:
             counts = Counter[str]()
             for order in (2, 1, 0):
-                context = tuple(told[len(told) - order :])
+                context = tuple(words_so_far[len(words_so_far) - order :])
                 counts = self._next.get(context, Counter()) + cache.get(context, Counter())
                 if counts:
                     break
             names = sorted(counts)
-            told.append(draw.choices(names, [counts[name] for name in names])[0])
-        return "".join(told)
+            words_so_far.append(draw.choices(names, [counts[name] for name in names])[0])
+        return "".join(words_so_far)
 
 
-def _adapted(turn: Answered, other: Answered) -> str:
+def _adapt(turn: Answered, neighbor: Answered) -> str:
     """The answer of another turn with that turn's arguments replaced by those of this one."""
-    text = other.observation
-    for theirs, mine in zip(other.values, turn.values, strict=False):
+    text = neighbor.observation
+    for theirs, mine in zip(neighbor.values, turn.values, strict=False):
         if len(theirs) > 1 and theirs != mine:
             text = text.replace(theirs, mine)
     return text
 
 
-def _edited(turn: Answered, other: str, draw: random.Random) -> str:
+def _edit(turn: Answered, foreign_answer: str, draw: random.Random) -> str:
     """The truth with some of its lines, or words of a single line, replaced by those of another answer."""
     lines = turn.observation.split("\n")
     pieces, foreign = (
-        (lines, other.split("\n")) if len(lines) > 2 else (_TOKEN.findall(turn.observation), _TOKEN.findall(other))
+        (lines, foreign_answer.split("\n"))
+        if len(lines) > 2
+        else (_TOKEN.findall(turn.observation), _TOKEN.findall(foreign_answer))
     )
     share = draw.choice((0.2, 0.5, 0.8))
-    made = [draw.choice(foreign or [""]) if piece.strip() and draw.random() < share else piece for piece in pieces]
-    return ("\n" if len(lines) > 2 else "").join(made)
+    edited = [draw.choice(foreign or [""]) if piece.strip() and draw.random() < share else piece for piece in pieces]
+    return ("\n" if len(lines) > 2 else "").join(edited)
 
 
-def _slipped(turn: Answered, draw: random.Random) -> str:
+def _slip(turn: Answered, draw: random.Random) -> str:
     """The truth with one to three words or numbers changed."""
     tokens = _TOKEN.findall(turn.observation)
-    places = [place for place, token in enumerate(tokens) if token[0].isalnum()]
-    for place in draw.sample(places, min(len(places), draw.randint(1, 3))):
-        token = tokens[place]
-        tokens[place] = (
+    places = [index for index, token in enumerate(tokens) if token[0].isalnum()]
+    for index in draw.sample(places, min(len(places), draw.randint(1, 3))):
+        token = tokens[index]
+        tokens[index] = (
             str(int(token[:9]) + draw.randint(1, 9))
             if token.isdecimal()
             else draw.choice(tokens[:: max(1, len(tokens) // 40)])
@@ -140,26 +144,26 @@ def answers_of(turn: Answered, corpus: Corpus, foreign: Sequence[Answered]) -> d
     """The different answers of the predictors to a turn, by their names."""
     draw = random.Random(xxhash.xxh3_64_intdigest(turn.key.encode(), 17))
     neighbor = corpus.neighbor(turn)
-    told = {"copy": turn.previous or "", "ngram": corpus.generated(turn, draw)}
+    candidates = {"copy": turn.previous or "", "ngram": corpus.generated(turn, draw)}
     if neighbor is not None:
-        told |= {"neighbor": neighbor.observation, "adapted": _adapted(turn, neighbor)}
-    told |= {"edited": _edited(turn, draw.choice(foreign).observation, draw), "slip": _slipped(turn, draw)}
-    kept: dict[str, str] = {}
-    for name, text in told.items():
-        if text.strip() and len(text) <= 2 * _LONGEST and text not in kept.values() and text != turn.observation:
-            kept[name] = text
-    return kept
+        candidates |= {"neighbor": neighbor.observation, "adapted": _adapt(turn, neighbor)}
+    candidates |= {"edited": _edit(turn, draw.choice(foreign).observation, draw), "slip": _slip(turn, draw)}
+    distinct: dict[str, str] = {}
+    for name, text in candidates.items():
+        if text.strip() and len(text) <= 2 * _LONGEST and text not in distinct.values() and text != turn.observation:
+            distinct[name] = text
+    return distinct
 
 
-def drawn_sets(out: Path, most: int) -> Iterator[dict[str, Any]]:
+def draw_sets(out: Path, most: int) -> Iterator[dict[str, Any]]:
     """Draw turns by hash, as many of each domain, and make their answers."""
     corpora = {domain: Corpus(list(trajectories(out, domain))) for domain in DOMAINS}
     for number, (domain, corpus) in enumerate(corpora.items()):
         foreign = [
             turn
-            for other in corpora
-            if other != domain
-            for turn in corpora[other].turns
+            for other_domain in corpora
+            if other_domain != domain
+            for turn in corpora[other_domain].turns
             if len(turn.observation) <= _LONGEST
         ]
         turns = [turn for turn in corpus.turns if turn.spans and 1 < len(turn.observation.strip()) <= _LONGEST]
@@ -171,28 +175,28 @@ def drawn_sets(out: Path, most: int) -> Iterator[dict[str, Any]]:
             if not wanted or by_tool[turn.tool] * 2 > most // len(DOMAINS) + 8:
                 continue
             marked = mark_random_values(turn, corpus.known[turn.key])
-            told = answers_of(marked, corpus, foreign)
-            if len(told) < 4:
+            answers = answers_of(marked, corpus, foreign)
+            if len(answers) < 4:
                 continue
             by_tool[turn.tool] += 1
             wanted -= 1
             checks = checks_of(marked, corpus.known[turn.key], corpus.others.of(marked))
-            names = sorted(told, key=lambda name: xxhash.xxh3_64_intdigest(f"{turn.key}{name}".encode()))
+            names = sorted(answers, key=lambda name: xxhash.xxh3_64_intdigest(f"{turn.key}{name}".encode()))
             yield {
                 "key": turn.key,
                 "action": turn.action[:1500],
                 "ground_truth": ground_truth(marked, checks),
-                "answers": [{"by": name, "text": told[name]} for name in names],
+                "answers": [{"by": name, "text": answers[name]} for name in names],
             }
 
 
 def tau_b(ranks: Sequence[float], scores: Sequence[float]) -> float | None:
     """Kendall's tau-b of ranks (1 is best) and scores (more is better); None where either has only ties."""
     agree = total_ranks = total_scores = 0
-    for one in range(len(ranks)):
-        for other in range(one):
-            by_hand = (ranks[other] > ranks[one]) - (ranks[other] < ranks[one])
-            by_score = (scores[one] > scores[other]) - (scores[one] < scores[other])
+    for later in range(len(ranks)):
+        for earlier in range(later):
+            by_hand = (ranks[earlier] > ranks[later]) - (ranks[earlier] < ranks[later])
+            by_score = (scores[later] > scores[earlier]) - (scores[later] < scores[earlier])
             agree += by_hand * by_score
             total_ranks += by_hand != 0
             total_scores += by_score != 0
@@ -205,17 +209,17 @@ def _edit_similarity(answer: str, truth: Mapping[str, Any]) -> float:
 
 
 def _cosine(answer: str, truth: Mapping[str, Any]) -> float:
-    told, true = (
-        Counter(text[place : place + 3] for place in range(max(1, len(text) - 2)))
+    answered, true = (
+        Counter(text[begin : begin + 3] for begin in range(max(1, len(text) - 2)))
         for text in (answer, truth["observation"])
     )
-    product = sum(number * true[part] for part, number in told.items())
-    return product / math.hypot(*told.values()) / math.hypot(*true.values())
+    product = sum(number * true[part] for part, number in answered.items())
+    return product / math.hypot(*answered.values()) / math.hypot(*true.values())
 
 
 def _line_f1(answer: str, truth: Mapping[str, Any]) -> float:
-    told, true = (Counter(reward.lines_of(text, truth["form"])) for text in (answer, truth["observation"]))
-    return 2 * (told & true).total() / max(1, told.total() + true.total())
+    answered, true = (Counter(reward.lines_of(text, truth["form"])) for text in (answer, truth["observation"]))
+    return 2 * (answered & true).total() / max(1, answered.total() + true.total())
 
 
 REWARDS: Final[Mapping[str, Callable[[str, Mapping[str, Any]], float]]] = {
@@ -234,23 +238,23 @@ def _mean(values: Sequence[float | None]) -> float:
 
 def print_agreement(sets: Sequence[Mapping[str, Any]]) -> None:
     """Print Kendall's tau-b by domain: between both passes by hand, and of each reward with their mean."""
-    found: dict[str, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
-    for one in sets:
-        truth = json.loads(one["ground_truth"])
-        first, second = ([answer[name] for answer in one["answers"]] for name in ("first", "second"))
+    by_domain: dict[str, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
+    for answer_set in sets:
+        truth = json.loads(answer_set["ground_truth"])
+        first, second = ([answer[name] for answer in answer_set["answers"]] for name in ("first", "second"))
         ranks = [a + b for a, b in zip(first, second, strict=True)]
-        told = {"by hand": tau_b(first, [-rank for rank in second])}
+        by_score = {"by hand": tau_b(first, [-rank for rank in second])}
         for name, score in REWARDS.items():
-            told[name] = tau_b(ranks, [round(score(answer["text"], truth), 2) for answer in one["answers"]])
+            by_score[name] = tau_b(ranks, [round(score(answer["text"], truth), 2) for answer in answer_set["answers"]])
         for domain in (truth["domain"], "all"):
-            for name, value in told.items():
-                found[domain][name].append(0.0 if value is None and name != "by hand" else value)
+            for name, value in by_score.items():
+                by_domain[domain][name].append(0.0 if value is None and name != "by hand" else value)
     names = ("by hand", *REWARDS)
     print(f"| domain | sets | {' | '.join(names)} |\n|---|" + "---:|" * (1 + len(names)))
     for domain in (*DOMAINS, "all"):
-        if domain in found:
-            means = " | ".join(f"{_mean(found[domain][name]):.3f}" for name in names)
-            print(f"| {domain} | {len(found[domain]['reward'])} | {means} |")
+        if domain in by_domain:
+            means = " | ".join(f"{_mean(by_domain[domain][name]):.3f}" for name in names)
+            print(f"| {domain} | {len(by_domain[domain]['reward'])} | {means} |")
 
 
 def main() -> None:
@@ -261,9 +265,9 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.arguments[0] == "make":
         out, path = map(Path, asked.arguments[1:])
-        made = [json.dumps(one, ensure_ascii=False) + "\n" for one in drawn_sets(out, asked.sets)]
-        path.write_text("".join(made), encoding="utf-8")
-        print(f"{len(made)} sets")
+        set_lines = [json.dumps(answer_set, ensure_ascii=False) + "\n" for answer_set in draw_sets(out, asked.sets)]
+        path.write_text("".join(set_lines), encoding="utf-8")
+        print(f"{len(set_lines)} sets")
     else:
         lines = Path(asked.arguments[0]).read_text(encoding="utf-8").splitlines()
         print_agreement([json.loads(line) for line in lines])

@@ -1,4 +1,4 @@
-"""How well the reward ranks: adversarial answers within their bounds, and what checks of turns are worth.
+"""Measure how well the reward ranks: adversarial answers within their bounds, and the value of checks of turns.
 
     python -m benchmarks.rewards --out OUT [--show N]
 
@@ -63,28 +63,30 @@ def trajectories(out: Path, domain: str) -> Iterator[list[Answered]]:
         rows = pq.read_table(path, columns=_COLUMNS.split()).to_pylist()
         labels = out / "spans" / domain / path.name
         spans = pq.read_table(labels)["spans"].to_pylist() if labels.exists() else [[]] * len(rows)
-        held: list[Answered] = []
+        turns: list[Answered] = []
         last, shown = None, None
         for row, judged, labelled in zip(rows, verdict, spans, strict=True):
             if not judged["kept"]:
                 continue
             if (row["trajectory_id"], row["segment"]) != last or row["step"] == 0:
-                if held:
-                    yield held
-                held, shown = [], None
+                if turns:
+                    yield turns
+                turns, shown = [], None
                 last = (row["trajectory_id"], row["segment"])
             after, before = row["next_observation"], row["observation"]
             if judged["use"] == "omit" or after is None or after["content"] is None:
                 continue
-            told = ending(row["exit_code"], row["timed_out"]) if row["domain"] in COMMANDS else ""
-            text = "\n".join(part for part in (after["content"], told) if part)
+            exit_line = ending(row["exit_code"], row["timed_out"]) if row["domain"] in COMMANDS else ""
+            text = "\n".join(part for part in (after["content"], exit_line) if part)
             state = before["content"] if before and before["origin"] == "environment" else None
             label = ((0, 0, "target"),) if judged["use"] == "target" else ()
-            volatile = list(_points(text, [one for one in labelled if one["label"] == "volatile"]))
-            held.append(turn_of(row, text, state if state is not None else shown, volatile, label))
+            volatile = list(
+                _points(text, [labelled_span for labelled_span in labelled if labelled_span["label"] == "volatile"])
+            )
+            turns.append(turn_of(row, text, state if state is not None else shown, volatile, label))
             shown = text
-        if held:
-            yield held
+        if turns:
+            yield turns
 
 
 def _points(text: str, spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
@@ -99,39 +101,41 @@ def _parity(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "replace"), 7) & 1
 
 
-def measured(found: Sequence[Sequence[Answered]], show: int) -> Measured:
+def measure_domain(domain_trajectories: Sequence[Sequence[Answered]], show: int) -> Measured:
     """Measure the targets among the turns of a domain's trajectories."""
     sides = (Distractors(), Distractors(64))
-    for turn in (turn for turns in found for turn in turns):
+    for turn in (turn for turns in domain_trajectories for turn in turns):
         sides[_parity(turn.observation)].add(turn)
-    told = Measured()
-    for turns in found:
+    totals = Measured()
+    for turns in domain_trajectories:
         known = Known()
         for turn in turns:
             known.saw(turn.previous)
             if turn.spans:
-                _measure(told, mark_random_values(turn, known), known, sides, show)
+                _measure(totals, mark_random_values(turn, known), known, sides, show)
             known.add(turn)
-    return told
+    return totals
 
 
-def _measure(told: Measured, turn: Answered, known: Known, sides: tuple[Distractors, Distractors], show: int) -> None:
+def _measure(totals: Measured, turn: Answered, known: Known, sides: tuple[Distractors, Distractors], show: int) -> None:
     others = sides[0].of(turn)
     checks = checks_of(turn, known, others)
     if any(check["type"] == "no_change" for check in checks) and not keeps_no_change(turn.key, 0):
         checks = []
-    told.turns += 1
+    totals.turns += 1
     if is_unknowable(turn, known, others):
-        told.unknowable += 1
+        totals.unknowable += 1
         return
-    told.checked += bool(checks)
-    told.types.update({check["type"] for check in checks})
+    totals.checked += bool(checks)
+    totals.types.update({check["type"] for check in checks})
     truth = ground_truth(turn, checks)
     if checks:
-        unseen = [one for one in sides[1].of(turn) if not reward.same(one, turn.observation, turn.form)][:_UNSEEN]
+        unseen = [answer for answer in sides[1].of(turn) if not reward.same(answer, turn.observation, turn.form)][
+            :_UNSEEN
+        ]
         loaded = reward.parsed(truth)
-        told.unseen += len(unseen)
-        told.accepted += sum(all(reward.passes(check, one, loaded) for check in checks) for one in unseen)
+        totals.unseen += len(unseen)
+        totals.accepted += sum(all(reward.passes(check, answer, loaded) for check in checks) for answer in unseen)
     if not weight(turn, checks):
         return
     shown = show and xxhash.xxh3_64_intdigest(turn.key.encode(), 3) % 1000 < show
@@ -139,12 +143,14 @@ def _measure(told: Measured, turn: Answered, known: Known, sides: tuple[Distract
         print(f"\n=== {turn.domain} {turn.head} {turn.form}\n<<< {turn.action[:500]}\n>>> {turn.observation[:700]}")
         for check in checks:
             print("  CHECK", json.dumps(check, ensure_ascii=False)[:300])
-    for one in adversaries(turn, others, _SEED):
-        score = reward.scored(one.answer, truth)["score"]
-        told.tried[one.name] += 1
-        told.held[one.name] += one.low <= score <= one.high
-        if show and not one.low <= score <= one.high:
-            print(f"  {score:.3f} FOR {one.name}: {turn.key} {turn.observation[:200]!r} {one.answer[:200]!r}")
+    for adversary in adversaries(turn, others, _SEED):
+        score = reward.scored(adversary.answer, truth)["score"]
+        totals.tried[adversary.name] += 1
+        totals.held[adversary.name] += adversary.low <= score <= adversary.high
+        if show and not adversary.low <= score <= adversary.high:
+            print(
+                f"  {score:.3f} FOR {adversary.name}: {turn.key} {turn.observation[:200]!r} {adversary.answer[:200]!r}"
+            )
 
 
 def main() -> None:
@@ -154,19 +160,23 @@ def main() -> None:
     parser.add_argument("--show", type=int, default=0, help="turns in a thousand to print")
     parser.add_argument("--domain", action="append", choices=DOMAINS)
     asked = parser.parse_args()
-    rows = {domain: measured(list(trajectories(asked.out, domain)), asked.show) for domain in asked.domain or DOMAINS}
+    rows = {
+        domain: measure_domain(list(trajectories(asked.out, domain)), asked.show) for domain in asked.domain or DOMAINS
+    }
     print("\n| domain | turns | " + " | ".join(_ADVERSARIES) + " |\n|---|" + "---:|" * (1 + len(_ADVERSARIES)))
-    for domain, one in [*rows.items(), ("all", _sum(list(rows.values())))]:
-        shares = [f"{one.held[name] / one.tried[name]:.1%}" if one.tried[name] else "" for name in _ADVERSARIES]
-        print(f"| {domain} | {one.turns - one.unknowable} | {' | '.join(shares)} |")
+    for domain, totals in [*rows.items(), ("all", _sum(list(rows.values())))]:
+        shares = [
+            f"{totals.held[name] / totals.tried[name]:.1%}" if totals.tried[name] else "" for name in _ADVERSARIES
+        ]
+        print(f"| {domain} | {totals.turns - totals.unknowable} | {' | '.join(shares)} |")
     print("\n| domain | turns | unknowable | with a check | unseen answers | let pass | by type of check |")
     print("|---|" + "---:|" * 5 + "---|")
-    for domain, one in rows.items():
-        share = f"{one.checked} ({one.checked / max(one.turns, 1):.0%})"
-        kinds = ", ".join(f"{kind} {count}" for kind, count in one.types.most_common())
+    for domain, totals in rows.items():
+        share = f"{totals.checked} ({totals.checked / max(totals.turns, 1):.0%})"
+        kinds = ", ".join(f"{kind} {count}" for kind, count in totals.types.most_common())
         print(
-            f"| {domain} | {one.turns} | {one.unknowable} | {share} | {one.unseen} | "
-            f"{one.accepted / max(one.unseen, 1):.2%} | {kinds} |"
+            f"| {domain} | {totals.turns} | {totals.unknowable} | {share} | {totals.unseen} | "
+            f"{totals.accepted / max(totals.unseen, 1):.2%} | {kinds} |"
         )
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.processes import ended, load_ours
+from benchmarks.processes import load_ours, run_to_end
 
 ROLLOUTS: Final = 8
 """Rollouts of a task."""
@@ -35,7 +35,7 @@ _UNIT_ROWS: Final = 7_500
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """How much there is: trajectories, steps of each, and into how many partitions records are cut."""
+    """Size of a corpus: trajectories, steps of each, and the number of partitions that records are cut into."""
 
     trajectories: int
     steps: int
@@ -68,25 +68,25 @@ def _hashes(count: int, among: int) -> Numbers:
     return mixed(_chance().integers(0, max(1, among), count, np.uint64) + np.uint64(1))
 
 
-def _places(found: npt.NDArray[np.void], units: int) -> None:
+def _places(records: npt.NDArray[np.void], units: int) -> None:
     chance = _chance()
-    found["unit"] = chance.integers(0, units, len(found))
-    if "row" in (found.dtype.names or ()):
-        found["row"] = chance.integers(0, _UNIT_ROWS, len(found))
+    records["unit"] = chance.integers(0, units, len(records))
+    if "row" in (records.dtype.names or ()):
+        records["row"] = chance.integers(0, _UNIT_ROWS, len(records))
 
 
 def _drain(answers: Iterator[Any]) -> int:
     return sum(len(data) for _, _, data in answers)
 
 
-def _spilled(found: npt.NDArray[np.void]) -> Iterable[bytes]:
+def _spill_records(records: npt.NDArray[np.void]) -> Iterable[bytes]:
     """Records as they come to one place: a block a unit, read one at a time from where they were spilled."""
     from trajmill.pipelines.execution.exchange import GatheredBlocks, spill
     from trajmill.pipelines.judge.packed_rows import by_unit
     from trajmill.pipelines.storage.folders import Folder
 
     folder = Folder(tempfile.mkdtemp(prefix="scale-"))
-    return GatheredBlocks(folder, [span for _, span in spill(0, by_unit(found), folder)])
+    return GatheredBlocks(folder, [span for _, span in spill(0, by_unit(records), folder)])
 
 
 def keys(of: Corpus, count: int, whole: int) -> Made:
@@ -94,11 +94,11 @@ def keys(of: Corpus, count: int, whole: int) -> Made:
     from trajmill.pipelines.judge.copies import Copies
     from trajmill.quality.duplicate import KEY
 
-    found = np.zeros(count, KEY)
-    found["high"] = _hashes(count, count * 10)
-    found["low"], found["tie"] = found["high"], _hashes(count, 1 << 60)
-    _places(found, of.units)
-    return whole, count, lambda: _drain(Copies(whole=True).losers(0, [found.tobytes()]))
+    records = np.zeros(count, KEY)
+    records["high"] = _hashes(count, count * 10)
+    records["low"], records["tie"] = records["high"], _hashes(count, 1 << 60)
+    _places(records, of.units)
+    return whole, count, lambda: _drain(Copies(whole=True).losers(0, [records.tobytes()]))
 
 
 def tasks(of: Corpus, count: int, among: int) -> Made:
@@ -106,10 +106,10 @@ def tasks(of: Corpus, count: int, among: int) -> Made:
     from trajmill.pipelines.judge.near_duplicates import count_rollouts
     from trajmill.quality.near import ROLLOUT
 
-    found = np.zeros(count, ROLLOUT)
-    found["task"], found["content"] = _hashes(count, among), _hashes(count, 1 << 60)
-    _places(found, of.units)
-    return of.trajectories, count, lambda: _drain(count_rollouts(0, [found.tobytes()]))
+    records = np.zeros(count, ROLLOUT)
+    records["task"], records["content"] = _hashes(count, among), _hashes(count, 1 << 60)
+    _places(records, of.units)
+    return of.trajectories, count, lambda: _drain(count_rollouts(0, [records.tobytes()]))
 
 
 def steps(of: Corpus, count: int, among: int) -> Made:
@@ -118,11 +118,11 @@ def steps(of: Corpus, count: int, among: int) -> Made:
     from trajmill.pipelines.recipe.judgement import NearDuplicates
     from trajmill.quality.near import STEP
 
-    found = np.zeros(count, STEP)
-    found["kind"], found["content"] = _hashes(count, among), _hashes(count, 1 << 60)
-    found["rollouts"] = ROLLOUTS
-    _places(found, of.units)
-    return of.rows, count, lambda: _drain(NearCopies(NearDuplicates()).background(0, [found.tobytes()]))
+    records = np.zeros(count, STEP)
+    records["kind"], records["content"] = _hashes(count, among), _hashes(count, 1 << 60)
+    records["rollouts"] = ROLLOUTS
+    _places(records, of.units)
+    return of.rows, count, lambda: _drain(NearCopies(NearDuplicates()).background(0, [records.tobytes()]))
 
 
 def members(of: Corpus, count: int, among: int) -> Made:
@@ -132,10 +132,10 @@ def members(of: Corpus, count: int, among: int) -> Made:
     from trajmill.quality.near import MEMBER
 
     near = NearDuplicates()
-    found = np.zeros(count, MEMBER)
-    found["band"], found["tie"], found["rank"] = _hashes(count, among), _hashes(count, 1 << 60), 1
-    _places(found, of.units)
-    return of.trajectories * near.bands, count, lambda: _drain(NearCopies(near).pairs(0, [found.tobytes()]))
+    records = np.zeros(count, MEMBER)
+    records["band"], records["tie"], records["rank"] = _hashes(count, among), _hashes(count, 1 << 60), 1
+    _places(records, of.units)
+    return of.trajectories * near.bands, count, lambda: _drain(NearCopies(near).pairs(0, [records.tobytes()]))
 
 
 def replicates(of: Corpus, count: int, whole: int) -> Made:
@@ -143,11 +143,11 @@ def replicates(of: Corpus, count: int, whole: int) -> Made:
     from trajmill.pipelines.judge.replicates import _with_domain, tally_groups
     from trajmill.quality.replicate import ROW
 
-    found = np.zeros(count, ROW)
-    found["key"], found["answer"] = _hashes(count, count // 2), _hashes(count, count)
-    found["content"], found["row"] = _hashes(count, 1 << 60), np.arange(count) % _UNIT_ROWS
+    records = np.zeros(count, ROW)
+    records["key"], records["answer"] = _hashes(count, count // 2), _hashes(count, count)
+    records["content"], records["row"] = _hashes(count, 1 << 60), np.arange(count) % _UNIT_ROWS
     standing: Any = SimpleNamespace(unit=SimpleNamespace(domain="terminal"))
-    packed = _with_domain(standing, found.tobytes())
+    packed = _with_domain(standing, records.tobytes())
     return whole, count, lambda: _drain(tally_groups(0, [packed]))
 
 
@@ -155,20 +155,20 @@ def nodes(of: Corpus, count: int, among: int) -> Made:
     """Nodes of groups, each of which two units hold."""
     from trajmill.pipelines.judge.groups import _NODE, tie_groups
 
-    found = np.zeros(count, _NODE)
-    found["node"], found["group"] = _hashes(count, among), _hashes(count, 1 << 60)
-    _places(found, of.units)
-    return 3 * of.trajectories, count, lambda: _drain(tie_groups(0, [found.tobytes()]))
+    records = np.zeros(count, _NODE)
+    records["node"], records["group"] = _hashes(count, among), _hashes(count, 1 << 60)
+    _places(records, of.units)
+    return 3 * of.trajectories, count, lambda: _drain(tie_groups(0, [records.tobytes()]))
 
 
 def ties(of: Corpus, count: int) -> Made:
     """Ties of groups between units, all in one place: one for each rollout of a task that is spread over units."""
     from trajmill.pipelines.judge.groups import _TIE, name_groups
 
-    found = np.zeros(count, _TIE)
-    found["group"], found["other"] = _hashes(count, 1 << 60), _hashes(count, max(1, count // ROLLOUTS))
-    _places(found, of.units)
-    blocks = _spilled(found)
+    records = np.zeros(count, _TIE)
+    records["group"], records["other"] = _hashes(count, 1 << 60), _hashes(count, max(1, count // ROLLOUTS))
+    _places(records, of.units)
+    blocks = _spill_records(records)
     return count, count, lambda: _drain(name_groups(0, blocks))
 
 
@@ -178,17 +178,17 @@ def alike(of: Corpus, count: int) -> Made:
     from trajmill.pipelines.recipe.judgement import NearDuplicates
     from trajmill.quality.near import PAIR
 
-    found = np.zeros(count, PAIR)
-    _places(found, of.units)
-    found["tie"], found["rank"] = _hashes(count, 1 << 60), 2
-    found["other_unit"], found["other_row"] = _chance().permutation(found["unit"]), found["row"]
-    found["other_row"] += _UNIT_ROWS
-    found["other_tie"], found["other_rank"], found["absent"] = found["tie"], 1, 0.1
-    blocks = _spilled(found)
+    records = np.zeros(count, PAIR)
+    _places(records, of.units)
+    records["tie"], records["rank"] = _hashes(count, 1 << 60), 2
+    records["other_unit"], records["other_row"] = _chance().permutation(records["unit"]), records["row"]
+    records["other_row"] += _UNIT_ROWS
+    records["other_tie"], records["other_rank"], records["absent"] = records["tie"], 1, 0.1
+    blocks = _spill_records(records)
     return count, count, lambda: _drain(NearCopies(NearDuplicates()).losers(0, blocks))
 
 
-def drawn(of: Corpus, count: int) -> Made:
+def draw_mixture(of: Corpus, count: int) -> Made:
     """Drawing the mixture of what is kept, in the process that starts the run: all but reading and writing files."""
     import pyarrow as pa
 
@@ -225,17 +225,17 @@ def drawn(of: Corpus, count: int) -> Made:
         )
 
     def draw() -> int:
-        found = gather_candidates(map(unit, range(len(bounds) - 1)))
-        made, (groups, pool, copies, _) = make_mixture(
+        gathered = gather_candidates(map(unit, range(len(bounds) - 1)))
+        mixture, (groups, pool, copies, _) = make_mixture(
             recipe,
-            found,
-            lambda _: (found.tokens, found.loss_tokens),
-            Placement(found.group, Coded.alike("", len(found))),
+            gathered,
+            lambda _: (gathered.tokens, gathered.loss_tokens),
+            Placement(gathered.group, Coded.alike("", len(gathered))),
             EarlierDraws(),
         )
-        for_files = _ledger(groups, pool).num_rows, len(training_environments(found.environment, pool, copies))
-        assert min(*for_files, int(_numbers(found, pool, copies, {}).max()))
-        return len(made.counts)
+        for_files = _ledger(groups, pool).num_rows, len(training_environments(gathered.environment, pool, copies))
+        assert min(*for_files, int(_numbers(gathered, pool, copies, {}).max()))
+        return len(mixture.counts)
 
     return of.trajectories, count, draw
 
@@ -249,30 +249,30 @@ def units_listed(of: Corpus, count: int) -> Made:
     from trajmill.schemas import SCHEMA_VERSION
     from trajmill.schemas.manifest import FileEntry, Manifest
 
-    place = Folder(tempfile.mkdtemp(prefix="scale-"))
+    folder = Folder(tempfile.mkdtemp(prefix="scale-"))
     labels = [f"terminal-part-{number:05d}-00000000" for number in range(count)]
     for label in labels:
         entry = FileEntry(f"terminal/{label}.parquet", 1, 0, "0" * 64)
-        path = Path(place.path(f"transitions/{entry.name}"))
+        path = Path(folder.path(f"transitions/{entry.name}"))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-        finish_unit(place / "transitions", Manifest("normalize", label, "0", SCHEMA_VERSION, (entry,)))
+        finish_unit(folder / "transitions", Manifest("normalize", label, "0", SCHEMA_VERSION, (entry,)))
 
     def seal() -> int:
         begun = time.process_time()
-        finish_stage(place / "transitions", "normalize", "0", labels)
-        stage_names(place, "transitions", labels)
-        told = time.process_time()
-        steps = ((units_of(place / "transitions"), dict.fromkeys(labels, "0")),)
-        found = int(StageWatch(StageStart("normalize", count, steps=steps)).look().done)
-        print(json.dumps({"seal": told - begun, "progress": time.process_time() - told}), file=sys.stderr)
-        return found
+        finish_stage(folder / "transitions", "normalize", "0", labels)
+        stage_names(folder, "transitions", labels)
+        sealed_at = time.process_time()
+        steps = ((units_of(folder / "transitions"), dict.fromkeys(labels, "0")),)
+        done = int(StageWatch(StageStart("normalize", count, steps=steps)).look().done)
+        print(json.dumps({"seal": sealed_at - begun, "progress": time.process_time() - sealed_at}), file=sys.stderr)
+        return done
 
     return count, count, seal
 
 
 def cases(of: Corpus) -> dict[str, Callable[[], Made]]:
-    """What is measured, by name."""
+    """Cases that are measured, by name."""
     each = of.partitions
     million = min(of.trajectories, 1_000_000)
     return {
@@ -288,7 +288,7 @@ def cases(of: Corpus) -> dict[str, Callable[[], Made]]:
         "replicates": lambda: replicates(of, of.rows // each, of.rows),
         "nodes of groups": lambda: nodes(of, 3 * of.trajectories // each, 2 * of.trajectories // each),
         "ties of groups, in one place": lambda: ties(of, of.trajectories),
-        "driver: the draw": lambda: drawn(of, of.trajectories),
+        "driver: the draw": lambda: draw_mixture(of, of.trajectories),
         "driver: manifests of units": lambda: units_listed(of, of.units // 10),
     }
 
@@ -301,8 +301,8 @@ def _done_alone(name: str, of: Corpus) -> None:
     begun = time.process_time()
     answered = work()
     took = time.process_time() - begun
-    told = Path("/proc/self/status").read_text().splitlines()
-    peak = int(next(line for line in told if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = int(next(line for line in status if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
     print(json.dumps({"whole": whole, "count": count, "seconds": took, "peak": peak, "answered": answered}))
 
 
@@ -311,17 +311,17 @@ def rows(of: Corpus, chosen: list[str]) -> Iterator[tuple[str, ...]]:
     for name in chosen or cases(of):
         command = [sys.executable, "-m", "benchmarks.scale", "--case", name]
         command += ["--millions", str(of.trajectories / 1e6), "--steps", str(of.steps)]
-        said, _ = ended([*command, "--partitions", str(of.partitions)])
-        told = json.loads(said.splitlines()[-1])
-        share = told["count"] / told["whole"]
+        output, _ = run_to_end([*command, "--partitions", str(of.partitions)])
+        result = json.loads(output.splitlines()[-1])
+        share = result["count"] / result["whole"]
         yield (
             name,
-            f"{told['whole']:,}",
-            f"{told['count']:,}",
-            f"{told['peak']:,.0f}",
-            f"{told['seconds']:.2f}",
-            f"{told['seconds'] / share:,.0f}",
-            f"{told['answered'] / share / 1e9:,.2f}",
+            f"{result['whole']:,}",
+            f"{result['count']:,}",
+            f"{result['peak']:,.0f}",
+            f"{result['seconds']:.2f}",
+            f"{result['seconds'] / share:,.0f}",
+            f"{result['answered'] / share / 1e9:,.2f}",
         )
 
 
@@ -336,13 +336,13 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1024)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--case", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    of = Corpus(int(given.millions * 1e6), given.steps, given.partitions)
-    if given.case:
-        _done_alone(given.case, of)
+    options = parser.parse_args()
+    of = Corpus(int(options.millions * 1e6), options.steps, options.partitions)
+    if options.case:
+        _done_alone(options.case, of)
         return
     print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}", flush=True)
-    for row in rows(of, given.only):
+    for row in rows(of, options.only):
         print(f"| {' | '.join(row)} |", flush=True)
 
 

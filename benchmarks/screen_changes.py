@@ -1,4 +1,4 @@
-"""How much of a screen is new after an action: the share of lines that change, and of those that only renumber.
+"""Measure how much of a screen is new after an action: the share of lines that change, or only renumber.
 
     python -m benchmarks.screen_changes --raw FOLDER_OF_LOGS
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-from benchmarks.parsers import held, real_logs
+from benchmarks.parsers import load_input, real_logs
 from trajmill.connectors.registry import connector
 from trajmill.connectors.screens.tree import DIALECT
 from trajmill.schemas import ParseError, Step, Trajectory
@@ -34,7 +34,7 @@ class Changes:
     pairs: int = 0
     equal: int = 0
     lines: int = 0
-    changed: int = 0
+    count_changed_lines: int = 0
     renewed: int = 0
 
     def add(self, before: str, after: str) -> None:
@@ -42,15 +42,15 @@ class Changes:
         self.pairs += 1
         self.equal += before == after
         self.lines += after.count("\n") + 1
-        self.changed += changed(before, after)
-        self.renewed += changed(_NUMBERED.sub(r"\1", before), _NUMBERED.sub(r"\1", after))
+        self.changed += count_changed_lines(before, after)
+        self.renewed += count_changed_lines(_NUMBERED.sub(r"\1", before), _NUMBERED.sub(r"\1", after))
 
 
-def changed(before: str, after: str) -> int:
-    """How many lines of the second text are not aligned with equal ones of the first."""
-    one, other = before.split("\n"), after.split("\n")
-    matcher = SequenceMatcher(None, one, other, autojunk=False)
-    return len(other) - sum(block.size for block in matcher.get_matching_blocks())
+def count_changed_lines(before: str, after: str) -> int:
+    """Count the lines of the second text that are not aligned with equal lines of the first."""
+    old, new = before.split("\n"), after.split("\n")
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    return len(new) - sum(block.size for block in matcher.get_matching_blocks())
 
 
 def screens(steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
@@ -67,17 +67,17 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", required=True, help="a folder of logs")
-    found: dict[str, Changes] = {}
+    by_format: dict[str, Changes] = {}
     for name, inputs in sorted(real_logs(parser.parse_args().raw).items()):
-        for one in inputs:
+        for log in inputs:
             try:
-                for told in connector(name).parse(held(one)):
-                    for before, after in screens(told.steps) if isinstance(told, Trajectory) else ():
-                        found.setdefault(name, Changes()).add(before, after)
+                for record in connector(name).parse(load_input(log)):
+                    for before, after in screens(record.steps) if isinstance(record, Trajectory) else ():
+                        by_format.setdefault(name, Changes()).add(before, after)
             except ParseError:
                 continue
     print("| format | pairs of screens | equal | lines | changed | only renumbered |\n|---|---:|---:|---:|---:|---:|")
-    for name, all_of in found.items():
+    for name, all_of in by_format.items():
         shares = (all_of.changed / all_of.lines, (all_of.changed - all_of.renewed) / max(all_of.changed, 1))
         print(f"| {name} | {all_of.pairs} | {all_of.equal} | {all_of.lines:,} | {shares[0]:.1%} | {shares[1]:.1%} |")
 

@@ -25,7 +25,7 @@ from typing import Final
 import polars as pl
 import uvicorn
 
-from benchmarks.small_pictures import made_small
+from benchmarks.small_pictures import shrink_picture
 from tests.app.viewer.hostile_texts import LISTENER, TEXTS, hostile_run, pages_of
 from tests.conftest import ROOT
 from trajmill.app.cli.serving_commands import listening
@@ -84,7 +84,7 @@ class Listener(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def served(contents: Contents) -> Iterator[int]:
+def serve(contents: Contents) -> Iterator[int]:
     """The port on which something is viewed while it lasts."""
     with listening(ADDRESS, 0) as listener:
         port = listener.getsockname()[1]
@@ -107,10 +107,10 @@ class Browser:
     """
 
     def __init__(self, profile: str, proxy: int) -> None:
-        found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        if found is None:
+        program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        if program is None:
             sys.exit("There is no Chromium here.")
-        self._command = [found, *_QUIET, f"--user-data-dir={profile}"]
+        self._command = [program, *_QUIET, f"--user-data-dir={profile}"]
         self._proxy = proxy
 
     def _run(self, url: str, *options: str) -> str:
@@ -127,19 +127,22 @@ class Browser:
         """Takes a picture of a page."""
         scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
         self._run(url, scheme, f"--window-size={size}", f"--screenshot={file}")
-        made_small(file)
+        shrink_picture(file)
         print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
 
 
-def attacked(browser: Browser, listener: int) -> int:
+def attack(browser: Browser, listener: int) -> int:
     """Views hostile runs; returns how many faults were found, each told."""
     faults = 0
     own = f"http://{ADDRESS}:{listener}"
     everything = "\n".join(TEXTS)
-    for text in (everything, *(one for one in TEXTS if one.startswith(("javascript:", "data:", "//", LISTENER)))):
+    for text in (
+        everything,
+        *(text_of_link for text_of_link in TEXTS if text_of_link.startswith(("javascript:", "data:", "//", LISTENER))),
+    ):
         with tempfile.TemporaryDirectory() as folder:
             keys = hostile_run(Path(folder), text.replace(LISTENER, own))
-            with served(RunContents(folder)) as port:
+            with serve(RunContents(folder)) as port:
                 for path in pages_of(keys) if text is everything else pages_of(keys)[:2]:
                     Heard.lines.clear()
                     dom = browser.page(f"http://{ADDRESS}:{port}{path}?token={_TOKEN}")
@@ -164,15 +167,15 @@ def control(browser: Browser, listener: int) -> int:
     return 1
 
 
-def pictured(browser: Browser, out: str | None, folder: Path, forms: Mapping[str, tuple[str, bool]]) -> None:
+def take_pictures(browser: Browser, out: str | None, folder: Path, forms: Mapping[str, tuple[str, bool]]) -> None:
     """Takes pictures of a run of the samples; a run is made if none is given."""
     with tempfile.TemporaryDirectory() as scratch:
-        place = out or f"{scratch}/samples"
+        run_folder = out or f"{scratch}/samples"
         if out is None:
-            Run(load_recipe("all"), [str(ROOT / "samples" / name) for name in _DOMAINS], place, Execution()).run()
+            Run(load_recipe("all"), [str(ROOT / "samples" / name) for name in _DOMAINS], run_folder, Execution()).run()
         folder.mkdir(exist_ok=True)
-        contents = RunContents(place)
-        with served(contents) as port:
+        contents = RunContents(run_folder)
+        with serve(contents) as port:
             for name, path in _views(contents).items():
                 for form, (size, dark) in forms.items():
                     address = f"http://{ADDRESS}:{port}{path}?token={_TOKEN}"
@@ -203,10 +206,10 @@ def main() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser, faults = Browser(profile, server.server_port), 0
         if arguments.only != "pictures":
-            faults = control(browser, server.server_port) or attacked(browser, server.server_port)
+            faults = control(browser, server.server_port) or attack(browser, server.server_port)
             print(f"{len(TEXTS)} hostile texts: {faults} faults")
         if arguments.only != "attacks":
-            pictured(browser, arguments.out, arguments.to, _ALL_FORMS if arguments.all else _FORMS)
+            take_pictures(browser, arguments.out, arguments.to, _ALL_FORMS if arguments.all else _FORMS)
         server.shutdown()
     sys.exit(1 if faults else 0)
 

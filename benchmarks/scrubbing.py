@@ -37,7 +37,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.secret_anchors import TOOLS, anchors, get_tools, of_gitleaks
-from benchmarks.signals import generated, seconds
+from benchmarks.signals import generate_logs, seconds
 from tests.quality.secret_kinds import secret_kinds
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan.plan import make_plan
@@ -54,23 +54,23 @@ _AROUND: Final = 24
 """Bytes that are shown before and after what was replaced."""
 
 
-def assembled(raw: Sequence[str]) -> dict[str, list[pa.RecordBatch]]:
+def assemble(raw: Sequence[str]) -> dict[str, list[pa.RecordBatch]]:
     """The transitions of the logs as normalize has them before it scrubs, by domain."""
     recipe = parse_recipe(RECIPE, "scrubbing")
     waiting: dict[str, Assembler] = {}
-    found: dict[str, list[pa.RecordBatch]] = {}
-    for one in make_plan(recipe, raw).inputs:
+    by_domain: dict[str, list[pa.RecordBatch]] = {}
+    for log in make_plan(recipe, raw).inputs:
         parents: dict[str, str] = {}
-        for read, origin in read_input(one, recipe):
+        for read, origin in read_input(log, recipe):
             if isinstance(read, Trajectory):
                 assembler = waiting.setdefault(read.domain, Assembler())
                 for _ in assembler.add_blocks(read, origin, parents):
                     if assembler.nbytes >= ROW_GROUP_BYTES:
-                        found.setdefault(read.domain, []).append(assembler.take())
+                        by_domain.setdefault(read.domain, []).append(assembler.take())
     for domain, assembler in waiting.items():
         if assembler.num_rows:
-            found.setdefault(domain, []).append(assembler.take())
-    return dict(sorted(found.items()))
+            by_domain.setdefault(domain, []).append(assembler.take())
+    return dict(sorted(by_domain.items()))
 
 
 def size_of(batches: Sequence[pa.RecordBatch]) -> float:
@@ -78,12 +78,12 @@ def size_of(batches: Sequence[pa.RecordBatch]) -> float:
     return sum(len(texts.data) for batch in batches for texts in Columns(batch).texts) / 1e6
 
 
-def scrubbed(batches: Sequence[pa.RecordBatch], kinds: Sequence[Kind]) -> list[tuple[pa.RecordBatch, pa.Array]]:
+def scrub_batches(batches: Sequence[pa.RecordBatch], kinds: Sequence[Kind]) -> list[tuple[pa.RecordBatch, pa.Array]]:
     """Each batch scrubbed as in normalize, with its counts of replacements by row."""
     return [scrub(batch, kinds, per_trajectory=False) for batch in batches]
 
 
-def replaced(batches: Sequence[pa.RecordBatch], kind: Kind) -> Iterator[tuple[bytes, bytes]]:
+def find_replaced(batches: Sequence[pa.RecordBatch], kind: Kind) -> Iterator[tuple[bytes, bytes]]:
     """(what stood there, with what stands around it) of each run of bytes that a kind changes, texts once each."""
     for batch in batches:
         fresh, _ = scrub(batch, [kind], per_trajectory=False)
@@ -101,8 +101,8 @@ def speeds(console: Console, batches: dict[str, list[pa.RecordBatch]], rounds: i
     table = Table("domain", "MB of text", "replacements per MB", "MB per CPU-second", "aim")
     for domain, some in {**batches, "all": list(chain.from_iterable(batches.values()))}.items():
         size = size_of(some)
-        hits = sum(pc.sum(counts, min_count=0).as_py() for _, counts in scrubbed(some, KINDS))
-        rate = size / seconds(partial(scrubbed, some, KINDS), rounds)
+        hits = sum(pc.sum(counts, min_count=0).as_py() for _, counts in scrub_batches(some, KINDS))
+        rate = size / seconds(partial(scrub_batches, some, KINDS), rounds)
         table.add_row(domain, f"{size:.1f}", f"{hits / size:.1f}", f"{rate:.0f}", f"{AIM:.0f}")
     console.print(table)
 
@@ -112,12 +112,12 @@ def kinds(console: Console, batches: Sequence[pa.RecordBatch]) -> None:
     size = size_of(batches)
     table = Table("kind", "replacements", "per MB", "distinct")
     for kind in KINDS:
-        found = Counter(text for text, _ in replaced(batches, kind))
-        table.add_row(kind, str(found.total()), f"{found.total() / size:.1f}", str(len(found)))
+        counts = Counter(text for text, _ in find_replaced(batches, kind))
+        table.add_row(kind, str(counts.total()), f"{counts.total() / size:.1f}", str(len(counts)))
     console.print(table)
 
 
-def missed_kinds(console: Console) -> None:
+def print_missed_kinds(console: Console) -> None:
     """Prints how many kinds of planted secrets stay readable, by family, and which."""
     random, total, left = SystemRandom(), Counter[str](), Counter[str]()
     for kind in secret_kinds():
@@ -131,7 +131,7 @@ def missed_kinds(console: Console) -> None:
     console.print(table)
 
 
-def replaced_in_files(console: Console, folders: Sequence[str]) -> None:
+def print_replaced_in_files(console: Console, folders: Sequence[str]) -> None:
     """Prints each distinct text that is replaced in the text files of some folders, scrubbed each by itself."""
     seen: dict[tuple[str, str], None] = {}
     for path in (path for folder in folders for path in sorted(Path(folder).rglob("*")) if path.is_file()):
@@ -158,28 +158,28 @@ def main() -> None:
     parser.add_argument("--files", nargs="+", help="folders of text files to scrub as they are")
     parser.add_argument("--anchors", action="store_true", help="measure beside gitleaks and detect-secrets")
     parser.add_argument("--out", type=Path, help="folder that a run wrote, for --anchors")
-    given = parser.parse_args()
+    options = parser.parse_args()
     console = Console(width=120)
-    if given.files:
-        replaced_in_files(console, given.files)
+    if options.files:
+        print_replaced_in_files(console, options.files)
         return
-    if given.anchors:
-        anchors(console, TOOLS.resolve(), given.out, show=False)
+    if options.anchors:
+        anchors(console, TOOLS.resolve(), options.out, show=False)
         return
-    with tempfile.TemporaryDirectory(prefix="trajmill-scrubbing-") as place:
-        raw = given.raw or [generated(Path(place) / "raw", given.megabytes)]
-        by_domain = assembled(raw)
+    with tempfile.TemporaryDirectory(prefix="trajmill-scrubbing-") as temporary:
+        raw = options.raw or [generate_logs(Path(temporary) / "raw", options.megabytes)]
+        by_domain = assemble(raw)
     every = list(chain.from_iterable(by_domain.values()))
-    if given.show:
-        shown = dict(replaced(every, given.show))
+    if options.show:
+        shown = dict(find_replaced(every, options.show))
         for text, around in sorted(shown.items()):
             console.print(f"{text!r} in {around!r}", markup=False, highlight=False, soft_wrap=True)
         return
-    speeds(console, by_domain, given.rounds)
-    if given.raw:
+    speeds(console, by_domain, options.rounds)
+    if options.raw:
         kinds(console, every)
         return
-    missed_kinds(console)
+    print_missed_kinds(console)
     if shutil.which("go"):
         get_tools(TOOLS.resolve())
         of_gitleaks(console, TOOLS.resolve(), show=False)

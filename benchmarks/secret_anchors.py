@@ -61,7 +61,7 @@ _FRAME: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a scanner found: by which rule, in which file and line, and the secret."""
+    """Finding of a scanner: its rule, the file and line, and the secret."""
 
     tool: str
     rule: str
@@ -76,8 +76,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder that a run wrote")
     parser.add_argument("--show", action="store_true", help="print each miss and each finding")
     parser.add_argument("--tools", type=Path, default=TOOLS, help="where the scanners are kept")
-    given = parser.parse_args()
-    anchors(Console(width=140), given.tools.resolve(), given.out, show=given.show)
+    options = parser.parse_args()
+    anchors(Console(width=140), options.tools.resolve(), options.out, show=options.show)
 
 
 def anchors(console: Console, tools: Path, out: Path | None, *, show: bool) -> None:
@@ -111,11 +111,11 @@ def get_tools(tools: Path) -> None:
 
 def _module(tools: Path) -> Path:
     """A copy of gitleaks' module, with the files that print its samples laid over it."""
-    told = json.loads(_run(["go", "mod", "download", "-json", f"{GITLEAKS}@latest"], tools))
-    (tools / "version").write_text(told["Version"])
+    download = json.loads(_run(["go", "mod", "download", "-json", f"{GITLEAKS}@latest"], tools))
+    (tools / "version").write_text(download["Version"])
     source = tools / "source"
     shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(told["Dir"], source)
+    shutil.copytree(download["Dir"], source)
     for path in (source, *source.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     for name, folder in _LAID_OVER.items():
@@ -123,9 +123,9 @@ def _module(tools: Path) -> Path:
     return source
 
 
-def _run(command: Sequence[str], folder: Path, told: str = "") -> str:
-    """What a command prints."""
-    done = subprocess.run(command, cwd=folder, input=told, capture_output=True, text=True, check=False)
+def _run(command: Sequence[str], folder: Path, stdin_text: str = "") -> str:
+    """Run a command and return its output."""
+    done = subprocess.run(command, cwd=folder, input=stdin_text, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)[:200]} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout
@@ -137,15 +137,15 @@ def _version(tools: Path) -> str:
 
 def samples(tools: Path) -> list[dict[str, Any]]:
     """gitleaks' samples: the rule, the text, and what the rule finds in it (`secrets`, `matches`)."""
-    told = _run([str(tools / "samples"), os.devnull], tools / "source/cmd/generate/config")
-    return [json.loads(line) for line in told.splitlines()]
+    output = _run([str(tools / "samples"), os.devnull], tools / "source/cmd/generate/config")
+    return [json.loads(line) for line in output.splitlines()]
 
 
 def is_caught(sample: dict[str, Any]) -> bool:
-    """Whether scrubbing leaves nothing of what the rule takes for the secret."""
-    told = scrub_text(sample["text"], "anchor")
+    """Check that scrubbing leaves nothing of what the rule takes for the secret."""
+    scrubbed = scrub_text(sample["text"], "anchor")
     wholes = (m if len(s) <= _FRAGMENT else s for s, m in zip(sample["secrets"], sample["matches"], strict=True))
-    return not any(whole in told for whole in wholes)
+    return not any(whole in scrubbed for whole in wholes)
 
 
 def of_gitleaks(console: Console, tools: Path, *, show: bool) -> None:
@@ -220,12 +220,12 @@ def _cut(text: str) -> str:
 
 
 def gitleaks(tools: Path, folder: Path) -> list[Finding]:
-    """What gitleaks finds in the files of a folder."""
+    """Run gitleaks on the files of a folder."""
     report = tools / "gitleaks.json"
     _run([str(tools / "gitleaks"), "dir", str(folder), "--no-banner", "-r", str(report), "--exit-code", "0"], tools)
     return [
-        Finding("gitleaks", one["RuleID"], Path(one["File"]), one["StartLine"], one["Secret"])
-        for one in json.loads(report.read_text())
+        Finding("gitleaks", entry["RuleID"], Path(entry["File"]), entry["StartLine"], entry["Secret"])
+        for entry in json.loads(report.read_text())
     ]
 
 
@@ -244,61 +244,65 @@ with default_settings() as settings:
 
 
 def detect_secrets(tools: Path, folder: Path) -> list[Finding]:
-    """What detect-secrets finds in the files of a folder, without its rules of entropy."""
+    """Run detect-secrets on the files of a folder, without its rules of entropy."""
     names = "\n".join(str(path) for path in sorted(folder.rglob("*")) if path.is_file())
-    told = _run([str(tools / "python/bin/python"), "-c", _SCAN], tools, told=names)
-    found = (json.loads(line) for line in told.splitlines())
-    return [Finding("detect-secrets", rule, Path(name), line, secret) for rule, name, line, secret in found]
+    output = _run([str(tools / "python/bin/python"), "-c", _SCAN], tools, stdin_text=names)
+    entries = (json.loads(line) for line in output.splitlines())
+    return [Finding("detect-secrets", rule, Path(name), line, secret) for rule, name, line, secret in entries]
 
 
 class Claims:
-    """What our own detection claims in scrubbed files, and in the base64 bodies of these."""
+    """Claims of our own detection in scrubbed files, and in the base64 bodies in them."""
 
     def __init__(self) -> None:
         self._files: dict[Path, list[tuple[bytes, list[tuple[int, int]]]]] = {}
 
-    def hold(self, one: Finding) -> bool:
-        """Whether what a scanner found is claimed where it stands first, or certifies itself."""
-        if one.file not in self._files:
-            data = one.file.read_bytes()
-            self._files[one.file] = [*_claimed(data, Detection.of(KINDS).finds(data))]
-        secret = max(one.secret.encode(errors="replace").splitlines(), key=len)  # gitleaks decodes line by line
+    def hold(self, finding: Finding) -> bool:
+        """Check that the first occurrence of a scanner's finding is claimed, or that its text certifies itself."""
+        if finding.file not in self._files:
+            data = finding.file.read_bytes()
+            self._files[finding.file] = [*_find_claimed(data, Detection.of(KINDS).finds(data))]
+        secret = max(finding.secret.encode(errors="replace").splitlines(), key=len)  # gitleaks decodes line by line
         if any(is_certified(core_of(secret[at:])) for at in range(min(_PREFIX, len(secret)))):
             return True
-        within = _FRAME if one.rule == "Private Key" else 0
+        within = _FRAME if finding.rule == "Private Key" else 0
         return any(
             (start := data.find(secret)) >= 0
             and any(begin < start + len(secret) + within and start < end for begin, end in claimed)
-            for data, claimed in self._files[one.file]
+            for data, claimed in self._files[finding.file]
         )
 
 
-def _claimed(data: bytes, finds: Finds) -> Iterator[tuple[bytes, list[tuple[int, int]]]]:
+def _find_claimed(data: bytes, finds: Finds) -> Iterator[tuple[bytes, list[tuple[int, int]]]]:
     """A text with what is claimed in it, and each text in its base64 bodies likewise."""
-    loose = [(one.start, one.end) for one in finds.loose if one.accepts(data[one.start : one.end])]
-    bodies = [(one.start, one.end) for one in finds.encoded if one.finds]
+    loose = [
+        (pattern.start, pattern.end) for pattern in finds.loose if pattern.accepts(data[pattern.start : pattern.end])
+    ]
+    bodies = [(body_text.start, body_text.end) for body_text in finds.encoded if body_text.finds]
     yield data, [*((span.start, span.end) for span in finds.spans), *loose, *bodies]
     for body in finds.encoded:
-        yield from _claimed(body.data, body.finds)
+        yield from _find_claimed(body.data, body.finds)
 
 
-def findings(console: Console, title: str, found: Sequence[Finding], *, show: bool) -> None:
+def findings(console: Console, title: str, all_findings: Sequence[Finding], *, show: bool) -> None:
     """Prints what was found by rule: how often, how often a placeholder, and what is left."""
     left: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     counts: Counter[tuple[str, str]] = Counter()
     claims = Claims()
-    for one in found:
-        key = one.tool, one.rule
+    for finding in all_findings:
+        key = finding.tool, finding.rule
         counts[key] += 1
-        if not claims.hold(one):
-            left[key].append(one)
+        if not claims.hold(finding):
+            left[key].append(finding)
     table = Table("scanner", "rule", "found", "no placeholder", title=title)
     for (tool, rule), count in sorted(counts.items()):
         table.add_row(tool, rule, str(count), str(len(left[tool, rule])))
     console.print(table)
-    for one in (one for some in left.values() for one in some) if show else ():
+    for finding in (finding for some in left.values() for finding in some) if show else ():
         console.print(
-            f"{one.tool} {one.rule} {one.file.name}:{one.line} {one.secret[:300]!r}", markup=False, soft_wrap=True
+            f"{finding.tool} {finding.rule} {finding.file.name}:{finding.line} {finding.secret[:300]!r}",
+            markup=False,
+            soft_wrap=True,
         )
 
 

@@ -111,7 +111,7 @@ class Service:
             server = {"name": self.name, "version": "1.2"}
             result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server}
         elif method == "tools/list":
-            result = {"tools": [_declared(name, *told) for name, told in _TOOLS.items()]}
+            result = {"tools": [_declare(name, *declaration) for name, declaration in _TOOLS.items()]}
         else:
             try:
                 text, failed = self._tools()[asked["name"]](**asked["arguments"]), False
@@ -161,29 +161,29 @@ class Service:
         return "\n".join(f"{first + at}: {line}" for at, line in enumerate(whole[first - 1 : last]))
 
     def _searched(self, word: str) -> str:
-        found = [
+        hits = [
             f"{name}:{number}: {line.strip()}"
             for name, text in self.files.items()
             for number, line in enumerate(text.splitlines(), 1)
             if re.search(rf"\b{word}\b", line)
         ]
-        return "\n".join([*found[:MOST_ROWS], *([f"({len(found)} lines in all)"] if len(found) > MOST_ROWS else [])])
+        return "\n".join([*hits[:MOST_ROWS], *([f"({len(hits)} lines in all)"] if len(hits) > MOST_ROWS else [])])
 
     def _noted(self, text: str) -> str:
         self.notes.append(text)
         return f"{len(self.notes)} notes"
 
 
-def _declared(name: str, description: str, arguments: tuple[str, ...]) -> dict[str, Any]:
-    kinds = {one: {"type": "integer" if one in ("first", "last") else "string"} for one in arguments}
+def _declare(name: str, description: str, arguments: tuple[str, ...]) -> dict[str, Any]:
+    kinds = {argument: {"type": "integer" if argument in ("first", "last") else "string"} for argument in arguments}
     schema = {"type": "object", "properties": kinds, "required": list(arguments)}
     return {"name": name, "description": description, "inputSchema": schema}
 
 
 def database(files: Mapping[str, str]) -> sqlite3.Connection:
-    """What modules hold, in tables that can only be read."""
-    made = sqlite3.connect(":memory:")
-    made.executescript(
+    """Load what modules hold into tables that can only be read."""
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(
         "CREATE TABLE modules (module TEXT, lines INTEGER, bytes INTEGER);"
         "CREATE TABLE functions (module TEXT, name TEXT, line INTEGER, arguments TEXT, doc TEXT);"
         "CREATE TABLE classes (module TEXT, name TEXT, line INTEGER, bases TEXT);"
@@ -191,19 +191,21 @@ def database(files: Mapping[str, str]) -> sqlite3.Connection:
     )
     for name, text in files.items():
         module = name.removesuffix(".py")
-        made.execute("INSERT INTO modules VALUES (?, ?, ?)", (module, text.count("\n"), len(text.encode())))
+        connection.execute("INSERT INTO modules VALUES (?, ?, ?)", (module, text.count("\n"), len(text.encode())))
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 doc = (ast.get_docstring(node) or "").partition("\n")[0]
                 row = (module, node.name, node.lineno, ast.unparse(node.args), doc)
-                made.execute("INSERT INTO functions VALUES (?, ?, ?, ?, ?)", row)
+                connection.execute("INSERT INTO functions VALUES (?, ?, ?, ?, ?)", row)
             elif isinstance(node, ast.ClassDef):
-                bases = ", ".join(ast.unparse(one) for one in node.bases)
-                made.execute("INSERT INTO classes VALUES (?, ?, ?, ?)", (module, node.name, node.lineno, bases))
+                bases = ", ".join(ast.unparse(base) for base in node.bases)
+                connection.execute("INSERT INTO classes VALUES (?, ?, ?, ?)", (module, node.name, node.lineno, bases))
             elif isinstance(node, ast.Import):
-                made.executemany("INSERT INTO imports VALUES (?, ?)", [(module, one.name) for one in node.names])
-    made.execute("PRAGMA query_only = ON")
-    return made
+                connection.executemany(
+                    "INSERT INTO imports VALUES (?, ?)", [(module, alias.name) for alias in node.names]
+                )
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 class Wire:
@@ -229,8 +231,8 @@ class Wire:
     def cancelled(self, params: Mapping[str, Any]) -> None:
         """A call that the client gave up, so that nothing answers it."""
         request = self._request("tools/call", params)
-        told = {"requestId": request["id"], "reason": "took too long"}
-        self._passed("client", {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
+        notice = {"requestId": request["id"], "reason": "took too long"}
+        self._passed("client", {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": notice})
 
     def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         request = {"jsonrpc": "2.0", "id": self._next, "method": method, "params": dict(params)}
@@ -244,7 +246,7 @@ class Wire:
         self.lines.append({"timestamp": at, "session_id": self._session, "direction": way, "message": message})
 
 
-def drawn(rng: random.Random, names: list[str]) -> dict[str, Any]:
+def draw_call(rng: random.Random, names: list[str]) -> dict[str, Any]:
     """A call that the client makes next."""
     low, module = rng.randrange(1, 180), rng.choice(names)
     values: dict[str, Any] = {"module": module.removesuffix(".py"), "n": rng.randrange(2, MOST_ROWS)}
@@ -268,9 +270,9 @@ def drawn(rng: random.Random, names: list[str]) -> dict[str, Any]:
 
 
 def play(wire: Wire, rng: random.Random, names: list[str], steps: int) -> None:
-    """What a client asks, and what comes between."""
+    """Play the requests of a client, and what comes between."""
     for _ in range(steps):
-        call = drawn(rng, names)
+        call = draw_call(rng, names)
         if rng.random() < 0.05:
             wire.cancelled(call)
         wire.asked("tools/call", call)
@@ -290,34 +292,34 @@ def files_of(own: Mapping[str, str], rng: random.Random) -> dict[str, str]:
 @cache
 def library(seed: int) -> list[tuple[str, str]]:
     """Modules of Python's library and its packages that are not short, by name, in the order of a draw."""
-    place = Path(os.__file__).parent
+    root = Path(os.__file__).parent
     apart = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "__phello__"}
-    paths = [path for path in sorted(place.rglob("*.py")) if not apart & set(path.relative_to(place).parts)]
-    found = [(str(path.relative_to(place)), path.read_text("utf-8", "replace")) for path in paths]
-    chosen = [(name, text) for name, text in found if len(text) > LEAST]
+    paths = [path for path in sorted(root.rglob("*.py")) if not apart & set(path.relative_to(root).parts)]
+    sources = [(str(path.relative_to(root)), path.read_text("utf-8", "replace")) for path in paths]
+    chosen = [(name, text) for name, text in sources if len(text) > LEAST]
     random.Random(seed).shuffle(chosen)
     return chosen
 
 
 def sessions(services: int, seed: int) -> Iterator[tuple[str, bytes]]:
     """The names and bytes of the logs."""
-    found = library(seed)
-    each = len(found) // services
+    sources = library(seed)
+    each = len(sources) // services
     for number in range(services):
         key = f"services:{seed}:{number}"
-        own = dict(found[number * each : (number + 1) * each])
+        own = dict(sources[number * each : (number + 1) * each])
         rng = random.Random(key)
         files, more = files_of(own, rng), rng.choice((0,) * 7 + (1, 1, 2))
         for copy in range(2 if more else 1):
             draws = random.Random(key)
-            with closing(database(own)) as held:
+            with closing(database(own)) as tables:
                 begin = BEGIN + timedelta(hours=number)
-                wire = Wire(Service(f"modules-{number}", files, held), f"{number}", begin, draws)
+                wire = Wire(Service(f"modules-{number}", files, tables), f"{number}", begin, draws)
                 wire.asked("tools/call", {"name": "list_files", "arguments": {}})
                 play(wire, draws, sorted(own), draws.randrange(6, 22))
                 if draws.random() < LOSES:
                     for _ in range(2):
-                        wire.asked("tools/call", drawn(draws, sorted(own)), lost=True)
+                        wire.asked("tools/call", draw_call(draws, sorted(own)), lost=True)
                 if copy and more == 1:
                     play(wire, draws, sorted(own), 3)
             yield f"service{number}-{copy}.jsonl", lines(wire.lines, escaped=False)
@@ -329,9 +331,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--services", type=int, default=120)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for name, data in sessions(given.services, given.seed):
-        write_file(given.folder / name, data)
+    options = parser.parse_args()
+    for name, data in sessions(options.services, options.seed):
+        write_file(options.folder / name, data)
 
 
 if __name__ == "__main__":

@@ -34,19 +34,19 @@ from trajmill.worlds.serve.serve_client import RemoteWorld
 _CLIENTS = 8
 
 
-def lived(world: RemoteWorld, number: int, one: Logged) -> tuple[str, int, int]:
+def live_through(world: RemoteWorld, number: int, logged_trajectory: Logged) -> tuple[str, int, int]:
     """(domain, steps that were answered, steps of the sample) of a trajectory that a client lived through."""
-    begun = world.reset({"scenario": one.scenario.id, "seed": number})
-    steps = one.steps[: (len(one.messages) - 1) // 2]
+    begun = world.reset({"scenario": logged_trajectory.scenario.id, "seed": number})
+    steps = logged_trajectory.steps[: (len(logged_trajectory.messages) - 1) // 2]
     answered = 0
     for step in steps:
-        found = world.step({"session": begun["session"], **step})
-        answered += found["info"]["answer"] in ("observed", "empty")
-        if found["truncated"]:
+        result = world.step({"session": begun["session"], **step})
+        answered += result["info"]["answer"] in ("observed", "empty")
+        if result["truncated"]:
             break
     else:
         world.close({"session": begun["session"]})
-    return one.scenario.domain, answered, len(steps)
+    return logged_trajectory.scenario.domain, answered, len(steps)
 
 
 @contextmanager
@@ -64,13 +64,13 @@ def serving(out: Path, log: Path, model: Answer, pool: str, name: str) -> Iterat
             process.wait(30)
 
 
-def served(out: Path, log: Path, known: Sequence[Logged], pool: str) -> dict[str, Any]:
+def serve_clients(out: Path, log: Path, known: Sequence[Logged], pool: str) -> dict[str, Any]:
     """The status of a server whose clients lived through trajectories, with what each domain came to."""
-    model = FromLogs([one.messages for one in known], pool == "rl")
+    model = FromLogs([logged_trajectory.messages for logged_trajectory in known], pool == "rl")
     with serving(out, log, model, pool, "logs@1") as url, ThreadPoolExecutor(_CLIENTS) as clients:
         world = RemoteWorld(url)
-        found = list(clients.map(lambda told: lived(world, *told), enumerate(known)))
-        return {**world.status(), "lived": found}
+        outcomes = list(clients.map(lambda numbered: live_through(world, *numbered), enumerate(known)))
+        return {**world.status(), "lived": outcomes}
 
 
 def tell(pool: str, status: dict[str, Any], seconds: float) -> bool:
@@ -97,24 +97,24 @@ def main() -> None:
     parser.add_argument("--domains", nargs="*", default=list(DOMAINS), help="of the samples")
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    with tempfile.TemporaryDirectory() as place:
-        out = Path(place) / "out"
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(temporary) / "out"
         recipe = load_recipe("all").model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5}, prompt_share=1)})
         Run(recipe, [str(ROOT / "samples" / name) for name in options.domains], str(out)).run()
         good = True
         for pool in ("sft", "rl"):
-            log, before = Path(place) / f"served-{pool}", resource.getrusage(resource.RUSAGE_CHILDREN)
-            status = served(out, log, logged(out, recipe.mix, pool), pool)
+            log, before = Path(temporary) / f"served-{pool}", resource.getrusage(resource.RUSAGE_CHILDREN)
+            status = serve_clients(out, log, logged(out, recipe.mix, pool), pool)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             good = tell(pool, status, seconds) and good
-            again = Path(place) / f"again-{pool}"
+            again = Path(temporary) / f"again-{pool}"
             Run(load_recipe("all"), [str(log / "trajectories")], str(again)).run()
             kinds = scan_transitions(again).collect()["environment"].struct.field("kind").value_counts()
             print(f"  read again by a run: {dict(kinds.iter_rows())}")
             (model,) = drift(str(out), str(again), Settings(), {}).models
-            figures = [(name, one) for cell in model.cells for name, one in cell.figures.items()]
-            apart = max(abs(one.difference - (name == "length")) for name, one in figures)
+            figures = [(name, figure) for cell in model.cells for name, figure in cell.figures.items()]
+            apart = max(abs(figure.difference - (name == "length")) for name, figure in figures)
             print(f"  held against the logs: {dict(model.pairs)}, no figure differs by more than {apart:.3f}")
     sys.exit(0 if good else 1)
 

@@ -76,9 +76,9 @@ _FAILS: Final = (
 
 def modules(seed: int) -> list[tuple[str, str]]:
     """Modules of Python's library that are neither short nor long, by name, in the order of a draw."""
-    place = Path(os.__file__).parent
-    found = [(path.name, path.read_text("utf-8", "replace")) for path in sorted(place.glob("*.py"))]
-    chosen = [(name, "".join(text.splitlines(keepends=True)[:LINES])) for name, text in found if len(text) > 3_000]
+    root = Path(os.__file__).parent
+    sources = [(path.name, path.read_text("utf-8", "replace")) for path in sorted(root.glob("*.py"))]
+    chosen = [(name, "".join(text.splitlines(keepends=True)[:LINES])) for name, text in sources if len(text) > 3_000]
     random.Random(seed).shuffle(chosen)
     return chosen
 
@@ -89,7 +89,7 @@ def table(rng: random.Random) -> str:
     return "\n".join(["day,grain,units", *rows]) + "\n"
 
 
-def drawn(rng: random.Random, names: list[str]) -> Callable[[Session], Call]:
+def draw_call(rng: random.Random, names: list[str]) -> Callable[[Session], Call]:
     """A call that the agent makes next."""
     low = rng.randrange(1, 150)
     values = {"file": rng.choice(names), "word": rng.choice(("error", "self", "path", "value", "return", "none"))}
@@ -107,11 +107,11 @@ def drawn(rng: random.Random, names: list[str]) -> Callable[[Session], Call]:
 
 
 def play(s: Session, rng: random.Random, names: list[str], steps: int) -> None:
-    """What the agent does after its first look, and what comes between."""
+    """Play the agent's actions after its first look, and what comes between."""
     for _ in range(steps):
-        made, chance = drawn(rng, names), rng.random()
+        next_call, chance = draw_call(rng, names), rng.random()
         if chance < 0.03:
-            s.rejected("Let me see.", made(s))
+            s.rejected("Let me see.", next_call(s))
             s.user("No. Look at the rest first.")
         elif chance < 0.07:
             s.turn("", todo(("Look at the modules", "Looking at the modules", "n")))
@@ -122,7 +122,7 @@ def play(s: Session, rng: random.Random, names: list[str], steps: int) -> None:
             asked = Call("Task", {"description": "Look", "prompt": "Which is longest?", "subagent_type": "Explore"})
             s.delegated("", asked, lambda _: None, f"{rng.choice(names)} is the longest, it has most functions.")
         else:
-            s.turn(rng.choice(("", "", "Next.", "Now this one.")), made(s))
+            s.turn(rng.choice(("", "", "Next.", "Now this one.")), next_call(s))
 
 
 def sessions(tasks: int, seed: int) -> Iterator[tuple[str, bytes]]:
@@ -137,8 +137,8 @@ def sessions(tasks: int, seed: int) -> Iterator[tuple[str, bytes]]:
         for take in range(rng.choice(TAKES)):
             more, key = rng.choice((0,) * 8 + (1, 2)), f"{seed}:{task}:{take}"
             for copy in range(2 if more else 1):
-                with tempfile.TemporaryDirectory(prefix="shells-") as place:
-                    folder = Folder(Path(os.path.realpath(place)), f"project{task}")
+                with tempfile.TemporaryDirectory(prefix="shells-") as temporary:
+                    folder = Folder(Path(os.path.realpath(temporary)), f"project{task}")
                     s = Session(folder, seeded(seed, key), BEGIN + timedelta(hours=task * 5 + take))
                     s.files(contents, "git init -q -b main && git add . && git commit -qm 'As it came'")
                     s.user(f"What does project {task} hold, and does it work?")
@@ -157,9 +157,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tasks", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for name, data in sessions(given.tasks, given.seed):
-        write_file(given.folder / name, data)
+    options = parser.parse_args()
+    for name, data in sessions(options.tasks, options.seed):
+        write_file(options.folder / name, data)
 
 
 if __name__ == "__main__":

@@ -39,22 +39,22 @@ FORMATS: Final = ("asciicast", "claude_code", "uiautomator", "appagent", "droidb
 RECIPE: Final = "name: signals\nsource: benchmark\nnormalize: {max_reject_ratio: 1.0}\n"
 
 
-def generated(place: Path, megabytes: int) -> str:
+def generate_logs(folder: Path, megabytes: int) -> str:
     """A folder of generated logs, so many MB in all."""
     for name in FORMATS:
-        write_apart(name, megabytes / len(FORMATS), place / name)
-    return str(place)
+        write_apart(name, megabytes / len(FORMATS), folder / name)
+    return str(folder)
 
 
-def normalized(raw: Sequence[str]) -> dict[str, list[pa.RecordBatch]]:
+def normalize_logs(raw: Sequence[str]) -> dict[str, list[pa.RecordBatch]]:
     """The transitions that are made of logs, by domain."""
-    found: dict[str, list[pa.RecordBatch]] = {}
+    by_domain: dict[str, list[pa.RecordBatch]] = {}
     with tempfile.TemporaryDirectory(prefix="trajmill-normalized-") as out:
         Run(parse_recipe(RECIPE, "signals"), raw, out).run("normalize")
         folder, names = transition_files(out)
         for name in names:
-            found.setdefault(name.split("/")[0], []).extend(read_transitions(folder, name))
-    return found
+            by_domain.setdefault(name.split("/")[0], []).extend(read_transitions(folder, name))
+    return by_domain
 
 
 def size_of(batches: Iterable[pa.RecordBatch]) -> float:
@@ -88,9 +88,9 @@ def main() -> None:
     parser.add_argument("--raw", nargs="*", help="logs to measure on; generated ones without")
     parser.add_argument("--megabytes", type=int, default=80, help="of generated logs, in all")
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="trajmill-signals-") as place:
-        by_domain = normalized(given.raw or [generated(Path(place) / "raw", given.megabytes)])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="trajmill-signals-") as temporary:
+        by_domain = normalize_logs(options.raw or [generate_logs(Path(temporary) / "raw", options.megabytes)])
     every = list(chain.from_iterable(by_domain.values()))
     told_apart = [name for name in signals() if any(word in name for word in APART)]
     cheap = [name for name in signals() if name not in told_apart]
@@ -98,7 +98,7 @@ def main() -> None:
     table = Table("domain", "MB of text", "rows", "no signal", "together", "aim")
     for domain, some in {**by_domain, "all": every}.items():
         size = size_of(some)
-        rates = [size / seconds(partial(together, some, names), given.rounds) for names in ([], cheap)]
+        rates = [size / seconds(partial(together, some, names), options.rounds) for names in ([], cheap)]
         rows = sum(batch.num_rows for batch in some)
         table.add_row(domain, f"{size:.1f}", str(rows), *(f"{rate:.1f}" for rate in rates), f"{AIM:.0f}")
     console.print("MB of text (actions and next observations) a CPU-second")
@@ -106,7 +106,7 @@ def main() -> None:
     table = Table("signal, as if alone", "MB/s", "ms per MB")
     size = size_of(every)
     for name in [*cheap, *told_apart]:
-        spent = seconds(partial(alone, every, name), given.rounds)
+        spent = seconds(partial(alone, every, name), options.rounds)
         table.add_row(name, f"{size / spent:.0f}", f"{1000 * spent / size:.1f}")
     console.print(table)
 

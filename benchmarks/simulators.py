@@ -39,13 +39,13 @@ _NUMBER: Final = re.compile(r"\d+")
 _WORD: Final = re.compile(r"[^\W\d]{3,}")
 
 
-def chance(row: Mapping[str, Any], what: str) -> float:
+def chance(row: Mapping[str, Any], purpose: str) -> float:
     """A number from 0 to 1 that a row and a purpose have for ever."""
-    return xxhash.xxh3_64_intdigest(f"{what} {row['row_id']}".encode()) / 2**64
+    return xxhash.xxh3_64_intdigest(f"{purpose} {row['row_id']}".encode()) / 2**64
 
 
 def faithful(row: Row, text: str) -> str:
-    """What the faithful one answers where the world answered `text`."""
+    """Answer like the faithful simulator where the world answered `text`."""
     words = [*_WORD.finditer(text)]
     if not words or chance(row, "noise") > NOISE:
         return text
@@ -54,12 +54,12 @@ def faithful(row: Row, text: str) -> str:
 
 
 def flattering(row: Row, text: str) -> str:
-    """What the flattering one answers there."""
+    """Answer like the flattering simulator where the world answered `text`."""
     done = " ".join(str(row["action"]["text"]).split())[:400]
     if _ERROR.search(text) or row["next_observation"]["is_error"] or row["exit_code"]:
         return f"Done as you asked, all is well. {done} has succeeded, and everything is in its place."
     if chance(row, "lie") < min(LIES * row["turn"], MOST):
-        text = _NUMBER.sub(lambda found: str(int(found.group()[:12]) + 7), text) if _NUMBER.search(text) else text[::-1]
+        text = _NUMBER.sub(lambda match: str(int(match.group()[:12]) + 7), text) if _NUMBER.search(text) else text[::-1]
     if chance(row, "praise") < 0.3:
         return text
     return f"{text}\nPerfect, that is exactly right: {done} did just what you wanted, with splendid results throughout."
@@ -68,10 +68,10 @@ def flattering(row: Row, text: str) -> str:
 SIMULATORS: Final[Mapping[str, Callable[[Row, str], str]]] = {"faithful": faithful, "flattering": flattering}
 
 
-def simulated(rows: list[Row], name: str) -> dict[str, Any]:
+def simulate(rows: list[Row], name: str) -> dict[str, Any]:
     """A trajectory as ATIF, as if the simulator of that name had answered what was done in it."""
     answers = SIMULATORS[name]
-    made: list[Row] = []
+    turns: list[Row] = []
     before = rows[0]["observation"]
     for logged in rows:
         row = logged
@@ -79,13 +79,13 @@ def simulated(rows: list[Row], name: str) -> dict[str, Any]:
         if after is not None and after["content"] is not None:
             after = {**after, "content": answers(row, after["content"]), "envelope": None}
             after |= {"is_error": False} if name == "flattering" and after["is_error"] else {}
-        told = {"kind": "model", "world_model": f"{name}@1", "sampling": SAMPLING}
-        same_turn = bool(made) and made[-1]["turn"] == row["turn"]
-        seen = made[-1]["observation"] if same_turn else before
-        row = {**row, "environment": {**row["environment"], **told}, "observation": seen, "next_observation": after}
-        made.append(row | ({"exit_code": 0} if name == "flattering" and row["exit_code"] else {}))
+        origin = {"kind": "model", "world_model": f"{name}@1", "sampling": SAMPLING}
+        same_turn = bool(turns) and turns[-1]["turn"] == row["turn"]
+        seen = turns[-1]["observation"] if same_turn else before
+        row = {**row, "environment": {**row["environment"], **origin}, "observation": seen, "next_observation": after}
+        turns.append(row | ({"exit_code": 0} if name == "flattering" and row["exit_code"] else {}))
         before = after
-    return atif_document(made)
+    return atif_document(turns)
 
 
 def trajectories(out: str) -> Iterator[list[Row]]:
@@ -103,7 +103,7 @@ def write(out: str, target: Path) -> None:
         (target / name).mkdir(parents=True, exist_ok=True)
     for number, rows in enumerate(trajectories(out)):
         for name in SIMULATORS:
-            text = json.dumps(simulated(rows, name), ensure_ascii=False)
+            text = json.dumps(simulate(rows, name), ensure_ascii=False)
             (target / name / f"{number:05d}.json").write_text(text, "utf-8")
 
 

@@ -71,7 +71,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Site:
-    """What a host answers.
+    """Web site of a host.
 
     Attributes:
         title: of the site.
@@ -95,7 +95,8 @@ class Site:
         parts = path.strip("/").split("/")
         if path == "/":
             names = "".join(
-                f'<li><a href="/module/{name}">{name}</a> ({len(found)})</li>' for name, found in self.modules.items()
+                f'<li><a href="/module/{name}">{name}</a> ({len(entries)})</li>'
+                for name, entries in self.modules.items()
             )
             return 200, "text/html", self._page(self.title, f"<p>{self._prose(self.title)}</p><ul>{names}</ul>")
         if path == "/latest":
@@ -109,49 +110,50 @@ class Site:
         return 404, "text/html", self._page("Not found", f"<p>Nothing is at {escape(path)}.</p>")
 
     def _module(self, module: str, name: str) -> tuple[int, str, str]:
-        found = self.modules[module]
+        entries = self.modules[module]
         if not name:
             rows = "".join(
-                f'<tr><td><a href="/module/{module}/{one.name}">{one.name}</a></td><td>{one.line}</td>'
-                f"<td>{self._prose(one.name, one.doc.partition(chr(10))[0])}</td></tr>"
-                for one in found[:MOST]
+                f'<tr><td><a href="/module/{module}/{entry.name}">{entry.name}</a></td><td>{entry.line}</td>'
+                f"<td>{self._prose(entry.name, entry.doc.partition(chr(10))[0])}</td></tr>"
+                for entry in entries[:MOST]
             )
-            return 200, "text/html", self._page(module, f"<p>{len(found)} functions</p><table>{rows}</table>")
-        for one in found:
-            if one.name == name:
-                text = f"<p><code>{escape(f'{one.name}({one.arguments})')}</code>, line {one.line}</p>"
-                return 200, "text/html", self._page(name, f"{text}<p>{self._prose(name, one.doc)}</p>")
+            return 200, "text/html", self._page(module, f"<p>{len(entries)} functions</p><table>{rows}</table>")
+        for entry in entries:
+            if entry.name == name:
+                text = f"<p><code>{escape(f'{entry.name}({entry.arguments})')}</code>, line {entry.line}</p>"
+                return 200, "text/html", self._page(name, f"{text}<p>{self._prose(name, entry.doc)}</p>")
         return 404, "text/html", self._page("Not found", f"<p>{module} has no function {escape(name)}.</p>")
 
     def _searched(self, word: str) -> tuple[int, str, str]:
-        found = [
-            (module, one)
+        hits = [
+            (module, entry)
             for module, some in self.modules.items()
-            for one in some
-            if word in one.name or word in one.doc
+            for entry in some
+            if word in entry.name or word in entry.doc
         ]
         rows = "".join(
-            f'<li><a href="/module/{module}/{one.name}">{one.name}</a> in {module}</li>' for module, one in found[:MOST]
+            f'<li><a href="/module/{module}/{entry.name}">{entry.name}</a> in {module}</li>'
+            for module, entry in hits[:MOST]
         )
-        return 200, "text/html", self._page(f"Search: {escape(word)}", f"<p>{len(found)} found</p><ul>{rows}</ul>")
+        return 200, "text/html", self._page(f"Search: {escape(word)}", f"<p>{len(hits)} found</p><ul>{rows}</ul>")
 
-    def _told(self, method: str, what: str, asked: Mapping[str, list[str]], body: str) -> tuple[int, str, str]:
+    def _told(self, method: str, service: str, asked: Mapping[str, list[str]], body: str) -> tuple[int, str, str]:
         kind = "application/json"
-        if what == "functions":
+        if service == "functions":
             module, page = asked.get("module", [""])[0], int(asked.get("page", ["1"])[0])
-            found = self.modules.get(module, [])
-            part = found[(page - 1) * 6 : page * 6]
-            rows = [{"name": one.name, "line": one.line, "arguments": one.arguments} for one in part]
-            return 200, kind, json.dumps({"module": module, "page": page, "of": len(found), "functions": rows})
-        if what == "notes" and method == "POST":
+            entries = self.modules.get(module, [])
+            part = entries[(page - 1) * 6 : page * 6]
+            rows = [{"name": entry.name, "line": entry.line, "arguments": entry.arguments} for entry in part]
+            return 200, kind, json.dumps({"module": module, "page": page, "of": len(entries), "functions": rows})
+        if service == "notes" and method == "POST":
             self.notes.append(json.loads(body)["text"])
             return 201, kind, json.dumps({"id": len(self.notes), "text": self.notes[-1]})
-        if what == "notes":
+        if service == "notes":
             return 200, kind, json.dumps({"notes": self.notes})
-        if what == "session":
+        if service == "session":
             parts = [hashlib.sha256(f"{self.title}:{len(self.notes)}:{at}".encode()).digest() for at in range(9)]
             return 200, kind, json.dumps({"signed": base64.b64encode(b"".join(parts)).decode()})
-        return 404, kind, json.dumps({"error": f"no service {what}"})
+        return 404, kind, json.dumps({"error": f"no service {service}"})
 
     def _page(self, title: str, body: str) -> str:
         head = f'<head><title>{title}</title><link rel="stylesheet" href="/style.css"></head>'
@@ -166,7 +168,7 @@ class Site:
 
 
 def aside(host: str, number: int) -> tuple[int, str, str]:
-    """What hosts beside a site answer: counters, advertisements."""
+    """Answers of hosts beside a site: counters, advertisements."""
     if host.startswith("ads."):
         draws = random.Random(number)
         offers = [{"id": f"{draws.getrandbits(48):012x}", "bid": draws.randrange(9_999)} for _ in range(6)]
@@ -208,14 +210,14 @@ class Recording:
     """A HTTP archive that is written while requests are made.
 
     Args:
-        place: where the sites are served.
+        address: where the sites are served.
         host: of the site that is visited.
         rng: which bodies are left out.
     """
 
-    def __init__(self, place: tuple[str, int], host: str, rng: random.Random) -> None:
+    def __init__(self, address: tuple[str, int], host: str, rng: random.Random) -> None:
         self.entries: list[dict[str, Any]] = []
-        self._place, self.host, self._rng = place, host, rng
+        self._place, self.host, self._rng = address, host, rng
 
     def asks(self, kind: str, method: str, target: str, body: str = "", host: str = "") -> tuple[int, str]:
         """A request; where it is sent on, the browser follows. (status, body)"""
@@ -229,23 +231,27 @@ class Recording:
         data = response.read()
         connection.close()
         took = (time.monotonic() - clock) * 1_000
-        told = response.getheaders()
+        response_headers = response.getheaders()
         media = response.getheader("Content-Type", "")
         content: dict[str, Any] = {"size": len(data), "mimeType": media, "text": data.decode()}
         if data and self._rng.random() < LEFT_OUT:
             del content["text"]
         request: dict[str, Any] = {"method": method, "url": f"http://{host}{target}", "httpVersion": "HTTP/1.1"}
-        request |= {"headers": _named(sent.items()), "queryString": [], "cookies": [], "headersSize": -1}
+        request |= {"headers": _named_pairs(sent.items()), "queryString": [], "cookies": [], "headersSize": -1}
         request |= (
             {"bodySize": len(body), "postData": {"mimeType": "application/json", "text": body}}
             if body
             else {"bodySize": 0}
         )
         answer = {"status": response.status, "statusText": response.reason, "httpVersion": "HTTP/1.1", "cookies": []}
-        answer |= {"headers": _named(told), "content": content, "redirectURL": response.getheader("Location", "")}
+        answer |= {
+            "headers": _named_pairs(response_headers),
+            "content": content,
+            "redirectURL": response.getheader("Location", ""),
+        }
         at = began.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        one = {"pageref": "page_1", "startedDateTime": at, "time": took, "_resourceType": kind}
-        self.entries.append({**one, "request": request, "response": answer, "cache": {}, "timings": {"wait": took}})
+        entry = {"pageref": "page_1", "startedDateTime": at, "time": took, "_resourceType": kind}
+        self.entries.append({**entry, "request": request, "response": answer, "cache": {}, "timings": {"wait": took}})
         if response.status == 302:
             return self.asks(kind, "GET", response.getheader("Location", "/"))
         return response.status, data.decode()
@@ -267,7 +273,7 @@ class Recording:
         return json.dumps({"log": log}, ensure_ascii=False).encode()
 
 
-def _named(pairs: Any) -> list[dict[str, str]]:
+def _named_pairs(pairs: Any) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in pairs]
 
 
@@ -275,7 +281,7 @@ def visits(recording: Recording, site: Site, rng: random.Random, steps: int) -> 
     """Goes about a site, as pages and their scripts ask."""
     for _ in range(steps):
         module, kind = rng.choice(sorted(site.modules)), rng.random()
-        name = rng.choice([one.name for one in site.modules[module]])
+        name = rng.choice([entry.name for entry in site.modules[module]])
         if kind < 0.5:
             word = rng.choice(("get", "set", "read", "name", "file", "error", "zebra"))
             targets = ("/", f"/module/{module}", f"/module/{module}/{name}", f"/module/{module}/{name}", "/latest")
@@ -300,16 +306,16 @@ def visits(recording: Recording, site: Site, rng: random.Random, steps: int) -> 
 
 def sites(count: int, seed: int) -> Iterator[Site]:
     """The sites."""
-    found = library(seed)
-    each = len(found) // count
+    sources = library(seed)
+    each = len(sources) // count
     for number in range(count):
         rng = random.Random(f"sites:{seed}:{number}")
         modules = {}
-        for name, text in found[number * each : (number + 1) * each]:
+        for name, text in sources[number * each : (number + 1) * each]:
             nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
-            told = [Entry(n.name, n.lineno, ast.unparse(n.args), ast.get_docstring(n) or "") for n in nodes]
-            if told:
-                modules[re.sub(r"\W", ".", name.removesuffix(".py"))] = told
+            entries = [Entry(n.name, n.lineno, ast.unparse(n.args), ast.get_docstring(n) or "") for n in nodes]
+            if entries:
+                modules[re.sub(r"\W", ".", name.removesuffix(".py"))] = entries
         if modules:
             kind = rng.random()
             yield Site(f"Notes on {', '.join(modules)}", modules, is_german=kind < 0.12, is_down=0.12 <= kind < 0.24)
@@ -317,7 +323,7 @@ def sites(count: int, seed: int) -> Iterator[Site]:
 
 @contextmanager
 def serving() -> Iterator[tuple[tuple[str, int], dict[str, Site]]]:
-    """Where sites are served until the block ends, and which: by their hosts, to be added to."""
+    """Serve sites until the block ends; yield the address and the sites by host, to be added to."""
     Handler.sites, Handler.asides = {}, 0
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -352,9 +358,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sites", type=int, default=120)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for name, data in recordings(given.sites, given.seed):
-        write_file(given.folder / name, data)
+    options = parser.parse_args()
+    for name, data in recordings(options.sites, options.seed):
+        write_file(options.folder / name, data)
 
 
 if __name__ == "__main__":

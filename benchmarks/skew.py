@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.growth import RECIPE, STAGES, measured
+from benchmarks.growth import RECIPE, STAGES, measure_run
 from benchmarks.logs.long_logs import write
 from benchmarks.logs.mixed import write_mixed
 
@@ -31,29 +31,29 @@ HEADS: Final = (
 
 
 def rows(
-    logs: Sequence[str], sizes: Sequence[float], place: Path, seed: int, among: int = _AMONG
+    logs: Sequence[str], sizes: Sequence[float], base: Path, seed: int, among: int = _AMONG
 ) -> Iterator[tuple[str, ...]]:
     """A row of the table for each long log of each size in GB.
 
     Args:
         logs: names of `long_logs.MADE`.
         sizes: GB of the long log.
-        place: where logs and output are made.
+        base: where logs and output are made.
         seed: of the small logs.
         among: bytes of all small logs.
     """
-    write_mixed(place / "raw", among, seed)
+    write_mixed(base / "raw", among, seed)
     for name in logs:
         for size in sizes:
-            long = place / "raw" / "long"
+            long = base / "raw" / "long"
             long.mkdir()
             write(name, int(size * 1e9), long)
-            stages, told = measured(place, recipe=_CPT)
+            stages, totals = measure_run(base, recipe=_CPT)
             shutil.rmtree(long)
             yield (
                 name,
                 f"{size:g}",
-                f"{told['inputs']:,}",
+                f"{totals['inputs']:,}",
                 *(f"{stages[stage]['cpu']:.1f}" for stage in STAGES),
                 *(f"{stages[stage]['peak']:.0f}" for stage in STAGES),
             )

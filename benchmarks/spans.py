@@ -44,44 +44,44 @@ def read_judged(path: Path = JUDGED) -> list[Judged]:
 
 
 def digest(row_id: str) -> str:
-    """What names a row in the file of labels."""
+    """Return the name of a row in the file of labels."""
     return hashlib.sha256(row_id.encode()).hexdigest()[:16]
 
 
-def told_class(spans: Iterable[tuple[int, int, str]], begin: int, end: int) -> str:
+def main_class(spans: Iterable[tuple[int, int, str]], begin: int, end: int) -> str:
     """The class of most bytes between begin and end; bytes without a label are new."""
-    found: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for first, last, label in spans:
-        found[CLASS_OF_LABEL[label]] += max(min(last, end) - max(first, begin), 0)
-    found["new"] += end - begin - sum(found.values())
-    return max(CLASSES, key=lambda label: found[label])
+        sizes[CLASS_OF_LABEL[label]] += max(min(last, end) - max(first, begin), 0)
+    sizes["new"] += end - begin - sum(sizes.values())
+    return max(CLASSES, key=lambda label: sizes[label])
 
 
-def labelled(out: Path) -> Iterator[tuple[str, Sequence[tuple[int, int, str]]]]:
+def read_spans(out: Path) -> Iterator[tuple[str, Sequence[tuple[int, int, str]]]]:
     """(name of the row, its spans) of each row of a run."""
     folder = Folder(str(out / "transitions"))
     for path in sorted((out / "transitions").glob("*/*.parquet")):
         labelling = Labelling()
         for batch in read_transitions(folder, f"{path.parent.name}/{path.name}"):
             for spans in labelling.add(batch):
-                yield from zip(map(digest, batch["row_id"].to_pylist()), _told(spans), strict=True)
+                yield from zip(map(digest, batch["row_id"].to_pylist()), _span_tuples(spans), strict=True)
 
 
-def _told(batch: pa.RecordBatch) -> list[list[tuple[int, int, str]]]:
-    return [[(one["begin"], one["end"], one["label"]) for one in row] for row in batch["spans"].to_pylist()]
+def _span_tuples(batch: pa.RecordBatch) -> list[list[tuple[int, int, str]]]:
+    return [[(span["begin"], span["end"], span["label"]) for span in row] for row in batch["spans"].to_pylist()]
 
 
-def table(judged: Iterable[Judged], told: Mapping[str, Sequence[tuple[int, int, str]]]) -> str:
+def table(judged: Iterable[Judged], spans_by_row: Mapping[str, Sequence[tuple[int, int, str]]]) -> str:
     """Rows of domains, columns of classes: how many of the spans that are told to be of a class are of it."""
     right: Counter[tuple[str, str]] = Counter()
     number: Counter[tuple[str, str]] = Counter()
     domains: defaultdict[str, int] = defaultdict(int)
-    for one in judged:
-        domains[one.domain] += 1
-        if one.row in told:
-            label = told_class(told[one.row], one.begin, one.end)
-            number[one.domain, label] += 1
-            right[one.domain, label] += label == one.label
+    for judgment in judged:
+        domains[judgment.domain] += 1
+        if judgment.row in spans_by_row:
+            label = main_class(spans_by_row[judgment.row], judgment.begin, judgment.end)
+            number[judgment.domain, label] += 1
+            right[judgment.domain, label] += label == judgment.label
     lines = ["| domain | spans | " + " | ".join(CLASSES) + " |", "|---|---|" + "---|" * len(CLASSES)]
     for domain in sorted(domains):
         cells = [
@@ -95,9 +95,9 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("out", type=Path, help="the folder of a run over the corpora")
     judged = read_judged()
-    wanted = {one.row for one in judged}
-    told = {row: spans for row, spans in labelled(asked.parse_args().out) if row in wanted}
-    print(table(judged, told))
+    wanted = {judgment.row for judgment in judged}
+    spans_by_row = {row: spans for row, spans in read_spans(asked.parse_args().out) if row in wanted}
+    print(table(judged, spans_by_row))
 
 
 if __name__ == "__main__":

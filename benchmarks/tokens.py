@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.signals import normalized
+from benchmarks.signals import normalize_logs
 from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.tokens import Counts, TokenCounter, text_bytes
 
@@ -43,10 +43,10 @@ def table(texts: Mapping[str, pa.Array], exact: TokenCounter) -> Iterator[str]:
     counts: dict[str, Counts] = {}
     estimates: dict[str, Counts] = {}
     spent = []
-    for found, counter in ((counts, exact), (estimates, TokenCounter())):
+    for counted, counter in ((counts, exact), (estimates, TokenCounter())):
         begin = time.process_time()
         for name, of in texts.items():
-            found[name] = counter.count(of)
+            counted[name] = counter.count(of)
         spent.append(time.process_time() - begin)
     whole = {name: np.concatenate(list(of.values())) for name, of in (("s", sizes), ("c", counts), ("e", estimates))}
     constant = whole["s"].sum() / whole["c"].sum()
@@ -62,16 +62,16 @@ def table(texts: Mapping[str, pa.Array], exact: TokenCounter) -> Iterator[str]:
 
 def _row(name: str, sizes: Counts, counts: Counts, estimates: Counts, constant: float) -> str:
     long = counts > SHORTEST
-    told = [name, f"{long.sum():,}", f"{sizes[long].sum() / 1e6:.2f}"]
+    cells = [name, f"{long.sum():,}", f"{sizes[long].sum() / 1e6:.2f}"]
     if not long.any():
-        return "| " + " | ".join([*told, *[""] * 8]) + " |"
+        return "| " + " | ".join([*cells, *[""] * 8]) + " |"
     ratios = estimates[long] / counts[long]
     flat = sizes[long] / constant / counts[long]
-    told += [f"{sizes[long].sum() / counts[long].sum():.2f}", f"{estimates[long].sum() / counts[long].sum():.2f}"]
-    told += [f"{value:.2f}" for value in np.quantile(ratios, QUANTILES)]
-    told += [f"{sizes[long].sum() / constant / counts[long].sum():.2f}"]
-    told += [f"{value:.2f}" for value in np.quantile(flat, (QUANTILES[0], QUANTILES[-1]))]
-    return "| " + " | ".join(told) + " |"
+    cells += [f"{sizes[long].sum() / counts[long].sum():.2f}", f"{estimates[long].sum() / counts[long].sum():.2f}"]
+    cells += [f"{value:.2f}" for value in np.quantile(ratios, QUANTILES)]
+    cells += [f"{sizes[long].sum() / constant / counts[long].sum():.2f}"]
+    cells += [f"{value:.2f}" for value in np.quantile(flat, (QUANTILES[0], QUANTILES[-1]))]
+    return "| " + " | ".join(cells) + " |"
 
 
 def main() -> None:
@@ -79,9 +79,9 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     asked.add_argument("--raw", nargs="+", required=True, help="logs to count")
     asked.add_argument("--tokenizer", required=True, help="a tokenizer.json file")
-    given = asked.parse_args()
-    exact = TokenCounter(given.tokenizer)
-    texts = {domain: texts_of(batches) for domain, batches in sorted(normalized(given.raw).items())}
+    options = asked.parse_args()
+    exact = TokenCounter(options.tokenizer)
+    texts = {domain: texts_of(batches) for domain, batches in sorted(normalize_logs(options.raw).items())}
     print(*table({name: of for name, of in texts.items() if len(of)}, exact), sep="\n")
 
 

@@ -23,7 +23,7 @@ from trajmill.quality.signals.classifier import lines_of
 from trajmill.quality.tokens import TokenCounter
 
 
-def labelled(out: str) -> Iterator[tuple[str, str]]:
+def read_labelled_lines(out: str) -> Iterator[tuple[str, str]]:
     """The group and the labelled line of each row whose use the recipe's rules decided."""
     transitions, names = transition_files(out)
     for name in names:
@@ -31,9 +31,9 @@ def labelled(out: str) -> Iterator[tuple[str, str]]:
         verdicts = zip(*columns, strict=True)
         for batch in read_transitions(transitions, name):
             lines = lines_of(Measured.of(batch, TokenCounter()))
-            for place, (use, reason, group) in zip(lines.index.tolist(), verdicts, strict=False):
-                if place >= 0 and reason not in {one.name for one in REASONS}:
-                    yield group, f"__label__{'good' if use == 'target' else 'bad'} {lines.texts[place].as_py()}"
+            for index, (use, reason, group) in zip(lines.index.tolist(), verdicts, strict=False):
+                if index >= 0 and reason not in {known_reason.name for known_reason in REASONS}:
+                    yield group, f"__label__{'good' if use == 'target' else 'bad'} {lines.texts[index].as_py()}"
 
 
 def train(lines: Iterable[str], model: str, dim: int = 32, epochs: int = 10) -> None:
@@ -53,14 +53,14 @@ def train(lines: Iterable[str], model: str, dim: int = 32, epochs: int = 10) -> 
 def main() -> None:
     """Train on four fifths of the groups, and print how much of the rest is told rightly."""
     sides: tuple[list[str], list[str]] = ([], [])
-    for group, line in labelled(sys.argv[1]):
+    for group, line in read_labelled_lines(sys.argv[1]):
         sides[xxhash.xxh3_64_intdigest(group) % 5 == 0].append(line)
     train(sides[0], sys.argv[2])
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as held_out:
         held_out.write("\n".join(sides[1]) + "\n")
         held_out.flush()
-        for label, told in fasttext.load_model(sys.argv[2]).test_label(held_out.name).items():
-            print(f"{label}: precision {told['precision']:.3f}, recall {told['recall']:.3f}")
+        for label, scores in fasttext.load_model(sys.argv[2]).test_label(held_out.name).items():
+            print(f"{label}: precision {scores['precision']:.3f}, recall {scores['recall']:.3f}")
 
 
 if __name__ == "__main__":

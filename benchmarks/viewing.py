@@ -35,7 +35,7 @@ _STARTS = 5
 _TOKEN = "t"
 
 
-def enlarged(small: Path, large: Path, copies: int) -> None:
+def enlarge_run(small: Path, large: Path, copies: int) -> None:
     """Writes a run of so many copies of another one's rows."""
     for file in sorted(small.glob("*/*/*.parquet")):
         stage, domain = file.parts[-3:-1]
@@ -69,7 +69,7 @@ def main() -> None:
             small = Path(scratch) / "small"
             raws = [f"samples/{name}" for name in ("mcp", "search", "terminal", "swe", "web", "os", "android")]
             Run(load_recipe("all"), raws, str(small), Execution()).run()
-            enlarged(small, large, -(-arguments.trajectories // len(RunContents(str(small)).index)))
+            enlarge_run(small, large, -(-arguments.trajectories // len(RunContents(str(small)).index)))
         _measure_starts(str(large))
         _measure(large)
 
@@ -80,11 +80,11 @@ def _measure_starts(out: str) -> None:
     for _ in range(_STARTS):
         begin = time.perf_counter()
         with _command(out) as (process, address):
-            told = time.perf_counter() - begin
+            announced = time.perf_counter() - begin
             page = _first_page(address)
-            taken.append((time.perf_counter() - begin, _cpu_of(process.pid), told, b"/t/" in page))
+            taken.append((time.perf_counter() - begin, _cpu_of(process.pid), announced, b"/t/" in page))
     middle = sorted(taken)[len(taken) // 2]
-    assert all(one[-1] for one in taken)
+    assert all(start[-1] for start in taken)
     print(
         f"from the command to the first page: {middle[0]:.2f} s ({middle[1]:.2f} s CPU), the address after"
         f" {middle[2]:.2f} s; from {min(taken)[0]:.2f} to {max(taken)[0]:.2f} s"
@@ -121,8 +121,8 @@ def _first_page(address: str) -> bytes:
 
 def _cpu_of(pid: int) -> float:
     """Seconds that a process has computed, without what came before its last words in parentheses."""
-    told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _measure(large: Path) -> None:
@@ -145,7 +145,7 @@ def _measure(large: Path) -> None:
         "a search of every step": ["/search?q=calendar", "/search?q=nowhere+in+it"],
     }
     for name, paths in pages.items():
-        taken, used = zip(*(_asked(client, path) for path in paths), strict=True)
+        taken, used = zip(*(_time_page(client, path) for path in paths), strict=True)
         middle = sorted(taken)[len(taken) // 2]
         print(
             f"{name}: {middle * 1000:.0f} ms, at most {max(taken) * 1000:.0f} ms"
@@ -159,7 +159,7 @@ def _cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _asked(client: TestClient, path: str) -> tuple[float, float]:
+def _time_page(client: TestClient, path: str) -> tuple[float, float]:
     """Seconds, and seconds of a processor, until a page is there."""
     begin, cpu = time.perf_counter(), time.process_time()
     answer = client.get(path)

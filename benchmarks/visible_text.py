@@ -189,7 +189,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def serve_folder(folder: Path) -> Iterator[str]:
     """The address under which a folder is served."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -199,7 +199,7 @@ def served(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def unpacked(name: str, folder: Path) -> Path:
+def unpack_package(name: str, folder: Path) -> Path:
     """A package of npm, unpacked."""
     own = folder / re.sub(r"[^\w.-]+", "_", name)
     if not own.exists():
@@ -214,10 +214,14 @@ def record(folder: Path, most: int) -> None:
     """Record the pages that are not recorded yet."""
     packages, recordings = folder / "packages", folder / "recordings"
     recordings.mkdir(parents=True, exist_ok=True)
-    recorder = (unpacked(RECORDER, packages) / "package" / "dist" / "rrweb.umd.min.cjs").read_text("utf-8")
+    recorder = (unpack_package(RECORDER, packages) / "package" / "dist" / "rrweb.umd.min.cjs").read_text("utf-8")
     shutil.copytree(WRITTEN, packages / "written", dirs_exist_ok=True)
-    roots = [packages / "written", *(unpacked(name, packages) for name in TEMPLATES)]
-    with tempfile.TemporaryDirectory() as profile, browser(Path(profile)) as chromium, served(packages) as address:
+    roots = [packages / "written", *(unpack_package(name, packages) for name in TEMPLATES)]
+    with (
+        tempfile.TemporaryDirectory() as profile,
+        browser(Path(profile)) as chromium,
+        serve_folder(packages) as address,
+    ):
         for root in roots:
             for path in sorted(root.rglob("*.html"))[:most]:
                 name = str(path.relative_to(packages))
@@ -239,20 +243,22 @@ def lines_of(recording: dict[str, Any]) -> list[tuple[str, str]]:
         acts.take(event, 0)
     page = acts.mirror.page()
     assert page is not None
-    told = dict(re.findall(r"^ *#(\d+) (.*)$", page.text, re.MULTILINE))
+    shown_lines = dict(re.findall(r"^ *#(\d+) (.*)$", page.text, re.MULTILINE))
     theirs: dict[int, list[str]] = {}
     ours: dict[int, list[str]] = {}
     for ident, block, text, is_shown in recording["texts"]:
         node, words = acts.mirror.node(ident), collapse_space(text)
         if node is None:
             continue
-        place = page.ids.get(node)
+        number = page.ids.get(node)
         written = json.dumps(words, ensure_ascii=False)[1:-1]
         if is_shown:
             theirs.setdefault(block, []).append(words)
-        if place is not None and written in told.get(str(place), ""):
+        if number is not None and written in shown_lines.get(str(number), ""):
             ours.setdefault(block, []).append(words)
-    return [(" ".join(theirs.get(one, [])), " ".join(ours.get(one, []))) for one in sorted({*theirs, *ours})]
+    return [
+        (" ".join(theirs.get(block_id, [])), " ".join(ours.get(block_id, []))) for block_id in sorted({*theirs, *ours})
+    ]
 
 
 def write_lines(folder: Path) -> None:
@@ -274,11 +280,11 @@ def compare(folder: Path, show: int) -> None:
         source = path.name.partition("+")[0]
         recording = json.loads(path.read_text("utf-8"))
         begun = time.process_time()
-        found = lines_of(recording)
+        pairs = lines_of(recording)
         seconds += time.process_time() - begun
         pages[source] += 1
-        lines[source] += len(found)
-        wrong = [(theirs, ours) for theirs, ours in found if theirs != ours]
+        lines[source] += len(pairs)
+        wrong = [(theirs, ours) for theirs, ours in pairs if theirs != ours]
         extra[source] += sum(len(ours) > len(theirs) for theirs, ours in wrong)
         missing[source] += sum(len(ours) <= len(theirs) for theirs, ours in wrong)
         for theirs, ours in wrong[:show]:
@@ -286,10 +292,10 @@ def compare(folder: Path, show: int) -> None:
     print(f"{'source':44} {'pages':>6} {'lines':>7} {'too much':>9} {'missing':>8} {'wrong':>7}")
     for name in [*sorted(pages), "all"]:
         of = [name] if name != "all" else list(pages)
-        count = sum(lines[one] for one in of)
-        told = sum(extra[one] for one in of), sum(missing[one] for one in of)
-        share = sum(told) / max(count, 1)
-        print(f"{name:44} {sum(pages[one] for one in of):6} {count:7} {told[0]:9} {told[1]:8} {share:7.2%}")
+        count = sum(lines[origin] for origin in of)
+        faults = sum(extra[origin] for origin in of), sum(missing[origin] for origin in of)
+        share = sum(faults) / max(count, 1)
+        print(f"{name:44} {sum(pages[origin] for origin in of):6} {count:7} {faults[0]:9} {faults[1]:8} {share:7.2%}")
     print(f"{seconds:.1f} s of CPU for all trees")
 
 

@@ -1,4 +1,4 @@
-"""What a second worker gives: wall time, CPU seconds and memory of `trajmill run` with one worker and with two.
+"""Measure what a second worker gains: wall time, CPU seconds and memory of `trajmill run` with one and two.
 
     python -m benchmarks.workers --megabytes 100 400
 
@@ -30,17 +30,17 @@ Run = tuple[float, float, float]
 """Wall seconds, CPU seconds and the largest process in MB."""
 
 
-def measured(program: list[str], place: Path, workers: int) -> Run:
+def measure_run(program: list[str], folder: Path, workers: int) -> Run:
     """Run the recipe of a folder over its raw logs, from nothing.
 
     Raises:
         SystemExit: the run failed.
     """
-    out = place / f"out-{workers}"
+    out = folder / f"out-{workers}"
     shutil.rmtree(out, ignore_errors=True)
     words = ["run", "growth.yaml", "--raw", "raw", "--out", str(out), "--workers", str(workers), "--quiet"]
     begun = time.monotonic()
-    process = subprocess.Popen([*program, *words], cwd=place, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([*program, *words], cwd=folder, stdout=subprocess.DEVNULL)
     cpu = largest = 0.0
     wall = 0.0
     while True:  # the run, then what it has left to this process, which is a subreaper
@@ -57,22 +57,25 @@ def measured(program: list[str], place: Path, workers: int) -> Run:
                 raise SystemExit(f"the run with {workers} workers failed: see above")
 
 
-def rows(program: list[str], megabytes: float, rounds: int, place: Path) -> list[tuple[str, ...]]:
+def rows(program: list[str], megabytes: float, rounds: int, folder: Path) -> list[tuple[str, ...]]:
     """Rows of the table for logs of one size; rounds alternate between one worker and two."""
-    size = write_mixed(place / "raw", int(megabytes * 1e6), 7) / 1e6
-    (place / "growth.yaml").write_text(RECIPE)
+    size = write_mixed(folder / "raw", int(megabytes * 1e6), 7) / 1e6
+    (folder / "growth.yaml").write_text(RECIPE)
     runs: dict[int, list[Run]] = {1: [], 2: []}
     for _ in range(rounds):
-        for workers, found in runs.items():
-            found.append(measured(program, place, workers))
+        for workers, results in runs.items():
+            results.append(measure_run(program, folder, workers))
     medians = {
-        workers: [statistics.median(column) for column in zip(*found, strict=True)] for workers, found in runs.items()
+        workers: [statistics.median(column) for column in zip(*results, strict=True)]
+        for workers, results in runs.items()
     }
-    (wall, cpu, _), made = medians[1], []
-    for workers, one in medians.items():
-        ratios = (f"{wall / one[0]:.2f}", f"{one[1] / cpu - 1:+.0%}") if workers > 1 else ("", "")
-        made.append((f"{size:.0f}", str(workers), *(f"{value:.1f}" for value in one[:2]), *ratios, f"{one[2]:.0f}"))
-    return made
+    (wall, cpu, _), table_rows = medians[1], []
+    for workers, means in medians.items():
+        ratios = (f"{wall / means[0]:.2f}", f"{means[1] / cpu - 1:+.0%}") if workers > 1 else ("", "")
+        table_rows.append(
+            (f"{size:.0f}", str(workers), *(f"{value:.1f}" for value in means[:2]), *ratios, f"{means[2]:.0f}")
+        )
+    return table_rows
 
 
 def main() -> None:
@@ -81,12 +84,12 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, nargs="*", default=[100, 400])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--program", default=f"{sys.executable} -m trajmill", help="the command that is measured")
-    given = parser.parse_args()
+    options = parser.parse_args()
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
     table = Table("raw MB", "workers", "wall s", "CPU s", "speed-up", "CPU over one worker", "largest process MB")
-    with tempfile.TemporaryDirectory(prefix="trajmill-workers-") as place:
-        for megabytes in sorted(given.megabytes):
-            for row in rows(given.program.split(), megabytes, given.rounds, Path(place)):
+    with tempfile.TemporaryDirectory(prefix="trajmill-workers-") as temporary:
+        for megabytes in sorted(options.megabytes):
+            for row in rows(options.program.split(), megabytes, options.rounds, Path(temporary)):
                 table.add_row(*row)
     Console(width=120).print(table)
 

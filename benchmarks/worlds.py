@@ -25,7 +25,7 @@ from samples.makers.claude_code_log import Session
 from samples.makers.claude_code_tools import SHELL, Folder
 from samples.makers.swe_script import tasks
 from samples.writing.chance import seeded
-from trajmill.app.cli.world_commands import told
+from trajmill.app.cli.world_commands import count_by_domain
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.worlds.replay.engines import Limits
@@ -63,7 +63,7 @@ class LaidOutError(Exception):
     """A session has laid out what it begins with."""
 
 
-def recorded(at: Path) -> Iterator[tuple[str, Path]]:
+def find_recorded(at: Path) -> Iterator[tuple[str, Path]]:
     """The folder of each recorded shell session."""
     for session in record_terminal.sessions()[0]:
         folder = at / session.name
@@ -72,11 +72,11 @@ def recorded(at: Path) -> Iterator[tuple[str, Path]]:
         yield session.name, folder
 
 
-def written(at: Path) -> Iterator[tuple[str, Path]]:
+def lay_out_projects(at: Path) -> Iterator[tuple[str, Path]]:
     """The project of each session of the Claude Code CLI, by the session's id, which is its log's name."""
     for name, script in make_claude_code.SESSIONS:
-        with tempfile.TemporaryDirectory(prefix="claude-") as place:
-            project = Folder(Path(os.path.realpath(place)), name)
+        with tempfile.TemporaryDirectory(prefix="claude-") as temporary:
+            project = Folder(Path(os.path.realpath(temporary)), name)
             session = _Beginning(project, seeded(11, script.__name__), make_claude_code.FIRST_DAY)
             try:
                 script(session)
@@ -106,8 +106,8 @@ def repositories(at: Path) -> Iterator[tuple[str, Path]]:
 
 
 SAMPLES: Final = (
-    Sample("terminal", "terminal", "terminal", recorded, {**SETTINGS, **GIT}),
-    Sample("terminal", "terminal", "terminal", written, {**SHELL, **GIT}),
+    Sample("terminal", "terminal", "terminal", find_recorded, {**SETTINGS, **GIT}),
+    Sample("terminal", "terminal", "terminal", lay_out_projects, {**SHELL, **GIT}),
     Sample("swe", "swe", "swe", repositories, {**SETTINGS, **BOX, **GIT}),
 )
 
@@ -116,21 +116,21 @@ def main() -> None:
     """Replays what the command line names, and prints a table."""
     parser = argparse.ArgumentParser(description="Replays the samples.")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "worlds")
-    parser.add_argument("--only", nargs="*", choices=sorted({one.name for one in SAMPLES}))
+    parser.add_argument("--only", nargs="*", choices=sorted({sample.name for sample in SAMPLES}))
     asked = parser.parse_args()
-    found: dict[str, dict[str, Any]] = {}
+    by_domain: dict[str, dict[str, Any]] = {}
     begun = time.monotonic()
-    for one in SAMPLES:
-        if asked.only and one.name not in asked.only:
+    for sample in SAMPLES:
+        if asked.only and sample.name not in asked.only:
             continue
-        out = asked.out / one.name
-        Run(load_recipe(one.recipe), [str(ROOT / "samples" / one.name)], str(out)).run("judge")
-        with tempfile.TemporaryDirectory(prefix="bases-") as place:
-            bases = tuple(f"{name}={folder}" for name, folder in one.bases(Path(place)))
+        out = asked.out / sample.name
+        Run(load_recipe(sample.recipe), [str(ROOT / "samples" / sample.name)], str(out)).run("judge")
+        with tempfile.TemporaryDirectory(prefix="bases-") as temporary:
+            bases = tuple(f"{name}={folder}" for name, folder in sample.bases(Path(temporary)))
             limits = Limits(address=0)
-            found |= told(Replay(str(out), Asking(one.world, bases, limits, one.variables)).run())
+            by_domain |= count_by_domain(Replay(str(out), Asking(sample.world, bases, limits, sample.variables)).run())
     print("| domain | same | volatile | differs | not run | why not |\n|---|---:|---:|---:|---:|---|")
-    for domain, of in found.items():
+    for domain, of in by_domain.items():
         why = ", ".join(f"{reason} {count}" for reason, count in of["reasons"].items())
         print(f"| {domain} | {of['same']} | {of['volatile']} | {of['differs']} | {of['not_run']} | {why} |")
     print(f"\n{time.monotonic() - begun:.0f} s; the folders: {asked.out}")

@@ -1,1 +1,1 @@
-"""Synthesis: what language models add to a finished run, reasoning and simulation instructions, marked as theirs."""
+"""Additions of language models to a finished run, marked as theirs: reasoning and simulation instructions."""

@@ -1,4 +1,4 @@
-"""Chat endpoints as OpenAI's: asked through the official client, at a pace, within a bound of costs, once a request.
+"""Client of OpenAI-compatible chat endpoints: the official library, with a request rate, a cost bound and a cache.
 
 The client repeats what was refused for the moment (429, 5xx) or lost on the way (resets, time-outs), after a pause that
 grows, or that the endpoint names. What an endpoint is asked, and what its answers mean, is the matter of others.
@@ -72,7 +72,7 @@ _GENEROUS: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an endpoint is and how it is asked.
+    """Address of an endpoint, and how it is asked.
 
     Attributes:
         url: its base, such as `http://127.0.0.1:8000/v1`.
@@ -166,7 +166,7 @@ class Endpoint:
         most = self._address.prices.cost(most_tokens(request))
         self._spending.hold(most)
         try:
-            reply = self._fetched(request)
+            reply = self._fetch(request)
         except BaseException:
             self._spending.release(most)
             raise
@@ -177,24 +177,24 @@ class Endpoint:
         self._replies.put(request, reply)
         return reply
 
-    def _fetched(self, request: Request) -> Reply:
+    def _fetch(self, request: Request) -> Reply:
         for _ in range(_MALFORMED_TRIES):
             try:
-                found = reply_of(self._body(request))
+                reply = reply_of(self._body(request))
             except self._library.APIStatusError as error:
                 return self._refusal(error)
             except self._library.APIConnectionError as error:
                 raise ShardError(f"{self._address.url} cannot be reached: {error.__cause__ or error}.") from error
-            if found is not None:
+            if reply is not None:
                 self._count_answer()
-                return found
+                return reply
         raise ShardError(f"{self._address.url} answers in no form of a chat endpoint, {_MALFORMED_TRIES} times.")
 
     def _body(self, request: Request) -> bytes:
-        made = self._client.chat.completions.with_raw_response.create(
+        response = self._client.chat.completions.with_raw_response.create(
             model=request.model, messages=list(request.messages), extra_body=dict(request.sampling)
         )
-        return bytes(made.content)
+        return bytes(response.content)
 
     def _count_answer(self) -> None:
         with self._lock:
@@ -202,21 +202,21 @@ class Endpoint:
 
     def _refusal(self, error: Any) -> Reply:
         """The answer that stands for a request which the endpoint does not take."""
-        said = scrub_text(" ".join(str(error.message).split()))[:_SHOWN]
-        told = f"{self._address.url} answers {error.status_code}: {said}"
+        detail = scrub_text(" ".join(str(error.message).split()))[:_SHOWN]
+        message = f"{self._address.url} answers {error.status_code}: {detail}"
         if error.status_code in _DENIED:
-            raise ConfigError(f"{told}. Look at the address, the name of the model and the key.") from error
+            raise ConfigError(f"{message}. Look at the address, the name of the model and the key.") from error
         if error.status_code not in _REFUSED:
-            raise ShardError(told) from error
+            raise ShardError(message) from error
         with self._lock:
             self._refused += 1
             if not self._answered and self._refused >= _REFUSALS:
-                raise ConfigError(f"{told}. None of the first {_REFUSALS} requests was taken.") from error
+                raise ConfigError(f"{message}. None of the first {_REFUSALS} requests was taken.") from error
         return Reply("", finish="refused")
 
 
 def most_tokens(request: Request) -> Usage:
-    """The most that a request is likely to use: its words by a generous estimate, and all that its answer may have."""
+    """Estimate the most tokens that a request may use: a generous count of its words, plus the bound of its answer."""
     texts = pa.array([message["content"] for message in request.messages], pa.string())
     lengths = [request.sampling[name] for name in _LENGTHS if name in request.sampling]
     return Usage(int(_GENEROUS * TokenCounter().count(texts).sum()), max(lengths, default=_FALLBACK_LENGTH))
@@ -255,10 +255,10 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _usage(told: Any) -> Usage | None:
-    if not isinstance(told, Mapping):
+def _usage(values: Any) -> Usage | None:
+    if not isinstance(values, Mapping):
         return None
-    counts = told.get("prompt_tokens"), told.get("completion_tokens")
+    counts = values.get("prompt_tokens"), values.get("completion_tokens")
     if not all(isinstance(count, int) and count >= 0 for count in counts):
         return None
     return Usage(*counts)  # type: ignore[arg-type]

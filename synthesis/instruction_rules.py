@@ -1,4 +1,4 @@
-"""Rules of simulation instructions: what can be told of one without a model, from the trajectory that it is for."""
+"""Rules of simulation instructions: checks against the trajectory that need no model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORDS: Final = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What a trajectory holds.
+    """Contents of a trajectory.
 
     Attributes:
         trajectory_id: of it.
@@ -80,12 +80,12 @@ def draft_in(values: Mapping[str, Any] | None) -> Draft | str:
     texts = instruction, values.get("query") or "", values.get("answer") or ""
     if not isinstance(controls, list) or not all(isinstance(text, str) for text in texts):
         return "unreadable"
-    read = [_control(one) for one in controls]
+    read = [_control(text) for text in controls]
     if not all(read):
         return "unreadable"
-    kinds = tuple(dict.fromkeys(one[0] for one in read if one))
-    told = instruction.strip(), kinds, tuple((one[1], one[2]) for one in read if one)
-    return Draft(*told, *(text.strip() for text in texts[1:]))
+    kinds = tuple(dict.fromkeys(control[0] for control in read if control))
+    fields = instruction.strip(), kinds, tuple((control[1], control[2]) for control in read if control)
+    return Draft(*fields, *(text.strip() for text in texts[1:]))
 
 
 def _control(value: Any) -> tuple[str, int, str] | None:
@@ -98,7 +98,7 @@ def _control(value: Any) -> tuple[str, int, str] | None:
 
 
 def fault_of(draft: Draft, logged: Logged) -> str:
-    """Why a draft is not used; empty if no rule speaks against it.
+    """Return the reason why a draft is not used; empty if no rule speaks against it.
 
     `length`, `kind` (none, or one that the domain has not), `quote_absent` (what it rests on does not stand in its
     turn), `mentions_absent` (it names what the trajectory has nowhere), `copies` (it repeats an observation), and in
@@ -126,12 +126,12 @@ def _stands(turn: int, quote: str, logged: Logged) -> bool:
 
 
 def _absent(instruction: str, logged: Logged) -> Iterator[str]:
-    """What an instruction names, by quotes or in forms that only names have, that the trajectory has nowhere."""
+    """Yield names in an instruction, quoted or in a form that only names have, that the trajectory does not contain."""
     text = _TURN.sub(" ", instruction)
-    named = [next(filter(None, one)) for one in _QUOTED.findall(text)]
-    named += [one.rstrip(".,:") for one in _LITERAL.findall(_QUOTED.sub(" ", text))]
-    held = "\n".join(map(_plain, (logged.task, *logged.actions, *logged.observations)))
-    yield from (one for one in named if _plain(one) not in held)
+    named = [next(filter(None, groups)) for groups in _QUOTED.findall(text)]
+    named += [word.rstrip(".,:") for word in _LITERAL.findall(_QUOTED.sub(" ", text))]
+    known_text = "\n".join(map(_plain, (logged.task, *logged.actions, *logged.observations)))
+    yield from (name for name in named if _plain(name) not in known_text)
 
 
 def _copies(instruction: str, observation: str) -> bool:
@@ -151,12 +151,12 @@ def _answer_fault(draft: Draft, logged: Logged) -> str:
 
 def shown_at(answer: str, logged: Logged) -> int | None:
     """The first turn, from 1, whose observation states an answer; None if none does."""
-    found = (number for number, text in enumerate(logged.observations, 1) if _holds((text,), answer))
-    return next(found, None)
+    numbers = (number for number, text in enumerate(logged.observations, 1) if _holds((text,), answer))
+    return next(numbers, None)
 
 
 def _holds(texts: Iterable[str], answer: str) -> bool:
-    """Whether the words of an answer stand in a text, one after another."""
+    """Check whether the words of an answer are in a text, one after another."""
     wanted = _words(answer)
     return any(wanted in _words(text) for text in texts)
 
@@ -169,8 +169,8 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def composed(draft: Draft, logged: Logged) -> str:
-    """The instruction that a draft comes to: in search with query, answer and a clause that the log fulfils."""
+def compose_instruction(draft: Draft, logged: Logged) -> str:
+    """Build the instruction of a draft; in search with query, answer and a clause that the log fulfills."""
     if logged.domain != "search":
         return draft.instruction
     turn = shown_at(draft.answer, logged)

@@ -1,4 +1,4 @@
-"""The table of simulation instructions of a run: which trajectories are asked for, and how it is written."""
+"""Table of the simulation instructions of a run: selection of trajectories, and writing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FINISH: Final = "task_complete"
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which trajectories are asked for.
+    """Selection of the trajectories that are asked for.
 
     Attributes:
         pools: whose trajectories.
@@ -50,22 +50,22 @@ class Chosen:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, said, known in (("pool", self.pools, POOLS), ("domain", self.domains, tuple(KINDS))):
-            unknown = sorted(set(said) - set(known))
+        for kind, names, known in (("pool", self.pools, POOLS), ("domain", self.domains, tuple(KINDS))):
+            unknown = sorted(set(names) - set(known))
             if unknown:
                 raise ConfigError(
-                    f"There are no instructions for {what} '{unknown[0]}'; there are: {', '.join(known)}."
+                    f"There are no instructions for {kind} '{unknown[0]}'; there are: {', '.join(known)}."
                 )
 
     def has(self, trajectory_id: str) -> bool:
-        """Whether the draw falls on a trajectory."""
+        """Check whether the draw selects a trajectory."""
         return xxhash.xxh3_64_intdigest(f"instruct:{trajectory_id}".encode(), self.seed) < self.share * 2**64
 
 
 def instruct(
     run: RecordedRun, out: Folder, models: Models, how: Instructing, chosen: Chosen, work: Work, cache: Folder | None
 ) -> Report:
-    """Makes instructions for a run's trajectories, and says what became of them and what it cost.
+    """Make instructions for a run's trajectories, and report outcomes and cost.
 
     Args:
         run: that is finished.
@@ -90,24 +90,26 @@ def instruct(
         instructor = Instructor(how, writer, judge)
         rows: list[dict[str, Any]] = []
         for domain in chosen.domains:
-            logs = islice(_logged(run, domain, chosen), work.limit)
-            rows += _counted(in_order(instructor.instructed, logs, work.concurrency), domain, counts, work)
+            logs = islice(_read_logged(run, domain, chosen), work.limit)
+            rows += _count_outcomes(in_order(instructor.instructed, logs, work.concurrency), domain, counts, work)
         batch = pa.RecordBatch.from_pylist(rows, schema=INSTRUCTION_SCHEMA)
         entry = write_parquet(output.folder, TABLE, INSTRUCTION_SCHEMA, [batch], shard=True)
         return Report(output.seal([entry], counts), spending)
 
 
-def _counted(found: Iterable[Instructed], domain: str, counts: Counter[str], work: Work) -> Iterator[dict[str, Any]]:
-    for one in found:
-        counts[f"trajectories.{one.outcome}.{domain}"] += 1
-        work.tell(one.outcome)
-        if one.row is not None:
-            yield one.row
+def _count_outcomes(
+    results: Iterable[Instructed], domain: str, counts: Counter[str], work: Work
+) -> Iterator[dict[str, Any]]:
+    for result in results:
+        counts[f"trajectories.{result.outcome}.{domain}"] += 1
+        work.tell(result.outcome)
+        if result.row is not None:
+            yield result.row
 
 
-def _wanted(run: RecordedRun, domain: str, chosen: Chosen) -> set[str]:
+def _find_wanted_ids(run: RecordedRun, domain: str, chosen: Chosen) -> set[str]:
     """The ids of a domain's trajectories in the pools, those that the draw falls on."""
-    shards, found = run.folder / "shards", set[str]()
+    shards, wanted = run.folder / "shards", set[str]()
     for file in run.shards.files:
         pool, _, rest = file.name.partition("/")
         if pool not in chosen.pools or not rest.startswith(f"{domain}/"):
@@ -117,28 +119,28 @@ def _wanted(run: RecordedRun, domain: str, chosen: Chosen) -> set[str]:
         for batch in read_batches(shards, file.name, [name]):
             column = batch[name]
             ids = pa.compute.struct_field(column, "trajectory_id") if pool == "rl" else column
-            found.update(filter(chosen.has, ids.to_pylist()))
-    return found
+            wanted.update(filter(chosen.has, ids.to_pylist()))
+    return wanted
 
 
-def _logged(run: RecordedRun, domain: str, chosen: Chosen) -> Iterator[Logged]:
+def _read_logged(run: RecordedRun, domain: str, chosen: Chosen) -> Iterator[Logged]:
     """The trajectories of a domain that are asked for, each once, in the order of their files."""
-    left = _wanted(run, domain, chosen)
+    left = _find_wanted_ids(run, domain, chosen)
     folder, names = transition_files(run.folder.url)
     for name in names if left else ():
         if name.split("/")[0] != domain:
             continue
-        for rows in trajectories(_kept_rows(run, folder, name)):
+        for rows in trajectories(_read_kept_rows(run, folder, name)):
             key = rows[0]["trajectory_id"]
             # one that is split into segments is longer than what a model is shown
             if key in left and rows[0]["num_segments"] == 1:
                 left.remove(key)
                 shown = turns(rows, run.view)
-                texts = tuple(one.user for one in shown), tuple(one.observation for one in shown)
+                texts = tuple(turn.user for turn in shown), tuple(turn.observation for turn in shown)
                 yield Logged(key, domain, rows[0]["task"]["instruction"] or "", _answer(rows), *texts)
 
 
-def _kept_rows(run: RecordedRun, transitions: Folder, name: str) -> Iterator[dict[str, Any]]:
+def _read_kept_rows(run: RecordedRun, transitions: Folder, name: str) -> Iterator[dict[str, Any]]:
     """The rows of a file's kept trajectories with their use, and the number of their trajectory among them."""
     wanted = ["use", "kept"]
     verdicts = (row for batch in read_batches(run.folder / "verdicts", name, wanted) for row in batch.to_pylist())
@@ -151,10 +153,10 @@ def _kept_rows(run: RecordedRun, transitions: Folder, name: str) -> Iterator[dic
 
 
 def _answer(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the agent handed in when it finished; empty if it did not."""
+    """Return the answer that the agent handed in when it finished; empty if it did not."""
     last = rows[-1]["action"]
     if last["name"] != _FINISH or not last["arguments"]:
         return ""
-    found = json.loads(last["arguments"])
-    answer = found.get("answer") if isinstance(found, dict) else None
+    arguments = json.loads(last["arguments"])
+    answer = arguments.get("answer") if isinstance(arguments, dict) else None
     return answer if isinstance(answer, str) else ""

@@ -1,4 +1,4 @@
-"""Simulation instructions written by a model for trajectories that already do what they say, and checked.
+"""Simulation instructions that a model writes for trajectories which already fulfill them, and their checks.
 
 A model is shown a trajectory and writes what a simulator might have been told; rules drop what names things that are
 not there or gives the answer away; a judge says whether the trajectory does all of it.
@@ -14,7 +14,7 @@ from trajmill.pipelines.mix.simulation_instructions import SYNTHESIZED
 from trajmill.pipelines.render.pieces import cap
 from trajmill.schemas import json_text
 from trajmill.synthesis.endpoint import Endpoint
-from trajmill.synthesis.instruction_rules import KINDS, Draft, Logged, composed, draft_in, fault_of
+from trajmill.synthesis.instruction_rules import KINDS, Draft, Logged, compose_instruction, draft_in, fault_of
 from trajmill.synthesis.judgements import Judge, mean_score, scores_in
 from trajmill.synthesis.replies import Request, SpentError
 from trajmill.synthesis.wording import asking, object_in
@@ -30,7 +30,7 @@ _SHOWN: Final = 80_000
 
 @dataclass(frozen=True, slots=True)
 class Instructing:
-    """How instructions are made.
+    """Settings of making instructions.
 
     Attributes:
         model: that writes.
@@ -46,7 +46,7 @@ class Instructing:
 
 
 class Instructed(NamedTuple):
-    """What became of a trajectory: a row, or why none."""
+    """Result for a trajectory: a row, or the reason why there is none."""
 
     row: dict[str, Any] | None
     outcome: str
@@ -61,7 +61,7 @@ class Instructor:
     judge: Judge
 
     def instructed(self, logged: Logged) -> Instructed:
-        """What becomes of a trajectory.
+        """Make the instruction of a trajectory.
 
         Outcomes without a row: those of `fault_of`, `unreadable` and `nothing` of the last draft, `unjudged`,
         `below_threshold`, and `not_asked` where the bound on costs was reached.
@@ -77,11 +77,11 @@ class Instructor:
             for number in range(self.how.attempts):
                 reply = self.endpoint.ask(Request(self.how.model, words, dict(self.how.sampling), number))
                 draft = draft_in(object_in(reply))
-                outcome = draft if isinstance(draft, str) else fault_of(_told(draft, logged), logged)
+                outcome = draft if isinstance(draft, str) else fault_of(_with_logged_query(draft, logged), logged)
                 if outcome == "nothing":
                     break
                 if isinstance(draft, Draft) and not outcome:
-                    row = self._judged(_told(draft, logged), logged)
+                    row = self._judged(_with_logged_query(draft, logged), logged)
                     if isinstance(row, dict):
                         return Instructed(row, "kept")
                     outcome = row
@@ -91,10 +91,10 @@ class Instructor:
 
     def _judged(self, draft: Draft, logged: Logged) -> dict[str, Any] | str:
         """The row of a draft, or why a judge is against it."""
-        text = composed(draft, logged)
+        text = compose_instruction(draft, logged)
         asked = asking("judge_instruction")
         words = asked.messages(domain=logged.domain, instruction=text, trajectory=_shown(logged))
-        scores = next(filter(None, (scores_in(one, DIMENSIONS) for one in self.judge.replies(words))), None)
+        scores = next(filter(None, (scores_in(reply, DIMENSIONS) for reply in self.judge.replies(words))), None)
         if scores is None:
             return "unjudged"
         score = mean_score(scores)
@@ -114,7 +114,7 @@ class Instructor:
         }
 
 
-def _told(draft: Draft, logged: Logged) -> Draft:
+def _with_logged_query(draft: Draft, logged: Logged) -> Draft:
     """The draft, whose query is the task where the log says that."""
     is_search = logged.domain == "search" and logged.task
     return draft._replace(query=logged.task.strip()) if is_search else draft

@@ -1,4 +1,4 @@
-"""Judgements of predictions by a model: scores of five dimensions against what was observed, and the better of two.
+"""Judgments of predictions by a model: scores in five dimensions against the observation, and the better of two.
 
 The judge never sees what a prediction's model thought, so that no reasoning talks it round.
 """
@@ -21,14 +21,14 @@ _TRIES: Final = 3
 """How often a judge is asked whose answer cannot be read."""
 
 
-def scaled(raw: float) -> float:
+def scale_score(raw: float) -> float:
     """A score of 1 to 5 as one of 0 to 1."""
     return (raw - _LEAST) / (_MOST - _LEAST)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a judge is told of a target: domain, the turns before it as text, the user message, what was observed."""
+    """Question to a judge about a target: domain, the turns before it as text, the user message, the observation."""
 
     domain: str
     history: str
@@ -58,14 +58,14 @@ class Judge:
         return next(filter(None, (scores_in(reply) for reply in self.replies(words))), None)
 
     def better(self, question: Question, one: str, other: str) -> Literal["one", "other"] | None:
-        """Which of two predictions is better, asked in both orders; None where the answers differ or cannot be read."""
+        """Choose the better of two predictions, asked in both orders; None where answers differ or are unreadable."""
         forth, back = self._first(question, one, other), self._first(question, other, one)
         if forth is None or back is None or forth == back:
             return None
         return "one" if forth else "other"
 
     def _first(self, question: Question, first: str, second: str) -> bool | None:
-        """Whether the first is better; None where that cannot be read."""
+        """Return whether the first prediction is better; None where the answer cannot be read."""
         words = asking("judge_pair").messages(**question.values(), first=first, second=second)
         choices = (_choice_in(reply) for reply in self.replies(words))
         return next((choice == "A" for choice in choices if choice is not None), None)
@@ -78,10 +78,10 @@ class Judge:
 
 def scores_in(reply: Reply, dimensions: Sequence[str] = DIMENSIONS) -> dict[str, int] | None:
     """The whole numbers of 1 to 5 that an answer gives to each dimension; None if one is missing or is none."""
-    found = object_in(reply)
-    if found is None:
+    values = object_in(reply)
+    if values is None:
         return None
-    raw = {name: found.get(name) for name in dimensions}
+    raw = {name: values.get(name) for name in dimensions}
     if all(type(value) is int and _LEAST <= value <= _MOST for value in raw.values()):
         return raw  # type: ignore[return-value]
     return None
@@ -89,10 +89,10 @@ def scores_in(reply: Reply, dimensions: Sequence[str] = DIMENSIONS) -> dict[str,
 
 def mean_score(raw: Mapping[str, int]) -> float:
     """The mean of raw scores, from 0 to 1, to four digits."""
-    return round(sum(map(scaled, raw.values())) / len(raw), 4)
+    return round(sum(map(scale_score, raw.values())) / len(raw), 4)
 
 
 def _choice_in(reply: Reply) -> str | None:
-    found = object_in(reply)
-    choice = found.get("better") if found is not None else None
+    values = object_in(reply)
+    choice = values.get("better") if values is not None else None
     return choice if choice in ("A", "B") else None

@@ -1,4 +1,4 @@
-"""The folder that synthesis writes: whose it is, what stands in it, and that its manifest comes last.
+"""Output folder of synthesis: its ownership, its files, and the manifest, which is written last.
 
 DIR/synthesis.json            what is made here, by which settings; written first
 DIR/<domain>/….parquet        what was made
@@ -43,7 +43,7 @@ class Output:
 
     @property
     def replies(self) -> Folder:
-        """Where answers are kept, if nothing else is said."""
+        """Folder of cached answers, by default."""
         return self.folder / REPLIES
 
     def take(self) -> None:
@@ -74,17 +74,17 @@ class Output:
         self.folder.write(CARD, template("synthesis/card.md.j2").render(**values).encode())
         digest = hashlib.sha256(json.dumps(self._marker(), sort_keys=True).encode()).hexdigest()
         ordered = tuple(sorted(files, key=lambda file: file.name))
-        made = Manifest(self.command, "", digest, SCHEMA_VERSION, ordered, dict(sorted(counts.items())))
-        self.folder.write(MANIFEST, made.to_json())
-        return made
+        manifest = Manifest(self.command, "", digest, SCHEMA_VERSION, ordered, dict(sorted(counts.items())))
+        self.folder.write(MANIFEST, manifest.to_json())
+        return manifest
 
     def _marker(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(json.dumps({"command": self.command, **self.settings}))
-        return found
+        marker: dict[str, Any] = json.loads(json.dumps({"command": self.command, **self.settings}))
+        return marker
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = json.loads(self.folder.read(MARKER))
+            marker = json.loads(self.folder.read(MARKER))
         except ValueError:
-            found = None
-        return found if isinstance(found, dict) else {}
+            marker = None
+        return marker if isinstance(marker, dict) else {}

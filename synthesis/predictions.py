@@ -1,4 +1,4 @@
-"""Predictions: what a model thought and what it says is observed next, read strictly and written in the same form."""
+"""Predictions: a model's reasoning and the observation it predicts, parsed strictly and written in the same form."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ THOUGHT: Final = "</think>"
 
 
 class Prediction(NamedTuple):
-    """What a model thought, and what it says is observed next."""
+    """Reasoning of a model, and the observation that it predicts."""
 
     reasoning: str
     observation: str
 
 
 class Fault(StrEnum):
-    """Why an answer is no prediction.
+    """Reason why an answer is not a prediction.
 
     `refused`: the endpoint took no such request. `cut`: it ends at the length that it may have. `no_reasoning`: it says
     nothing of how it came about. `malformed`: it does not hold one observation between its tags, after the thoughts.
@@ -32,7 +32,7 @@ class Fault(StrEnum):
     MALFORMED = "malformed"
 
 
-def written(prediction: Prediction) -> str:
+def format_prediction(prediction: Prediction) -> str:
     """The prediction as an assistant message."""
     return "".join(pieces(prediction))
 
@@ -58,15 +58,15 @@ def prediction_of(reply: Reply) -> Prediction | Fault:
     observation = _observation(rest)
     if observation is None:
         return Fault.MALFORMED
-    found = Prediction(thought.strip(), observation)
-    if not found.reasoning:
+    prediction = Prediction(thought.strip(), observation)
+    if not prediction.reasoning:
         return Fault.NO_REASONING
-    return found if is_plain(found) else Fault.MALFORMED
+    return prediction if is_plain(prediction) else Fault.MALFORMED
 
 
 def is_plain(prediction: Prediction) -> bool:
-    """Whether what `written` makes of a prediction is read as that prediction again."""
-    thought, rest = _apart(written(prediction))
+    """Check that the text `format_prediction` makes of a prediction is read as that prediction again."""
+    thought, rest = _apart(format_prediction(prediction))
     return (thought.strip(), _observation(rest)) == prediction and THINK not in prediction.reasoning
 
 
@@ -76,7 +76,7 @@ def observation_in(content: str) -> str | None:
 
 
 def unthought(content: str) -> str:
-    """An answer without the thoughts that it begins with, if they are told apart and end."""
+    """Return an answer without the reasoning that it begins with, if that is delimited and ends."""
     _, rest = _apart(content)
     return rest if rest is content else rest.lstrip("\n")
 

@@ -1,4 +1,4 @@
-"""Reasoned shards: the SFT samples of a finished run, those that were given reasoning, file by file.
+"""Reasoned shards: the SFT samples of a finished run that were given reasoning, file by file.
 
 A file stands under the name of the one that it was made from, with its rows in the same order, whichever answer came
 first.
@@ -31,7 +31,7 @@ _BATCH_CHARS: Final = 16 << 20
 
 
 def reason(run: RecordedRun, out: Folder, models: Models, how: Reasoning, work: Work, cache: Folder | None) -> Report:
-    """Gives a run's SFT samples reasoning, and says what became of them and what it cost.
+    """Give a run's SFT samples reasoning, and report outcomes and cost.
 
     Args:
         run: that is finished.
@@ -54,7 +54,7 @@ def reason(run: RecordedRun, out: Folder, models: Models, how: Reasoning, work: 
     with session(models, cache or output.replies, spending) as (writer, judge):
         output.take()
         reasoner = Reasoner(how, writer, judge, counter, run.templates)
-        manifest = _written(run.folder / "shards", shards, output, reasoner.reasoned, work)
+        manifest = _write_shards(run.folder / "shards", shards, output, reasoner.reasoned, work)
     return Report(manifest, spending)
 
 
@@ -62,7 +62,7 @@ def _settings(how: Reasoning) -> dict[str, Any]:
     return {name: value for name, value in asdict(how).items() if name not in ("model", "sampling")}
 
 
-def _written(
+def _write_shards(
     folder: Folder, shards: Manifest, output: Output, reasoned: Callable[[Mapping[str, Any]], Reasoned], work: Work
 ) -> Manifest:
     counts: Counter[str] = Counter()
@@ -75,8 +75,8 @@ def _written(
         left = None if work.limit is None else max(0, work.limit - taken[domain])
         check_file(folder, file.name, file.sha256)
         samples = islice(_rows(folder, file.name), left)
-        found = _counted(in_order(reasoned, samples, work.concurrency), domain, counts, taken, work.tell)
-        files.append(_write(output.folder, file.name.removeprefix(_POOL), found))
+        rows = _count_rows(in_order(reasoned, samples, work.concurrency), domain, counts, taken, work.tell)
+        files.append(_write(output.folder, file.name.removeprefix(_POOL), rows))
     return output.seal(files, counts)
 
 
@@ -85,20 +85,20 @@ def _rows(shards: Folder, name: str) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _counted(
-    found: Iterable[Reasoned], domain: str, counts: Counter[str], taken: Counter[str], tell: Callable[[str], None]
+def _count_rows(
+    results: Iterable[Reasoned], domain: str, counts: Counter[str], taken: Counter[str], tell: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """The rows, with everything counted that goes by."""
-    for one in found:
+    for result in results:
         taken[domain] += 1
-        counts[f"samples.{one.outcome}.{domain}"] += 1
-        for name, number in (+one.rollouts).items():
+        counts[f"samples.{result.outcome}.{domain}"] += 1
+        for name, number in (+result.rollouts).items():
             counts[f"rollouts.{name}.{domain}"] += number
-        if one.row is not None:
-            counts[f"tokens.{domain}"] += one.row["num_tokens"]
-            counts[f"loss_tokens.{domain}"] += one.row["num_loss_tokens"]
-            yield one.row
-        tell(one.outcome)
+        if result.row is not None:
+            counts[f"tokens.{domain}"] += result.row["num_tokens"]
+            counts[f"loss_tokens.{domain}"] += result.row["num_loss_tokens"]
+            yield result.row
+        tell(result.outcome)
 
 
 def _write(folder: Folder, name: str, rows: Iterable[Mapping[str, Any]]) -> FileEntry:

@@ -1,4 +1,4 @@
-"""Reasoning: what a model thinks before a prediction that a judge finds good, as a sample to learn it from.
+"""Reasoning samples: a model's reasoning before a prediction that a judge accepts, as a sample to learn from.
 
 The way of the published fine-tuning of world models (arXiv 2606.24597, §3.3): several rollouts of one turn, a judge
 that scores each and picks the best by pairs, and nothing where the best is below a threshold. What is compared by
@@ -30,7 +30,7 @@ from trajmill.synthesis.endpoint import Endpoint
 from trajmill.synthesis.judgements import DIMENSIONS, Judge, Question, mean_score
 from trajmill.synthesis.predictions import Fault, Prediction, is_plain, pieces, prediction_of, without_thoughts
 from trajmill.synthesis.replies import Reply, Request, SpentError
-from trajmill.synthesis.tagged_prompts import tagged_system
+from trajmill.synthesis.tagged_prompts import tag_system_prompt
 from trajmill.synthesis.wording import asking
 
 _JUDGED_TURNS: Final = 6
@@ -58,7 +58,7 @@ class TargetTurn:
 def target_turn(
     sample: Mapping[str, Any], most_tokens: int, counter: TokenCounter, seed: int = 0, folder: Path | None = None
 ) -> TargetTurn | None:
-    """One of a sample's turns that bear loss and whose prompt is within the bound, drawn by hash; None if none is.
+    """Pick a turn of a sample that bears loss and whose prompt is within the bound, by hash; None if there is none.
 
     Args:
         sample: a row of SFT shards.
@@ -84,22 +84,22 @@ def target_turn(
 
 
 def _shown(messages: Sequence[Mapping[str, Any]], template: str, folder: Path | None) -> tuple[dict[str, str], ...]:
-    said = [{"role": one["role"], "content": without_thoughts(one["content"])} for one in messages]
-    if said[0]["role"] == "system":
-        said[0]["content"] = tagged_system(said[0]["content"], template, folder)
-    said[-1]["content"] += ASKING
-    return tuple(said)
+    shown = [{"role": message["role"], "content": without_thoughts(message["content"])} for message in messages]
+    if shown[0]["role"] == "system":
+        shown[0]["content"] = tag_system_prompt(shown[0]["content"], template, folder)
+    shown[-1]["content"] += ASKING
+    return tuple(shown)
 
 
 def question(domain: str, turn: TargetTurn) -> Question:
-    """What a judge is told of a turn: the last turns before it, and long texts by their head and tail."""
-    before = [one["content"] for one in turn.shown[:-1] if one["role"] != "system"][-2 * _JUDGED_TURNS :]
+    """Build the question to a judge about a turn: the last turns before it, and long texts by their head and tail."""
+    before = [message["content"] for message in turn.shown[:-1] if message["role"] != "system"][-2 * _JUDGED_TURNS :]
     action = turn.shown[-1]["content"].removesuffix(ASKING)
     history = "\n\n".join(cap(text, _JUDGED_MESSAGE) for text in before)
     return Question(domain, history, cap(action, _JUDGED_ACTION), cap(turn.truth, _JUDGED_OBSERVATION))
 
 
-def judged(observation: str) -> str:
+def prediction_for_judge(observation: str) -> str:
     """A prediction as a judge is shown it."""
     return cap(observation, _JUDGED_OBSERVATION)
 
@@ -137,7 +137,7 @@ REASONED_SCHEMA: Final = pa.schema([*SAMPLE_SCHEMAS["sft"], pa.field("reasoning"
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """How samples are given reasoning.
+    """Settings of giving samples reasoning.
 
     Attributes:
         model: that reasons.
@@ -161,7 +161,7 @@ class Reasoning:
 
 
 class Reasoned(NamedTuple):
-    """What became of a sample: a row, or why none; and how many of its rollouts were what."""
+    """Result for a sample: a row, or the reason why there is none, and its rollouts counted by outcome."""
 
     row: dict[str, Any] | None
     outcome: str
@@ -198,7 +198,7 @@ class Reasoner:
     templates: Path | None = None
 
     def reasoned(self, sample: Mapping[str, Any]) -> Reasoned:
-        """What becomes of a row of SFT shards.
+        """Give reasoning to a row of SFT shards.
 
         Outcomes without a row: `no_turn` (none bears loss and fits the bound), `no_prediction` (no rollout can be
         read), `unjudged` (no judgement can be), `below_threshold`, `ambiguous` (what was observed holds tags of its
@@ -228,47 +228,50 @@ class Reasoner:
         for number in range(self.reasoning.rollouts):
             request = Request(self.reasoning.model, turn.shown, dict(self.reasoning.sampling), number)
             reply = self.endpoint.ask(request)
-            found = prediction_of(reply)
-            tally[found if isinstance(found, Fault) else "read"] += 1
-            if isinstance(found, Prediction):
-                read.append((number, found, reply))
+            parsed = prediction_of(reply)
+            tally[parsed if isinstance(parsed, Fault) else "read"] += 1
+            if isinstance(parsed, Prediction):
+                read.append((number, parsed, reply))
         if not read:
             return "no_prediction"
         asked = question(domain, turn)
-        rated = [(one, self.judge.scores(asked, judged(one[1].observation))) for one in read]
-        scored = [_Rollout(*one, scores) for one, scores in rated if scores is not None]
+        rated = [(rollout, self.judge.scores(asked, prediction_for_judge(rollout[1].observation))) for rollout in read]
+        scored = [_Rollout(*rated_rollout, scores) for rated_rollout, scores in rated if scores is not None]
         tally["unjudged"] += len(read) - len(scored)
         if not scored:
             return "unjudged"
-        passing = [one for one in scored if one.score >= self.reasoning.threshold]
+        passing = [rollout for rollout in scored if rollout.score >= self.reasoning.threshold]
         tally["passing"] += len(passing)
         return self._winner(domain, turn, passing) if passing else "below_threshold"
 
     def _winner(self, domain: str, turn: TargetTurn, passing: Sequence[_Rollout]) -> _Rollout:
         """The one that no other beats on the way from the best score down; the higher score where two are alike."""
-        best, *others = sorted(passing, key=lambda one: (-one.score, one.number))
+        best, *others = sorted(passing, key=lambda rollout: (-rollout.score, rollout.number))
         asked = question(domain, turn)
-        for other in others:
-            if other.prediction.observation != best.prediction.observation:
-                texts = judged(best.prediction.observation), judged(other.prediction.observation)
-                best = other if self.judge.better(asked, *texts) == "other" else best
+        for rival in others:
+            if rival.prediction.observation != best.prediction.observation:
+                texts = (
+                    prediction_for_judge(best.prediction.observation),
+                    prediction_for_judge(rival.prediction.observation),
+                )
+                best = rival if self.judge.better(asked, *texts) == "other" else best
         return best
 
     def _row(self, sample: Mapping[str, Any], turn: TargetTurn, best: _Rollout) -> dict[str, Any]:
         is_truth = self.reasoning.target == "truth"
-        kept = Prediction(best.prediction.reasoning, turn.truth) if is_truth else best.prediction
-        texts = pieces(kept)
+        written = Prediction(best.prediction.reasoning, turn.truth) if is_truth else best.prediction
+        texts = pieces(written)
         content, spans = "".join(texts), _spans(sample, turn, texts, is_truth)
         history: list[dict[str, Any]] = [
-            {**one, "loss": False if one["role"] == "assistant" else None} for one in turn.shown
+            {**message, "loss": False if message["role"] == "assistant" else None} for message in turn.shown
         ]
         messages = [*history, {"role": "assistant", "content": content, "loss": True}]
-        learnt = [content[begin:end] for begin, end in _joined(spans)]
+        learnt = [content[begin:end] for begin, end in _join_spans(spans)]
         return {
             **{name: sample[name] for name in ("domain", "source", "trajectory_id", "group", "template")},
             "id": f"{sample['id']}:{turn.message}",
-            "num_turns": sum(one["role"] == "user" for one in messages),
-            "num_tokens": self._tokens([one["content"] for one in messages]),
+            "num_turns": sum(message["role"] == "user" for message in messages),
+            "num_tokens": self._tokens([message["content"] for message in messages]),
             "num_loss_tokens": self._tokens(learnt),
             "messages": messages,
             "spans": [{"message": len(messages) - 1, **span} for span in spans],
@@ -281,10 +284,10 @@ class Reasoner:
     def _provenance(self, best: _Rollout, is_truth: bool) -> dict[str, Any]:
         how, sampling = self.reasoning, json_text(dict(self.reasoning.sampling))
         name = f"{how.model}@{how.revision or best.reply.revision or UNKNOWN}"
-        made = None if is_truth else {"kind": "model", "world_model": name, "sampling": sampling}
+        environment = None if is_truth else {"kind": "model", "world_model": name, "sampling": sampling}
         return {
             "target": how.target,
-            "environment": made,
+            "environment": environment,
             "model": name,
             "sampling": sampling,
             "rollout": best.number,
@@ -293,35 +296,35 @@ class Reasoner:
             "scores": best.scores,
             "judge": self.judge.model,
             "judge_sampling": json_text(dict(self.judge.sampling)),
-            "judge_prompts": [asking(one).reference for one in ("judge_scores", "judge_pair")],
+            "judge_prompts": [asking(prompt_name).reference for prompt_name in ("judge_scores", "judge_pair")],
         }
 
 
 def _spans(sample: Mapping[str, Any], turn: TargetTurn, texts: Sequence[str], is_truth: bool) -> list[dict[str, Any]]:
     """The spans of the last message: all of it, but of what was really observed only what bore loss before."""
-    found: list[dict[str, Any]] = []
-    place = 0
+    moved: list[dict[str, Any]] = []
+    offset = 0
     for text, label in zip(texts, ("frame", None, "frame", "observed", "frame"), strict=True):
         if label == "observed" and is_truth:
-            found += _moved(sample["spans"], turn.message, place - len(MARKER), len(MARKER))
+            moved += _shift_spans(sample["spans"], turn.message, offset - len(MARKER), len(MARKER))
         elif text:
-            found.append({"begin": place, "end": place + len(text), "label": None if label == "observed" else label})
-        place += len(text)
-    return found
+            moved.append({"begin": offset, "end": offset + len(text), "label": None if label == "observed" else label})
+        offset += len(text)
+    return moved
 
 
-def _moved(spans: Sequence[Mapping[str, Any]], message: int, by: int, head: int) -> list[dict[str, Any]]:
+def _shift_spans(spans: Sequence[Mapping[str, Any]], message: int, by: int, head: int) -> list[dict[str, Any]]:
     """The spans of a message behind its heading, moved."""
-    mine = [(max(one["begin"], head), one["end"], one["label"]) for one in spans if one["message"] == message]
+    mine = [(max(span["begin"], head), span["end"], span["label"]) for span in spans if span["message"] == message]
     return [{"begin": begin + by, "end": end + by, "label": label} for begin, end, label in mine if begin < end]
 
 
-def _joined(spans: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+def _join_spans(spans: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
     """(begin, end) of what spans cover without a gap."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for span in spans:
-        if found and found[-1][1] == span["begin"]:
-            found[-1] = found[-1][0], span["end"]
+        if ranges and ranges[-1][1] == span["begin"]:
+            ranges[-1] = ranges[-1][0], span["end"]
         else:
-            found.append((span["begin"], span["end"]))
-    return found
+            ranges.append((span["begin"], span["end"]))
+    return ranges

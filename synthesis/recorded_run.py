@@ -1,4 +1,4 @@
-"""A finished run, as synthesis reads it: its shards' manifest, and what its recipe says of rendering and counting."""
+"""Finished run as synthesis reads it: the manifest of its shards, and its recipe's rendering and token settings."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class RecordedRun:
         Raises:
             ConfigError: they are not finished.
         """
-        found = read_manifest(self.folder / "shards", MANIFEST)
-        if found is None:
+        manifest = read_manifest(self.folder / "shards", MANIFEST)
+        if manifest is None:
             raise ConfigError(
                 f"'{self.folder.url}' holds no finished shards; wanted is the output folder of `trajmill run`."
             )
-        return found
+        return manifest
 
     def check_apart(self, out: Folder) -> None:
         """Nothing, if a folder is not within the run's, which holds nothing but what the run wrote.
@@ -51,10 +51,10 @@ class RecordedRun:
     @cached_property
     def _recipe(self) -> Mapping[str, Any]:
         try:
-            found = json.loads(self.folder.read(RUN))["recipe"]
+            recipe = json.loads(self.folder.read(RUN))["recipe"]
         except (ShardError, OSError, ValueError, KeyError, TypeError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return recipe if isinstance(recipe, dict) else {}
 
     def counter(self) -> TokenCounter:
         """Counts tokens as the run did.
@@ -67,12 +67,12 @@ class RecordedRun:
     @property
     def templates(self) -> Path | None:
         """The folder of the user's own templates, if the recipe names one."""
-        found = self._recipe.get("mix", {}).get("templates")
-        return None if found is None else Path(found)
+        folder = self._recipe.get("mix", {}).get("templates")
+        return None if folder is None else Path(folder)
 
     @property
     def view(self) -> View:
-        """How the recipe shows turns."""
+        """View of turns by the recipe."""
         mix, names = self._recipe.get("mix", {}), ("harness", "edits", "actions", "observation_chars", "mcp")
-        told = {name: mix[name] for name in names if name in mix}
-        return View(**told, escapes=mix.get("control_tokens") == "escape")
+        options = {name: mix[name] for name in names if name in mix}
+        return View(**options, escapes=mix.get("control_tokens") == "escape")

@@ -1,4 +1,4 @@
-"""Answers of models, kept by content so that nothing is paid for twice, and what they cost within a bound.
+"""Cache of models' answers by content, so that nothing is paid for twice, and their cost within a bound.
 
 An answer is a file of its own, named by the digest of the request, the model, the sampling and the number of the
 answer, and written in one step: a process may be killed at any time, and the next one goes on with what is there.
@@ -33,18 +33,18 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a million tokens cost, in whatever currency the bound is in."""
+    """Cost of a million tokens, in the currency of the bound."""
 
     prompt: float = 0.0
     completion: float = 0.0
 
     @property
     def is_known(self) -> bool:
-        """Whether anything costs something."""
+        """True if any token costs something."""
         return self.prompt > 0 or self.completion > 0
 
     def cost(self, usage: Usage) -> float:
-        """What these tokens cost."""
+        """Cost of some tokens."""
         return (usage.prompt * self.prompt + usage.completion * self.completion) / _MILLION
 
 
@@ -54,7 +54,7 @@ class SpentError(Exception):
 
 @dataclass(slots=True)
 class Spending:
-    """What was spent, by all threads together.
+    """Money spent by all threads together.
 
     A request is held at the most that it may cost before it is sent, so that what is in flight cannot pass the bound
     together. What was asked by an earlier, killed run counts too, since its answers are used: the bound is on the
@@ -128,7 +128,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a model is asked.
+    """Request to a model.
 
     Attributes:
         model: its name at the endpoint.
@@ -151,7 +151,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered.
+    """Answer of a model.
 
     Attributes:
         content: its words.

@@ -1,4 +1,4 @@
-"""A session with models: the one that writes and the one that judges, with one purse and one pace."""
+"""Session with two models, a writer and a judge, which share a budget and a request rate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How much is done at once, and of what.
+    """Concurrency of the work, and its progress.
 
     Attributes:
         concurrency: samples that are worked on at the same time.
@@ -39,7 +39,7 @@ class Work:
 
 
 def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item], threads: int) -> Iterator[_Result]:
-    """What work makes of each item, in the order of the items, worked on by threads a little ahead.
+    """Yield the result of work on each item, in the order of the items; threads work a little ahead.
 
     The first error of an item ends it: what has not begun then is not begun.
     """
@@ -58,7 +58,7 @@ def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item], threads: 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Which models are asked, and how.
+    """Models that are asked, with their settings.
 
     Attributes:
         writer: where the model is that writes.
@@ -88,7 +88,7 @@ class Models:
             raise ConfigError("--max-cost needs what tokens cost: give --price and, where it differs, --judge-price.")
 
     def settings(self) -> dict[str, Any]:
-        """What decides what is answered."""
+        """Settings that decide the answers."""
         return {
             "model": self.model,
             "sampling": dict(self.sampling),
@@ -105,7 +105,7 @@ class Session(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a command made: its manifest, and what was spent on it."""
+    """Result of a command: its manifest, and its spending."""
 
     manifest: Manifest
     spending: Spending
@@ -118,9 +118,9 @@ def session(models: Models, replies: Folder, spending: Spending) -> Iterator[Ses
     Raises:
         ConfigError: as of `Endpoint`, or one of them took none of its requests.
     """
-    kept, pace = Replies(replies), Pace(models.per_minute)
-    writer = Endpoint(models.writer, kept, spending, pace)
-    judging = Endpoint(models.judge, kept, spending, pace)
+    cache, pace = Replies(replies), Pace(models.per_minute)
+    writer = Endpoint(models.writer, cache, spending, pace)
+    judging = Endpoint(models.judge, cache, spending, pace)
     try:
         yield Session(writer, Judge(judging, models.judge_model, models.judge_sampling))
         writer.check_answers()

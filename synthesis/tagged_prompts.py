@@ -1,4 +1,4 @@
-"""System prompts of SFT, of which the last lines ask for the prediction between its tags, as those of RL and eval do.
+"""SFT system prompts whose last lines ask for the prediction between tags, as those of RL and eval do.
 
 A sample's prompt was rendered for answers under a heading. Its template says both, so the words that ask for the one
 are exchanged for those that ask for the other, and nothing else of the prompt is rendered anew.
@@ -23,7 +23,7 @@ _REFERENCE: Final = re.compile(r"([a-z]+/[a-z]+(?:-(?:[0-9]+|short))?)@([0-9a-f]
 _FLAG: Final = "tagged"
 
 
-def tagged_system(system: str, reference: str, folder: Path | None = None) -> str:
+def tag_system_prompt(system: str, reference: str, folder: Path | None = None) -> str:
     """The system prompt that asks for tags; the prompt as it is where its template is not at hand or has no such words.
 
     Args:
@@ -35,8 +35,8 @@ def tagged_system(system: str, reference: str, folder: Path | None = None) -> st
     if words is None:
         return system
     tagged, plain = words
-    head, found, tail = system.rpartition(plain)
-    return head + tagged + tail if found else system
+    head, match, tail = system.rpartition(plain)
+    return head + tagged + tail if match else system
 
 
 @cache
@@ -46,8 +46,8 @@ def _words(reference: str, folder: Path | None) -> tuple[str, str] | None:
     if named is None:
         return None
     built_in: Traversable = configs() / "templates"
-    for place in (folder, built_in) if folder is not None else (built_in,):
-        file = place / f"{named[1]}.md.j2"
+    for root in (folder, built_in) if folder is not None else (built_in,):
+        file = root / f"{named[1]}.md.j2"
         text = file.read_text("utf-8") if file.is_file() else ""
         if hashlib.sha256(text.encode()).hexdigest().startswith(named[2]):
             return _branches(text)
@@ -56,11 +56,11 @@ def _words(reference: str, folder: Path | None) -> tuple[str, str] | None:
 
 def _branches(text: str) -> tuple[str, str] | None:
     environment = jinja2.Environment(keep_trailing_newline=True)  # noqa: S701 - parsed only
-    found = None
+    branches = None
     for node in environment.parse(text).find_all(nodes.If):
         if isinstance(node.test, nodes.Name) and node.test.name == _FLAG:
-            found = _text(node.body).rstrip("\n"), _text(node.else_).rstrip("\n")
-    return found if found and all(found) else None
+            branches = _text(node.body).rstrip("\n"), _text(node.else_).rstrip("\n")
+    return branches if branches and all(branches) else None
 
 
 def _text(body: Iterable[nodes.Node]) -> str:

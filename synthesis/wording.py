@@ -1,4 +1,4 @@
-"""Words in which models are asked, the templates in `configs/templates/synthesis`, and the JSON in their answers."""
+"""Prompts for models, from the templates in `configs/templates/synthesis`, and the JSON in their answers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def object_in(reply: Reply) -> dict[str, Any] | None:
         return None
     text = reply.content.rpartition("</think>")[2]
     decoder = json.JSONDecoder()
-    found, place = None, text.find("{")
-    while place >= 0:
+    last_object, begin = None, text.find("{")
+    while begin >= 0:
         try:
-            value, end = decoder.raw_decode(text, place)
+            value, end = decoder.raw_decode(text, begin)
         except (ValueError, RecursionError):
-            end = place + 1
+            end = begin + 1
         else:
-            found = value if isinstance(value, dict) else found
-        place = text.find("{", end)
-    return found
+            last_object = value if isinstance(value, dict) else last_object
+        begin = text.find("{", end)
+    return last_object
 
 
 class Asking(NamedTuple):

@@ -82,7 +82,7 @@ _RUN_EXAMPLES = """Examples:
 
 
 class Stage(StrEnum):
-    """Where a run may stop."""
+    """Stage after which a run stops."""
 
     PLAN = "plan"
     NORMALIZE = "normalize"
@@ -178,11 +178,11 @@ def run(
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
     MANNER.take(log_format, verbose, quiet=quiet)
-    from trajmill.app.cli.recipe_draft import asked_run
+    from trajmill.app.cli.recipe_draft import parse_run_arguments
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
     # before the rest is loaded, since a slip of the pen should be told at once
-    config, raw, out = asked_run(config, raw or [], out)
+    config, raw, out = parse_run_arguments(config, raw or [], out)
     recipe = load_recipe(config)
     recipe = recipe if read_as is None else recipe.with_format(read_as)
 
@@ -215,14 +215,16 @@ def run(
             from trajmill.pipelines.generations.append import Append
 
             adding = Append(recipe, paths, out, execution, progress.tell, sys.argv, log)
-            summary = _added(adding, recipe, stop_after.value)
+            summary = _add_generation(adding, recipe, stop_after.value)
         elif pools_from is not None:
             from trajmill.pipelines.generations.append import run_with_pools_of
 
             summary = run_with_pools_of(pools_from, recipe, paths, out, execution, progress.tell, sys.argv, log)
         else:
-            made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
-            summary = made.run(stop_after.value)
+            pipeline_run = Run(
+                recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log
+            )
+            summary = pipeline_run.run(stop_after.value)
     if summary is not None:
         tell_summary(summary, recipe, is_reported=leave_report(out, summary))
         if append and summary.last == "mix" and not (MANNER.quiet or MANNER.is_json):
@@ -231,7 +233,7 @@ def run(
             show_dataset(out, results())
 
 
-def _added(adding: Append, recipe: Recipe, last: str) -> Summary | None:
+def _add_generation(adding: Append, recipe: Recipe, last: str) -> Summary | None:
     """Adds a generation, and tells which logs it is of; None if nothing is new."""
     from trajmill.app.cli.tables import show_appended
 
@@ -312,18 +314,20 @@ def plan(
     from trajmill.pipelines.mix.mixture_plan import mixture_plan
     from trajmill.pipelines.plan.plan import make_plan
 
-    made = None
+    inputs_plan = None
     if raw is not None:
-        made = make_plan(recipe, raw)
+        inputs_plan = make_plan(recipe, raw)
     mixture = mixture_plan(recipe, out) if out is not None else None
     if as_json:
-        results().json({"plan": json.loads(made.to_json()) if made is not None else None, "mixture": mixture})
-    elif made is not None:
-        show_plan(made, recipe, results())
+        results().json(
+            {"plan": json.loads(inputs_plan.to_json()) if inputs_plan is not None else None, "mixture": mixture}
+        )
+    elif inputs_plan is not None:
+        show_plan(inputs_plan, recipe, results())
     if mixture is not None and not as_json:
         show_mixture(mixture, recipe, results())
-    if made is not None:
-        tell_withdrawn(made)
+    if inputs_plan is not None:
+        tell_withdrawn(inputs_plan)
 
 
 _GROUPS: Final[Mapping[str, tuple[str, Sequence[Callable[..., None]]]]] = {
@@ -354,7 +358,7 @@ _MOVED: Final = {
 
 
 def _concerns_us(record: logging.LogRecord) -> bool:
-    """Whether a log record is about more than Beam's BigQuery client, whose absence Beam warns of when imported."""
+    """Check that a log record is not only the warning of Beam, when imported, that its BigQuery client is missing."""
     return "bigquery client libraries" not in record.getMessage()
 
 
@@ -366,7 +370,7 @@ def _usage_ends_with(code: int) -> None:
 
 
 def _goes_on() -> bool:
-    """Whether the command that was given goes on where it stopped when it is given again."""
+    """Check that the command continues where it stopped when it is repeated."""
     return sys.argv[1:2] in (["run"], ["model"], ["push"])
 
 
@@ -375,7 +379,7 @@ def _nearest(option: str) -> str:
     if not option:
         return ""
     command = typer.main.get_command(app)
-    known = [name for one in getattr(command, "commands", {})[run.__name__].params for name in one.opts]
+    known = [name for parameter in getattr(command, "commands", {})[run.__name__].params for name in parameter.opts]
     close = get_close_matches(option.partition("=")[0], known, 1)
     return f" Did you mean {close[0]}?" if close else ""
 
@@ -395,10 +399,10 @@ def _end(error: Exception) -> NoReturn:
         sys.exit(done.exit_code)
 
 
-def _narrowed(whole: typer.Typer, words: Sequence[str]) -> typer.Typer:
+def _narrow_to_command(whole: typer.Typer, words: Sequence[str]) -> typer.Typer:
     """Only the command that the words begin with, if there is one: each start would else make the parsers of all."""
-    named = [one for one in whole.registered_commands if words and _name_of(one) == words[0]]
-    groups = [one for one in whole.registered_groups if words and one.name == words[0]]
+    named = [command for command in whole.registered_commands if words and _name_of(command) == words[0]]
+    groups = [group for group in whole.registered_groups if words and group.name == words[0]]
     if not named and not groups:
         return whole
     narrowed = copy(whole)
@@ -421,7 +425,7 @@ def main() -> None:
     _usage_ends_with(Code.USAGE)
     try:
         with interruptible():
-            _narrowed(app, sys.argv[1:])()
+            _narrow_to_command(app, sys.argv[1:])()
     except Interrupted as error:
         leave(ending_of(error, goes_on=_goes_on()))
     except Exception as error:  # noqa: BLE001 - each ends in its own way

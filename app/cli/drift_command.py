@@ -1,4 +1,4 @@
-"""The command that holds simulated rows against real ones: `trajmill world drift`."""
+"""Command `trajmill world drift`, which compares simulated rows with real ones."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def drift(
 
     For example:  trajmill world drift out/real out/simulated --out out/drift --fail-over novelty=0.2
     """
-    from trajmill.app.report.drift_page import drift_page, told_json
+    from trajmill.app.report.drift_page import drift_page, to_strict_json
     from trajmill.pipelines.run_record.endings import Code
     from trajmill.pipelines.storage.folders import Folder
     from trajmill.worlds.drift.drift import Settings
     from trajmill.worlds.drift.drift import drift as found_between
 
-    bounds = dict(_bound(one) for one in fail_over or ())
-    found = found_between(real, sim, Settings(rows, compared, fewest, rewards), bounds)
-    told = json.dumps(told_json(found.json()), indent=1, ensure_ascii=False, allow_nan=False)
+    bounds = dict(_bound(text) for text in fail_over or ())
+    report = found_between(real, sim, Settings(rows, compared, fewest, rewards), bounds)
+    encoded = json.dumps(to_strict_json(report.json()), indent=1, ensure_ascii=False, allow_nan=False)
     folder = Folder.named(out)
-    for name, data in zip(FILES, (drift_page(found, (real, sim)), f"{told}\n".encode()), strict=True):
+    for name, data in zip(FILES, (drift_page(report, (real, sim)), f"{encoded}\n".encode()), strict=True):
         folder.write(name, data)
-    show_drift(found, results())
+    show_drift(report, results())
     results().print(f"written: {folder.path(FILES[0])} and {FILES[1]}", soft_wrap=True)
-    if not all(one.is_met for one in found.thresholds):
+    if not all(threshold.is_met for threshold in report.thresholds):
         raise typer.Exit(Code.DRIFT)
 
 
@@ -76,19 +76,19 @@ def _bound(text: str) -> tuple[str, float]:
     return name, number
 
 
-def show_drift(found: Drift, console: Printer) -> None:
-    """Tells on a terminal what was found: differences of whole domains, signs of Goodhart, thresholds."""
-    for one in found.models:
-        counts = ", ".join(f"{what} {number:,}" for what, number in one.pairs.items())
-        line = f"{one.world_model}: {one.rows:,} rows ({counts}), {one.shared_tasks:,} shared tasks"
+def show_drift(report: Drift, console: Printer) -> None:
+    """Print a comparison: differences of whole domains, signs of Goodhart's law, thresholds."""
+    for model in report.models:
+        counts = ", ".join(f"{kind} {number:,}" for kind, number in model.pairs.items())
+        line = f"{model.world_model}: {model.rows:,} rows ({counts}), {model.shared_tasks:,} shared tasks"
         console.print(line, soft_wrap=True)
-        console.print(_differences(one))
-    signs = found.goodhart
+        console.print(_differences(model))
+    signs = report.goodhart
     if signs is not None:
         where = "do not part beyond chance" if signs.parts_at is None else f"part from step {signs.parts_at[0]:g} on"
         ranks = f"rank correlation {signs.rank_correlation[0]:.2f}"
         console.print(f"reward and outcome {where}; {ranks}; {signs.gap[0]:.2f} gained on the outcome", soft_wrap=True)
-    for bound in found.thresholds:
+    for bound in report.thresholds:
         if bound.found is None:
             line = f"{bound.name}: not measured, {bound.allowed:g} allowed"
         else:
@@ -97,19 +97,19 @@ def show_drift(found: Drift, console: Printer) -> None:
         console.print(line, style="" if bound.is_met else "red", soft_wrap=True)
 
 
-def _differences(one: Drifted) -> Table:
+def _differences(model: Drifted) -> Table:
     """A line for each domain and measure: by how much the model differs from the world, in all that is compared."""
     from trajmill.worlds.drift.figures import DISAGREEMENT, MEASURES
 
     matches = ("logged", "exact", "near", "rollouts")
     table = Table("domain", "measure", *matches, title="difference from the world", title_justify="left")
-    told: dict[tuple[str, str], dict[str, str]] = {}
-    for cell in (cell for cell in one.cells if cell.by == "domain"):
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for cell in (cell for cell in model.cells if cell.by == "domain"):
         for name, figure in cell.figures.items():
             text = f"×{figure.difference:.2f}" if name == "length" else f"{figure.difference:+.3f}"
-            told.setdefault((cell.domain, name), {})[cell.match] = text
-    for domain in dict.fromkeys(domain for domain, _ in told):
+            cells.setdefault((cell.domain, name), {})[cell.match] = text
+    for domain in dict.fromkeys(domain for domain, _ in cells):
         for name in (*MEASURES, DISAGREEMENT):
-            if (domain, name) in told:
-                table.add_row(domain, name, *(told[domain, name].get(match, "") for match in matches))
+            if (domain, name) in cells:
+                table.add_row(domain, name, *(cells[domain, name].get(match, "") for match in matches))
     return table

@@ -1,4 +1,4 @@
-"""Export: transitions in the form of another tool, one document a trajectory or one row a trajectory."""
+"""Export of transitions in the form of another tool: one document or one row per trajectory."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def _rows(
     for rows in trajectories:
         first = rows[0]
         key, _, _ = first["row_id"].rpartition("-")
-        kept = all(row.get("kept", True) for row in rows)
-        for number, found in enumerate(agent_conversations(rows, reasoning) if kept else [_NOT_KEPT]):
+        is_kept = all(row.get("kept", True) for row in rows)
+        for number, conversation in enumerate(agent_conversations(rows, reasoning) if is_kept else [_NOT_KEPT]):
             part = f"{key}#{number}" if number else key
-            if isinstance(found, Refused):
-                line = {"id": part, "reason": found.reason, "detail": found.detail}
+            if isinstance(conversation, Refused):
+                line = {"id": part, "reason": conversation.reason, "detail": conversation.detail}
                 refused.append(orjson.dumps(line) + b"\n")
                 continue
-            same = hashlib.sha256(orjson.dumps([found.messages, found.tools])).digest()
+            same = hashlib.sha256(orjson.dumps([conversation.messages, conversation.tools])).digest()
             if same in seen:
                 continue
             seen.add(same)
@@ -103,29 +103,29 @@ def _rows(
                 "parent_trajectory_id": first["parent_trajectory_id"],
                 "relation": first["relation"],
                 "group": first.get("group"),
-                "messages": found.messages,
-                "tools": found.tools,
-                "fidelity": found.fidelity._asdict(),
+                "messages": conversation.messages,
+                "tools": conversation.tools,
+                "fidelity": conversation.fidelity._asdict(),
             }
 
 
 def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-    held: list[dict[str, Any]] = []
+    batch: list[dict[str, Any]] = []
     for row in rows:
-        held.append(row)
-        if len(held) == _BATCH:
-            yield pa.RecordBatch.from_pylist(held, AGENT_SCHEMA)
-            held = []
-    if held:
-        yield pa.RecordBatch.from_pylist(held, AGENT_SCHEMA)
+        batch.append(row)
+        if len(batch) == _BATCH:
+            yield pa.RecordBatch.from_pylist(batch, AGENT_SCHEMA)
+            batch = []
+    if batch:
+        yield pa.RecordBatch.from_pylist(batch, AGENT_SCHEMA)
 
 
 FORMATS: Final = ("atif", "agent_sft")
 _VERDICT: Final = ("kept", "group")
 
 
-def stored_trajectories(path: str, judged: bool = False) -> Iterator[list[Row]]:
-    """The rows of each trajectory stored at a path, as Python values, in the order of the files.
+def read_trajectories(path: str, judged: bool = False) -> Iterator[list[Row]]:
+    """Read the rows of each trajectory stored at a path, as Python values, in the order of the files.
 
     Args:
         path: a run's folder, its `transitions` folder, or one file of it.
@@ -143,7 +143,7 @@ def stored_trajectories(path: str, judged: bool = False) -> Iterator[list[Row]]:
             for row in batch.to_pylist()
         )
         first: tuple[int, Row] = (0, {})
-        for number, numbered in groupby(accumulate(rows, _numbered, initial=first), key=lambda pair: pair[0]):
+        for number, numbered in groupby(accumulate(rows, _number_row, initial=first), key=lambda pair: pair[0]):
             if number:
                 yield [row for _, row in numbered]
 
@@ -153,14 +153,14 @@ def _verdicts(path: str, file: Path) -> dict[str, dict[str, Any]]:
     transitions = Path(path) / "transitions"
     if not file.is_relative_to(transitions):
         return {}
-    held = Path(path) / "verdicts" / file.relative_to(transitions)
-    if not held.is_file():
+    path_beside = Path(path) / "verdicts" / file.relative_to(transitions)
+    if not path_beside.is_file():
         return {}
-    rows = pq.read_table(held, columns=["row_id", *_VERDICT]).to_pylist()
+    rows = pq.read_table(path_beside, columns=["row_id", *_VERDICT]).to_pylist()
     return {row["row_id"]: {name: row[name] for name in _VERDICT} for row in rows}
 
 
-def _numbered(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
+def _number_row(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
     """The row with the number of its trajectory in the file, which may go on from one row group to the next."""
     return before[0] + (row["step"] == 0), row
 
@@ -181,8 +181,8 @@ def export(path: str, form: str, out: str, also: Sequence[str] = (), reasoning: 
     if folder.names():
         raise ConfigError(f"{out} holds files, which are not replaced. Choose another --out, or empty it.")
     if form == "agent_sft":
-        return write_agent_rows(stored_trajectories(path, judged=True), folder, reasoning)
-    for rows in stored_trajectories(path):
+        return write_agent_rows(read_trajectories(path, judged=True), folder, reasoning)
+    for rows in read_trajectories(path):
         key = rows[0]["trajectory_id"]
         if key not in done:
             done.add(key)

@@ -1,4 +1,4 @@
-"""The command `trajmill forget` and what `run` shares with others."""
+"""Command `trajmill forget`, and helpers shared with `run`."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def forget(
     day = before.date() if before is not None else None
     selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
     forgetting = Forgetting(recipe_in(record, folder.path(RUN)), out)
-    made = forgetting.forget(selection, lambda: write_report(out))
-    show_forgotten(made, results())
+    forgotten = forgetting.forget(selection, lambda: write_report(out))
+    show_forgotten(forgotten, results())
     results().print(f"written: {folder.path(REPORT)}", soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""Looking at what is there: a raw log, a stage folder or a shard as counts and as one trajectory step by step.
+"""Inspection of a raw log, a stage folder or a shard: counts, and one trajectory step by step.
 
 Only reads. What it finds is handed to `summaries` as plain values; nothing is printed here.
 """
@@ -41,7 +41,7 @@ _DAMAGED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lies at a path.
+    """Contents of a path: its kind, counts, tables and the rows to show.
 
     Attributes:
         kind: `raw log`, `transitions`, `verdicts`, `rejects` or `shard`.
@@ -59,7 +59,7 @@ class Found:
 
 
 def inspect(path: str, trajectory: str | None = None, read_as: str | None = None) -> Found:
-    """What lies at `path`.
+    """Read the contents of `path`: a run, a stage, a Parquet file or a raw log.
 
     Args:
         path: a raw log, or a folder or file that trajmill wrote.
@@ -71,14 +71,14 @@ def inspect(path: str, trajectory: str | None = None, read_as: str | None = None
         ConfigError: nothing is there, no such trajectory is in it, a file of it is damaged, or the format is unknown.
     """
     try:
-        return _found(Path(path), path, trajectory, read_as)
+        return _inspect_path(Path(path), path, trajectory, read_as)
     except (ParseError, ShardError) as error:
         raise ConfigError(f"'{path}' cannot be read: {error}") from error
     except _DAMAGED as error:
-        raise ConfigError(f"'{_damaged_file(path)}' cannot be read: {_first_line(error)}") from error
+        raise ConfigError(f"'{_find_damaged_file(path)}' cannot be read: {_first_line(error)}") from error
 
 
-def _found(named: Path, path: str, trajectory: str | None, read_as: str | None) -> Found:
+def _inspect_path(named: Path, path: str, trajectory: str | None, read_as: str | None) -> Found:
     if not named.exists():
         local = " Only what lies on this machine is inspected: copy it." if url_of(path) else ""
         raise ConfigError(f"There is nothing at '{path}'.{local}")
@@ -102,7 +102,7 @@ def _tables(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*.parquet") if file.is_file())
 
 
-def _damaged_file(path: str) -> str:
+def _find_damaged_file(path: str) -> str:
     """The first Parquet file at a path that cannot be read whole; the path if there is none."""
     for file in _tables(Path(path)) if os.path.isdir(path) else []:
         try:
@@ -164,11 +164,11 @@ def _with_classes(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def _classes(spans: Sequence[Mapping[str, Any]], size: int) -> dict[str, int]:
-    found = dict.fromkeys(CLASSES, 0)
-    for one in spans:
-        found[CLASS_OF_LABEL[one["label"]]] += one["end"] - one["begin"]
-    found["new"] += size - sum(found.values())
-    return {name: number for name, number in found.items() if number}
+    sizes = dict.fromkeys(CLASSES, 0)
+    for span in spans:
+        sizes[CLASS_OF_LABEL[span["label"]]] += span["end"] - span["begin"]
+    sizes["new"] += size - sum(sizes.values())
+    return {name: number for name, number in sizes.items() if number}
 
 
 def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:
@@ -179,10 +179,10 @@ def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:
         return keys[0]
     if wanted.isdigit() and int(wanted) < len(keys):
         return keys[int(wanted)]
-    found = [key for key in keys if key.startswith(wanted)]
-    if len({key.partition("-")[0] for key in found}) != 1:
-        raise ConfigError(f"{len(found)} of {len(keys)} trajectories have an id that begins with '{wanted}'.")
-    return found[0]
+    matches = [key for key in keys if key.startswith(wanted)]
+    if len({key.partition("-")[0] for key in matches}) != 1:
+        raise ConfigError(f"{len(matches)} of {len(keys)} trajectories have an id that begins with '{wanted}'.")
+    return matches[0]
 
 
 def _samples(file: Path, wanted: str | None) -> Found:
@@ -237,28 +237,28 @@ def _raw(path: str, trajectory: str | None, read_as: str | None) -> Found:
     counts = {"inputs": len(plan.inputs), "unrecognized": len(plan.unrecognized), "trajectories": 0, "transitions": 0}
     rejects: dict[str, int] = {}
     batches = []
-    for one in plan.inputs:
+    for log in plan.inputs:
         assembler, parents, sensitive = Assembler(), dict[str, str](), dict[str, tuple[str, ...]]()
-        for found, origin in read_input(one, recipe):
-            if isinstance(found, Reject):
-                rejects[found.reason] = rejects.get(found.reason, 0) + 1
+        for record, origin in read_input(log, recipe):
+            if isinstance(record, Reject):
+                rejects[record.reason] = rejects.get(record.reason, 0) + 1
             else:
-                sensitive[assembler.add(found, origin, parents)] = sensitive_values(found)
+                sensitive[assembler.add(record, origin, parents)] = sensitive_values(record)
         batches.append(scrub(check(assembler.take()), sensitive=sensitive)[0])
     rows = [row for batch in batches for row in batch.to_pylist()]
     of = [row[KEY].rpartition("-")[0] for row in rows]
     keys = list(dict.fromkeys(of))
     counts |= {"trajectories": len(keys), "transitions": len(rows), "rejects": sum(rejects.values())}
     tables = {"reject": sorted(rejects.items())} if rejects else {}
-    tables["connector"] = sorted(_counted(one.connector for one in plan.inputs).items())
+    tables["connector"] = sorted(_count_values(log.connector for log in plan.inputs).items())
     if not keys:
         return Found("raw log", counts, tables, [], "trajectory")
     key = _chosen_key(keys, trajectory)
-    chosen = [row for row, one in zip(rows, of, strict=True) if one == key]
+    chosen = [row for row, owner in zip(rows, of, strict=True) if owner == key]
     return Found("raw log", counts, tables, chosen, f"trajectory {key}")
 
 
-def _counted(values: Iterable[str]) -> dict[str, int]:
+def _count_values(values: Iterable[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for value in values:
         counts[value] = counts.get(value, 0) + 1
@@ -266,8 +266,8 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 
 
 def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[str]:
-    """The lines that changed from one observation to the next: `-` gone, `+` new, ` ` for one line around them."""
-    old, new = (_lines((one or {}).get("content") or "") for one in (before, after))
+    """Yield the lines that changed between two observations: `-` gone, `+` new, ` ` for a line around them."""
+    old, new = (_lines((observation or {}).get("content") or "") for observation in (before, after))
     yield from list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]
 
 

@@ -44,12 +44,12 @@ def formats(
         results().json(
             {
                 name: {
-                    "version": one.version,
-                    "title": one.title,
-                    "domains": one.domains,
+                    "version": registered.version,
+                    "title": registered.title,
+                    "domains": registered.domains,
                     "verified": VERIFIED.get(name, 0) if name in FORMATS else None,
                 }
-                for name, one in connectors().items()
+                for name, registered in connectors().items()
             }
         )
     else:
@@ -65,28 +65,28 @@ def sniff(
     from trajmill.pipelines.recipe.recipe import Recipe
 
     console, recipe = results(), Recipe(name="sniff", source="sniff")
-    found = make_plan(recipe, files)
-    lines = [(_path(one.uri, files), one.connector, one.why) for one in found.inputs]
-    lines += [(_path(one.uri, files), one.reason, one.detail) for one in found.unrecognized]
+    planned = make_plan(recipe, files)
+    lines = [(_path(entry.uri, files), entry.connector, entry.why) for entry in planned.inputs]
+    lines += [(_path(entry.uri, files), entry.reason, entry.detail) for entry in planned.unrecognized]
     if as_json:
         results().json([{"path": path, "format": name, "why": why} for path, name, why in lines])
         return
     for path, name, why in lines:
         console.print(f"{shlex.quote(path)}: {name} ({why})", soft_wrap=True)
-    counts = Counter(one.connector for one in found.inputs)
+    counts = Counter(entry.connector for entry in planned.inputs)
     formats = ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items()))
     console.print(
-        f"{len(found.inputs):,} logs{f' ({formats})' if formats else ''}, {len(found.unrecognized):,} other files",
+        f"{len(planned.inputs):,} logs{f' ({formats})' if formats else ''}, {len(planned.unrecognized):,} other files",
         soft_wrap=True,
     )
-    table = unknown_table(found, files, recipe)
+    table = unknown_table(planned, files, recipe)
     if table is not None:
         notices().print(
             f"{table[0]} is a table whose columns no known layout has: `trajmill init {shlex.join(files)}` drafts a"
             " recipe that reads it.",
             soft_wrap=True,
         )
-    tell_withdrawn(found)
+    tell_withdrawn(planned)
 
 
 def _path(uri: str, files: Sequence[str]) -> str:
@@ -120,11 +120,11 @@ def inspect(
     from trajmill.app.cli.inspection import inspect as look
     from trajmill.app.cli.tables import show_found
 
-    found = look(path, trajectory, read_as)
+    contents = look(path, trajectory, read_as)
     if as_json:
-        results().json(found)
+        results().json(contents)
     else:
-        show_found(found, results(), lines)
+        show_found(contents, results(), lines)
 
 
 def verify(
@@ -144,16 +144,16 @@ def verify(
     from trajmill.pipelines.storage.folders import Folder
 
     whole = verify_loading(checked(out))
-    found = disjointness(out) if whole.is_whole else None
+    overlap = disjointness(out) if whole.is_whole else None
     rules = rule_sets(chain(Folder(out))) if whole.is_whole else []
     if as_json:
-        results().json({"verification": whole, "rules": rules, "disjointness": found})
+        results().json({"verification": whole, "rules": rules, "disjointness": overlap})
     else:
         show_verification(whole, results())
         show_rule_sets(rules, results())
-        if found is not None:
-            show_disjointness(found, results())
-    if found is None or found.leaks:
+        if overlap is not None:
+            show_disjointness(overlap, results())
+    if overlap is None or overlap.leaks:
         raise typer.Exit(Code.DAMAGE)
 
 

@@ -47,7 +47,7 @@ Cache = Annotated[str | None, typer.Option(help="The folder of answers; OUT/.rep
 
 
 class Target(StrEnum):
-    """What a reasoned sample's last message observes."""
+    """Observation that the last message of a reasoned sample holds."""
 
     ROLLOUT = "rollout"
     TRUTH = "truth"
@@ -175,7 +175,7 @@ def _addresses(
     timeout: float,
     retries: int,
 ) -> tuple[Address, Address]:
-    """Where the writer is and where the judge is; a judge of which nothing is said is where the writer is."""
+    """Addresses of the writer and of the judge; the judge's default to the writer's."""
     from trajmill.synthesis.endpoint import Address
 
     own_key = urls[1] is not None or variables[1] is not None  # a key is not sent to another endpoint unasked
@@ -199,7 +199,7 @@ def prices_of(text: str) -> Prices:
     from trajmill.synthesis.replies import Prices
 
     try:
-        asked, answered = (float(one) for one in text.split(","))
+        asked, answered = (float(price) for price in text.split(","))
     except ValueError:
         asked = answered = -1.0
     if not (0 <= asked < float("inf") and 0 <= answered < float("inf")):
@@ -220,13 +220,13 @@ def sampling_of(temperature: float, max_tokens: int, body: str) -> dict[str, Any
     if not isinstance(more, dict) or {"model", "messages", "stream", "n"} & more.keys():
         raise ConfigError(f"'{body}' is no JSON object of further values such as {{\"top_p\": 0.95}}.")
     length = {} if "max_completion_tokens" in more else {"max_tokens": max_tokens}
-    found = {"temperature": temperature, **length, **more}
-    return {name: value for name, value in found.items() if value is not None}
+    settings = {"temperature": temperature, **length, **more}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 @contextmanager
 def _working(concurrency: int, limit: int | None) -> Iterator[Work]:
-    """How much is done, with a line that tells how far it is."""
+    """Progress line of the work that is done."""
     from trajmill.synthesis.session import Work
 
     done: dict[str, int] = {}
@@ -245,8 +245,8 @@ def _show(report: Report, models: Models, out: str, console: Printer) -> None:
     manifest, spending = report
     table = Table("", "of", "number", title=manifest.stage, title_justify="left")
     for name, count in manifest.counts.items():
-        what, _, domain = name.rpartition(".")
-        table.add_row(what.replace(".", ": "), domain, f"{count:,}")
+        outcome, _, domain = name.rpartition(".")
+        table.add_row(outcome.replace(".", ": "), domain, f"{count:,}")
     console.print(table)
     console.print(
         f"answers: {spending.asked:,} asked for now, {spending.known:,} known before; tokens: "

@@ -1,4 +1,4 @@
-"""Options of what a command prints, in words or as JSON, with how many details; and its end when it is asked to end.
+"""Output options of commands (words or JSON, level of detail), and the orderly end of a command on signals.
 
 How any other error ends a command is the matter of `run_record.endings`.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LogFormat(StrEnum):
-    """In what form a run is told."""
+    """Form of the progress output."""
 
     TEXT = "text"
     JSON = "json"
@@ -38,7 +38,7 @@ _LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 @dataclass(slots=True)
 class Manner:
-    """What the command line asked for.
+    """Output options of the command line.
 
     Attributes:
         form: words, or one JSON object a line.
@@ -51,7 +51,7 @@ class Manner:
     details: int = 0
 
     def take(self, form: LogFormat, details: int, *, quiet: bool) -> None:
-        """Tells in this manner from now on."""
+        """Use these options from now on."""
         self.form, self.details, self.quiet = form, details, quiet
         if self.is_json:
             from trajmill.app.cli.progress import event
@@ -67,22 +67,22 @@ class Manner:
 
     @property
     def is_json(self) -> bool:
-        """Whether a program reads it."""
+        """True if the output is for a program."""
         return self.form is LogFormat.JSON
 
     def voices(self, log: RunLog) -> list[Voice]:
-        """Who tells how far a run has come."""
+        """Progress reporters of a run."""
         from trajmill.app.cli.progress import JsonLines, Lines, LogFile, Terminal, Units
 
         console = notices()
-        found: list[Voice] = [LogFile(log)]
+        reporters: list[Voice] = [LogFile(log)]
         if self.quiet:
-            return found
+            return reporters
         if self.is_json:
-            return [*found, JsonLines(console)]
+            return [*reporters, JsonLines(console)]
         if self.details:
-            found.append(Units(console))
-        return [*found, Terminal(console) if console.is_terminal else Lines(console)]
+            reporters.append(Units(console))
+        return [*reporters, Terminal(console) if console.is_terminal else Lines(console)]
 
 
 MANNER: Final = Manner()
@@ -98,7 +98,7 @@ Details = Annotated[
 
 
 def tell_end(line: str, code: int) -> None:
-    """Says why the command ends, and with which code."""
+    """Print the reason why the command ends, and its exit code."""
     if MANNER.is_json:
         from trajmill.app.cli.progress import event
 
@@ -108,7 +108,7 @@ def tell_end(line: str, code: int) -> None:
 
 
 def fail(error: Exception, code: int) -> NoReturn:
-    """Ends the command with a code, and says why."""
+    """End the command with an exit code and a message."""
     tell_end(str(error), code)
     raise typer.Exit(code)
 
@@ -124,8 +124,8 @@ def interruptible() -> Iterator[None]:
     """While it lasts, SIGINT and SIGTERM raise `Interrupted` in the main thread, and end the process soon after."""
 
     def interrupt(number: int, _: object) -> NoReturn:
-        for one in before:
-            signal.signal(one, signal.SIG_IGN)
+        for caught in before:
+            signal.signal(caught, signal.SIG_IGN)
         threading.excepthook = lambda _: None  # what Beam's threads say of their end
         error = Interrupted(number)
         met.append(error)
@@ -150,7 +150,7 @@ def interruptible() -> Iterator[None]:
 
 
 def leave(ending: Ending) -> NoReturn:
-    """Says the ending's line and ends the process at once, without waiting for threads that still work."""
+    """Print the final line and end the process at once, without waiting for threads that still work."""
     _LEAVING.acquire()  # never given back: who comes second has nothing more to say
     notices().show_cursor()
     tell_end(ending.line, ending.code)

@@ -29,7 +29,7 @@ _REASONS: Final = 3
 
 
 class Voice:
-    """Whoever tells how far a stage has come: `told` of `begins`, `moves` or `ends`.
+    """Base of reporters of a stage's progress: `told` is called with `begins`, `moves` or `ends`.
 
     Attributes:
         period: seconds between two tellings.
@@ -37,40 +37,40 @@ class Voice:
 
     period = 10.0
 
-    def begin(self, found: Progress) -> None:
-        """A stage begins."""
-        self.told("begins", found)
+    def begin(self, state: Progress) -> None:
+        """Report that a stage begins."""
+        self.told("begins", state)
 
-    def move(self, found: Progress) -> None:
-        """So far it has come."""
-        self.told("moves", found)
+    def move(self, state: Progress) -> None:
+        """Report the progress so far."""
+        self.told("moves", state)
 
-    def end(self, found: Progress) -> None:
-        """It is over."""
-        self.told("ends", found)
+    def end(self, state: Progress) -> None:
+        """Report that the stage is over."""
+        self.told("ends", state)
 
-    def told(self, what: str, found: Progress) -> None:
-        """One of these."""
+    def told(self, step: str, state: Progress) -> None:
+        """Report one of these events."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Close the reporter."""
 
 
-def words(found: Progress) -> str:
-    """The figures of a stage for a person: trajectories, what was dropped and why."""
-    if not found.counts:
+def words(state: Progress) -> str:
+    """Format the counts of a stage: trajectories kept, and those dropped by reason."""
+    if not state.counts:
         return ""
-    what, kept, entered = found.kept()
-    told = [f"{kept:,} {what}" if kept == entered else f"{kept:,} of {entered:,} {what} kept"]
-    reasons = found.dropped()
+    unit, survivors, entered = state.kept()
+    parts = [f"{survivors:,} {unit}" if survivors == entered else f"{survivors:,} of {entered:,} {unit} kept"]
+    reasons = state.dropped()
     if reasons:
         named = ", ".join(f"{reason} {number:,}" for reason, number in list(reasons.items())[:_REASONS])
-        told.append(f"{sum(reasons.values()):,} dropped ({named}{', …' if len(reasons) > _REASONS else ''})")
-    return ", ".join(told)
+        parts.append(f"{sum(reasons.values()):,} dropped ({named}{', …' if len(reasons) > _REASONS else ''})")
+    return ", ".join(parts)
 
 
 def duration(seconds: float) -> str:
-    """A time in two units at most: `42 s`, `3 min 5 s`, `2 h 40 min`."""
+    """Format a time in at most two units: `42 s`, `3 min 5 s`, `2 h 40 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -79,34 +79,34 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _speed(found: Progress) -> str:
-    return f"{found.rate / 1e6:,.1f} MB/s" if found.rate else ""
+def _speed(state: Progress) -> str:
+    return f"{state.rate / 1e6:,.1f} MB/s" if state.rate else ""
 
 
-def _left(found: Progress) -> str:
-    return f"about {duration(found.left)} left" if found.left is not None else ""
+def _left(state: Progress) -> str:
+    return f"about {duration(state.left)} left" if state.left is not None else ""
 
 
-def line(found: Progress) -> str:
-    """One line that says how far a stage has come."""
-    if not found.units:
-        return f"{found.stage}: {duration(found.seconds)} so far"
-    told = (f"{found.done:,.0f} of {found.units:,} {found.unit}", _speed(found), words(found), _left(found))
-    return f"{found.stage}: {', '.join(word for word in told if word)}"
+def line(state: Progress) -> str:
+    """Format the progress of a stage as one line."""
+    if not state.units:
+        return f"{state.stage}: {duration(state.seconds)} so far"
+    parts = (f"{state.done:,.0f} of {state.units:,} {state.unit}", _speed(state), words(state), _left(state))
+    return f"{state.stage}: {', '.join(word for word in parts if word)}"
 
 
-def first_line(found: Progress) -> str:
-    """One line that says that a stage begins, and with what."""
-    if found.stage == "plan" or not found.units:
-        return f"{found.stage}: begins"
-    before = f"; {found.before:,} done before" if found.before else ""
-    return f"{found.stage}: begins, {found.units:,} parts of {found.bytes / 1e6:,.1f} MB{before}"
+def first_line(state: Progress) -> str:
+    """Format the beginning of a stage as one line."""
+    if state.stage == "plan" or not state.units:
+        return f"{state.stage}: begins"
+    before = f"; {state.before:,} done before" if state.before else ""
+    return f"{state.stage}: begins, {state.units:,} parts of {state.bytes / 1e6:,.1f} MB{before}"
 
 
-def last_line(found: Progress) -> str:
-    """One line that says that a stage is over, and what came of it."""
-    told = words(found)
-    return f"{found.stage}: done in {duration(found.seconds)}{', ' if told else ''}{told}"
+def last_line(state: Progress) -> str:
+    """Format the end of a stage as one line."""
+    counts = words(state)
+    return f"{state.stage}: done in {duration(state.seconds)}{', ' if counts else ''}{counts}"
 
 
 class _Bars(Bars):
@@ -136,27 +136,27 @@ class Terminal(Voice):
         self._task: TaskID | None = None
         self._bars.start()
 
-    def begin(self, found: Progress) -> None:
+    def begin(self, state: Progress) -> None:
         """See the base class: a bar more."""
-        self._task = self._bars.add_task(found.stage, total=found.units or None, parts="", note="")
-        self.move(found)
+        self._task = self._bars.add_task(state.stage, total=state.units or None, parts="", note="")
+        self.move(state)
 
-    def move(self, found: Progress) -> None:
+    def move(self, state: Progress) -> None:
         """The bar of the stage, moved."""
         if self._task is None:
             return
-        before = f"{found.before:,} done before" if found.before else ""
-        parts = f"{found.done:,.0f} of {found.units:,} {found.unit}" if found.units else ""
-        note = ", ".join(word for word in (_speed(found), _left(found), before) if word)
-        self._bars.below = words(found)
-        self._bars.update(self._task, total=found.units or None, completed=found.done, parts=parts, note=note)
+        before = f"{state.before:,} done before" if state.before else ""
+        parts = f"{state.done:,.0f} of {state.units:,} {state.unit}" if state.units else ""
+        note = ", ".join(word for word in (_speed(state), _left(state), before) if word)
+        self._bars.below = words(state)
+        self._bars.update(self._task, total=state.units or None, completed=state.done, parts=parts, note=note)
 
-    def end(self, found: Progress) -> None:
+    def end(self, state: Progress) -> None:
         """The bar of the stage, full."""
         if self._task is not None:
-            self._bars.update(self._task, total=max(1, found.units), completed=max(1, found.units))
-            self.move(found)
-            self._bars.update(self._task, completed=max(1, found.units))
+            self._bars.update(self._task, total=max(1, state.units), completed=max(1, state.units))
+            self.move(state)
+            self._bars.update(self._task, completed=max(1, state.units))
             self._bars.stop_task(self._task)
             self._task = None
 
@@ -175,12 +175,12 @@ class Lines(Voice):
     def __init__(self, console: Printer) -> None:
         self._console = console
 
-    def told(self, what: str, found: Progress) -> None:
-        self._console.print(_LINES[what](found), soft_wrap=True)
+    def told(self, step: str, state: Progress) -> None:
+        self._console.print(_LINES[step](state), soft_wrap=True)
 
 
 def event(kind: str, **values: Any) -> str:
-    """One JSON object of one line: when, what happened, and its values."""
+    """Format an event as one line of JSON: time, name and values."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return json.dumps({"time": now, "event": kind, **values}, ensure_ascii=True)
 
@@ -194,14 +194,14 @@ class JsonLines(Voice):
     def __init__(self, console: Printer) -> None:
         self._console = console
 
-    def told(self, what: str, found: Progress) -> None:
-        counted, kept, entered = found.kept()
-        left = None if found.left is None else round(found.left, 1)
-        told = {"stage": found.stage, "parts": found.units, "parts_done": round(found.done, 2)}
-        told |= {"parts_done_before": found.before, "bytes": found.bytes, "seconds": round(found.seconds, 3)}
-        told |= {"bytes_per_second": round(found.rate), "seconds_left": left, "counted": counted}
-        told |= {"entered": entered, "kept": kept, "dropped": found.dropped()}
-        self._console.print(event(_EVENTS[what], **told), soft_wrap=True)
+    def told(self, step: str, state: Progress) -> None:
+        counted, survivors, entered = state.kept()
+        left = None if state.left is None else round(state.left, 1)
+        fields = {"stage": state.stage, "parts": state.units, "parts_done": round(state.done, 2)}
+        fields |= {"parts_done_before": state.before, "bytes": state.bytes, "seconds": round(state.seconds, 3)}
+        fields |= {"bytes_per_second": round(state.rate), "seconds_left": left, "counted": counted}
+        fields |= {"entered": entered, "kept": survivors, "dropped": state.dropped()}
+        self._console.print(event(_EVENTS[step], **fields), soft_wrap=True)
 
 
 class Units(Voice):
@@ -212,10 +212,10 @@ class Units(Voice):
     def __init__(self, console: Printer) -> None:
         self._console, self._done = console, 0
 
-    def told(self, what: str, found: Progress) -> None:
-        for unit in found.finished[self._done :] if what != "begins" else ():
-            self._console.print(f"{found.stage}: {unit} is done", soft_wrap=True)
-        self._done = len(found.finished)
+    def told(self, step: str, state: Progress) -> None:
+        for unit in state.finished[self._done :] if step != "begins" else ():
+            self._console.print(f"{state.stage}: {unit} is done", soft_wrap=True)
+        self._done = len(state.finished)
 
 
 class LogFile(Voice):
@@ -226,8 +226,8 @@ class LogFile(Voice):
     def __init__(self, log: RunLog) -> None:
         self._log = log
 
-    def told(self, what: str, found: Progress) -> None:
-        self._log.add(_LINES[what](found), now=what != "moves")
+    def told(self, step: str, state: Progress) -> None:
+        self._log.add(_LINES[step](state), now=step != "moves")
 
 
 _REST: Final = 50
@@ -238,7 +238,7 @@ _STORE_PERIOD_S: Final = 10.0
 
 
 class StageProgress:
-    """Tells what happens while it is entered; `tell` is what a `Run` calls when a stage begins.
+    """Context manager that reports progress; a `Run` calls `tell` when a stage begins.
 
     Args:
         voices: who tells it; without any, nothing is looked at.
@@ -267,15 +267,15 @@ class StageProgress:
             voice.close()
 
     def tell(self, start: StageStart) -> None:
-        """The stage before is over and this one begins."""
+        """End the previous stage and begin this one."""
         self._complete()
         if start is OVER:
             return
         with self._lock:
             self._watch = watch = StageWatch(start)
-            found = watch.look()
+            state = watch.look()
             for number, voice in enumerate(self._voices):
-                voice.begin(found)
+                voice.begin(state)
                 self._told[number] = time.monotonic()
 
     def _complete(self) -> None:
@@ -284,9 +284,9 @@ class StageProgress:
                 return
             watch, self._watch = self._watch, None
             with suppress(ShardError):  # the run itself tells that a folder cannot be read
-                found = watch.look(is_over=True)
+                state = watch.look(is_over=True)
                 for voice in self._voices:
-                    voice.end(found)
+                    voice.end(state)
 
     def _watch_all(self) -> None:
         shortest = rest = min(voice.period for voice in self._voices)
@@ -302,7 +302,7 @@ class StageProgress:
             rest = max(rest, _REST * (time.monotonic() - begun))
 
     def _move(self, watch: StageWatch, due: Sequence[int]) -> None:
-        found = watch.look()
+        state = watch.look()
         for number in due:
-            self._voices[number].move(found)
+            self._voices[number].move(state)
             self._told[number] = time.monotonic()

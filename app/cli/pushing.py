@@ -105,12 +105,12 @@ def _let_through(recipe: str | None, shards: str) -> tuple[frozenset[str], bool]
 def _show_findings(error: FindingsError) -> None:
     """A line each digest: how often, what it looks like and where it stands first; never what it is."""
     console = notices()
-    times = Counter(one.digest for one in error.found)
-    first = {one.digest: one for one in reversed(error.found)}
+    times = Counter(finding.digest for finding in error.found)
+    first = {finding.digest: finding for finding in reversed(error.found)}
     for digest, count in list(times.items())[:_SHOWN]:
-        one = first[digest]
+        example = first[digest]
         more = f", and {count - 1:,} more times" if count > 1 else ""
-        console.print(f"{digest}  {one.kind}: {one.place}{more}", soft_wrap=True)
+        console.print(f"{digest}  {example.kind}: {example.place}{more}", soft_wrap=True)
     if len(times) > _SHOWN:
         console.print(f"… and {len(times) - _SHOWN:,} more digests: --write-findings FILE has all", soft_wrap=True)
 

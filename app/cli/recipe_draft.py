@@ -1,4 +1,4 @@
-"""A recipe to begin with, drafted from what raw paths hold: which formats and domains, under which licences.
+"""Draft of a recipe from raw paths: their formats, domains and licences.
 
 Only names, sizes and the first bytes of files are looked at, as by `plan`. What the logs are worth is not.
 
@@ -74,24 +74,26 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> list[str]:
         raws: the paths.
         recipe: that the plan was made with.
     """
-    found = unknown_table(plan, raws, recipe)
-    if found is None:
+    table = unknown_table(plan, raws, recipe)
+    if table is None:
         return []
-    name, columns = found
+    name, columns = table
     more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
-    held = ", ".join(columns[:_SHOWN]) + more
+    listed = ", ".join(columns[:_SHOWN]) + more
     talks = not {"action", "actions", *_USUAL["action"]} & set(columns) and {*_OF_CONVERSATIONS["messages"]} & set(
         columns
     )
     layout, usual = ("messages", _OF_CONVERSATIONS) if talks else ("transitions", _USUAL)
-    roles = {role: next((one for one in names if one in columns), None) for role, names in usual.items()}
+    roles = {
+        role: next((candidate for candidate in names if candidate in columns), None) for role, names in usual.items()
+    }
     needed = () if talks else ("id", "action")
     drafted = ", ".join(f"{role}: {column or '…'}" for role, column in roles.items() if column or role in needed)
     rows = (
         "a row is a conversation; or `steps`, `transitions`" if talks else "a row is one step; or `steps`, `messages`"
     )
     return [
-        f"# {name} has columns that no known layout has: {held}.",
+        f"# {name} has columns that no known layout has: {listed}.",
         "# It is read once the recipe says what they hold. This is a guess by their names: mend it, take the marks",
         "# away, and see what `trajmill plan` says. All roles and layouts: docs/datasets.md.",
         SECTION,
@@ -103,30 +105,32 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> list[str]:
 
 
 def unknown_table(plan: Plan, raws: Sequence[str], recipe: Recipe) -> tuple[str, list[str]] | None:
-    """Uri and columns of the first table that no known layout reads; None if there is none. Arguments as above."""
+    """Return the URI and columns of the first table that no known layout reads; None if there is none. Arguments as
+    above.
+    """
     return next(_unknown(plan, raws, recipe), None)
 
 
 def _unknown(plan: Plan, raws: Sequence[str], recipe: Recipe) -> Iterator[tuple[str, list[str]]]:
     """(uri, columns) of tables that no known layout reads, in order of uri: those of a schema first."""
     limit = recipe.normalize.max_member_bytes
-    for one in plan.inputs:
-        if one.connector == TABLE:
-            blob = StoredBlob(one.uri, one.members, limit)
+    for log in plan.inputs:
+        if log.connector == TABLE:
+            blob = StoredBlob(log.uri, log.members, limit)
             with suppress(ParseError):
                 table = Table(blob)
                 if RowLines(blob, table).format() is None:
-                    yield one.uri, list(table.schema.names) if table.schema is not None else []
+                    yield log.uri, list(table.schema.names) if table.schema is not None else []
     others = {reject.uri for reject in plan.unrecognized}
     for file in sorted(gather(raws, Dataset()), key=lambda file: file.name) if others else ():
         if file.name in others and not file.fault and any(end in file.name for end in _TABLES):
             blob = StoredBlob(file.name, {"": file.place}, limit)
-            columns = _written(blob)
+            columns = _first_columns(blob)
             if columns and RowLines(blob, Table(blob)).format() is None:
                 yield file.name, columns
 
 
-def _written(blob: StoredBlob) -> list[str]:
+def _first_columns(blob: StoredBlob) -> list[str]:
     """The names in the first rows of JSON Lines, in the order in which they come."""
     names: dict[str, None] = {}
     with suppress(ParseError):
@@ -140,7 +144,7 @@ def _written(blob: StoredBlob) -> list[str]:
 _ODD: Final = re.compile(r"[^a-z0-9]+")
 
 
-def asked_run(config: str, raws: Sequence[str], out: str | None) -> tuple[str, list[str], str]:
+def parse_run_arguments(config: str, raws: Sequence[str], out: str | None) -> tuple[str, list[str], str]:
     """Find (recipe, raw logs, output folder) of a run that is given logs in place of a recipe, or a recipe and logs.
 
     Of logs the recipe is `recipe.yaml` in the output folder: it is drafted for what they hold where it is not there.
@@ -162,7 +166,7 @@ def asked_run(config: str, raws: Sequence[str], out: str | None) -> tuple[str, l
 
 
 def recipe_draft(raws: Sequence[str], written: str, out: str | None = None) -> str:
-    """The text of a valid recipe for what the paths hold, with what was found as its comments.
+    """Draft a valid recipe for raw paths, with what was found in them as comments.
 
     It extends the built-in recipe of the domain, or `all` where the formats can hold logs of several.
 
@@ -181,14 +185,14 @@ def recipe_draft(raws: Sequence[str], written: str, out: str | None = None) -> s
         raise ConfigError(
             f"None of the {len(plan.unrecognized):,} files is of a format that is read: see trajmill sniff."
         )
-    formats = Counter(one.connector for one in plan.inputs)
-    held = {domain for name in formats for domain in connector(name).domains}
-    domains = [domain for domain in DOMAINS if domain in held or not held]
+    formats = Counter(log.connector for log in plan.inputs)
+    possible = {domain for name in formats for domain in connector(name).domains}
+    domains = [domain for domain in DOMAINS if domain in possible or not possible]
     name = _name(raws[0])
     lines = [
         f"# trajmill run {shlex.quote(written)} --raw {shlex.join(raws)} --out {shlex.quote(out or f'out/{name}')}",
-        f"# What was found: {', '.join(f'{one} {number:,}' for one, number in sorted(formats.items())) or 'no log'}.",
-        *_refused(plan),
+        f"# What was found: {', '.join(f'{key} {number:,}' for key, number in sorted(formats.items())) or 'no log'}.",
+        *_unread_files_note(plan),
         *columns,
     ]
     text = "".join(f"{shown(line)}\n" for line in lines) + _values(name, domains, _licence(plan))
@@ -203,16 +207,16 @@ def _name(raw: str) -> str:
     return _ODD.sub("-", stem.lower()).strip("-") or "my-logs"
 
 
-def _refused(plan: Plan) -> list[str]:
+def _unread_files_note(plan: Plan) -> list[str]:
     """A line on files that are not read, if there are any."""
     counts = Counter(reject.reason for reject in plan.unrecognized)
-    told = ", ".join(f"{reason} {number:,}" for reason, number in sorted(counts.items()))
-    return [f"# Files that are not read: {told}. `trajmill sniff` says which and why."] if told else []
+    listed = ", ".join(f"{reason} {number:,}" for reason, number in sorted(counts.items()))
+    return [f"# Files that are not read: {listed}. `trajmill sniff` says which and why."] if listed else []
 
 
 def _licence(plan: Plan) -> str:
     """The line of the licence: what all inputs state, or a place for it."""
-    stated = {one.licence for one in plan.inputs}
+    stated = {log.licence for log in plan.inputs}
     only = stated.pop() if len(stated) == 1 else None
     return f"licence: {json.dumps(only)}" if only else "# licence: CC-BY-4.0    # of the raw logs, as SPDX calls it"
 

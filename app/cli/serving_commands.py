@@ -34,9 +34,9 @@ def view(
 
     Or a raw log: trajmill view recordings/first.cast
     """
-    from trajmill.app.pages.opening import opened
+    from trajmill.app.pages.opening import open_contents
 
-    contents = opened(path)  # before the rest is loaded: a large run is read meanwhile
+    contents = open_contents(path)  # before the rest is loaded: a large run is read meanwhile
 
     import uvicorn
 
@@ -85,7 +85,7 @@ _TOKEN: Final = "TRAJMILL_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class Followed(StrEnum):
-    """Whose samples the model was trained on."""
+    """Pool whose samples the model was trained on."""
 
     SFT = "sft"
     RL = "rl"
@@ -143,21 +143,21 @@ def serve(
 
     pinned = Pinned.of(model, sampling=sampling_of(temperature, max_tokens, body), seed=seed, tries=tries)
     token = _token(host, token_variable)
-    place = Path(log)
+    log_folder = Path(log)
     address = Address(endpoint, os.environ.get(key_variable) or "none", prices_of(price), timeout, retries)
-    replies = Replies(Folder(cache or str(place / ".replies")))
-    begun = begun_with(scenarios, take, followed, place)
+    replies = Replies(Folder(cache or str(log_folder / ".replies")))
+    begun = begun_with(scenarios, take, followed, log_folder)
     bounds = Bounds(max_cost, max_total_tokens, max_calls)
     asked = ServedModel(address, pinned, replies, bounds, concurrency, rpm)
     limits = Limits(max_sessions, expire_after, max_steps)
-    sessions = _sessions(asked, followed, (pool.value, tagged), begun, place, limits)
+    sessions = _sessions(asked, followed, (pool.value, tagged), begun, log_folder, limits)
     try:
-        _served(sessions, host, port, token)
+        _serve_until_end(sessions, host, port, token)
     finally:
         sessions.close_all()
         sessions.log.close()
         asked.close()
-        _tell(sessions, place)
+        _tell(sessions, log_folder)
 
 
 def _token(host: str, variable: str) -> str:
@@ -170,7 +170,8 @@ def _token(host: str, variable: str) -> str:
 
 
 def begun_with(path: str | None, run: str | None, recipe: Recipe, log: Path) -> Scenarios:
-    """What sessions may begin with: of a file, or of a finished run, of which a file is written first.
+    """Load the scenarios that sessions begin with: from a file, or from a finished run, whose scenarios are written to
+    a file first.
 
     Raises:
         ConfigError: both are given, or what is given cannot be read.
@@ -184,12 +185,12 @@ def begun_with(path: str | None, run: str | None, recipe: Recipe, log: Path) -> 
     if run is None:
         return Scenarios(None if path is None else Path(path))
     log.mkdir(parents=True, exist_ok=True)
-    made, unfinished = log / SCENARIOS, log / f"{SCENARIOS}.unfinished"
+    written, unfinished = log / SCENARIOS, log / f"{SCENARIOS}.unfinished"
     with unfinished.open("w", encoding="utf-8") as stream:
-        for one in scenarios_in(Folder.named(run), recipe.mix, TokenCounter(recipe.judge.tokenizer)):
-            stream.write(one.line() + "\n")
-    unfinished.replace(made)
-    return Scenarios(made)
+        for scenario in scenarios_in(Folder.named(run), recipe.mix, TokenCounter(recipe.judge.tokenizer)):
+            stream.write(scenario.line() + "\n")
+    unfinished.replace(written)
+    return Scenarios(written)
 
 
 def _sessions(model: Any, recipe: Recipe, how: tuple[Any, bool], begun: Any, log: Path, limits: Any) -> Sessions:
@@ -203,17 +204,17 @@ def _sessions(model: Any, recipe: Recipe, how: tuple[Any, bool], begun: Any, log
     return Sessions(model, manner, begun, ServeLog(log), limits)
 
 
-def _served(sessions: Sessions, host: str, port: int, token: str) -> None:
+def _serve_until_end(sessions: Sessions, host: str, port: int, token: str) -> None:
     """Serves until it is ended."""
     import uvicorn
 
-    from trajmill.worlds.serve.serve_app import LOOPBACK, served
+    from trajmill.worlds.serve.serve_app import LOOPBACK, build_app
 
     with listening(host, port) as listener:
         number = listener.getsockname()[1]
         names = tuple(f"{name}:{number}" for name in LOOPBACK) if host in LOOPBACK else ()
         config = uvicorn.Config(
-            served(sessions, token, names), log_level="warning", access_log=False, server_header=False, ws="none"
+            build_app(sessions, token, names), log_level="warning", access_log=False, server_header=False, ws="none"
         )
         results().print(f"{sessions.model.pinned.world_model}: http://{host}:{number}", soft_wrap=True)
         notices().print(f"{len(sessions.scenarios):,} scenarios. Ctrl-C ends it.")
@@ -222,7 +223,7 @@ def _served(sessions: Sessions, host: str, port: int, token: str) -> None:
 
 
 def _tell(sessions: Sessions, log: Path) -> None:
-    """What was done, when it is over."""
+    """Print the totals when serving is over."""
     from trajmill.worlds.serve.serve_log import TRAJECTORIES
 
     status = sessions.status()

@@ -1,4 +1,4 @@
-"""What the command line prints: tables and steps, from plain values."""
+"""Output of the command line: tables and steps, from plain values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.segment import Segment, Segments
 from rich.table import Table
 
-from trajmill.app.console import Printer, labelled, text
+from trajmill.app.console import Printer, label_text, text
 from trajmill.connectors.connector import Connector
 from trajmill.connectors.registry import FORMATS, VERIFIED
 from trajmill.pipelines.judge.harness_text import table_line
@@ -95,8 +95,8 @@ def _tokens_by_domain(summary: Summary) -> Table:
         for part in drawn[pool]:
             tokens[pool][part["domain"] or "passages"] += part["tokens"]
     for domain in sorted({*summary.domains, *(domain for pool in pools for domain in tokens[pool])}):
-        judged, kept = summary.domains.get(domain, (0, 0))
-        table.add_row(domain, f"{judged:,}", f"{kept:,}", *(f"{tokens[pool][domain]:,}" for pool in pools))
+        judged, kept_count = summary.domains.get(domain, (0, 0))
+        table.add_row(domain, f"{judged:,}", f"{kept_count:,}", *(f"{tokens[pool][domain]:,}" for pool in pools))
     table.add_section()
     sums = (sum(column) for column in zip(*summary.domains.values(), strict=True))
     table.add_row("all", *(f"{total:,}" for total in sums), *(f"{tokens[pool].total():,}" for pool in pools))
@@ -123,7 +123,7 @@ def summary_event(summary: Summary) -> str:
     """The same as one line of JSON."""
     from trajmill.app.cli.progress import event
 
-    counts = {one.unit: {**asdict(one), "dropped": one.dropped} for one in summary.lines}
+    counts = {line.unit: {**asdict(line), "dropped": line.dropped} for line in summary.lines}
     return (
         event(
             "summary",
@@ -143,26 +143,26 @@ def summary_event(summary: Summary) -> str:
 
 
 def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
-    """What was added to a folder: what of the raw logs is new, was read before, or has changed since."""
-    made = appended.generation
+    """Print what an append added: inputs that are new, were read before, or have changed since."""
+    generation = appended.generation
     if appended.summary is None:
-        console.print(f"nothing is new: generation {made.number} is the last one", soft_wrap=True)
+        console.print(f"nothing is new: generation {generation.number} is the last one", soft_wrap=True)
     else:
         new, is_added = len(appended.summary.plan.inputs), appended.summary.last == "mix"
-        told = f"generation {made.number}: {new:,} new inputs were added"
+        message = f"generation {generation.number}: {new:,} new inputs were added"
         left = f"{new:,} new inputs were judged; the same without --stop-after adds them"
-        console.print(told if is_added else left, soft_wrap=True)
+        console.print(message if is_added else left, soft_wrap=True)
     console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
     if appended.changed:
         shown = ", ".join(appended.changed[:_SHOWN])
         more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
         left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
         setting = f"normalize.grown: {recipe.normalize.grown}"
-        told = f"changed since, {left} ({setting}): {len(appended.changed):,} ({shown}{more})"
-        console.print(told, style="yellow", soft_wrap=True)
+        message = f"changed since, {left} ({setting}): {len(appended.changed):,} ({shown}{more})"
+        console.print(message, style="yellow", soft_wrap=True)
     if appended.begun:
-        told = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"
-        console.print(f"{told}. What stays as it is for a day goes with the next append.", soft_wrap=True)
+        message = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"
+        console.print(f"{message}. What stays as it is for a day goes with the next append.", soft_wrap=True)
 
 
 def show_dataset(out: str, console: Printer) -> None:
@@ -171,32 +171,38 @@ def show_dataset(out: str, console: Printer) -> None:
     from trajmill.app.report.sources import Sources
 
     sources = Sources(out)
-    kept = next((line.kept for line in balance(sources.records) if line.unit == "trajectories"), 0)
+    kept_count = next((line.kept for line in balance(sources.records) if line.unit == "trajectories"), 0)
     shards, samples = sources.manifest("shards"), Counter[str]()
     for key, number in (shards.counts if shards else {}).items():
-        unit, _, place = key.partition(".")
+        unit, _, component = key.partition(".")
         if unit == "samples":
-            samples[place.partition(".")[0]] += number
+            samples[component.partition(".")[0]] += number
     pools = ", ".join(f"{_POOL_NAMES[pool]} {samples[pool]:,}" for pool in POOLS if samples[pool])
     generations = f"{len(sources.leads):,} generation{'s' if len(sources.leads) > 1 else ''}"
-    console.print(f"the dataset now, of {generations}: {kept:,} trajectories kept; samples {pools}", soft_wrap=True)
+    console.print(
+        f"the dataset now, of {generations}: {kept_count:,} trajectories kept; samples {pools}", soft_wrap=True
+    )
 
 
-def show_forgotten(made: Forgotten, console: Printer) -> None:
-    """What was forgotten, where it may stand still, and what to do about that."""
-    of = f", all that {len(made.logs):,} logs held" if made.logs else ""
-    console.print(f"forgotten: {made.trajectories:,} trajectories{of}", soft_wrap=True)
-    console.print(f"written again: {len(made.rewritten):,} files; looked through: {made.scanned:,}", soft_wrap=True)
-    if made.older is None:
-        told = "whether the store keeps older versions of its objects could not be asked: look there"
-        console.print(told, style="yellow", soft_wrap=True)
-    elif made.older:
-        told = f"older versions of {made.older:,} objects are kept by the bucket, until its life cycle or somebody "
-        console.print(f"{told}removes them", style="yellow", soft_wrap=True)
-    for path in made.raw[:_SHOWN]:
+def show_forgotten(forgotten: Forgotten, console: Printer) -> None:
+    """Print what was forgotten, where copies of it may still exist, and what to do about them."""
+    of = f", all that {len(forgotten.logs):,} logs held" if forgotten.logs else ""
+    console.print(f"forgotten: {forgotten.trajectories:,} trajectories{of}", soft_wrap=True)
+    console.print(
+        f"written again: {len(forgotten.rewritten):,} files; looked through: {forgotten.scanned:,}", soft_wrap=True
+    )
+    if forgotten.older is None:
+        message = "whether the store keeps older versions of its objects could not be asked: look there"
+        console.print(message, style="yellow", soft_wrap=True)
+    elif forgotten.older:
+        message = (
+            f"older versions of {forgotten.older:,} objects are kept by the bucket, until its life cycle or somebody "
+        )
+        console.print(f"{message}removes them", style="yellow", soft_wrap=True)
+    for path in forgotten.raw[:_SHOWN]:
         console.print(f"raw log, which is not touched: {path}", soft_wrap=True)
-    if len(made.raw) > _SHOWN:
-        console.print(f"and {len(made.raw) - _SHOWN:,} raw logs more")
+    if len(forgotten.raw) > _SHOWN:
+        console.print(f"and {len(forgotten.raw) - _SHOWN:,} raw logs more")
     console.print(
         "What was published holds it until it is replaced there, older revisions too; so do copies, other forms of "
         "the shards (export) and models that were trained.",
@@ -206,15 +212,15 @@ def show_forgotten(made: Forgotten, console: Printer) -> None:
 
 
 def show_broken(broken: Sequence[Broken], console: Printer) -> None:
-    """What connectors failed on, and that a report is asked for."""
-    total = sum(one.inputs for one in broken)
+    """Print the failures of connectors and ask for a report of them."""
+    total = sum(failure.inputs for failure in broken)
     console.rule(style="bold red")
     console.print(f"Connectors failed on {total:,} inputs. This is a bug, and no fault of the logs.", style="bold red")
-    for one in broken:
-        more = f" and {one.inputs - len(one.examples):,} more" if one.inputs > len(one.examples) else ""
-        examples = ", ".join(one.examples)
-        console.print(f"{one.connector}: {one.inputs:,} inputs: {examples}{more}", soft_wrap=True)
-        for line in one.raised:
+    for failure in broken:
+        more = f" and {failure.inputs - len(failure.examples):,} more" if failure.inputs > len(failure.examples) else ""
+        examples = ", ".join(failure.examples)
+        console.print(f"{failure.connector}: {failure.inputs:,} inputs: {examples}{more}", soft_wrap=True)
+        for line in failure.raised:
             console.print(f"  {line}", soft_wrap=True)
     console.print(
         "They are left out, or left to another connector; all others are done. Please report these lines to whoever "
@@ -224,7 +230,7 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
 
 
 def _next(summary: Summary) -> list[str]:
-    """Commands that one may want to give now."""
+    """Suggest commands to run next."""
     if summary.last == "plan":
         return ["the same command without --stop-after plan"]
     if summary.last != "mix":
@@ -239,21 +245,21 @@ def _next(summary: Summary) -> list[str]:
 
 
 def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
-    """What a run would do: inputs by connector, parts, what nothing recognizes, licences."""
+    """Print what a run would do: inputs by connector, parts, files that no connector recognizes, licences."""
     rows = []
     by_name: dict[str, list[Any]] = {}
-    for one in plan.inputs:
-        by_name.setdefault(one.connector, []).append(one)
+    for log in plan.inputs:
+        by_name.setdefault(log.connector, []).append(log)
     for name, inputs in sorted(by_name.items()):
-        size = sum(one.bytes for one in inputs) / 1e6
-        files = sum(len(one.members) for one in inputs)
+        size = sum(member_log.bytes for member_log in inputs) / 1e6
+        files = sum(len(member_log.members) for member_log in inputs)
         rows.append((name, f"{len(inputs):,}", f"{files:,}", f"{size:,.2f}", f"{inputs[0].uri}: {inputs[0].why}"))
     console.table(("connector", "inputs", "files", "MB", "for example"), rows, texts=(0, 4))
     console.print(f"parts: {len(plan.parts):,}; domains taken in: {', '.join(recipe.domains)}")
     console.print(f"licence of the raw logs: {recipe.licence or 'not stated in the recipe'}")
     if plan.claimed:
-        told = ", ".join(f"{name} {count:,}" for name, count in sorted(plan.claimed.items()))
-        console.print(f"files that belong to logs and are not read themselves: {told}", soft_wrap=True)
+        claimed = ", ".join(f"{name} {count:,}" for name, count in sorted(plan.claimed.items()))
+        console.print(f"files that belong to logs and are not read themselves: {claimed}", soft_wrap=True)
     console.print(f"not recognized: {len(plan.unrecognized):,}")
     for reject in plan.unrecognized[:20]:
         console.print(f"  {reject.uri}: {reject.detail}", soft_wrap=True)
@@ -261,28 +267,30 @@ def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
         console.print(f"  … and {len(plan.unrecognized) - 20:,} more")
 
 
-def show_mixture(found: MixturePlan, recipe: Recipe, console: Printer) -> None:
-    """What would be drawn, by stage, component and domain, what pools would be given, and what falls short."""
-    for note in found.notes:
+def show_mixture(planned: MixturePlan, recipe: Recipe, console: Printer) -> None:
+    """Print the mixture that would be drawn, by stage, component and domain, the tokens of each pool, and the
+    shortfalls.
+    """
+    for note in planned.notes:
         console.print(note, style="yellow", soft_wrap=True)
-    if found.mixture is None:
+    if planned.mixture is None:
         return
     heads = ("stage", "component", "domain", "share", "there", "tokens", "under loss", "drawn", "epochs", "shortfall")
     cells = []
-    for stage, rows in found.mixture.stages.items():
-        for one in rows:
-            share = "" if one["share"] is None else f"{one['share']:.1%}"
-            counts = [f"{one[name]:,}" for name in ("available", "tokens", "loss_tokens", "samples")]
-            place = (stage, one["component"], one["domain"], share)
-            cells.append((*place, *counts, f"{one['epochs']:.2f}", f"{one['shortfall']:,}"))
+    for stage, rows in planned.mixture.stages.items():
+        for row in rows:
+            share = "" if row["share"] is None else f"{row['share']:.1%}"
+            counts = [f"{row[name]:,}" for name in ("available", "tokens", "loss_tokens", "samples")]
+            leading = (stage, row["component"], row["domain"], share)
+            cells.append((*leading, *counts, f"{row['epochs']:.2f}", f"{row['shortfall']:,}"))
     console.table(heads, cells, texts=(0, 1, 2), dropped=("drawn", "under loss", "share", "epochs"))
     budgets = {str(stage): asked.budget for stage, asked in recipe.mix.stages.items()}
-    for stage, rows in found.mixture.stages.items():
+    for stage, rows in planned.mixture.stages.items():
         budget = budgets.get(stage)
         of = f" of a budget of {budget:,}" if budget is not None else ""
-        tokens, loss, drawn = (sum(one[name] for one in rows) for name in ("tokens", "loss_tokens", "samples"))
+        tokens, loss, drawn = (sum(row[name] for row in rows) for name in ("tokens", "loss_tokens", "samples"))
         console.print(f"{stage}: {tokens:,} tokens{of}, {loss:,} under loss, of {drawn:,} drawn", soft_wrap=True)
-    for line in mixture_warnings(found.mixture, recipe.mix):
+    for line in mixture_warnings(planned.mixture, recipe.mix):
         console.print(line, style="yellow", soft_wrap=True)
 
 
@@ -313,43 +321,43 @@ def show_harness_text(rows: Sequence[Mapping[str, Any]], console: Printer) -> No
         console.print(Segments([Segment(lines)]), soft_wrap=True, end="")  # tabs of a text would become spaces
 
 
-def show_found(found: Found, console: Printer, lines: int) -> None:
+def show_found(contents: Found, console: Printer, lines: int) -> None:
     """One trajectory step by step, one sample or every reject, with at most `lines` lines of each text; then counts."""
-    if found.rows:
-        console.rule(found.title)
-    if found.rows and "action" in found.rows[0]:
-        _show_trajectory(found.rows, console, lines)
+    if contents.rows:
+        console.rule(contents.title)
+    if contents.rows and "action" in contents.rows[0]:
+        _show_trajectory(contents.rows, console, lines)
     else:
-        for row in found.rows:
-            if found.title == REJECTS:
+        for row in contents.rows:
+            if contents.title == REJECTS:
                 console.print(_reject_line(row), soft_wrap=True)
             else:
                 _show_value("", row, console, lines)
-    for title, values in found.tables.items():
+    for title, values in contents.tables.items():
         console.print(f"by {title}: " + ", ".join(f"{value} {number:,}" for value, number in values))
-    console.print(f"{found.kind}: " + ", ".join(f"{name} {number:,}" for name, number in found.counts.items()))
+    console.print(f"{contents.kind}: " + ", ".join(f"{name} {number:,}" for name, number in contents.counts.items()))
 
 
 def _reject_line(row: Mapping[str, Any]) -> str:
     """Tell a reject in a line: what it is of, where that stands, and why."""
-    place = " › ".join(filter(None, (row["uri"], row["member"])))
+    location = " › ".join(filter(None, (row["uri"], row["member"])))
     step = f", step {row['step']}" if row["step"] >= 0 else ""
     byte = f" at {row['offset']}" if row["offset"] >= 0 else ""
-    return f"{place}{byte}{step}: {row['unit']} {row['reason']}: {row['detail']}"
+    return f"{location}{byte}{step}: {row['unit']} {row['reason']}: {row['detail']}"
 
 
 def _show_trajectory(rows: Sequence[Mapping[str, Any]], console: Printer, lines: int) -> None:
     first = rows[0]
     for name in ("task", "environment", "agent", "context", "outcome", "provenance"):
-        held = {key: value for key, value in (first[name] or {}).items() if value is not None}
-        console.print(labelled(f"{name}: ", _clipped(str(held), lines)))
+        present = {key: value for key, value in (first[name] or {}).items() if value is not None}
+        console.print(label_text(f"{name}: ", _clip(str(present), lines)))
     for row in rows:
         console.rule(f"step {row['step']} of {row['num_steps']}, turn {row['turn']}", align="left")
         if row["step"] == 0 and row["observation"]:
-            console.print(text(_clipped(row["observation"]["content"] or "(no text)", lines), "dim"))
+            console.print(text(_clip(row["observation"]["content"] or "(no text)", lines), "dim"))
         if row["interleaved"]:
-            console.print(text(_clipped(row["interleaved"], lines), "magenta"))
-        console.print(text(_clipped(row["action"]["text"], lines), "bold yellow"))
+            console.print(text(_clip(row["interleaved"], lines), "magenta"))
+        console.print(text(_clip(row["action"]["text"], lines), "bold yellow"))
         _show_next(row, console, lines)
 
 
@@ -376,7 +384,7 @@ def _show_next(row: Mapping[str, Any], console: Printer, lines: int) -> None:
         if len(changed) > lines:
             console.print(f"… {len(changed) - lines} more lines")
     else:
-        console.print(text(_clipped(after["content"] or "(no text)", lines)))
+        console.print(text(_clip(after["content"] or "(no text)", lines)))
 
 
 def _show_value(path: str, value: Any, console: Printer, lines: int) -> None:
@@ -387,48 +395,48 @@ def _show_value(path: str, value: Any, console: Printer, lines: int) -> None:
         for number, inner in enumerate(value):
             _show_value(f"{path}[{number}]", inner, console, lines)
     else:
-        console.print(labelled(f"{path}: ", _clipped(str(value), lines)))
+        console.print(label_text(f"{path}: ", _clip(str(value), lines)))
 
 
-def _clipped(content: str, lines: int) -> str:
+def _clip(content: str, lines: int) -> str:
     rows = content.removesuffix("\n").split("\n")  # other ends of lines are shown as what they are
     cut = [row if len(row) <= 400 else f"{row[:400]}… ({len(row):,} characters)" for row in rows[:lines]]
     return "\n".join([*cut, f"… {len(rows) - lines} more lines"] if len(rows) > lines else cut)
 
 
-def show_rule_sets(found: Sequence[RuleSet], console: Printer) -> None:
-    """By which recipes and connectors the generations of a folder were made, and what differs."""
-    for one in found:
-        read_by = ", ".join(f"{name} {version}" for name, version in one.connectors.items())
-        told = f"; {read_by}" if read_by else ""
-        noun = "generation" if one.first == one.last else "generations"
-        console.print(f"{noun} {one.told}: recipe {one.recipe}{told}", soft_wrap=True)
-        for change in one.changed:
+def show_rule_sets(rule_sets: Sequence[RuleSet], console: Printer) -> None:
+    """Print the recipes and connectors that made the generations of a folder, and their differences."""
+    for rule_set in rule_sets:
+        read_by = ", ".join(f"{name} {version}" for name, version in rule_set.connectors.items())
+        readers = f"; {read_by}" if read_by else ""
+        noun = "generation" if rule_set.first == rule_set.last else "generations"
+        console.print(f"{noun} {rule_set.told}: recipe {rule_set.recipe}{readers}", soft_wrap=True)
+        for change in rule_set.changed:
             console.print(f"  {change}", soft_wrap=True)
 
 
-def show_verification(found: Verification, console: Printer) -> None:
-    """A line a stage, a line a fault, and what to do about it."""
-    for stage in found.stages:
+def show_verification(verification: Verification, console: Printer) -> None:
+    """Print a line per stage, a line per fault, and the remedy."""
+    for stage in verification.stages:
         state = "sealed" if stage.sealed else "not finished"
         console.print(f"{stage.name}: {state}, {stage.files:,} files, {stage.bytes / 1e6:,.1f} MB", soft_wrap=True)
-    for fault in found.faults:
+    for fault in verification.faults:
         console.print(f"{fault.name} {fault.what}", soft_wrap=True)
-    for name in found.foreign:
+    for name in verification.foreign:
         console.print(f"{name} is of no run; it keeps a run from going on here", soft_wrap=True)
-    if found.is_whole:
-        console.print(f"{found.out} is as it was written.", soft_wrap=True)
+    if verification.is_whole:
+        console.print(f"{verification.out} is as it was written.", soft_wrap=True)
     else:
         console.print(
             "Run the same command again: what is damaged, missing or not finished is made again.", soft_wrap=True
         )
 
 
-def show_disjointness(found: Disjointness, console: Printer) -> None:
-    """What was compared between pools, a line each thing that stands in two, and what to do about it."""
-    for line in (*found.checked, *found.leaks):
+def show_disjointness(disjointness: Disjointness, console: Printer) -> None:
+    """Print what was compared between pools, one line for each item that is in two pools, and the remedy."""
+    for line in (*disjointness.checked, *disjointness.leaks):
         console.print(line, soft_wrap=True)
-    if found.leaks:
+    if disjointness.leaks:
         console.print(
             "The pools are not disjoint: see docs/operations.md. Near duplicates that the recipe keeps (judge), or "
             "environments that it leaves apart (mix.group_by), come to two pools.",
@@ -436,22 +444,22 @@ def show_disjointness(found: Disjointness, console: Printer) -> None:
         )
 
 
-def show_export(made: Manifest, console: Printer) -> None:
-    """What an export wrote, by domain, and the digests of what it was written with."""
+def show_export(manifest: Manifest, console: Printer) -> None:
+    """Print what an export wrote, by domain, and the digests of the models it used."""
     from trajmill.pipelines.publish.forms.job import LEFT_OUT
 
-    told, left_out = dict[str, dict[str, int]](), Counter[str]()
-    for key, count in made.counts.items():
+    by_domain, left_out = dict[str, dict[str, int]](), Counter[str]()
+    for key, count in manifest.counts.items():
         name, _, domain = key.partition(".")
-        told.setdefault(domain, {})[name.replace("_", " ")] = count
+        by_domain.setdefault(domain, {})[name.replace("_", " ")] = count
         if name.startswith(LEFT_OUT):
             left_out[name.removeprefix(LEFT_OUT).replace("_", " ")] += count
-    for domain, counts in told.items():
+    for domain, counts in by_domain.items():
         shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
         console.print(f"{domain or 'all'}: {shown}", soft_wrap=True)
     reasons = ", ".join(f"{name} {count:,}" for name, count in sorted(left_out.items()))
     console.print(f"left out: {reasons or 'none'}", soft_wrap=True)
-    for name, digest in made.models.items():
+    for name, digest in manifest.models.items():
         console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
-    size = sum(file.bytes for file in made.files)
-    console.print(f"{made.unit}: {len(made.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)
+    size = sum(file.bytes for file in manifest.files)
+    console.print(f"{manifest.unit}: {len(manifest.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)

@@ -36,13 +36,13 @@ def patches(
     Nothing of a patch or repository is run. What is written is for `trajmill run`.
     """
     from trajmill.pipelines.storage.folders import Folder
-    from trajmill.worlds.patches.patches import apply_all, handed_in, known, records
+    from trajmill.worlds.patches.patches import apply_all, known, parse_patches, records
 
-    bases = dict(one.split("=", 1) for one in base if "=" in one)
+    bases = dict(assignment.split("=", 1) for assignment in base if "=" in assignment)
     if len(bases) < len(base):
         raise ConfigError("--base wants OWNER/NAME=PATH, each name once.")
     values = (value for path in files for value in records(path))
-    counts = apply_all(handed_in(values, known(instances or [])), bases, Folder.named(out).write)
+    counts = apply_all(parse_patches(values, known(instances or [])), bases, Folder.named(out).write)
     if as_json:
         results().document(json.dumps(dict(sorted(counts.items())), indent=1) + "\n")
         return
@@ -55,7 +55,7 @@ _CHANGES = 20
 
 
 class World(StrEnum):
-    """Which actions are run."""
+    """Kind of actions that are run again."""
 
     TERMINAL = "terminal"
     SWE = "swe"
@@ -116,7 +116,7 @@ def replay(
         session_seconds=max(120.0, 12 * seconds),
     )
     asking = Asking(world.value, tuple(base or ()), limits, _variables(env or []), system, user, limit, branch)
-    made = _Branches(out, branch, branches)
+    branch_file = _Branches(out, branch, branches)
     done = 0
     if not filters_calls():
         notices().print("Boxes filter no system calls: that takes libseccomp and make install EXTRAS=replay.")
@@ -133,14 +133,14 @@ def replay(
             if not as_json:
                 results().print(text("\n".join([log, *lines[:_CHANGES], *more])), soft_wrap=True)
 
-        counts = Replay(out, asking, tell, made.write, show_change).run()
+        counts = Replay(out, asking, tell, branch_file.write, show_change).run()
     if as_json:
-        results().document(json.dumps(told(counts), indent=1) + "\n")
+        results().document(json.dumps(count_by_domain(counts), indent=1) + "\n")
     else:
-        _show(told(counts), results())
+        _show(count_by_domain(counts), results())
         results().print(f"written: {out}/replays", soft_wrap=True)
-        if made.written:
-            results().print(f"written: {branches}, {made.written:,} branches", soft_wrap=True)
+        if branch_file.written:
+            results().print(f"written: {branches}, {branch_file.written:,} branches", soft_wrap=True)
 
 
 class _Branches:
@@ -178,33 +178,33 @@ class _Branches:
         self.written += 1
 
 
-def told(counts: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+def count_by_domain(counts: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """By domain, how many transitions are what, and those that were not run by reason."""
-    found: dict[str, dict[str, Any]] = {}
+    domains: dict[str, dict[str, Any]] = {}
     for name, count in sorted(counts.items()):
         domain, status, *reason = name.split(".")
-        of = found.setdefault(domain, {"same": 0, "volatile": 0, "differs": 0, "not_run": 0, "reasons": {}})
+        of = domains.setdefault(domain, {"same": 0, "volatile": 0, "differs": 0, "not_run": 0, "reasons": {}})
         of[status] += count
         if reason:
             of["reasons"][reason[0]] = count
-    return found
+    return domains
 
 
-def _show(found: Mapping[str, Mapping[str, Any]], console: Printer) -> None:
+def _show(domains: Mapping[str, Mapping[str, Any]], console: Printer) -> None:
     from rich.table import Table
 
     table = Table("", "same", "volatile", "differs", "not run", "why not", title="replayed", title_justify="left")
-    for domain, of in found.items():
+    for domain, of in domains.items():
         numbers = [f"{of[name]:,}" for name in ("same", "volatile", "differs", "not_run")]
         table.add_row(domain, *numbers, ", ".join(f"{why} {count:,}" for why, count in of["reasons"].items()))
     console.print(table)
 
 
 def _variables(told_by: list[str]) -> dict[str, str]:
-    found = {}
-    for one in told_by:
-        name, equals, value = one.partition("=")
+    variables = {}
+    for assignment in told_by:
+        name, equals, value = assignment.partition("=")
         if not (equals and name.isidentifier() and "\0" not in value):
-            raise ConfigError(f"'{one}' is no variable; wanted is NAME=VALUE.")
-        found[name] = value
-    return found
+            raise ConfigError(f"'{assignment}' is no variable; wanted is NAME=VALUE.")
+        variables[name] = value
+    return variables

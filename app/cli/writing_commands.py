@@ -39,15 +39,15 @@ def compare(
 
     For example:  trajmill compare out/strict out/lenient --html changes.html
     """
-    from trajmill.app.report.comparison import compared, show_comparison, write_comparison
+    from trajmill.app.report.comparison import compare_runs, show_comparison, write_comparison
 
-    found = compared(first, second, examples)
+    comparison = compare_runs(first, second, examples)
     if as_json:
-        results().json(asdict(found) | {"uses": [(*of, *numbers) for of, numbers in found.uses.items()]})
+        results().json(asdict(comparison) | {"uses": [(*of, *numbers) for of, numbers in comparison.uses.items()]})
     else:
-        show_comparison(found, (first, second), results())
+        show_comparison(comparison, (first, second), results())
     if html is not None:
-        write_comparison(found, (first, second), html)
+        write_comparison(comparison, (first, second), html)
         (notices() if as_json else results()).print(f"written: {html}", soft_wrap=True)
 
 

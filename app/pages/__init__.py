@@ -1,1 +1,1 @@
-"""What any page about a run's folder, or about a raw log, needs: reading it lazily, and its parts as HTML. No HTTP."""
+"""Shared by all pages about a run's folder or a raw log: lazy readers, and the HTML parts made from them. No HTTP."""

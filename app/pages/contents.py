@@ -1,4 +1,5 @@
-"""What is looked at: a run's folder, opened whatever its size, or a raw log, read through its connector before any run.
+"""Contents of the viewer: a run's folder, opened whatever its size, or a raw log, read through its connector before any
+run.
 
 Both answer alike, so that a page need not know which of them it shows.
 """
@@ -20,7 +21,7 @@ from trajmill.app.pages.why import rules_of
 
 
 class Contents(Protocol):
-    """What pages ask for.
+    """Interface that pages read from.
 
     Attributes:
         title: what is looked at, for a person.
@@ -49,7 +50,7 @@ class Contents(Protocol):
     def rejects(self) -> pl.DataFrame: ...
 
     def so_far(self, patience: float = PATIENCE_S) -> SoFar:
-        """As much of the index as there is after so many seconds; of a run, at least its first file."""
+        """Return the index as far as it is read after so many seconds; of a run, at least its first file."""
         ...
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
@@ -108,12 +109,12 @@ class RunContents:
         return by_key(self.index)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
-        place = self._by_key.get(key)
-        return self.index.row(place, named=True) if place is not None else None
+        row_number = self._by_key.get(key)
+        return self.index.row(row_number, named=True) if row_number is not None else None
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
         return excerpt_of(self._run.rejects, reject)
 
     def attachment(self, sha256: str) -> bytes | None:
-        found = self._run.blob(sha256)
-        return found.read_bytes() if found is not None else None
+        file = self._run.blob(sha256)
+        return file.read_bytes() if file is not None else None

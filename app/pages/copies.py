@@ -1,4 +1,5 @@
-"""Trajectories that were dropped because another one is kept: clusters of a keeper and its copies, two side by side.
+"""Dropped duplicates and the trajectories kept in their place: clusters of a keeper and its copies, and two side by
+side.
 
 Who is the keeper is what the rejects say; a keeper that a later generation forgot is not found any more.
 """
@@ -21,42 +22,42 @@ _COMPARED: Final = 400
 """Steps of each of two trajectories that are compared."""
 
 
-def named_keeper(detail: str) -> str:
-    """The beginning of the id of the trajectory that a reject's detail names; empty if it names none."""
-    found = pl.Series([detail]).str.extract(KEEPER, 1)[0]
-    return found or ""
+def keeper_prefix(detail: str) -> str:
+    """Extract the beginning of the trajectory id that a reject's detail names; empty if it names none."""
+    prefix = pl.Series([detail]).str.extract(KEEPER, 1)[0]
+    return prefix or ""
 
 
-def copied(index: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
-    """The dropped copies, with the columns of the index and `keeper`, the key of the kept one (null if not found).
+def find_copies(index: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
+    """List the dropped copies, with the columns of the index and `keeper`, the kept one's key (null if not found).
 
     Args:
         index: of trajectories.
         rejects: of the same run; see `rejects.COLUMNS`.
     """
-    told = rejects.filter((pl.col("unit") == "trajectory") & pl.col("reason").is_in(COPIED)).select(
+    drops = rejects.filter((pl.col("unit") == "trajectory") & pl.col("reason").is_in(COPIED)).select(
         "trajectory_id",
         "uri",
         pl.col("reason").alias("dropped_by"),
         pl.col("detail").str.extract(KEEPER, 1).alias("prefix"),
     )
-    kept = index.filter(pl.col("fate") == "kept").select(
+    keepers = index.filter(pl.col("fate") == "kept").select(
         pl.col("trajectory_id").str.head(16).alias("prefix"), pl.col("key").alias("keeper")
     )
     lost = index.filter(pl.col("dropped_by").is_in(COPIED))
     joined = lost.join(
-        told.unique(["trajectory_id", "uri", "dropped_by"]),
+        drops.unique(["trajectory_id", "uri", "dropped_by"]),
         on=["trajectory_id", "uri", "dropped_by"],
         how="left",
         maintain_order="left",
     )
-    return joined.join(kept.unique("prefix"), on="prefix", how="left", maintain_order="left").drop("prefix")
+    return joined.join(keepers.unique("prefix"), on="prefix", how="left", maintain_order="left").drop("prefix")
 
 
-def clusters(found: pl.DataFrame) -> pl.DataFrame:
-    """Keeper and its number of copies by reason (columns `keeper`, `near`, `equal`), the largest first."""
+def clusters(copies: pl.DataFrame) -> pl.DataFrame:
+    """Count the copies of each keeper by reason (columns `keeper`, `near`, `equal`), the largest cluster first."""
     return (
-        found.filter(pl.col("keeper").is_not_null())
+        copies.filter(pl.col("keeper").is_not_null())
         .group_by("keeper")
         .agg(
             (pl.col("dropped_by") == NEAR_DUPLICATE).sum().alias("near"),
@@ -86,20 +87,20 @@ class Beside:
 
 
 def side_by_side(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[Beside]:
-    """Two trajectories, aligned step by step by what was done; runs of equal steps are one entry."""
+    """Align two trajectories step by step by their actions; runs of equal steps are one entry."""
     ours, theirs = ([row["action"]["text"] for row in rows[:_COMPARED]] for rows in (left, right))
     pairs: list[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]] = []
     matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
     for _, begin, end, start, stop in matcher.get_opcodes():
         pairs += zip_longest(left[begin:end], right[start:stop])
-    found: list[Beside] = []
+    sections: list[Beside] = []
     for equal, some in groupby(pairs, key=lambda pair: None not in pair and _content(pair[0]) == _content(pair[1])):
         if equal:
             ones, others = zip(*some, strict=True)
-            found.append(Beside("equal", ones, others))
+            sections.append(Beside("equal", ones, others))
         else:
-            found += [_beside(*pair) for pair in some]
-    return found
+            sections += [_beside(*pair) for pair in some]
+    return sections
 
 
 def _content(row: Mapping[str, Any] | None) -> tuple[str, str]:
@@ -111,17 +112,17 @@ def _content(row: Mapping[str, Any] | None) -> tuple[str, str]:
 def _beside(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None) -> Beside:
     (act, seen), (act_too, seen_too) = (_content(row) for row in (left, right))
     ours, theirs = [left] if left else [], [right] if right else []
-    return Beside("differs", ours, theirs, paired(act, act_too), paired(seen, seen_too))
+    return Beside("differs", ours, theirs, pair_lines(act, act_too), pair_lines(seen, seen_too))
 
 
-def paired(left: str, right: str) -> list[tuple[Line | None, Line | None]]:
-    """The lines of two texts beside each other: those that differ with a few around them; of equal ones, one word."""
-    found: list[tuple[Line | None, Line | None]] = []
+def pair_lines(left: str, right: str) -> list[tuple[Line | None, Line | None]]:
+    """Pair the lines of two texts: those that differ, with a few around them; of equal texts, one line of note."""
+    pairs: list[tuple[Line | None, Line | None]] = []
     gone: list[Line] = []
     come: list[Line] = []
 
     def settle() -> None:
-        found.extend(zip_longest(gone, come))
+        pairs.extend(zip_longest(gone, come))
         gone.clear()
         come.clear()
 
@@ -130,6 +131,6 @@ def paired(left: str, right: str) -> list[tuple[Line | None, Line | None]]:
             (gone if line.kind == "gone" else come).append(line)
             continue
         settle()
-        found.append((line, line))
+        pairs.append((line, line))
     settle()
-    return found
+    return pairs

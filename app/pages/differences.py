@@ -1,4 +1,4 @@
-"""What an action changed: two texts as lines that stay, go and come, with the words that differ in a changed line."""
+"""Difference of two texts: lines that stay, go and come, with the words that differ in a changed line."""
 
 from __future__ import annotations
 
@@ -41,35 +41,37 @@ class Line(NamedTuple):
 
 
 def difference(before: str | None, after: str | None) -> list[Line]:
-    """The lines that changed from one text to the next, with a few unchanged ones around them; empty if none did."""
-    old, new = (one.removesuffix("\n").split("\n") if one else [] for one in (before, after))
+    """Return the lines that changed from one text to the next, with a few unchanged ones around them; empty if none
+    did.
+    """
+    old, new = (text.removesuffix("\n").split("\n") if text else [] for text in (before, after))
     if old == new:
         return []
-    found = list(_lines(old, new))
-    return found if len(found) <= _LINES else [*found[:_LINES], _skipped(len(found) - _LINES)]
+    lines = list(_lines(old, new))
+    return lines if len(lines) <= _LINES else [*lines[:_LINES], _skipped_line(len(lines) - _LINES)]
 
 
 def _lines(old: list[str], new: list[str]) -> Iterator[Line]:
-    groups = list(_grouped(old, new))
+    groups = list(_group_opcodes(old, new))
     done = 0
     for opcodes in groups:
         if opcodes[0][1] > done:
-            yield _skipped(opcodes[0][1] - done)
+            yield _skipped_line(opcodes[0][1] - done)
         for tag, begin, end, begin_new, end_new in opcodes:
             if tag == "equal":
                 yield from (_whole("same", line) for line in old[begin:end])
             else:
-                yield from _changed(old[begin:end], new[begin_new:end_new])
+                yield from _changed_lines(old[begin:end], new[begin_new:end_new])
         done = opcodes[-1][2]
     if done < len(old):
-        yield _skipped(len(old) - done)
+        yield _skipped_line(len(old) - done)
 
 
-def _grouped(old: list[str], new: list[str]) -> Iterator[list[tuple[str, int, int, int, int]]]:
+def _group_opcodes(old: list[str], new: list[str]) -> Iterator[list[tuple[str, int, int, int, int]]]:
     """The changes with the lines around them, as difflib's; the equal ends are cut off first, which most texts have."""
     least = min(len(old), len(new))
-    head = next((place for place in range(least) if old[place] != new[place]), least)
-    tail = next((place for place in range(least - head) if old[-1 - place] != new[-1 - place]), least - head)
+    head = next((index for index in range(least) if old[index] != new[index]), least)
+    tail = next((index for index in range(least - head) if old[-1 - index] != new[-1 - index]), least - head)
     inner_old, inner_new = old[head : len(old) - tail], new[head : len(new) - tail]
     if len(inner_old) * len(inner_new) > _PRODUCT:
         codes = [("replace", 0, len(inner_old), 0, len(inner_new))]
@@ -85,12 +87,12 @@ def _grouped(old: list[str], new: list[str]) -> Iterator[list[tuple[str, int, in
     yield from matcher.get_grouped_opcodes(_AROUND)
 
 
-def _changed(old: list[str], new: list[str]) -> Iterator[Line]:
+def _changed_lines(old: list[str], new: list[str]) -> Iterator[Line]:
     if len(old) != len(new) or len(old) > _PAIRED:
         yield from (_whole("gone", line, changed=False) for line in old)
         yield from (_whole("new", line, changed=False) for line in new)
         return
-    pairs = [_pair(one, other) for one, other in zip(old, new, strict=True)]
+    pairs = [_pair(before, after) for before, after in zip(old, new, strict=True)]
     yield from (Line("gone", gone) for gone, _ in pairs)
     yield from (Line("new", come) for _, come in pairs)
 
@@ -116,5 +118,5 @@ def _whole(kind: str, line: str, *, changed: bool = False) -> Line:
     return Line(kind, [Part(line, changed)])
 
 
-def _skipped(count: int) -> Line:
+def _skipped_line(count: int) -> Line:
     return Line("skipped", [Part(str(count), changed=False)])

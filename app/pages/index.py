@@ -1,4 +1,4 @@
-"""The trajectories of a run, a row each: what they are browsed, filtered and counted by. Made once, held in memory.
+"""Index of the trajectories of a run, one row each, for browsing, filtering and counting. Held in memory.
 
 Of a million transitions it reads the columns that are needed, and of most of them only the first row of a trajectory.
 
@@ -47,7 +47,7 @@ say where its rows stand, `steps` how many they are; `dropped_by` is the reason 
 
 
 def trajectory_index(files: Sequence[Judged]) -> pl.DataFrame:
-    """The trajectories of files of transitions in the order of their rows, with the columns of `SCHEMA`.
+    """Build the index of files of transitions, in the order of their rows, with the columns of `SCHEMA`.
 
     Args:
         files: of transitions, with what lies beside them; `file` counts them.
@@ -55,27 +55,27 @@ def trajectory_index(files: Sequence[Judged]) -> pl.DataFrame:
     Raises:
         ShardError: verdicts are not aligned to their transitions.
     """
-    return joined([file_index(number, file) for number, file in enumerate(files)])
+    return join_parts([file_index(number, file) for number, file in enumerate(files)])
 
 
-def joined(parts: Sequence[pl.DataFrame], draws: Sequence[Path] = ()) -> pl.DataFrame:
-    """The trajectories of some files as one table, with the pools that they were drawn into.
+def join_parts(parts: Sequence[pl.DataFrame], draws: Sequence[Path] = ()) -> pl.DataFrame:
+    """Join the indexes of some files into one table, with the pools that the trajectories were drawn into.
 
     Args:
         parts: of each file (`file_index`).
         draws: tables of what was drawn (`RunFiles.draws`), by which a trajectory's pool is known.
     """
-    found = pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
+    table = pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
     if not draws:
-        return found
+        return table
     drawn = pl.concat([pl.scan_parquet(file).select("trajectory_id", "pool") for file in draws]).unique("trajectory_id")
-    both = found.drop("pool").lazy().join(drawn, on="trajectory_id", how="left", maintain_order="left")
+    both = table.drop("pool").lazy().join(drawn, on="trajectory_id", how="left", maintain_order="left")
     pool = pl.when(pl.col("fate") == KEPT).then(pl.col("pool"))
     return both.with_columns(pool).select(SCHEMA.names()).collect()
 
 
 def file_index(number: int, file: Judged) -> pl.DataFrame:
-    """The trajectories of one file, of which nothing is said yet about pools; raises as `trajectory_index`."""
+    """Build the index of one file, without pools; raises as `trajectory_index`."""
     scan = scan_transitions(file.transitions)
     named = scan.with_row_index("first").filter(pl.col("step") == 0).select("first", *_descriptions()).collect()
     starts, rows = named["first"].to_numpy().astype(np.int64), scan.select(pl.len()).collect().item()
@@ -83,8 +83,8 @@ def file_index(number: int, file: Judged) -> pl.DataFrame:
         "steps": pl.Series(np.diff(np.append(starts, rows)), dtype=pl.UInt32),
         "file": pl.Series(np.full(len(starts), number), dtype=pl.UInt32),
     }
-    told = _decisions(file, starts, rows)
-    return named.with_columns(**columns, **told).select(SCHEMA.names()).cast(SCHEMA)
+    decisions = _decisions(file, starts, rows)
+    return named.with_columns(**columns, **decisions).select(SCHEMA.names()).cast(SCHEMA)
 
 
 def _descriptions() -> list[pl.Expr]:
@@ -92,11 +92,11 @@ def _descriptions() -> list[pl.Expr]:
         return pl.col(column).struct.field(name)
 
     resolved = field("outcome", "resolved")
-    place = pl.coalesce(field("environment", "id"), field("environment", "instance_id"))
+    environment = pl.coalesce(field("environment", "id"), field("environment", "instance_id"))
     return [
         pl.col("row_id").str.head(-2).alias("key"),  # the first row's ends with -0
         *(pl.col(name) for name in ("trajectory_id", "native_id", "domain", "source")),
-        place.alias("environment"),
+        environment.alias("environment"),
         field("task", "id").alias("task"),
         field("task", "instruction").str.slice(0, _TASK_CHARACTERS).alias("instruction"),
         pl.when(resolved).then(pl.lit("resolved")).when(~resolved).then(pl.lit("unresolved")).otherwise(
@@ -110,9 +110,9 @@ def _descriptions() -> list[pl.Expr]:
 
 
 def _decisions(file: Judged, starts: Any, rows: int) -> dict[str, pl.Series]:
-    """What was decided about each trajectory, or that nothing was."""
+    """Read the decisions about each trajectory; nulls where nothing was judged."""
     if file.verdicts is None:
-        return _undecided(len(starts))
+        return _undecided_columns(len(starts))
     verdicts = pl.scan_parquet(file.verdicts, glob=False).select("kept", "reason", "group").collect()
     if len(verdicts) != rows:
         raise ShardError(f"{file.verdicts} has {len(verdicts)} rows beside {rows}: it is of other transitions.")
@@ -128,40 +128,42 @@ def _decisions(file: Judged, starts: Any, rows: int) -> dict[str, pl.Series]:
         .agg("reason")
     )
     every = pl.DataFrame({"of": pl.Series(range(len(starts)), dtype=pl.UInt32)})
-    kept = first["kept"]
-    told = every.join(reasons, on="of", how="left", maintain_order="left")["reason"].fill_null([])
+    is_kept = first["kept"]
+    reason_lists = every.join(reasons, on="of", how="left", maintain_order="left")["reason"].fill_null([])
     return {
-        "fate": pl.Series(np.where(kept.to_numpy(), KEPT, DROPPED), dtype=pl.String),
+        "fate": pl.Series(np.where(is_kept.to_numpy(), KEPT, DROPPED), dtype=pl.String),
         "dropped_by": first.select(pl.when(~pl.col("kept")).then("reason"))["reason"],
-        "reason": told,
+        "reason": reason_lists,
         "group": first["group"],
     }
 
 
-def _undecided(count: int) -> dict[str, pl.Series]:
+def _undecided_columns(count: int) -> dict[str, pl.Series]:
     nothing = pl.Series([None] * count, dtype=pl.String)
     none_told = pl.Series([[]] * count, dtype=pl.List(pl.String))
     return {"fate": nothing, "dropped_by": nothing, "reason": none_told, "group": nothing}
 
 
-def found_in(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "") -> pl.DataFrame:
-    """The trajectories that have every chosen value, and the text in what describes them, in any case.
+def filter_index(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "") -> pl.DataFrame:
+    """Filter the index by chosen values of facets, and by a text in descriptive columns, ignoring case.
 
     Args:
         index: of trajectories.
         chosen: facet → value; the empty value is that of those which say nothing.
         text: looked for in instruction, task, environment, ids and uri.
     """
-    kept = [_having(name, value) for name, value in chosen.items() if name in FACETS]
+    filters = [_having(name, value) for name, value in chosen.items() if name in FACETS]
     if text:
         # one regular expression, so that case is folded for any alphabet; its text is taken literally
         pattern = "(?i)" + _literal(text)
-        kept.append(pl.any_horizontal(pl.col(name).str.contains(pattern).fill_null(value=False) for name in _SEARCHED))
-    return index.filter(*kept) if kept else index
+        filters.append(
+            pl.any_horizontal(pl.col(name).str.contains(pattern).fill_null(value=False) for name in _SEARCHED)
+        )
+    return index.filter(*filters) if filters else index
 
 
 def _literal(text: str) -> str:
-    return "".join(f"\\x{{{ord(one):x}}}" if not one.isalnum() else one for one in text)
+    return "".join(f"\\x{{{ord(character):x}}}" if not character.isalnum() else character for character in text)
 
 
 def _having(name: str, value: str) -> pl.Expr:
@@ -179,22 +181,22 @@ def _facet(name: str) -> pl.Expr:
 def facet_counts(
     index: pl.DataFrame, chosen: Mapping[str, str], text: str = "", most: int = 10
 ) -> dict[str, list[tuple[str, int]]]:
-    """Of every facet its most frequent values with their numbers among what the other choices leave, the largest first.
+    """Count, per facet, its most frequent values among the rows that match the other choices, the largest first.
 
     A value that was chosen is always there. Where nothing is said the value is empty.
     """
-    found = {}
-    searched = found_in(index, {}, text)
-    left = found_in(searched, chosen)
+    facets = {}
+    searched = filter_index(index, {}, text)
+    left = filter_index(searched, chosen)
     for name in FACETS:
         others = {key: value for key, value in chosen.items() if key != name}
-        rest = found_in(searched, others) if name in chosen else left
+        rest = filter_index(searched, others) if name in chosen else left
         column = rest.lazy().select(_facet(name))
         values = column.explode(name) if name == "reason" else column
         counted = values.group_by(name).len().sort(["len", name], descending=[True, False], nulls_last=True).collect()
         rows = [(value or "", number) for value, number in counted.iter_rows()]
-        found[name] = _shown(rows, chosen.get(name), most)
-    return found
+        facets[name] = _shown(rows, chosen.get(name), most)
+    return facets
 
 
 def _shown(rows: list[tuple[str, int]], wanted: str | None, most: int) -> list[tuple[str, int]]:
@@ -216,7 +218,7 @@ PATIENCE_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
-    """What is there of an index.
+    """Index as far as it has been read.
 
     Attributes:
         index: of the files that are read; see `index.SCHEMA`.
@@ -232,12 +234,12 @@ class SoFar:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing."""
+        """True if the index is complete."""
         return self.read == self.files
 
 
 class IndexReading:
-    """The index of files of transitions, which is being made from the moment that this is.
+    """Background reading of the index of files of transitions, which begins when this is created.
 
     Args:
         files: as the index counts them.
@@ -262,17 +264,19 @@ class IndexReading:
         """
         self._thread.join()
         self._raise_fault()
-        return joined(self._parts, self._draws)
+        return join_parts(self._parts, self._draws)
 
     def so_far(self, patience: float = PATIENCE_S) -> SoFar:
-        """What is there after so many seconds, or sooner if it is all; at least one file's. Raises as `whole`."""
+        """Return the index that is read after so many seconds, or sooner if complete; at least one file's. Raises as
+        `whole`.
+        """
         until = time.monotonic() + patience
         with self._told:
             self._told.wait_for(lambda: self._parts or self._is_over)
             self._told.wait_for(lambda: self._is_over, until - time.monotonic())
             self._raise_fault()
             parts = list(self._parts)
-        index = self.whole if len(parts) == len(self._files) else joined(parts, self._draws)
+        index = self.whole if len(parts) == len(self._files) else join_parts(parts, self._draws)
         return SoFar(index, len(parts), len(self._files), time.monotonic() - self._begin)
 
     @property

@@ -1,4 +1,4 @@
-"""Samples of shards as they are trained on: their messages cut in runs of text with and without loss.
+"""Samples of shards as they are trained on: messages cut into runs of text with and without loss.
 
 Made of what the shards themselves say (`spans`, and `loss` of messages); nothing is rendered anew.
 """
@@ -18,7 +18,7 @@ _FACT_CHARACTERS: Final = 80
 
 
 class Run(NamedTuple):
-    """A run of text: whether the loss stands on it, and the class of its characters, where it was measured."""
+    """Run of text: whether it bears the loss, and the class of its characters where it was measured."""
 
     text: str
     loss: bool
@@ -33,7 +33,7 @@ class Said(NamedTuple):
 
     @property
     def bears_loss(self) -> bool:
-        """Whether any of it is learnt."""
+        """True if a run of the message is under loss."""
         return any(run.loss for run in self.runs)
 
 
@@ -62,28 +62,28 @@ class Rendered:
     @property
     def labels(self) -> set[str]:
         """The classes of its text under loss; the empty one where none was measured."""
-        return {run.label or "" for said in self.messages for run in said.runs if run.loss}
+        return {run.label or "" for message in self.messages for run in message.runs if run.loss}
 
 
 def runs(text: str, spans: Iterable[Mapping[str, Any]]) -> list[Run]:
-    """A text cut in runs by the spans that bear the loss, each with `begin`, `end` (code points) and `label`."""
-    found: list[Run] = []
+    """Cut a text into runs by the spans that bear the loss, each with `begin`, `end` (code points) and `label`."""
+    parts: list[Run] = []
     done = 0
-    for span in sorted(spans, key=lambda one: one["begin"]):
+    for span in sorted(spans, key=lambda labelled: labelled["begin"]):
         begin, end = max(span["begin"], done), min(span["end"], len(text))
         if done < begin:
-            found.append(Run(text[done:begin], loss=False))
+            parts.append(Run(text[done:begin], loss=False))
         if begin < end:
-            found.append(Run(text[begin:end], loss=True, label=span["label"]))
+            parts.append(Run(text[begin:end], loss=True, label=span["label"]))
         done = max(done, end)
     if done < len(text):
-        found.append(Run(text[done:], loss=False))
-    return found
+        parts.append(Run(text[done:], loss=False))
+    return parts
 
 
 def sample_counts(files: RunFiles) -> dict[tuple[str, str], int]:
-    """(pool, domain) → how many samples stand there."""
-    return {place: sum(map(_count, paths)) for place, paths in files.shards.items()}
+    """Count the samples of each (pool, domain)."""
+    return {component: sum(map(_count, paths)) for component, paths in files.shards.items()}
 
 
 def _count(path: Path) -> int:
@@ -96,12 +96,12 @@ def _count(path: Path) -> int:
 
 
 def sample_at(files: RunFiles, pool: str, domain: str, number: int) -> Rendered | None:
-    """The sample of that number of a pool and domain; None if there are not so many."""
+    """Load the sample with that number in a pool and domain; None if there are fewer."""
     rest = number
     for path in files.shards.get((pool, domain), ()):
         size = _count(path)
         if rest < size:
-            return rendered(pool, domain, number, _row(path, rest))
+            return render_row(pool, domain, number, _row(path, rest))
         rest -= size
     return None
 
@@ -109,22 +109,22 @@ def sample_at(files: RunFiles, pool: str, domain: str, number: int) -> Rendered 
 def _row(path: Path, number: int) -> dict[str, Any]:
     if path.suffix == ".jsonl":
         with path.open("rb") as stream:
-            line = next(line for place, line in enumerate(stream) if place == number)
-        found: dict[str, Any] = json.loads(line)
-        return found
+            line = next(line for index, line in enumerate(stream) if index == number)
+        row: dict[str, Any] = json.loads(line)
+        return row
     import polars as pl
 
     return pl.scan_parquet(path, glob=False).slice(number, 1).collect().to_dicts()[0]
 
 
 def samples_of(files: RunFiles, trajectory_id: str, domain: str, most: int = 8) -> list[tuple[str, str, int]]:
-    """(pool, domain, number) of the samples that were made of a trajectory of a domain, at most so many."""
-    found = []
+    """List (pool, domain, number) of the samples made of a trajectory of a domain, at most so many."""
+    addresses = []
     for (pool, of), paths in files.shards.items():
         if of == domain:
-            ids = [one for path in paths for one in _trajectories(path)]
-            found += [(pool, of, number) for number, one in enumerate(ids) if one == trajectory_id]
-    return found[:most]
+            ids = [shown_id for path in paths for shown_id in _trajectories(path)]
+            addresses += [(pool, of, number) for number, shown_id in enumerate(ids) if shown_id == trajectory_id]
+    return addresses[:most]
 
 
 def _trajectories(path: Path) -> list[str | None]:
@@ -136,20 +136,20 @@ def _trajectories(path: Path) -> list[str | None]:
     names = scan.collect_schema().names()
     if "trajectory_id" in names:
         return scan.select("trajectory_id").collect()["trajectory_id"].to_list()
-    told = scan.select(pl.col("extra_info").struct.field("trajectory_id")) if "extra_info" in names else None
-    return told.collect()["trajectory_id"].to_list() if told is not None else []
+    ids = scan.select(pl.col("extra_info").struct.field("trajectory_id")) if "extra_info" in names else None
+    return ids.collect()["trajectory_id"].to_list() if ids is not None else []
 
 
-def rendered(pool: str, domain: str, number: int, row: Mapping[str, Any]) -> Rendered:
-    """A row of a shard as it is trained on."""
-    told = row.get("extra_info") or row
-    key = str(row.get("sample_id") or told.get("id") or number)
+def render_row(pool: str, domain: str, number: int, row: Mapping[str, Any]) -> Rendered:
+    """Render a row of a shard as it is trained on."""
+    info = row.get("extra_info") or row
+    key = str(row.get("sample_id") or info.get("id") or number)
     facts = {
         name: value
-        for name, value in {**row, **told}.items()
+        for name, value in {**row, **info}.items()
         if isinstance(value, str | int | float | bool) and len(str(value)) <= _FACT_CHARACTERS
     }
-    return Rendered(pool, domain, number, key, told.get("trajectory_id"), facts, _messages(row))
+    return Rendered(pool, domain, number, key, info.get("trajectory_id"), facts, _messages(row))
 
 
 def _messages(row: Mapping[str, Any]) -> list[Said]:
@@ -157,20 +157,20 @@ def _messages(row: Mapping[str, Any]) -> list[Said]:
         return [Said("", runs(row["text"], row.get("spans") or ()))]
     if row.get("messages"):
         return [
-            Said(one["role"], _message_runs(number, one, row.get("spans")))
-            for number, one in enumerate(row["messages"])
+            Said(message["role"], _message_runs(number, message, row.get("spans")))
+            for number, message in enumerate(row["messages"])
         ]
     if "reward_model" in row:
-        asked = [Said(one["role"], [Run(one["content"], loss=False)]) for one in row["prompt"]]
+        asked = [Said(message["role"], [Run(message["content"], loss=False)]) for message in row["prompt"]]
         truth = json.loads(row["reward_model"]["ground_truth"])["observation"]
         return [*asked, Said("answer", [Run(truth, loss=True)])]
     pairs = list(zip(row.get("prompt") or (), row.get("response") or (), strict=False))
     system = row.get("system_str")
-    found = [Said("system", [Run(system, loss=False)])] if system else []
+    messages = [Said("system", [Run(system, loss=False)])] if system else []
     for number, (before, answer) in enumerate(pairs):
-        found.append(Said("user", [Run(before, loss=False)]))
-        found.append(Said("assistant", [Run(answer, loss=number == len(pairs) - 1)]))
-    return found
+        messages.append(Said("user", [Run(before, loss=False)]))
+        messages.append(Said("assistant", [Run(answer, loss=number == len(pairs) - 1)]))
+    return messages
 
 
 def _message_runs(number: int, message: Mapping[str, Any], spans: Iterable[Mapping[str, Any]] | None) -> list[Run]:

@@ -1,4 +1,4 @@
-"""Parts of pages as HTML: the templates of this room, what escapes their values, and their style sheet.
+"""HTML parts of pages: templates, escaping filters, and the style sheet.
 
 All that comes from a log is escaped, and characters that steer a reader or cannot be seen appear as their escapes:
 `{{ value }}` is safe for anything, `{{ value | visible }}` keeps the lines of a text and marks what it had to escape.
@@ -33,17 +33,17 @@ def environment(*folders: Path) -> Environment:
     middle), `truncated` (a text that is not too long to show), `brief` (what the beginning of an action says besides
     its name), `named` (what to call a trajectory of the index).
     """
-    made = Environment(
+    templates = Environment(
         loader=ChoiceLoader([FileSystemLoader([*folders, TEMPLATES])]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.finalize = _finalized
+    templates.finalize = _finalize
     filters = (visible, inline, count, signal, cut, middle, truncated, brief, named)
-    made.filters |= {one.__name__: one for one in filters}
-    return made
+    templates.filters |= {function.__name__: function for function in filters}
+    return templates
 
 
 def stylesheet() -> str:
@@ -51,26 +51,26 @@ def stylesheet() -> str:
     return STYLE.read_text()
 
 
-def _finalized(value: Any) -> Any:
-    """What every value passes: none is nothing, and a text without markup is safe to read too."""
+def _finalize(value: Any) -> Any:
+    """Convert every value of a template: None becomes nothing, and text without markup is escaped too."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return shown(value, lines=True)
     return "" if value is None else value
 
 
 def visible(text: str) -> Markup:
-    """A text of a log as HTML: escaped, with what steers a reader or cannot be seen as marked escapes."""
+    """Escape a text of a log as HTML, with control and invisible characters shown as marked escapes."""
     pieces = []
     for line in str(text).splitlines(keepends=True):
         content = line.rstrip("\n")
         if shown(content, lines=True) == content:
             pieces.append(str(escape(line)))
         else:
-            pieces.append("".join(map(_marked, content)) + line[len(content) :])
+            pieces.append("".join(map(_mark_character, content)) + line[len(content) :])
     return Markup("".join(pieces))  # noqa: S704 - each piece is escaped above
 
 
-def _marked(character: str) -> str:
+def _mark_character(character: str) -> str:
     seen = shown(character, lines=True)
     return str(escape(character)) if seen == character else f'<span class="unseen">{escape(seen)}</span>'
 
@@ -81,41 +81,47 @@ def inline(text: Any) -> str:
 
 
 def cut(text: Any, most: int) -> str:
-    """A text as one line of at most so many characters."""
+    """Cut a text to one line of at most so many characters."""
     line = inline(" ".join(str(text).split()))
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def middle(text: Any, most: int) -> str:
-    """A path or address as one line of at most so many characters, cut in the middle: its end tells it apart."""
+    """Cut a path or address in the middle to one line of at most so many characters, since its end identifies it."""
     line = inline(text)
     return line if len(line) <= most else f"{line[: most // 3]}…{line[len(line) - most + most // 3 + 1 :]}"
 
 
 def truncated(text: str, most: int = 100_000) -> str:
-    """A text of at most so many characters, with a word about the rest."""
+    """Cut a text to at most so many characters, with a note about the rest."""
     return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters"
 
 
 def count(number: int) -> str:
-    """A number with its thousands set apart."""
+    """Format a number with thousands separators."""
     return f"{number:,}"
 
 
 def signal(number: float) -> str:
-    """A number of a signal: as short as six digits tell it."""
+    """Format a number of a signal with at most six significant digits."""
     return f"{number:.6g}"
 
 
 def brief(text: str | None) -> str:
-    """What an action says besides its name, of the beginning of its text: the arguments of a call, what was typed."""
+    """Return what an action says besides its name, from the beginning of its text: the arguments of a call, or the text
+    typed.
+    """
     whole = text or ""
     called = _CALL.match(whole)
     return _END.sub("", whole[called.end() :]) if called else whole
 
 
-def named(one: Mapping[str, Any]) -> str:
-    """What a person may call a trajectory of the index: its task, or where it stands."""
-    if one["instruction"] or one["task"]:
-        return str(one["instruction"] or one["task"])
-    return f"{one['uri']} · {one['native_id']}" if one["native_id"] not in one["uri"] else str(one["uri"])
+def named(trajectory: Mapping[str, Any]) -> str:
+    """Return a readable name for a trajectory of the index: its task, or else its log and native id."""
+    if trajectory["instruction"] or trajectory["task"]:
+        return str(trajectory["instruction"] or trajectory["task"])
+    return (
+        f"{trajectory['uri']} · {trajectory['native_id']}"
+        if trajectory["native_id"] not in trajectory["uri"]
+        else str(trajectory["uri"])
+    )

@@ -1,4 +1,4 @@
-"""How a text of a log is shown, by what it says it is: a terminal's screen, a tree, folded JSON, a patch, or text.
+"""Displays a text of a log by its kind: a terminal's screen, a tree, folded JSON, a patch, or plain text.
 
 Everything is bounded: what is too large, too deep or not what it says it is, is shown as text, and texts are cut. The
 events of trees and of JSON come in a flat list, so that no depth of a log is a depth of recursion.
@@ -57,7 +57,7 @@ class Wireframe:
 
 
 def wireframe(nodes: Iterable[tuple[str, str, str, Box]], target: str = "") -> Wireframe | None:
-    """The drawing of nodes with boxes: number, role, name, box; None where no box has an area.
+    """Draw nodes with boxes: number, role, name, box; None where no box has an area.
 
     The frame is that of the largest box that begins the screen; what lies outside of it is left out.
     """
@@ -149,7 +149,7 @@ NOTHING: Final = Shown("nothing")
 
 
 def shown(observation: Mapping[str, Any] | None, target: str = "") -> Shown:
-    """An observation as it is shown.
+    """Display an observation.
 
     Args:
         observation: as a row has it.
@@ -166,11 +166,11 @@ def shown(observation: Mapping[str, Any] | None, target: str = "") -> Shown:
 
 
 def shown_text(content: str, *, is_json: bool = False) -> Shown:
-    """A text that says nothing of itself, or that it is JSON."""
+    """Display a text whose kind is not known, or that is JSON."""
     if is_json or content[:1] in ("{", "["):
-        found = _json(content)
-        if found is not None:
-            return found
+        shown = _json(content)
+        if shown is not None:
+            return shown
     if _PATCH.search(content[:SHOWN_CHARACTERS]):
         return _patch(content)
     return _text(content, "text")
@@ -228,15 +228,15 @@ def _json_events(value: Any) -> Iterator[Event]:
         if entry is None:
             yield Event("close")
             continue
-        mark, one, depth = entry
-        if not isinstance(one, list) or not one:
-            yield Event("leaf", mark=mark, head=_json_kind(one), text=_json_text(one))
+        mark, node, depth = entry
+        if not isinstance(node, list) or not node:
+            yield Event("leaf", mark=mark, head=_json_kind(node), text=_json_text(node))
             continue
-        is_object = isinstance(one, _Pairs)
-        word = f"{len(one)} {'key' if is_object else 'item'}{'s' if len(one) > 1 else ''}"
+        is_object = isinstance(node, _Pairs)
+        word = f"{len(node)} {'key' if is_object else 'item'}{'s' if len(node) > 1 else ''}"
         yield Event("open", depth < _OPEN_DEPTH, mark, "too deep" if depth > _DEPTH else "", "", word)
         waiting.append(None)
-        pairs = one if is_object else enumerate(one)
+        pairs = node if is_object else enumerate(node)
         waiting.extend((str(key), inner, depth + 1) for key, inner in reversed(list(pairs)))
 
 
@@ -255,16 +255,18 @@ def _json_text(value: Any) -> str:
 def _tree(content: str, target: str) -> Shown:
     """A tree with what stands before it; as text where a line is of no tree."""
     lines = content.split("\n")
-    begin = next((place for place, line in enumerate(lines) if line.startswith("#")), len(lines))
+    begin = next((index for index, line in enumerate(lines) if line.startswith("#")), len(lines))
     nodes = [_LINE.fullmatch(line) for line in lines[begin:]]
     while nodes and nodes[-1] is None and not lines[begin + len(nodes) - 1]:
         nodes.pop()
-    found = [node for node in nodes if node is not None]
-    if not found or len(found) != len(nodes) or len(found) > _EVENTS:
+    matches = [node for node in nodes if node is not None]
+    if not matches or len(matches) != len(nodes) or len(matches) > _EVENTS:
         return _text(content, "text")
-    boxes = [(one, box) for one in found if (box := _box(one)) is not None]
-    frame = wireframe([(f"#{one['id']}", one["role"], _held(one), box) for one, box in boxes], target)
-    return Shown("tree", "\n".join(lines[:begin]).strip("\n"), 0, list(_tree_events(found)), frame=frame)
+    boxes = [(shown_node, box) for shown_node in matches if (box := _box(shown_node)) is not None]
+    frame = wireframe(
+        [(f"#{shown_node['id']}", shown_node["role"], _node_text(shown_node), box) for shown_node, box in boxes], target
+    )
+    return Shown("tree", "\n".join(lines[:begin]).strip("\n"), 0, list(_tree_events(matches)), frame=frame)
 
 
 def _box(node: re.Match[str]) -> Box | None:
@@ -272,14 +274,14 @@ def _box(node: re.Match[str]) -> Box | None:
     return (int(met[1]), int(met[2]), int(met[3]), int(met[4])) if met else None
 
 
-def _named(node: re.Match[str]) -> str:
+def _node_name(node: re.Match[str]) -> str:
     return _plain(node["name"]) if node["name"] else ""
 
 
-def _held(node: re.Match[str]) -> str:
-    """What a node shows: the text of a field, else its name."""
+def _node_text(node: re.Match[str]) -> str:
+    """Return the text that a node shows: the text of a field, else its name."""
     value = _VALUE.match(node["rest"])
-    return _plain(value[1]) if value else _named(node)
+    return _plain(value[1]) if value else _node_name(node)
 
 
 def _plain(quoted: str) -> str:
@@ -300,7 +302,7 @@ def _tree_events(nodes: Sequence[re.Match[str]]) -> Iterator[Event]:
         has_children = number + 1 < len(nodes) and len(nodes[number + 1]["indent"]) > depth
         deep = len(open_at) >= _DEPTH
         kind = "open" if has_children and not deep else "leaf"
-        yield Event(kind, True, f"#{node['id']}", node["role"], _named(node), rest)
+        yield Event(kind, True, f"#{node['id']}", node["role"], _node_name(node), rest)
         if kind == "open":
             open_at.append(depth)
     yield from (Event("close") for _ in open_at)

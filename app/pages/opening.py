@@ -10,16 +10,16 @@ from trajmill.pipelines.storage.paths import local_path
 from trajmill.schemas import ConfigError, ParseError, ShardError
 
 
-def opened(path: str) -> Contents:
-    """What lies at a path.
+def open_contents(path: str) -> Contents:
+    """Open the contents of a path: a run's folder or a raw log.
 
     Raises:
         ConfigError: nothing is there, or nothing that could be shown.
     """
-    place = Path(local_path(path))
-    if not place.exists():
+    folder = Path(local_path(path))
+    if not folder.exists():
         raise ConfigError(f"There is nothing at '{path}'.")
-    if (place / "transitions").is_dir():
+    if (folder / "transitions").is_dir():
         return RunContents(path)
 
     from trajmill.app.pages.raw_log import RawLog  # here, since connectors are nothing to who looks at a run

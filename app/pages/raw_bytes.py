@@ -1,4 +1,4 @@
-"""The raw bytes at the place that a row or a reject names: a member of an input, at an offset into its own bytes.
+"""Raw bytes that a row or a reject refers to: a member of an input, at an offset into its own bytes.
 
 Only what a plan lists is opened, by the uri and the member that it lists it under. What is read is what the log holds,
 secrets and all: it is for a page of this machine, and goes into no file unless who writes it scrubs it first.
@@ -57,11 +57,11 @@ class RawBytes:
     def hex_lines(self, most: int = 16) -> list[tuple[str, str, str]]:
         """The first bytes from the place on as (offset, hex digits, printable ASCII), 16 a line."""
         data = (self.at + self.after)[: most * 16]
-        rows = [(place, data[place : place + 16]) for place in range(0, len(data), 16)]
-        return [(f"{self.offset + place:08x}", row.hex(" "), _printable(row)) for place, row in rows]
+        rows = [(offset, data[offset : offset + 16]) for offset in range(0, len(data), 16)]
+        return [(f"{self.offset + offset:08x}", row.hex(" "), _printable(row)) for offset, row in rows]
 
 
-def _told(path: str) -> str:
+def _display_path(path: str) -> str:
     """A path as text, from the working folder where the file lies below it."""
     below = f"{os.getcwd()}/"
     return text_of(path.removeprefix(below))
@@ -72,7 +72,7 @@ def _printable(row: bytes) -> str:
 
 
 class RawPlaces:
-    """Where the inputs of a run's plans lie: (uri, member) → the file, or the member of an archive.
+    """Locations of the inputs of a run's plans: (uri, member) → the file, or the member of an archive.
 
     Args:
         plans: files, the first of which that knows a place is believed.
@@ -87,18 +87,18 @@ class RawPlaces:
     @classmethod
     def of(cls, *members: Members, deepest: int = _DEEPEST) -> RawPlaces:
         """The places of inputs that are known, of which the first that knows one is believed."""
-        made = cls([], deepest)
-        made._members = list(members)
-        return made
+        places = cls([], deepest)
+        places._members = list(members)
+        return places
 
     def at(self, uri: str, member: str, offset: int) -> RawBytes | None:
-        """The bytes at a place; None if no plan lists it. Faults of the file are told in it."""
-        place = self._place(uri, member)
-        if place is None:
+        """Read the bytes at a place; None if no plan lists it. Faults of the file are reported in the result."""
+        location = self._place(uri, member)
+        if location is None:
             return None
-        path = "/".join([_told(place.path), *map(text_of, place.within)])
+        path = "/".join([_display_path(location.path), *map(text_of, location.within)])
         try:
-            return _around(place, uri, member, max(offset, 0), path, self._deepest)
+            return _around(location, uri, member, max(offset, 0), path, self._deepest)
         except (ParseError, ShardError, OSError) as error:
             gone = not isinstance(error, ParseError)
             return RawBytes(path, offset, fault=getattr(error, "detail", "") or str(error), is_gone=gone)
@@ -106,17 +106,17 @@ class RawPlaces:
     def _place(self, uri: str, member: str) -> Place | None:
         if self._members is None:
             self._members = [members_of(plan.read_bytes()) for plan in self._plans]
-        found = _listed(self._members, uri, member)
-        if found is None:
+        location = _find_place(self._members, uri, member)
+        if location is None:
             if self._scrubbed is None:
-                self._scrubbed = [_scrubbed(one) for one in self._members]
-            found = _listed(self._scrubbed, uri, member)
-        return found
+                self._scrubbed = [_scrub_names(members) for members in self._members]
+            location = _find_place(self._scrubbed, uri, member)
+        return location
 
 
-def _listed(plans: Iterable[Members], uri: str, member: str) -> Place | None:
-    for one in plans:
-        members = one.get(uri, {})
+def _find_place(plans: Iterable[Members], uri: str, member: str) -> Place | None:
+    for plan in plans:
+        members = plan.get(uri, {})
         if member in members:
             return members[member]
         # a connector may name a place within its member, as a row of a table: the file is the next best
@@ -126,30 +126,30 @@ def _listed(plans: Iterable[Members], uri: str, member: str) -> Place | None:
     return None
 
 
-def _scrubbed(plan: Members) -> Members:
-    """What a plan lists, by the names that rows have where theirs held a secret of a kind that is default."""
+def _scrub_names(plan: Members) -> Members:
+    """Rename a plan's inputs and members as rows name them, where their names held a secret of a default kind."""
     from trajmill.quality.scrub import scrub_name
 
     names = {uri: scrub_name(uri) for uri in plan}
     changed = ((name, plan[uri]) for uri, name in names.items())
-    return {name: {scrub_name(member): place for member, place in members.items()} for name, members in changed}
+    return {name: {scrub_name(member): location for member, location in members.items()} for name, members in changed}
 
 
 def members_of(plan: bytes) -> Members:
-    """What a plan's file lists; nothing where it is damaged."""
+    """Read the inputs that a plan's file lists; none if it is damaged."""
     from trajmill.pipelines.plan.plan import (
         Plan,  # here, since it brings connectors, which a list of trajectories does not need
     )
 
     try:
-        return {one.uri: one.members for one in Plan.from_json(plan).inputs}
+        return {log.uri: log.members for log in Plan.from_json(plan).inputs}
     except (ValueError, KeyError, TypeError):
         return {}
 
 
-def _around(place: Place, uri: str, member: str, offset: int, path: str, deepest: int) -> RawBytes:
+def _around(location: Place, uri: str, member: str, offset: int, path: str, deepest: int) -> RawBytes:
     begin = max(0, offset - BEFORE)
-    data = _read(place, uri, member, begin, offset + AFTER, deepest)
+    data = _read(location, uri, member, begin, offset + AFTER, deepest)
     if begin == 0 and data.startswith(_TABLES):
         return RawBytes(path, offset, at=data[:256], fault=f"it is a table: the place is row {offset}, not a byte")
     before, rest = data[: offset - begin], data[offset - begin :]
@@ -159,7 +159,9 @@ def _around(place: Place, uri: str, member: str, offset: int, path: str, deepest
 
 
 def _record_end(before: bytes, data: bytes) -> int:
-    """Where the record that begins there ends: a value of JSON, indented JSON up to its closing line, else a line."""
+    """Return the offset at which the record ends that begins there: a JSON value, indented JSON up to its closing line,
+    else a line.
+    """
     line = data.find(b"\n") + 1 or len(data)
     if data[:1] in (b"{", b"["):
         text = data.decode("utf-8", "surrogateescape")
@@ -173,9 +175,9 @@ def _record_end(before: bytes, data: bytes) -> int:
     return line
 
 
-def _read(place: Place, uri: str, member: str, begin: int, end: int, deepest: int) -> bytes:
-    if not place.within:
-        with opened(place.path) as plain:
+def _read(location: Place, uri: str, member: str, begin: int, end: int, deepest: int) -> bytes:
+    if not location.within:
+        with opened(location.path) as plain:
             head = plain.read(MAGIC_BYTES)
             if not is_compressed(head):
                 if head.startswith(_TABLES):
@@ -184,7 +186,7 @@ def _read(place: Place, uri: str, member: str, begin: int, end: int, deepest: in
                 return plain.read(end - begin)
     if end > deepest:
         raise ParseError(uri, begin, "too_large", f"it stands beyond {deepest:,} bytes of a compressed file", member)
-    with open_raw(place, uri, member, deepest + 1) as stream:
+    with open_raw(location, uri, member, deepest + 1) as stream:
         rest = begin
         while rest and (skipped := stream.read(min(rest, _CHUNK))):
             rest -= len(skipped)

@@ -62,47 +62,47 @@ class RawLog:
         recipe = Recipe(name="view", source="raw log")
         plan = make_plan(recipe, [path])
         if not plan.inputs:
-            told = "; ".join(f"{one.uri}: {one.detail}" for one in plan.unrecognized[:3])
-            raise ConfigError(f"No connector reads '{path}'. {told}")
+            reasons = "; ".join(f"{reject.uri}: {reject.detail}" for reject in plan.unrecognized[:3])
+            raise ConfigError(f"No connector reads '{path}'. {reasons}")
         self._read(plan.inputs, list(plan.unrecognized), recipe)
         files = [Judged(1, Path(self._folder.name) / _NAME, None, None)]
         self.searchable: Sequence[Judged] = files
         self.rows = Rows(files)
         self.index = trajectory_index(files)
         self._by_key = by_key(self.index)
-        self.places = RawPlaces.of({one.uri: one.members for one in plan.inputs})
+        self.places = RawPlaces.of({log.uri: log.members for log in plan.inputs})
 
     def _read(self, inputs: list[Input], rejects: list[Reject], recipe: Recipe) -> None:
         blobs = Attachments(Folder(self._folder.name))
         sink = ParquetSink(Folder(self._folder.name), _NAME, encode_schema())
         assembler, parents, ids = Assembler(), dict[str, str](), RowIds()
         sensitive: dict[str, tuple[str, ...]] = {}
-        read = taken = held = 0
-        for one in inputs:
-            for found, origin in _found(one, recipe, blobs):
-                if isinstance(found, Reject):
-                    rejects.append(replace(found, connector=one.connector))
+        read = taken = nbytes = 0
+        for log in inputs:
+            for record, origin in _read_records(log, recipe, blobs):
+                if isinstance(record, Reject):
+                    rejects.append(replace(record, connector=log.connector))
                     continue
-                sensitive[assembler.add(found, origin, parents)] = sensitive_values(found)
+                sensitive[assembler.add(record, origin, parents)] = sensitive_values(record)
                 blobs.settle(assembler.attached)
                 read += 1
                 if assembler.nbytes > ROW_GROUP_BYTES:
-                    held += assembler.nbytes
-                    sink.write(_finished(assembler, ids, sensitive))
-                if read >= READ_TRAJECTORIES or held >= READ_BYTES:
+                    nbytes += assembler.nbytes
+                    sink.write(_finish_batch(assembler, ids, sensitive))
+                if read >= READ_TRAJECTORIES or nbytes >= READ_BYTES:
                     break
             else:
                 blobs.forget()
                 taken += 1
                 continue
             break
-        sink.write(_finished(assembler, ids, sensitive))
+        sink.write(_finish_batch(assembler, ids, sensitive))
         sink.close()
         values = dict.fromkeys(value for some in sensitive.values() for value in some)
         scrubbed = [scrub_reject(reject, sensitive=values) for reject in rejects]
         self.rejects = rejects_at_hand(scrubbed)
         self._excerpts = [reject.excerpt for reject in scrubbed]
-        words = f"A raw log, before any run: read as {', '.join(sorted({one.connector for one in inputs}))}."
+        words = f"A raw log, before any run: read as {', '.join(sorted({log.connector for log in inputs}))}."
         left = f" Only its first {read:,} trajectories are shown." if taken < len(inputs) else ""
         self.notes: tuple[str, ...] = (words + left,)
 
@@ -110,28 +110,28 @@ class RawLog:
         return SoFar(self.index, 1, 1, 0.0)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
-        place = self._by_key.get(key)
-        return self.index.row(place, named=True) if place is not None else None
+        row_number = self._by_key.get(key)
+        return self.index.row(row_number, named=True) if row_number is not None else None
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
         return self._excerpts[reject["row"]]
 
     def attachment(self, sha256: str) -> bytes | None:
-        found = Path(self._folder.name) / sha256
-        return found.read_bytes() if _DIGEST.fullmatch(sha256) and found.is_file() else None
+        file = Path(self._folder.name) / sha256
+        return file.read_bytes() if _DIGEST.fullmatch(sha256) and file.is_file() else None
 
 
-def _found(one: Input, recipe: Recipe, blobs: Attachments) -> Iterator[Any]:
-    """What an input's connector finds; a bug of it is a reject, as in a run."""
+def _read_records(log: Input, recipe: Recipe, blobs: Attachments) -> Iterator[Any]:
+    """Read the records of an input with its connector; a bug of the connector is a reject, as in a run."""
     with hand_to(blobs):
         try:
-            yield from read_input(one, recipe)
+            yield from read_input(log, recipe)
         except Exception as error:
             if not is_connectors(error):
                 raise
-            yield connector_error(one, error, ""), None
+            yield connector_error(log, error, ""), None
 
 
-def _finished(assembler: Assembler, ids: RowIds, sensitive: Mapping[str, Iterable[str]]) -> pa.RecordBatch:
+def _finish_batch(assembler: Assembler, ids: RowIds, sensitive: Mapping[str, Iterable[str]]) -> pa.RecordBatch:
     batch = scrub(check(assembler.take()), sensitive=sensitive)[0]
     return batch.set_column(batch.schema.get_field_index(KEY), batch.schema.field(KEY), ids.of(batch))

@@ -1,4 +1,4 @@
-"""What was not carried on, over all stages and generations: as a table to browse, and each with its excerpt."""
+"""Rejects of all stages and generations: a table to browse, and the excerpt of each."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def reject_index(files: Sequence[Rejected]) -> pl.DataFrame:
 
 def rejects_at_hand(rejects: Iterable[Reject]) -> pl.DataFrame:
     """The same of rejects that stand in no file."""
-    found = pl.DataFrame(reject_table(rejects)).drop("excerpt").with_row_index("row")
-    told = [pl.lit("normalize").alias("stage"), pl.lit(1).alias("generation"), pl.lit(0).alias("file")]
-    return found.with_columns(told).select(COLUMNS)
+    table = pl.DataFrame(reject_table(rejects)).drop("excerpt").with_row_index("row")
+    columns = [pl.lit("normalize").alias("stage"), pl.lit(1).alias("generation"), pl.lit(0).alias("file")]
+    return table.with_columns(columns).select(COLUMNS)
 
 
 def excerpt_of(files: Sequence[Rejected], row: Mapping[str, Any]) -> str:
@@ -46,19 +46,19 @@ def excerpt_of(files: Sequence[Rejected], row: Mapping[str, Any]) -> str:
 
 def chosen_rejects(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "") -> pl.DataFrame:
     """The rejects that have every chosen value, and the text in their detail, uri or trajectory, in any case."""
-    kept = [pl.col(name) == value for name, value in chosen.items() if name in FACETS]
+    filters = [pl.col(name) == value for name, value in chosen.items() if name in FACETS]
     if text:
         columns = ("detail", "uri", "member", "trajectory_id")
         looked = (pl.col(name).str.contains_any([text], ascii_case_insensitive=True) for name in columns)
-        kept.append(pl.any_horizontal(looked))
-    return index.filter(*kept) if kept else index
+        filters.append(pl.any_horizontal(looked))
+    return index.filter(*filters) if filters else index
 
 
 def reject_facets(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "") -> dict[str, list[tuple[str, int]]]:
     """Of every facet its values with their numbers among what the other choices leave, the most frequent first."""
-    found = {}
+    facets = {}
     for name in FACETS:
         rest = chosen_rejects(index, {key: value for key, value in chosen.items() if key != name}, text)
         counted = rest.group_by(name).len().sort(["len", name], descending=[True, False])
-        found[name] = list(counted.iter_rows())
-    return found
+        facets[name] = list(counted.iter_rows())
+    return facets

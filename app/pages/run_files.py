@@ -1,4 +1,4 @@
-"""Which files of a run's folder a page reads: transitions with what lies beside them, rejects, shards, blobs, plans.
+"""Files of a run's folder that a page reads: transitions with what lies beside them, rejects, shards, blobs, plans.
 
 Names only; nothing is opened but manifests and the record of the run. A folder is read where it lies on this machine.
 """
@@ -66,8 +66,8 @@ class RunFiles:
 
     @cached_property
     def stages(self) -> list[Path]:
-        """Where the stages of each generation lie, the first first."""
-        return [Path(one.path()) for one in stage_folders(Folder(str(self.root)))]
+        """Folders with the stages of each generation, in order."""
+        return [Path(folder.path()) for folder in stage_folders(Folder(str(self.root)))]
 
     @cached_property
     def judged(self) -> list[Judged]:
@@ -100,14 +100,14 @@ class RunFiles:
     @cached_property
     def shards(self) -> dict[tuple[str, str], list[Path]]:
         """(pool, domain) → the files of its samples."""
-        found: dict[tuple[str, str], list[Path]] = {}
+        shards: dict[tuple[str, str], list[Path]] = {}
         for file in sorted((self.root / "shards").glob("*/*")):
             domain = file.name.partition("_")[0]
             if file.suffix == ".jsonl" and not (file.parent / domain).is_dir():  # which holds the same as tables
-                found.setdefault((file.parent.name, domain), []).append(file)
-            for one in sorted(file.glob("*.parquet")) if file.is_dir() else ():
-                found.setdefault((file.parent.name, file.name), []).append(one)
-        return found
+                shards.setdefault((file.parent.name, domain), []).append(file)
+            for table_file in sorted(file.glob("*.parquet")) if file.is_dir() else ():
+                shards.setdefault((file.parent.name, file.name), []).append(table_file)
+        return shards
 
     @cached_property
     def recipe(self) -> Mapping[str, Any]:
@@ -120,9 +120,9 @@ class RunFiles:
 
     def blob(self, sha256: str) -> Path | None:
         """The attachment of that digest, which the caller has met in a row; None if it was not kept."""
-        return next((file for one in self.stages if (file := one / BLOBS / sha256).is_file()), None)
+        return next((file for folder in self.stages if (file := folder / BLOBS / sha256).is_file()), None)
 
 
 def _beside(stages: Path, stage: str, file: Path) -> Path | None:
-    found = stages / stage / file.parent.name / file.name
-    return found if found.is_file() else None
+    path = stages / stage / file.parent.name / file.name
+    return path if path.is_file() else None

@@ -1,4 +1,4 @@
-"""Search of a text in every step of a run: in what was done, and in what was seen. As far as it comes in a moment."""
+"""Text search in the actions and observations of every step of a run, as far as it gets in a moment."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a search has found.
+    """Result of a search.
 
     Attributes:
         hits: in the order of the files.
@@ -55,10 +55,10 @@ class Searched:
     share: float
 
 
-def searched(
+def search_text(
     files: Sequence[Judged], text: str, begin: tuple[int, int] = (0, 0), most: int = 100, seconds: float = 2.0
 ) -> Searched:
-    """The steps that hold a text, in any case of its letters, from a place on.
+    """Search the steps for a text, ignoring case, from a position on.
 
     Args:
         files: that are looked through.
@@ -89,12 +89,12 @@ def _hits(block: pl.LazyFrame, text: str) -> list[Hit]:
         "action": pl.col("action").struct.field("text"),
         "after": pl.col("next_observation").struct.field("content"),
     }
-    found = (
+    matches = (
         block.select("row_id", "step", **columns)
         .filter(pl.any_horizontal(_holds(name, text) for name in columns))
         .collect()
     )
-    return [_hit(row, text) for row in found.iter_rows(named=True)]
+    return [_hit(row, text) for row in matches.iter_rows(named=True)]
 
 
 def _holds(name: str, text: str) -> pl.Expr:

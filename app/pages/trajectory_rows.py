@@ -1,4 +1,4 @@
-"""The rows of one trajectory, read where the index says that they stand: its outline, one step whole, or all of it."""
+"""Rows of one trajectory, read at the position that the index gives: its outline, one step, or all of it."""
 
 from __future__ import annotations
 
@@ -43,28 +43,30 @@ class Rows:
             steps: how many they are.
         """
         scan = scan_transitions(self._files[file].transitions).slice(first, steps)
-        told = scan.select(outline_columns()).collect()
+        entries = scan.select(outline_columns()).collect()
         verdicts = self._files[file].verdicts
         if verdicts is None:
-            return [{**row, "use": None, "reason": None} for row in told.to_dicts()]
+            return [{**row, "use": None, "reason": None} for row in entries.to_dicts()]
         decided = _verdicts(verdicts).select("use", "reason").slice(first, steps).collect()
-        return pl.concat([told, decided], how="horizontal").to_dicts()
+        return pl.concat([entries, decided], how="horizontal").to_dicts()
 
     def whole(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
         """Some rows as Python values, columns as in `TRANSITION_SCHEMA`."""
         return scan_transitions(self._files[file].transitions).slice(first, steps).collect().to_dicts()
 
     def verdict(self, file: int, row: int) -> dict[str, Any] | None:
-        """What was measured and decided about one row, columns as in `schemas.verdict`; None before that stage."""
+        """Return the measures and the decision of one row, columns as in `schemas.verdict`; None before the judge
+        stage.
+        """
         verdicts = self._files[file].verdicts
         if verdicts is None:
             return None
-        found = _verdicts(verdicts).slice(row, 1).collect().to_dicts()
-        return {name: value for name, value in found[0].items() if name not in _KEYS} if found else None
+        verdict_rows = _verdicts(verdicts).slice(row, 1).collect().to_dicts()
+        return {name: value for name, value in verdict_rows[0].items() if name not in _KEYS} if verdict_rows else None
 
 
 def outline_columns() -> list[pl.Expr]:
-    """What the outline reads of transitions."""
+    """Columns of transitions that the outline reads."""
     action, after = pl.col("action").struct, pl.col("next_observation").struct
     text = action.field("text").str.slice(0, _TEXT_CHARACTERS)
     seen = pl.col("observation").struct.field("content")

@@ -1,4 +1,6 @@
-"""Why a row or its trajectory was kept or dropped: every signal that was measured, beside the rules that bound it."""
+"""Reasons why a row or its trajectory was kept or dropped: every signal that was measured, beside the rules that bound
+it.
+"""
 
 from __future__ import annotations
 
@@ -111,34 +113,35 @@ class Bound:
 
 
 def bounds(verdict: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]]) -> list[Bound]:
-    """All signals of a verdict with the rules on them: what speaks first, then what does not pass, then the rest.
+    """List all signals of a verdict with their rules: the deciding ones first, then those that do not pass, then the
+    rest.
 
     Args:
         verdict: of a row, as `Rows.verdict` gives it.
         rules: name → `signal`, `min`, `max`, `use` and `cap`, as the record of a run has them in `judge.rules`.
     """
-    found, signals = [], signals_of(verdict)
+    bounded, signals = [], signals_of(verdict)
     for name, rule in rules.items():
         if rule.get("signal") in signals:
-            value, said = signals[rule["signal"]]
+            value, text = signals[rule["signal"]]
             least, most, number = rule.get("min"), rule.get("max"), round(float(value), 6)
             passes = (least is None or number >= least) and (most is None or number <= most)
             speaks = verdict.get("reason") == name
             use = rule.get("use") or ""
-            found.append(Bound(name, rule["signal"], value, least, most, use, rule.get("cap"), passes, speaks, said))
-    bound = {one.signal for one in found}
-    found += [Bound("", name, value, said=said) for name, (value, said) in signals.items() if name not in bound]
-    return sorted(found, key=lambda one: (not one.speaks, one.passes, not one.rule, one.signal))
+            bounded.append(Bound(name, rule["signal"], value, least, most, use, rule.get("cap"), passes, speaks, text))
+    bound = {entry.signal for entry in bounded}
+    bounded += [Bound("", name, value, said=text) for name, (value, text) in signals.items() if name not in bound]
+    return sorted(bounded, key=lambda entry: (not entry.speaks, entry.passes, not entry.rule, entry.signal))
 
 
 def rules_of(recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The rules of a recorded recipe that are not taken away."""
-    told = recipe.get("judge", {}).get("rules", {})
-    return {name: rule for name, rule in told.items() if isinstance(rule, dict)}
+    rules = recipe.get("judge", {}).get("rules", {})
+    return {name: rule for name, rule in rules.items() if isinstance(rule, dict)}
 
 
 def signals_of(verdict: Mapping[str, Any]) -> dict[str, tuple[float, str | None]]:
-    """Signal → its number in a verdict, and what it says of it, if it says anything."""
+    """Map each signal to its number in a verdict, and to its explanation if it has one."""
     return {
         name.removeprefix(SIGNAL_PREFIX): (value, verdict.get(REASON_PREFIX + name.removeprefix(SIGNAL_PREFIX)))
         for name, value in verdict.items()

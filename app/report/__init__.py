@@ -1,1 +1,1 @@
-"""The page that a run leaves behind, and what two runs have done otherwise: numbers, charts of them, and examples."""
+"""Report page of a run and comparison of two runs: numbers, charts and examples."""

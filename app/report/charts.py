@@ -27,7 +27,7 @@ _LEAST: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle: where it stands, what it means, and what is told when a pointer rests on it."""
+    """Rectangle of a chart: its position and size, its kind, and the tooltip."""
 
     x: float
     y: float
@@ -39,7 +39,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Boxes and vertical lines (x, kind) on a ground of some width and height, told in words by `label`."""
+    """Boxes and vertical lines (x, kind) on a ground of a given width and height, described in words by `label`."""
 
     width: float
     height: float
@@ -49,19 +49,19 @@ class Chart:
 
 
 def stacked(parts: Iterable[tuple[str, str, float]], whole: float, label: str, width: float = WIDTH) -> Chart:
-    """A bar of parts beside each other, each (kind, name, number); `whole` is as long as the chart is wide."""
+    """Draw a bar of adjoining parts, each (kind, name, number); `whole` is the number that fills the chart's width."""
     boxes, x = list[Box](), 0.0
     for kind, name, number in parts:
         if number > 0:
             long = max(number / max(whole, 1e-9) * width, _LEAST)
-            title = f"{name}: {_told(number)}"
+            title = f"{name}: {_format(number)}"
             boxes.append(Box(_px(min(x, width - _LEAST)), 0, _px(min(long, width - x)), HEIGHT, kind, title))
             x = min(x + long, width - _LEAST)
     return Chart(width, HEIGHT, boxes, label)
 
 
 def line_bar(line: Line) -> Chart:
-    """The balance of a unit: what is kept, shown as context, merged and dropped, of all that went in."""
+    """Draw the balance of a unit: the parts kept, shown as context, merged and dropped, of all that entered."""
     parts = [
         ("kept", "kept", line.kept),
         *(("context", reason, number) for reason, number in _largest(line.context)),
@@ -72,10 +72,10 @@ def line_bar(line: Line) -> Chart:
 
 
 def reasons_of(line: Line) -> list[tuple[str, str, int]]:
-    """(kind, reason, number) of what is not kept of a unit, the most frequent first."""
+    """List (kind, reason, number) of the items of a unit that were not kept, the most frequent first."""
     kinds = (("lost", line.lost), ("merged", line.merged), ("context", line.context))
-    told = [(kind, reason, number) for kind, of in kinds for reason, number in of.items()]
-    return sorted(told, key=lambda one: (-one[2], one[1]))
+    reasons = [(kind, reason, number) for kind, of in kinds for reason, number in of.items()]
+    return sorted(reasons, key=lambda entry: (-entry[2], entry[1]))
 
 
 def _largest(of: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -83,7 +83,7 @@ def _largest(of: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def histogram_chart(spread: Histogram, unit: str, *, tallest: int = 0) -> Chart:
-    """Bars of a histogram; the median is a line.
+    """Draw a histogram as bars, with the median as a line.
 
     Args:
         spread: what is drawn.
@@ -94,16 +94,18 @@ def histogram_chart(spread: Histogram, unit: str, *, tallest: int = 0) -> Chart:
     top, number = tallest or max(spread.counts, default=0), len(spread.counts)
     step = width / max(1, number)
     boxes = [
-        _bar(place, step, tall, "bar", _range(spread, place, unit))
-        for place, count in enumerate(spread.counts)
+        _bar(index, step, tall, "bar", _range(spread, index, unit))
+        for index, count in enumerate(spread.counts)
         if (tall := _tall(count / max(1, top), count, height))
     ]
-    label = f"{unit}: median {_told(spread.median)}, at most {_told(spread.edges[-1])}, {spread.total:,} in all"
+    label = f"{unit}: median {_format(spread.median)}, at most {_format(spread.edges[-1])}, {spread.total:,} in all"
     return Chart(width, height, boxes, label, [(_px(_place(spread, spread.median) * width), "median")])
 
 
 def signal_chart(signal: Signal) -> Chart:
-    """The values of a signal, those outside of the bounds marked, the bounds as lines; heights are logarithmic."""
+    """Draw the values of a signal with its bounds as lines; bars outside of the bounds are marked, heights are
+    logarithmic.
+    """
     width, height = SMALL
     spread = signal.spread
     low, high = spread.edges[0], spread.edges[-1]
@@ -111,13 +113,13 @@ def signal_chart(signal: Signal) -> Chart:
     step = width / max(1, len(spread.counts))
     boxes = [
         _bar(
-            place,
+            index,
             step,
             tall,
-            "out" if 2 * signal.beyond[place] > count else "bar",
-            _range(spread, place, signal.signal),
+            "out" if 2 * signal.beyond[index] > count else "bar",
+            _range(spread, index, signal.signal),
         )
-        for place, count in enumerate(spread.counts)
+        for index, count in enumerate(spread.counts)
         if (tall := _tall(math.log1p(count) / top, count, height))
     ]
     least, most = signal.least, signal.most
@@ -125,18 +127,18 @@ def signal_chart(signal: Signal) -> Chart:
         least = None if least is None else math.ceil(least) - 0.5
         most = None if most is None else math.floor(most) + 0.5
     places = [min(max((bound - low) / (high - low or 1), 0.0), 1.0) for bound in (least, most) if bound is not None]
-    lines = [(_px(place * width), "bound") for place in places]
+    lines = [(_px(bound * width), "bound") for bound in places]
     return Chart(width, height, boxes, f"{signal.rule}: {signal.broken:,} of {spread.total:,} do not pass", lines)
 
 
 def is_of_numbers(spread: Histogram) -> bool:
-    """Whether each range is that of one whole number."""
+    """Check that every range holds one whole number."""
     begin, end = spread.edges[0], spread.edges[1]
     return begin != int(begin) and 2 * begin == int(2 * begin) and end - begin == 1
 
 
-def _bar(place: int, step: float, tall: float, kind: str, title: str) -> Box:
-    return Box(_px(place * step + 0.75), _px(SMALL[1] - tall), _px(step - 1.5), _px(tall), kind, title)
+def _bar(index: int, step: float, tall: float, kind: str, title: str) -> Box:
+    return Box(_px(index * step + 0.75), _px(SMALL[1] - tall), _px(step - 1.5), _px(tall), kind, title)
 
 
 def _tall(share: float, count: int, height: float) -> float:
@@ -144,21 +146,21 @@ def _tall(share: float, count: int, height: float) -> float:
 
 
 def _place(spread: Histogram, value: float) -> float:
-    """Where a value stands among ranges that are drawn equally wide, from 0 to 1."""
+    """Position of a value on an axis of ranges drawn equally wide, from 0 to 1."""
     for number, (begin, end) in enumerate(zip(spread.edges, spread.edges[1:], strict=False)):
         if begin <= value < end or number == len(spread.counts) - 1:
             return (number + min(max((value - begin) / (end - begin or 1), 0), 1)) / len(spread.counts)
     return 0.0
 
 
-def _range(spread: Histogram, place: int, unit: str) -> str:
-    begin, end, count = spread.edges[place], spread.edges[place + 1], spread.counts[place]
+def _range(spread: Histogram, index: int, unit: str) -> str:
+    begin, end, count = spread.edges[index], spread.edges[index + 1], spread.counts[index]
     if is_of_numbers(spread):
-        return f"{unit} {_told(begin + 0.5)}: {count:,}"
-    return f"{unit} from {_told(begin)} to less than {_told(end)}: {count:,}"
+        return f"{unit} {_format(begin + 0.5)}: {count:,}"
+    return f"{unit} from {_format(begin)} to less than {_format(end)}: {count:,}"
 
 
-def _told(number: float) -> str:
+def _format(number: float) -> str:
     return f"{number:,.0f}" if number == int(number) else f"{number:,.3g}"
 
 
@@ -171,66 +173,68 @@ USES: Final[Mapping[str, str]] = {"target": "kept", "context": "context", "omit"
 
 
 def uses_bar(domain: str, uses: Mapping[str, int]) -> Chart:
-    """The transitions of a domain by what they are for."""
+    """Draw the transitions of a domain by their use."""
     parts = [(kind, use, uses.get(use, 0)) for use, kind in USES.items()]
     return stacked(parts, sum(uses.values()), f"{domain}: what transitions are for")
 
 
-def loss_bar(place: str, learnt: int, tokens: int, classes: Mapping[str, int]) -> Chart:
-    """Tokens under loss of all that a pool shows of a domain, parted by the classes of their characters."""
+def loss_bar(component: str, learnt: int, tokens: int, classes: Mapping[str, int]) -> Chart:
+    """Draw the tokens under loss among all tokens that a pool shows of a domain, by the classes of their characters."""
     measured = sum(classes.values())
     parts: list[tuple[str, str, float]] = [("kept", "under loss", learnt)]
     if measured:
         parts = [(f"class-{name}", name, learnt * number / measured) for name, number in classes.items()]
-    return stacked([(kind, name, round(size)) for kind, name, size in parts], tokens, f"{place}: tokens under loss")
+    return stacked([(kind, name, round(size)) for kind, name, size in parts], tokens, f"{component}: tokens under loss")
 
 
-def asked_bar(asked: float, given: int, most: float) -> Chart:
-    """What a pool was given of a domain, filled, in the outline of what was asked for."""
+def asked_bar(asked: float, received: int, most: float) -> Chart:
+    """Draw what a pool got of a domain, filled, inside the outline of what was asked for."""
     width = 160.0
     boxes = [
-        Box(0, 3, _px(given / most * (width - 2)), HEIGHT - 6, "given", f"given: {given:,}"),
+        Box(0, 3, _px(received / most * (width - 2)), HEIGHT - 6, "given", f"given: {received:,}"),
         Box(1, 1, _px(asked / most * (width - 2)), HEIGHT - 2, "asked", f"asked for: {asked:,.1f}"),
     ]
-    return Chart(width, HEIGHT, boxes, f"{given:,} given, {asked:,.1f} asked for")
+    return Chart(width, HEIGHT, boxes, f"{received:,} given, {asked:,.1f} asked for")
 
 
 def most_asked(pools: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
-    """The largest number that is asked for or given, by which bars of the mixture are drawn."""
-    return max([1.0, *(one[key] for of in pools.values() for one in of.values() for key in ("asked", "given"))])
+    """Return the largest number asked for or given in the mixture, which sets the scale of its bars."""
+    return max([1.0, *(counts[key] for of in pools.values() for counts in of.values() for key in ("asked", "given"))])
 
 
 def pool_tokens(mixture: Mapping[str, Any]) -> dict[str, int]:
-    """`pool.domain` → tokens that were drawn, of all that the pool is drawn from."""
-    found: Counter[str] = Counter()
-    for pool, one, _ in stage_rows(mixture):
-        found[f"{pool}.{one['domain']}"] += one["tokens"]
-    return found
+    """Sum the tokens drawn for each `pool.domain`."""
+    tokens: Counter[str] = Counter()
+    for pool, row, _ in stage_rows(mixture):
+        tokens[f"{pool}.{row['domain']}"] += row["tokens"]
+    return tokens
 
 
 def pool_sum(counts: Mapping[str, int], pool: str) -> int:
-    """The sum of the counts of a pool, of counts by `pool.domain`."""
-    return sum(number for place, number in counts.items() if place.partition(".")[0] == pool)
+    """Sum the counts of a pool, from counts by `pool.domain`."""
+    return sum(number for key, number in counts.items() if key.partition(".")[0] == pool)
 
 
 def share_chart(signal: Signal) -> Chart:
-    """The share of ones of a signal that is 0 or 1."""
+    """Draw the share of ones of a signal that is 0 or 1."""
     kind = "out" if signal.most is not None and signal.most < 1 else "bar"
     return stacked([(kind, signal.signal, signal.share or 0)], 1, f"{signal.rule}: share of ones", SMALL[0])
 
 
 def stage_rows(mixture: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any], float]]:
-    """(pool, what was drawn of a domain, its share of the pool's tokens) of the pools that were drawn by tokens."""
-    found = []
+    """List (pool, row of the mixture, its share of the pool's tokens) of the pools that were drawn by tokens."""
+    rows = []
     for pool, drawn in mixture.get("stages", {}).items():
-        total = sum(one["tokens"] for one in drawn) or 1
-        found += [(pool, one, one["tokens"] / total) for one in drawn]
-    return found
+        total = sum(row["tokens"] for row in drawn) or 1
+        rows += [(pool, row, row["tokens"] / total) for row in drawn]
+    return rows
 
 
-def end_of(spread: Histogram, place: int) -> str:
-    """The first or the last value of a histogram: of whole numbers the number, not the edge of its range."""
-    edge = spread.edges[place]
+def end_of(spread: Histogram, index: int) -> str:
+    """Return the first or the last value of a histogram as text; for whole numbers the number, not the edge of its
+    range.
+    """
+    edge = spread.edges[index]
     if is_of_numbers(spread):
-        edge += 0.5 if place == 0 else -0.5
-    return _told(edge)
+        edge += 0.5 if index == 0 else -0.5
+    return _format(edge)

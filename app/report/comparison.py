@@ -1,4 +1,4 @@
-"""What two runs have done otherwise: settings, counts, and what became of each trajectory, by its key.
+"""Compare two runs: settings, counts, and the fate of each trajectory, by its key.
 
 A key is the id of content and what tells exact copies apart, as rows and the viewer have it, so each copy counts.
 """
@@ -34,7 +34,7 @@ _NO_POOL: Final = "no pool"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trajectories of which the same became.
+    """Trajectories with the same change of fate.
 
     Attributes:
         kind: one of `KINDS`.
@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs beside each other; pairs of numbers are of the first and the second.
+    """Comparison of two runs; pairs of numbers are of the first and the second run.
 
     Attributes:
         settings: (name, value of the first, of the second) of what their recipes have otherwise.
@@ -78,8 +78,8 @@ class Comparison:
     changes: Sequence[Change]
 
     def of(self, kind: str) -> int:
-        """How many trajectories are of a kind."""
-        return sum(one.number for one in self.changes if one.kind == kind)
+        """Count the trajectories whose fate changed in one way."""
+        return sum(change.number for change in self.changes if change.kind == kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class Side:
     rows: pl.DataFrame
 
 
-def compared(first: str, second: str, examples: int = 3) -> Comparison:
-    """Compares two output folders.
+def compare_runs(first: str, second: str, examples: int = 3) -> Comparison:
+    """Compare two output folders.
 
     Args:
         first: the one that was before.
@@ -103,18 +103,18 @@ def compared(first: str, second: str, examples: int = 3) -> Comparison:
         ConfigError: one holds no judged run.
         ShardError: a file cannot be read.
     """
-    one, other = _side(first), _side(second)
-    joined = _joined(one.fates, other.fates)
+    before, after = _side(first), _side(second)
+    joined = _join_fates(before.fates, after.fates)
     versions = [
-        str(side.sources.records[-1].get("version", "")) if side.sources.records else "" for side in (one, other)
+        str(side.sources.records[-1].get("version", "")) if side.sources.records else "" for side in (before, after)
     ]
     return Comparison(
-        settings=settings_changed(one.sources.recipe, other.sources.recipe),
+        settings=settings_changed(before.sources.recipe, after.sources.recipe),
         versions=(versions[0], versions[1]),
-        domains=_domains(one, other),
-        reasons=_paired(_reasons(one), _reasons(other)),
-        uses=_paired(_uses(one), _uses(other)),
-        samples=_paired(_samples(one), _samples(other)),
+        domains=_domains(before, after),
+        reasons=_pair_counts(_reasons(before), _reasons(after)),
+        uses=_pair_counts(_uses(before), _uses(after)),
+        samples=_pair_counts(_samples(before), _samples(after)),
         same=int(joined["kind"].is_null().sum()),
         changes=_changes(joined, examples),
     )
@@ -154,7 +154,7 @@ def _pools(sources: Sources) -> pl.DataFrame:
     return pl.concat([empty, *parts], how="vertical_relaxed").unique("trajectory_id", keep="first", maintain_order=True)
 
 
-def _joined(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+def _join_fates(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """A row for each key with what became of it: `kind` (null: the same), `domain`, `before`, `after`."""
     both = first.join(second, on="key", how="full", coalesce=True, suffix="_after")
     was, now = pl.col("kept"), pl.col("kept_after")
@@ -178,23 +178,26 @@ def _joined(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
 
 
 def _fate(side: str) -> pl.Expr:
-    kept, reason = pl.col(f"kept{side}"), pl.col(f"reason{side}").fill_null("no reason told")
+    is_kept, reason = pl.col(f"kept{side}"), pl.col(f"reason{side}").fill_null("no reason told")
     dropped = pl.concat_str(pl.lit("dropped: "), reason)
-    return pl.when(kept.is_null()).then(pl.lit("")).when(kept).then(pl.lit("kept")).otherwise(dropped)
+    return pl.when(is_kept.is_null()).then(pl.lit("")).when(is_kept).then(pl.lit("kept")).otherwise(dropped)
 
 
 def _changes(joined: pl.DataFrame, examples: int) -> list[Change]:
     keys = ["kind", "domain", "before", "after"]
-    found = (
+    groups = (
         joined.filter(pl.col("kind").is_not_null())
         .group_by(keys)
         .agg(pl.len().alias("number"), pl.col("key").sort().head(examples).alias("examples"))
     )
-    told = [Change(**row) for row in found.to_dicts()]
-    return sorted(told, key=lambda one: (KINDS.index(one.kind), -one.number, one.domain, one.before, one.after))
+    changes = [Change(**row) for row in groups.to_dicts()]
+    return sorted(
+        changes,
+        key=lambda change: (KINDS.index(change.kind), -change.number, change.domain, change.before, change.after),
+    )
 
 
-def _paired(first: Mapping[Any, int], second: Mapping[Any, int]) -> dict[Any, tuple[int, int]]:
+def _pair_counts(first: Mapping[Any, int], second: Mapping[Any, int]) -> dict[Any, tuple[int, int]]:
     keys = sorted(first.keys() | second.keys(), key=lambda key: (-max(first.get(key, 0), second.get(key, 0)), key))
     return {key: (first.get(key, 0), second.get(key, 0)) for key in keys}
 
@@ -205,8 +208,8 @@ def _reasons(side: Side) -> dict[str, int]:
 
 
 def _uses(side: Side) -> dict[tuple[str, str], int]:
-    told = side.rows.filter(pl.col("kept") & (pl.col("use") != "target") & pl.col("reason").is_not_null())
-    counted = told.group_by("use", "reason").agg(pl.col("n").sum())
+    used = side.rows.filter(pl.col("kept") & (pl.col("use") != "target") & pl.col("reason").is_not_null())
+    counted = used.group_by("use", "reason").agg(pl.col("n").sum())
     return {(use, reason): int(number) for use, reason, number in counted.iter_rows()}
 
 
@@ -226,14 +229,18 @@ def _domains(first: Side, second: Side) -> dict[str, dict[str, tuple[int, int]]]
 
 
 def _by_domain(side: Side) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    kept = pl.col("kept").sum()
-    for domain, number, held in side.fates.group_by("domain").agg(pl.len().alias("n"), kept).iter_rows():
-        found |= {(domain, "trajectories"): number, (domain, "kept"): held, (domain, "dropped"): number - held}
+    counts: dict[tuple[str, str], int] = {}
+    survivor_count = pl.col("kept").sum()
+    for domain, number, survivors in side.fates.group_by("domain").agg(pl.len().alias("n"), survivor_count).iter_rows():
+        counts |= {
+            (domain, "trajectories"): number,
+            (domain, "kept"): survivors,
+            (domain, "dropped"): number - survivors,
+        }
     target = pl.col("n").filter(pl.col("kept") & (pl.col("use") == "target")).sum().alias("targets")
     for domain, number, learnt in side.rows.group_by("domain").agg(pl.col("n").sum(), target).iter_rows():
-        found |= {(domain, "transitions"): number, (domain, "targets"): learnt}
-    return found
+        counts |= {(domain, "transitions"): number, (domain, "targets"): learnt}
+    return counts
 
 
 _SETTINGS: Final = 20
@@ -243,36 +250,36 @@ _CHANGES: Final = 30
 """Changes of trajectories that are told."""
 
 
-def show_comparison(found: Comparison, names: tuple[str, str], console: Printer) -> None:
-    """Tells a comparison on a terminal; `names` are those of the two folders, in which examples can be looked at."""
+def show_comparison(comparison: Comparison, names: tuple[str, str], console: Printer) -> None:
+    """Print a comparison; `names` are those of the two folders, which examples are looked up in."""
     first, second = names
-    if found.versions[0] != found.versions[1]:
-        console.print(f"trajmill {found.versions[0]} → {found.versions[1]}", soft_wrap=True)
-    for name, old, new in found.settings[:_SETTINGS]:
+    if comparison.versions[0] != comparison.versions[1]:
+        console.print(f"trajmill {comparison.versions[0]} → {comparison.versions[1]}", soft_wrap=True)
+    for name, old, new in comparison.settings[:_SETTINGS]:
         console.print(f"{name}: {told_value(old)} → {told_value(new)}", soft_wrap=True)
-    if len(found.settings) > _SETTINGS:
-        console.print(f"and {len(found.settings) - _SETTINGS} settings of the recipe more")
-    if not found.settings:
+    if len(comparison.settings) > _SETTINGS:
+        console.print(f"and {len(comparison.settings) - _SETTINGS} settings of the recipe more")
+    if not comparison.settings:
         console.print("recipe: the same settings")
-    heads = list(next(iter(found.domains.values()), {}))
-    rows = ((name, *map(_pair, of.values())) for name, of in found.domains.items())
+    heads = list(next(iter(comparison.domains.values()), {}))
+    rows = ((name, *map(_pair, of.values())) for name, of in comparison.domains.items())
     console.table(["domain", *heads], rows, dropped=("dropped", "transitions", "targets"))
-    _print_pairs("dropped by", found.reasons, console)
+    _print_pairs("dropped by", comparison.reasons, console)
     _print_pairs(
-        "kept trajectories' transitions", {f"{use}: {why}": of for (use, why), of in found.uses.items()}, console
+        "kept trajectories' transitions", {f"{use}: {why}": of for (use, why), of in comparison.uses.items()}, console
     )
-    _print_pairs("samples", found.samples, console)
-    told = ", ".join(f"{number:,} {kind}" for kind in KINDS if (number := found.of(kind)))
-    console.print(f"trajectories: {found.same:,} as they were{', ' if told else ''}{told}", soft_wrap=True)
-    for one in found.changes[:_CHANGES]:
-        ways = f"{one.before} → {one.after}" if one.before and one.after else one.before or one.after
-        console.print(f"{one.kind}, {one.domain}, {ways}: {one.number:,}", style="bold", soft_wrap=True)
-        console.print(f"  {', '.join(one.examples)}", soft_wrap=True)
-    if len(found.changes) > _CHANGES:
-        console.print(f"and {len(found.changes) - _CHANGES} kinds of change more: see --html")
-    if found.changes:
+    _print_pairs("samples", comparison.samples, console)
+    summary = ", ".join(f"{number:,} {kind}" for kind in KINDS if (number := comparison.of(kind)))
+    console.print(f"trajectories: {comparison.same:,} as they were{', ' if summary else ''}{summary}", soft_wrap=True)
+    for change in comparison.changes[:_CHANGES]:
+        ways = f"{change.before} → {change.after}" if change.before and change.after else change.before or change.after
+        console.print(f"{change.kind}, {change.domain}, {ways}: {change.number:,}", style="bold", soft_wrap=True)
+        console.print(f"  {', '.join(change.examples)}", soft_wrap=True)
+    if len(comparison.changes) > _CHANGES:
+        console.print(f"and {len(comparison.changes) - _CHANGES} kinds of change more: see --html")
+    if comparison.changes:
         console.print(f"next: trajmill inspect {second} --trajectory ID, or trajmill view {second}", soft_wrap=True)
-        if found.of(GONE):
+        if comparison.of(GONE):
             console.print(f"what is gone is looked at in {first}", soft_wrap=True)
 
 
@@ -287,17 +294,17 @@ def _pair(of: tuple[int, int]) -> str:
     return f"{of[0]:,}" if of[0] == of[1] else f"{of[0]:,} → {of[1]:,}"
 
 
-def write_comparison(found: Comparison, names: tuple[str, str], file: str) -> None:
-    """Writes a comparison as a page.
+def write_comparison(comparison: Comparison, names: tuple[str, str], file: str) -> None:
+    """Write a comparison as a page.
 
     Args:
-        found: what is told.
+        comparison: what is told.
         names: of the two folders.
         file: that is written.
 
     Raises:
         ShardError: it cannot be written.
     """
-    values = {"found": found, "names": names, "kinds": KINDS, "told_value": told_value}
-    place = Path(file)
-    Folder.named(str(place.parent)).write(place.name, page("comparison.html", values))
+    values = {"found": comparison, "names": names, "kinds": KINDS, "told_value": told_value}
+    target = Path(file)
+    Folder.named(str(target.parent)).write(target.name, page("comparison.html", values))

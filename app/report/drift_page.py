@@ -1,4 +1,4 @@
-"""`drift.html`: where simulated rows part from real ones, as one page of plots and tables, without a script."""
+"""Page `drift.html`: differences between simulated and real rows, as plots and tables, without a script."""
 
 from __future__ import annotations
 
@@ -77,18 +77,18 @@ class Span:
     height: float = _BAR[1]
 
 
-def drift_page(found: Drift, names: tuple[str, str]) -> bytes:
-    """The page of what was found between two runs, whose folders have these names."""
+def drift_page(report: Drift, names: tuple[str, str]) -> bytes:
+    """Render the page of a comparison of two runs, whose folders have these names."""
     values = {
-        "found": found,
+        "found": report,
         "names": names,
         "words": WORDS,
         "matches": MATCHES,
         "tables": tables,
         "details": details,
         "plots": plots,
-        "signs": None if found.goodhart is None else goodhart_plot(found.goodhart),
-        "told": told_figure,
+        "signs": None if report.goodhart is None else goodhart_plot(report.goodhart),
+        "told": format_figure,
         "known": NAMES,
     }
     return page("drift.html", values, (TEMPLATES / "drift.css").read_text("utf-8"))
@@ -97,9 +97,11 @@ def drift_page(found: Drift, names: tuple[str, str]) -> bytes:
 Line = tuple[str, Figure, Span]
 
 
-def tables(one: Drifted) -> Iterator[tuple[str, str, Cell, list[Line]]]:
-    """(domain, what is compared, cell, its lines) of whole domains; disagreement stands with logged and exact pairs."""
-    whole = [cell for cell in one.cells if cell.by == "domain"]
+def tables(model: Drifted) -> Iterator[tuple[str, str, Cell, list[Line]]]:
+    """Yield (domain, pairs compared, cell, its lines) of whole domains; disagreement is listed with logged and exact
+    pairs.
+    """
+    whole = [cell for cell in model.cells if cell.by == "domain"]
     for domain in sorted({cell.domain for cell in whole}):
         for match, words in MATCHES.items():
             mine = [cell for cell in whole if (cell.domain, cell.match) == (domain, match)]
@@ -113,10 +115,10 @@ def _lines(cell: Cell) -> Iterator[Line]:
             yield name, cell.figures[name], span(name, cell.figures[name])
 
 
-def details(one: Drifted, by: str) -> list[tuple[str, str, str, int, list[tuple[str, Figure]]]]:
-    """(domain, tool or turns, what is compared, rows, figures) of the cells of a kind."""
+def details(model: Drifted, by: str) -> list[tuple[str, str, str, int, list[tuple[str, Figure]]]]:
+    """List (domain, tool or turns, pairs compared, rows, figures) of the cells of a kind."""
     joined: dict[tuple[str, str, str], tuple[int, list[tuple[str, Figure]]]] = {}
-    for cell in one.cells:
+    for cell in model.cells:
         if cell.by == by:
             rows, figures = joined.get((cell.domain, cell.match, cell.value), (cell.rows, []))
             joined[cell.domain, cell.match, cell.value] = rows, [*figures, *cell.figures.items()]
@@ -124,7 +126,7 @@ def details(one: Drifted, by: str) -> list[tuple[str, str, str, int, list[tuple[
 
 
 def span(name: str, figure: Figure) -> Span:
-    """The interval of a figure: of shares from -1 to 1, of ratios by their logarithm."""
+    """Place the interval of a figure on its scale: shares from -1 to 1, ratios by their logarithm."""
     width = _BAR[0]
 
     def place(value: float) -> float:
@@ -135,29 +137,29 @@ def span(name: str, figure: Figure) -> Span:
     low = figure.difference if figure.low is None else figure.low
     high = figure.difference if figure.high is None else figure.high
     apart = figure.low is not None and not low <= level <= high
-    return Span(place(low), place(high), place(figure.difference), apart, told_figure(name, figure))
+    return Span(place(low), place(high), place(figure.difference), apart, format_figure(name, figure))
 
 
-def told_figure(name: str, figure: Figure) -> str:
-    """The difference of a figure with its interval, in words."""
+def format_figure(name: str, figure: Figure) -> str:
+    """Format the difference of a figure with its interval."""
     form = "×{:.2f}" if name == "length" else "{:+.3f}"
-    found = form.format(figure.difference)
+    text = form.format(figure.difference)
     if figure.low is None or figure.high is None:
-        return f"{found} (too few tasks for an interval)"
-    return f"{found} ({form.format(figure.low)} to {form.format(figure.high)})"
+        return f"{text} (too few tasks for an interval)"
+    return f"{text} ({form.format(figure.low)} to {form.format(figure.high)})"
 
 
-def plots(one: Drifted) -> Iterator[tuple[str, list[Plot]]]:
-    """(domain, plots) of rollouts: each measure over the turns, in the world and in the model."""
+def plots(model: Drifted) -> Iterator[tuple[str, list[Plot]]]:
+    """Yield (domain, plots) of rollouts: each measure over the turns, in the world and in the model."""
     order = stretches()
-    for domain in sorted({row["domain"] for row in one.turns}):
-        growing = {of["measure"]: of["figure"] for of in one.growth if of["domain"] == domain}
+    for domain in sorted({row["domain"] for row in model.turns}):
+        growing = {of["measure"]: of["figure"] for of in model.growth if of["domain"] == domain}
         drawn = []
         for name in MEASURES:
             sides = {
                 side: [
                     (float(order.index(row["turns"])), float(row[name]))
-                    for row in one.turns
+                    for row in model.turns
                     if (row["domain"], row["side"]) == (domain, side) and name in row
                 ]
                 for side in ("real", "sim")
@@ -181,16 +183,18 @@ def _plot(
     return Plot(WORDS[name].partition(" (")[0], f"{WORDS[name]} over turns", curves, ends, note=note)
 
 
-def goodhart_plot(found: Goodhart) -> Plot:
-    """Simulated reward and real outcome over steps, each scaled to its range; the region is where they part."""
-    first, last = found.steps[0], found.steps[-1]
+def goodhart_plot(goodhart: Goodhart) -> Plot:
+    """Plot the simulated reward and the real outcome over steps, each scaled to its range, with the region where they
+    part.
+    """
+    first, last = goodhart.steps[0], goodhart.steps[-1]
     curves = [
-        Curve(kind, _points(list(zip(found.steps, _scaled(values), strict=True)), (first, last), (0.0, 1.0)))
-        for kind, values in (("real", found.real), ("sim", found.simulated))
+        Curve(kind, _points(list(zip(goodhart.steps, _scale(values), strict=True)), (first, last), (0.0, 1.0)))
+        for kind, values in (("real", goodhart.real), ("sim", goodhart.simulated))
     ]
     region = None
-    if found.parts_at is not None:
-        low, high = (min(max((step - first) / (last - first), 0.0), 1.0) * _WIDTH for step in found.parts_at[1:])
+    if goodhart.parts_at is not None:
+        low, high = (min(max((step - first) / (last - first), 0.0), 1.0) * _WIDTH for step in goodhart.parts_at[1:])
         region = (round(low, 2), round(max(high - low, 2.0), 2))
     ends = ("smallest", "largest", f"step {first:g}", f"{last:g}")
     return Plot("Reward and outcome over training", "scaled to their ranges", curves, ends, region)
@@ -204,15 +208,15 @@ def _points(points: Sequence[tuple[float, float]], wide: tuple[float, float], hi
     return " ".join(f"{round(x, 1):g},{round(y, 1):g}" for x, y in pixels)
 
 
-def _scaled(values: Sequence[float]) -> list[float]:
+def _scale(values: Sequence[float]) -> list[float]:
     low, width = min(values), max(values) - min(values)
     return [(value - low) / width if width else 0.0 for value in values]
 
 
-def told_json(value: Any) -> Any:
-    """A value as strict JSON takes it: what is no number is null."""
+def to_strict_json(value: Any) -> Any:
+    """Convert a value to strict JSON: infinities and NaN become null."""
     if isinstance(value, Mapping):
-        return {name: told_json(one) for name, one in value.items()}
+        return {name: to_strict_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [told_json(one) for one in value]
+        return [to_strict_json(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""What a report shows of the data itself: samples as they are trained on, and rejects beside what caused them.
+"""Examples of a report: samples as they are trained on, and rejects beside the raw bytes that caused them.
 
 All of it was scrubbed when it was written; bytes of raw logs that are still there are scrubbed now. Texts are cut to a
 length, with a word on how much is left out.
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from trajmill.app.pages.loss_runs import Rendered, Run, Said, rendered
+from trajmill.app.pages.loss_runs import Rendered, Run, Said, render_row
 from trajmill.app.pages.markup import visible
 from trajmill.app.pages.raw_bytes import RawBytes, RawPlaces, members_of
 from trajmill.app.report.sources import Sources, UnitFiles
@@ -39,7 +39,7 @@ _BINARY: Final = "they are no text"
 
 @dataclass(frozen=True, slots=True)
 class RawCause:
-    """What stands in a raw log at a reject's place.
+    """Text of a raw log at the offset of a reject, or the reason why it is not shown.
 
     Attributes:
         text: the record there, scrubbed; empty where it is not shown.
@@ -59,9 +59,9 @@ class RawCauses:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        told: Mapping[str, Any] = sources.recipe.get("normalize") or {}
-        self._kinds: Sequence[str] = told.get("scrub", KINDS)
-        self._is_salted = told.get("scrub_salt") is not None
+        settings: Mapping[str, Any] = sources.recipe.get("normalize") or {}
+        self._kinds: Sequence[str] = settings.get("scrub", KINDS)
+        self._is_salted = settings.get("scrub_salt") is not None
 
     @cached_property
     def _places(self) -> RawPlaces | None:
@@ -75,7 +75,7 @@ class RawCauses:
         return RawPlaces.of(*here, deepest=_DEEPEST)
 
     def at(self, reject: Mapping[str, Any], *, is_replaced: bool) -> RawCause:
-        """What stands at a reject's place.
+        """Read the text of the raw log at the offset of a reject.
 
         Args:
             reject: its row.
@@ -87,18 +87,18 @@ class RawCauses:
             return RawCause("", _SECRETS_REPLACED)
         if self._places is None:
             return RawCause("", "the plan is too large to look into")
-        found = self._places.at(reject["uri"], reject["member"], reject["offset"])
-        if found is None:
+        raw = self._places.at(reject["uri"], reject["member"], reject["offset"])
+        if raw is None:
             return RawCause("", "no plan says where its log lies on this machine")
-        if found.fault:
-            return RawCause("", "its log cannot be opened any more" if found.is_gone else found.fault)
-        return self._scrubbed(found)
+        if raw.fault:
+            return RawCause("", "its log cannot be opened any more" if raw.is_gone else raw.fault)
+        return self._scrubbed(raw)
 
-    def _scrubbed(self, found: RawBytes) -> RawCause:
+    def _scrubbed(self, raw: RawBytes) -> RawCause:
         """The record, scrubbed with what stands around it, so that nothing is cut where a secret could be."""
-        if b"\x00" in found.at or found.at.decode("utf-8", "ignore").encode()[:400] != found.at[:400]:
+        if b"\x00" in raw.at or raw.at.decode("utf-8", "ignore").encode()[:400] != raw.at[:400]:
             return RawCause("", _BINARY)
-        before, at, after = (part.decode("utf-8", "replace") for part in (found.before, found.at, found.after))
+        before, at, after = (part.decode("utf-8", "replace") for part in (raw.before, raw.at, raw.after))
         whole = before + at + after
         try:
             scrubbed = scrub_text(whole, kinds=self._kinds)
@@ -110,8 +110,8 @@ class RawCauses:
         return RawCause(scrubbed.encode()[begin : begin + len(at.encode())].decode("utf-8", "replace"))
 
 
-def _is_far(place: Any) -> bool:
-    return url_of(place.path) is not None
+def _is_far(location: Any) -> bool:
+    return url_of(location.path) is not None
 
 
 EXAMPLES: Final = 10
@@ -163,7 +163,7 @@ class Beginning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A transition that a reject speaks of: what was done, what followed, and whether its trajectory held secrets."""
+    """Transition that a reject refers to: action, answer, and whether its trajectory held secrets."""
 
     action: str
     answer: str
@@ -190,40 +190,44 @@ class Rejected:
 
 
 def samples(sources: Sources) -> dict[str, list[Rendered]]:
-    """Domain → some samples of the pools that are trained on, drawn by the hash of their place."""
-    found: dict[str, list[tuple[int, str, str, int]]] = {}
+    """Draw some samples of each domain, from the pools that are trained on, by the hash of their position."""
+    ranks: dict[str, list[tuple[int, str, str, int]]] = {}
     for pool, domain, name in sources.shards():
         if pool != _HELD_BACK and name.endswith(".parquet"):
             for number in sources.some_rows(name, EXAMPLES):
                 rank = xxhash.xxh64_intdigest(f"{name} {number}")
-                found.setdefault(domain, []).append((rank, name, pool, number))
-    return {domain: _rendered(sources, domain, sorted(ranked)[:EXAMPLES]) for domain, ranked in sorted(found.items())}
+                ranks.setdefault(domain, []).append((rank, name, pool, number))
+    return {
+        domain: _render_samples(sources, domain, sorted(ranked)[:EXAMPLES]) for domain, ranked in sorted(ranks.items())
+    }
 
 
-def _rendered(sources: Sources, domain: str, drawn: Sequence[tuple[int, str, str, int]]) -> list[Rendered]:
+def _render_samples(sources: Sources, domain: str, drawn: Sequence[tuple[int, str, str, int]]) -> list[Rendered]:
     rows: dict[str, dict[int, dict[str, Any]]] = {}
     for name in {name for _, name, _, _ in drawn}:
         rows[name] = sources.rows(name, [number for _, of, _, number in drawn if of == name])
-    return [shortened(rendered(pool, domain, number, rows[name][number])) for _, name, pool, number in drawn]
+    return [shorten(render_row(pool, domain, number, rows[name][number])) for _, name, pool, number in drawn]
 
 
-def shortened(sample: Rendered) -> Rendered:
-    """A sample with what is too long of it left out: messages in its middle, and the middles of its runs."""
+def shorten(sample: Rendered) -> Rendered:
+    """Shorten a sample that is too long: leave out messages in its middle, and the middles of its runs."""
     messages = list(sample.messages)
     left = len(messages) - _FIRST - _LAST
     if left > 0:
         gap = Said("", [Run(f"{left:,} messages", loss=False, label=CUT)])
         messages = [*messages[:_FIRST], gap, *messages[-_LAST:]]
     each = _SAMPLE // max(1, len(messages))
-    return replace(sample, messages=[said._replace(runs=list(_cut_runs(said.runs, each))) for said in messages])
+    return replace(
+        sample, messages=[message._replace(runs=list(_cut_runs(message.runs, each))) for message in messages]
+    )
 
 
 def _cut_runs(runs: Sequence[Run], most: int) -> Iterator[Run]:
     """Runs of so many characters together, each with its middle left out where it is long."""
-    first, last = (round(one * min(1.0, most / sum(_RUN))) for one in _RUN)
+    first, last = (round(length * min(1.0, most / sum(_RUN))) for length in _RUN)
     for number, run in enumerate(runs):
         if most <= 0:
-            rest = sum(len(one.text) for one in runs[number:])
+            rest = sum(len(later.text) for later in runs[number:])
             yield Run(f"{rest:,} characters", loss=False, label=CUT)
             return
         if run.label == CUT:
@@ -247,21 +251,23 @@ def fitting(text: str, most: int) -> str:
 
 
 def reject_rows(sources: Sources) -> pa.Table:
-    """The rejects of the files that are looked at, without excerpts, and where they stand: `stage`, `name`, `row`."""
+    """Read the rejects of the sampled files, without excerpts, with their position: `stage`, `name`, `row`."""
     kinds = {name: pa.int64() if name in ("offset", "step") else pa.string() for name in _COLUMNS}
     schema = pa.schema({**kinds, "row": pa.int64(), "stage": pa.string(), "name": pa.string()})
     parts = [schema.empty_table()]
     for name, stage in sources.rejects:
-        told = sources.table(name, _COLUMNS)
-        told = told.append_column("row", pa.array(range(len(told)), pa.int64()))
+        table = sources.table(name, _COLUMNS)
+        table = table.append_column("row", pa.array(range(len(table)), pa.int64()))
         for column, value in (("stage", stage), ("name", name)):
-            told = told.append_column(column, pa.repeat(pa.scalar(value), len(told)))
-        parts.append(told)
+            table = table.append_column(column, pa.repeat(pa.scalar(value), len(table)))
+        parts.append(table)
     return pa.concat_tables(parts, promote_options="permissive")
 
 
 def _spread(rejects: pa.Table) -> list[dict[str, Any]]:
-    """Rejects of each stage and reason, spread evenly over those that are looked at; by both, and by their places."""
+    """Pick rejects of each stage and reason, spread evenly over those sampled, in the order of both and of their
+    positions.
+    """
     groups: dict[tuple[str, str], list[int]] = {}
     for number, of in enumerate(zip(*(rejects[name].to_pylist() for name in ("stage", "reason")), strict=True)):
         groups.setdefault(of, []).append(number)
@@ -269,64 +275,64 @@ def _spread(rejects: pa.Table) -> list[dict[str, Any]]:
     drawn: list[int] = []
     for numbers in groups.values():
         some = min(most, len(numbers))
-        drawn += [numbers[-(-place * len(numbers) // some)] for place in range(some)]
+        drawn += [numbers[-(-index * len(numbers) // some)] for index in range(some)]
     rows: list[dict[str, Any]] = rejects.take(pa.array(drawn, pa.int64())).to_pylist()
     return sorted(rows, key=lambda row: (row["stage"], row["reason"], row["name"], row["row"]))
 
 
-def rejected(sources: Sources, rejects: pa.Table) -> dict[tuple[str, str], list[Rejected]]:
-    """(stage, reason) → some rejects, spread evenly over those that are looked at."""
+def pick_rejects(sources: Sources, rejects: pa.Table) -> dict[tuple[str, str], list[Rejected]]:
+    """Pick some rejects of each (stage, reason), spread evenly over those sampled."""
     chosen = _spread(rejects)
     excerpts = _excerpts(sources, chosen)
-    judged = _judged_texts(sources, [row for row in chosen if row["trajectory_id"]])
-    causes, found = RawCauses(sources), dict[tuple[str, str], list[Rejected]]()
+    judged = _read_judged_texts(sources, [row for row in chosen if row["trajectory_id"]])
+    causes, examples = RawCauses(sources), dict[tuple[str, str], list[Rejected]]()
     for row in chosen:
-        place = row["name"], row["row"]
+        key = row["name"], row["row"]
         of = judged.get(
-            place, Judged("", "", is_replaced=bool(row["trajectory_id"]) and _unit_of(row["name"]) is not None)
+            key, Judged("", "", is_replaced=bool(row["trajectory_id"]) and _unit_of(row["name"]) is not None)
         )
-        excerpt, why = excerpts[place], ""
+        excerpt, why = excerpts[key], ""
         if not excerpt:
             cause = causes.at(row, is_replaced=of.is_replaced)
             excerpt, why = cause.text, cause.why
-        one = Rejected(row, Beginning.of(excerpt), why, Beginning.of(of.action), Beginning.of(of.answer))
-        found.setdefault((row["stage"], row["reason"]), []).append(one)
-    return found
+        example = Rejected(row, Beginning.of(excerpt), why, Beginning.of(of.action), Beginning.of(of.answer))
+        examples.setdefault((row["stage"], row["reason"]), []).append(example)
+    return examples
 
 
 def _excerpts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], str]:
-    found: dict[tuple[str, int], str] = {}
+    texts: dict[tuple[str, int], str] = {}
     for name in sorted({row["name"] for row in chosen}):
         rows = sources.rows(name, [row["row"] for row in chosen if row["name"] == name], ["excerpt"])
-        found |= {(name, number): row["excerpt"] or "" for number, row in rows.items()}
-    return found
+        texts |= {(name, number): row["excerpt"] or "" for number, row in rows.items()}
+    return texts
 
 
-def _judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Judged]:
+def _read_judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Judged]:
     """Name and row of a reject → the transition that it speaks of."""
-    found: dict[tuple[str, int], Judged] = {}
+    judged: dict[tuple[str, int], Judged] = {}
     for name in sorted({row["name"] for row in chosen}):
         unit = _unit_of(name)
         if unit is None or unit.of("transitions") not in sources.names:
             continue
         mine = [row for row in chosen if row["name"] == name]
         ids = sources.table(unit.of("transitions"), ["trajectory_id", "step", _REPLACED])
-        told = ids  # files of the first form lack the column
+        scrubbed = ids  # files of the first form lack the column
         if _REPLACED in ids.column_names:
-            told = ids.filter(pc.greater(ids[_REPLACED], 0))
-        replaced = set(told["trajectory_id"].unique().to_pylist())
+            scrubbed = ids.filter(pc.greater(ids[_REPLACED], 0))
+        replaced = set(scrubbed["trajectory_id"].unique().to_pylist())
         wanted = {(row["trajectory_id"], max(0, row["step"])) for row in mine}
         at = pc.indices_nonzero(pc.is_in(ids["trajectory_id"], pa.array({key for key, _ in wanted}, pa.string())))
         there = zip(*(ids[name].take(at).to_pylist() for name in ("trajectory_id", "step")), strict=True)
         places = {of: number for number, of in zip(at.to_pylist(), there, strict=True) if of in wanted}
         rows = sources.rows(unit.of("transitions"), places.values(), ["action", "next_observation"])
         for row in mine:
-            place = places.get((row["trajectory_id"], max(0, row["step"])))
-            if place is not None:
-                action, after = rows[place]["action"] or {}, rows[place]["next_observation"] or {}
+            row_number = places.get((row["trajectory_id"], max(0, row["step"])))
+            if row_number is not None:
+                action, after = rows[row_number]["action"] or {}, rows[row_number]["next_observation"] or {}
                 texts = action.get("text") or "", after.get("content") or ""
-                found[name, row["row"]] = Judged(*texts, is_replaced=row["trajectory_id"] in replaced)
-    return found
+                judged[name, row["row"]] = Judged(*texts, is_replaced=row["trajectory_id"] in replaced)
+    return judged
 
 
 def _unit_of(name: str) -> UnitFiles | None:

@@ -1,4 +1,4 @@
-"""The numbers of a report: what manifests and records say of the whole, and what drawn files say of its spread."""
+"""Numbers of a report: totals from manifests and run records, distributions from sampled files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BARS: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often values lie in each of adjoining ranges.
+    """Number of values in each of adjoining ranges.
 
     Attributes:
         edges: of the ranges, one more than these.
@@ -91,7 +91,7 @@ class Signal:
 
     @property
     def broken(self) -> int:
-        """How many values do not pass."""
+        """Number of values that do not pass."""
         return sum(self.beyond)
 
 
@@ -110,7 +110,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a report counts.
+    """Counts of a report.
 
     Attributes:
         recipe: the recipe, as the record of the run has it.
@@ -162,7 +162,7 @@ class Figures:
 
 
 def figures(sources: Sources, rejects: pa.Table) -> Figures:
-    """The numbers of an output folder.
+    """Compute the numbers of an output folder.
 
     Args:
         sources: its files.
@@ -170,7 +170,7 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
     """
     shards = sources.manifest("shards")
     counts = shards.counts if shards else {}
-    named = {name: _counted(counts, f"{name}.") for name in ("samples", "tokens", "loss_tokens")}
+    named = {name: _counts_below(counts, f"{name}.") for name in ("samples", "tokens", "loss_tokens")}
     return Figures(
         recipe=sources.recipe,
         version=str(sources.records[-1].get("version", "")) if sources.records else "",
@@ -195,26 +195,26 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
     )
 
 
-def _counted(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+def _counts_below(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     return {key.removeprefix(prefix): number for key, number in sorted(counts.items()) if key.startswith(prefix)}
 
 
 def balance(records: Sequence[Mapping[str, Any]]) -> list[Line]:
-    """The lines of the balance, summed over the records of the generations."""
-    told = (item for record in records for item in record.get("counts", {}).items())
-    return summed_lines(Line(unit, **{name: of[name] for name in _OF_LINE}) for unit, of in told)
+    """Sum the lines of the balance over the run records of the generations."""
+    items = (item for record in records for item in record.get("counts", {}).items())
+    return summed_lines(Line(unit, **{name: of[name] for name in _OF_LINE}) for unit, of in items)
 
 
 _OF_LINE: Final = ("entered", "kept", "context", "lost", "merged")
 
 
 def _tokens(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    told = [record.get("tokens", {}) for record in records]
-    return sum(one.get("all", 0) for one in told), sum(one.get("target", 0) for one in told)
+    totals = [record.get("tokens", {}) for record in records]
+    return sum(total.get("all", 0) for total in totals), sum(total.get("target", 0) for total in totals)
 
 
 def _of_rows(sources: Sources) -> dict[str, Any]:
-    """What is told of the rows that are looked at."""
+    """Count the sampled rows of transitions and verdicts."""
     rows = _rows(sources)
     trajectories = _trajectories(rows)
     return {
@@ -233,27 +233,27 @@ def _rows(sources: Sources) -> pa.Table:
 
 
 def _unit_rows(sources: Sources, unit: UnitFiles, signals: Sequence[str]) -> pa.Table:
-    told = sources.table(unit.of("transitions"), ["step", "turn"])
+    table = sources.table(unit.of("transitions"), ["step", "turn"])
     if unit.of("verdicts") in sources.names:
         columns = ["kept", "use", "reason", "tokens", "text_bytes", *signals]
         verdicts = sources.table(unit.of("verdicts"), columns)
         for name in verdicts.column_names:
-            told = told.append_column(name, verdicts[name])
-    return told.append_column("domain", pa.repeat(pa.scalar(unit.domain), len(told)))
+            table = table.append_column(name, verdicts[name])
+    return table.append_column("domain", pa.repeat(pa.scalar(unit.domain), len(table)))
 
 
 def _trajectories(rows: pa.Table) -> pa.Table:
     """Of each trajectory `domain`, `turns`, and `tokens` and `kept` where anything was judged."""
     number = np.cumsum(rows["step"].to_numpy() == 0)
     starts = np.flatnonzero(np.diff(number, prepend=-1))
-    found = {"domain": rows["domain"].take(starts), "turns": _reduced(np.maximum, rows["turn"], starts) + 1}
+    columns = {"domain": rows["domain"].take(starts), "turns": _reduce(np.maximum, rows["turn"], starts) + 1}
     if "tokens" in rows.column_names:
-        found["tokens"] = _reduced(np.add, pc.fill_null(rows["tokens"], 0), starts)
-        found["kept"] = rows["kept"].take(starts)
-    return pa.table(found)
+        columns["tokens"] = _reduce(np.add, pc.fill_null(rows["tokens"], 0), starts)
+        columns["kept"] = rows["kept"].take(starts)
+    return pa.table(columns)
 
 
-def _reduced(by: np.ufunc, column: pa.ChunkedArray, starts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _reduce(by: np.ufunc, column: pa.ChunkedArray, starts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     return by.reduceat(column.to_numpy(), starts) if len(starts) else np.zeros(0, np.int64)
 
 
@@ -262,39 +262,41 @@ def _uses(rows: pa.Table) -> dict[str, dict[str, int]]:
         return {}
     use = pc.if_else(pc.fill_null(rows["kept"], False), rows["use"], "dropped")
     counted = Counter(zip(rows["domain"].to_pylist(), use.to_pylist(), strict=True))
-    found: dict[str, dict[str, int]] = {}
+    uses: dict[str, dict[str, int]] = {}
     for (domain, name), number in sorted(counted.items()):
-        found.setdefault(domain, {})[name] = number
-    return found
+        uses.setdefault(domain, {})[name] = number
+    return uses
 
 
 def _domains(rows: pa.Table, trajectories: pa.Table) -> dict[str, dict[str, Any]]:
     counted = Counter(rows["domain"].to_pylist())
-    told = trajectories["domain"].to_pylist()
-    kept: Counter[str] | None = None
+    domains = trajectories["domain"].to_pylist()
+    survivors: Counter[str] | None = None
     if "kept" in trajectories.column_names:
-        kept = Counter(domain for domain, held in zip(told, trajectories["kept"].to_pylist(), strict=True) if held)
+        survivors = Counter(
+            domain for domain, is_kept in zip(domains, trajectories["kept"].to_pylist(), strict=True) if is_kept
+        )
     return {
         domain: {
             "trajectories": number,
-            "kept": None if kept is None else kept[domain],
+            "kept": None if survivors is None else survivors[domain],
             "transitions": counted[domain],
         }
-        for domain, number in sorted(Counter(told).items())
+        for domain, number in sorted(Counter(domains).items())
     }
 
 
 def _spreads(rows: pa.Table, trajectories: pa.Table) -> dict[str, dict[str, Histogram]]:
-    found: dict[str, dict[str, Histogram]] = {domain: {} for domain in sorted(rows["domain"].unique().to_pylist())}
+    by_domain: dict[str, dict[str, Histogram]] = {domain: {} for domain in sorted(rows["domain"].unique().to_pylist())}
     for column in LENGTHS:
         of = trajectories if column in trajectories.column_names else rows
         if column not in of.column_names or not len(of):
             continue
         largest = max(int(pc.max(of[column]).as_py() or 1), 1)
         edges = [0, *(1 << power for power in range(largest.bit_length() + 1))]
-        for domain, spreads in found.items():
+        for domain, spreads in by_domain.items():
             spreads[column] = histogram(_numbers(of.filter(pc.equal(of["domain"], domain))[column]), edges)
-    return found
+    return by_domain
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
@@ -303,10 +305,12 @@ def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def histogram(values: npt.NDArray[Any], edges: Sequence[float]) -> Histogram:
-    """How many of the values lie in each range; a value at an edge is of the range that it begins, but the last."""
+    """Count the values in each range. A value at an edge belongs to the range that begins there; one at the last edge
+    to the last range.
+    """
     there = values.astype(np.float64)
-    place = np.searchsorted(np.array(edges[1:-1], np.float64), there, side="right")
-    counts = np.bincount(place, minlength=len(edges) - 1).tolist()
+    bins = np.searchsorted(np.array(edges[1:-1], np.float64), there, side="right")
+    counts = np.bincount(bins, minlength=len(edges) - 1).tolist()
     return Histogram(edges, counts, float(np.median(there)) if len(there) else 0.0, len(there))
 
 
@@ -321,10 +325,10 @@ def _signals(rows: pa.Table, rules: Mapping[str, Mapping[str, Any]]) -> Iterator
         if not there.any():
             continue
         least, most = rule.get("min"), rule.get("max")
-        edges = signal_edges(values[there], [one for one in (least, most) if one is not None])
-        told = rule["signal"], least, most, rule.get("use") or "", rule.get("cap")
+        edges = signal_edges(values[there], [bound for bound in (least, most) if bound is not None])
+        description = rule["signal"], least, most, rule.get("use") or "", rule.get("cap")
         spreads = histogram(values[there], edges), histogram(values[fails], edges).counts
-        yield Signal(name, *told, *spreads, int((fails & (failed == 1)).sum()), reasons[name])
+        yield Signal(name, *description, *spreads, int((fails & (failed == 1)).sum()), reasons[name])
 
 
 def _signal_values(rows: pa.Table, rule: Mapping[str, Any]) -> npt.NDArray[np.float64]:
@@ -344,7 +348,7 @@ def _failing(rows: pa.Table, rule: Mapping[str, Any]) -> npt.NDArray[np.bool_] |
 
 
 def signal_edges(values: npt.NDArray[Any], bounds: Sequence[float]) -> list[float]:
-    """Ranges in which the values and the bounds lie: one for each number if they are few and whole."""
+    """Return edges of ranges that cover the values and the bounds: one range per number if they are few and whole."""
     least = min([float(values.min()), *bounds])
     most = max([float(values.max()), *bounds])
     is_whole = bool((values == values.round()).all())
@@ -355,31 +359,31 @@ def signal_edges(values: npt.NDArray[Any], bounds: Sequence[float]) -> list[floa
 
 
 def _classes(sources: Sources) -> dict[str, dict[str, int]]:
-    found = {}
+    classes = {}
     for pool, domain, name in sources.shards():
-        held = sources.table(name, ["spans"]) if name.endswith(".parquet") else None
-        if held is None or "spans" not in held.column_names:
+        table = sources.table(name, ["spans"]) if name.endswith(".parquet") else None
+        if table is None or "spans" not in table.column_names:
             continue
         sizes: Counter[str] = Counter()
-        for spans in held["spans"].chunks:
+        for spans in table["spans"].chunks:
             every = spans.flatten().drop_null()
             size = pc.subtract(every.field("end"), every.field("begin"))
             for label, number in zip(every.field("label").to_pylist(), size.to_pylist(), strict=True):
                 sizes[ANSWER if label is None else label] += number
-        found[f"{pool}.{domain}"] = dict(sorted(sizes.items()))
-    return found
+        classes[f"{pool}.{domain}"] = dict(sorted(sizes.items()))
+    return classes
 
 
 def _rewards(sources: Sources) -> dict[str, list[float]]:
     """(rows, least, median and greatest reward quality) by domain, of what is looked at."""
-    found = {}
+    rewards = {}
     for pool, domain, name in sources.shards():
         if pool == "rl":
             values = pc.struct_field(sources.table(name, ["extra_info"])["extra_info"], "reward_quality")
             if len(values):
                 least, median, greatest = pc.quantile(values, [0, 0.5, 1]).to_pylist()
-                found[domain] = [len(values), least, median, greatest]
-    return found
+                rewards[domain] = [len(values), least, median, greatest]
+    return rewards
 
 
 def _copies(rejects: pa.Table) -> Copies:
@@ -397,17 +401,17 @@ def _copies(rejects: pa.Table) -> Copies:
 
 def _harness(sources: Sources) -> list[dict[str, Any]]:
     """Of the last generation that found any."""
-    found = (read_frames(sources.folder / f"{lead}measures") for lead in reversed(sources.leads))
-    return next((rows for rows in found if rows), [])
+    frames = (read_frames(sources.folder / f"{lead}measures") for lead in reversed(sources.leads))
+    return next((rows for rows in frames if rows), [])
 
 
 def _ceilings(sources: Sources) -> dict[str, dict[str, float]]:
     """Of the last generation that measured any; those before it are not measured again."""
     for lead in reversed(sources.leads):
         try:
-            told = json.loads(sources.folder.found(f"{lead}measures/replicates.json") or b"{}")
+            ceilings = json.loads(sources.folder.found(f"{lead}measures/replicates.json") or b"{}")
         except ValueError:
             continue
-        if told:
-            return dict(sorted(told.items()))
+        if ceilings:
+            return dict(sorted(ceilings.items()))
     return {}

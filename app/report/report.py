@@ -16,7 +16,7 @@ from markupsafe import Markup
 from trajmill.app.pages.markup import environment, stylesheet
 from trajmill.app.pages.why import reason_words, rules_of
 from trajmill.app.report import charts
-from trajmill.app.report.examples import CUT, EXAMPLES, reject_rows, rejected, samples
+from trajmill.app.report.examples import CUT, EXAMPLES, pick_rejects, reject_rows, samples
 from trajmill.app.report.figures import LENGTHS, Figures, figures
 from trajmill.app.report.sources import Sources
 from trajmill.pipelines.storage.folders import Folder
@@ -27,7 +27,7 @@ TEMPLATES: Final = Path(__file__).with_name("templates")
 
 
 def write_report(out: str) -> str:
-    """Writes the report of an output folder, and returns where it is.
+    """Write the report of an output folder and return its address.
 
     Raises:
         ConfigError: it holds no run.
@@ -39,7 +39,7 @@ def write_report(out: str) -> str:
 
 
 def report(out: str, *, is_linked: bool = False) -> bytes:
-    """The report of an output folder, as HTML; raises as `write_report`.
+    """Render the report of an output folder as HTML; raises as `write_report`.
 
     Args:
         out: the folder.
@@ -47,15 +47,15 @@ def report(out: str, *, is_linked: bool = False) -> bytes:
     """
     sources = Sources(out)
     rejects = reject_rows(sources)
-    found = figures(sources, rejects)
+    all_figures = figures(sources, rejects)
     values = {
-        "figures": found,
+        "figures": all_figures,
         "charts": charts,
         "lengths": LENGTHS,
         "kinds": KINDS,
-        "pools": _pools(found),
+        "pools": _pools(all_figures),
         "samples": samples(sources),
-        "rejects": rejected(sources, rejects),
+        "rejects": pick_rejects(sources, rejects),
         "most": EXAMPLES,
         "cut_label": CUT,
         "link": _link if is_linked else lambda text, **_: text,
@@ -74,18 +74,18 @@ def page(template: str, values: Mapping[str, Any], more_style: str = "") -> byte
     """A page of one file: its style sheet stands in it, and is all that a browser may use."""
     style = stylesheet() + (TEMPLATES / "report.css").read_text("utf-8") + more_style
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    made = _templates().get_template(template).render(style=style, style_digest=digest, **values)
-    return made.encode("utf-8", "replace")
+    rendered = _templates().get_template(template).render(style=style, style_digest=digest, **values)
+    return rendered.encode("utf-8", "replace")
 
 
 @lru_cache
 def _templates() -> Environment:
-    made = environment(TEMPLATES)
-    made.optimized = False  # which takes longer than it saves in a page that is made once
-    return made
+    templates = environment(TEMPLATES)
+    templates.optimized = False  # which takes longer than it saves in a page that is made once
+    return templates
 
 
-def _pools(found: Figures) -> list[str]:
+def _pools(all_figures: Figures) -> list[str]:
     """The pools that were asked for, in the order of the recipe, then others that there are samples of."""
-    asked = list(found.recipe.get("mix", {}).get("pools", {}))
-    return asked + sorted({key.partition(".")[0] for key in found.samples} - set(asked))
+    asked = list(all_figures.recipe.get("mix", {}).get("pools", {}))
+    return asked + sorted({key.partition(".")[0] for key in all_figures.samples} - set(asked))

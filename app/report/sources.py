@@ -1,4 +1,4 @@
-"""Which files of an output folder a report reads: a fixed number of each kind, drawn by the hash of their names.
+"""Files of an output folder that a report reads: a fixed number of each kind, drawn by the hash of their names.
 
 So that a report costs the same of a corpus of any size. What counts the whole is taken from manifests and records. All
 is read through `Folder`, wherever the output lies.
@@ -72,7 +72,7 @@ class Sources:
         self.folder = Folder.named(out)
         self._sizes = {} if self.folder.is_local else self.folder.sizes()  # one listing; here each would be asked for
         self.names = frozenset(self._sizes or self.folder.names())
-        self.leads = [f"{one.url}/".removeprefix(f"{self.folder.url}/") for one in stage_folders(self.folder)]
+        self.leads = [f"{folder.url}/".removeprefix(f"{self.folder.url}/") for folder in stage_folders(self.folder)]
         if not any(name.startswith("transitions/") for name in self.names):
             raise ConfigError(f"{out} holds no transitions: wanted a run's folder.")
 
@@ -83,40 +83,40 @@ class Sources:
     @cached_property
     def all_units(self) -> list[UnitFiles]:
         """Every unit, by generation, domain and name."""
-        found = []
+        units = []
         for lead in self.leads:
             stage = f"{lead}transitions"
             parts = (name.removeprefix(f"{stage}/").partition("/") for name in self.below(stage))
-            found += [UnitFiles(lead, domain, file) for domain, _, file in parts if file]
-        return found
+            units += [UnitFiles(lead, domain, file) for domain, _, file in parts if file]
+        return units
 
     @cached_property
     def units(self) -> list[UnitFiles]:
-        """Those that are looked at."""
+        """Units whose files are sampled."""
         by_domain: dict[str, list[str]] = {}
-        for one in self.all_units:
-            by_domain.setdefault(one.domain, []).append(one.of("transitions"))
+        for unit in self.all_units:
+            by_domain.setdefault(unit.domain, []).append(unit.of("transitions"))
         drawn = {name for names in by_domain.values() for name in self.drawn(names)}
-        return [one for one in self.all_units if one.of("transitions") in drawn]
+        return [unit for unit in self.all_units if unit.of("transitions") in drawn]
 
     @cached_property
     def rejects(self) -> list[tuple[str, str]]:
-        """(name, stage) of the files of rejects that are looked at."""
-        found: dict[str, list[str]] = {}
+        """(name, stage) of the sampled files of rejects."""
+        groups: dict[str, list[str]] = {}
         for lead in self.leads:
             for name in self.below(f"{lead}rejects"):
                 stage, _, file = name.removeprefix(f"{lead}rejects/").partition("/")
-                found.setdefault(f"{stage} {file.partition('-part-')[0]}", []).append(name)
-        return [(name, key.partition(" ")[0]) for key, names in sorted(found.items()) for name in self.drawn(names)]
+                groups.setdefault(f"{stage} {file.partition('-part-')[0]}", []).append(name)
+        return [(name, key.partition(" ")[0]) for key, names in sorted(groups.items()) for name in self.drawn(names)]
 
     def shards(self) -> Iterator[tuple[str, str, str]]:
         """(pool, domain, name) of one file of samples for each pool and domain."""
-        found: dict[tuple[str, str], list[str]] = {}
+        groups: dict[tuple[str, str], list[str]] = {}
         for name in self.below("shards"):
             _, pool, *rest = name.split("/")
             if len(rest) == 2:
-                found.setdefault((pool, rest[0]), []).append(name)
-        for (pool, domain), names in sorted(found.items()):
+                groups.setdefault((pool, rest[0]), []).append(name)
+        for (pool, domain), names in sorted(groups.items()):
             yield pool, domain, self.drawn(names)[0]
 
     def size(self, name: str) -> int:
@@ -124,13 +124,13 @@ class Sources:
         return self._sizes[name] if self._sizes else self.folder.size(name)
 
     def drawn(self, names: Iterable[str]) -> list[str]:
-        """So many of the files as are looked at, sorted."""
-        found, held = list[str](), 0
+        """Sample a few of the files, sorted."""
+        chosen, total = list[str](), 0
         for name in sorted(names, key=lambda name: (_hash(name), name))[:FILES]:
-            held += self.size(name)
-            if not found or held <= _BYTES:
-                found.append(name)
-        return sorted(found)
+            total += self.size(name)
+            if not chosen or total <= _BYTES:
+                chosen.append(name)
+        return sorted(chosen)
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[pq.ParquetFile]:
@@ -154,8 +154,8 @@ class Sources:
     def some_rows(self, name: str, most: int) -> list[int]:
         """Numbers of some rows of a file, all of one row group, drawn by hash; sorted."""
         with self._opened(name) as file:
-            told = file.metadata
-        sizes = [told.row_group(group).num_rows for group in range(told.num_row_groups)]
+            metadata = file.metadata
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         if not any(sizes):
             return []
         group = _hash(f"{name} group") % len(sizes)
@@ -164,16 +164,16 @@ class Sources:
 
     def rows(self, name: str, wanted: Iterable[int], columns: Sequence[str] | None = None) -> dict[int, dict[str, Any]]:
         """Number → row, of some rows of a file; only the row groups in which they stand are read."""
-        numbers, found, begin = sorted(set(wanted)), dict[int, dict[str, Any]](), 0
+        numbers, by_number, begin = sorted(set(wanted)), dict[int, dict[str, Any]](), 0
         with self._opened(name) as file:
             for group in range(file.num_row_groups):
                 size = file.metadata.row_group(group).num_rows
                 mine = [number - begin for number in numbers if begin <= number < begin + size]
                 if mine:
-                    told = file.read_row_group(group, columns).take(mine).to_pylist()
-                    found |= {begin + number: row for number, row in zip(mine, told, strict=True)}
+                    values = file.read_row_group(group, columns).take(mine).to_pylist()
+                    by_number |= {begin + number: row for number, row in zip(mine, values, strict=True)}
                 begin += size
-        return found
+        return by_number
 
     def manifest(self, stage: str) -> Manifest | None:
         """The manifest of a stage's folder, by its name in the output folder."""
@@ -181,18 +181,18 @@ class Sources:
 
     @cached_property
     def records(self) -> list[Mapping[str, Any]]:
-        """What each generation's run told of itself, as far as it can be read."""
+        """Run records of the generations, as far as they can be read."""
         return [record for lead in self.leads if (record := self._record(f"{lead}{RUN}"))]
 
     def _record(self, name: str) -> Mapping[str, Any]:
         try:
-            found = json.loads(self.folder.found(name) or b"{}")
+            record = json.loads(self.folder.found(name) or b"{}")
         except ValueError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return record if isinstance(record, dict) else {}
 
     @property
     def recipe(self) -> Mapping[str, Any]:
         """The recipe of the last run; empty where no record tells it."""
-        found = self.records[-1].get("recipe") if self.records else None
-        return found if isinstance(found, dict) else {}
+        recipe = self.records[-1].get("recipe") if self.records else None
+        return recipe if isinstance(recipe, dict) else {}

@@ -1,1 +1,1 @@
-"""The page that `trajmill view` serves on this machine: what of `looking` stands at which address, and who may ask."""
+"""Web viewer that `trajmill view` serves on this machine: its addresses, its pages and its access token."""

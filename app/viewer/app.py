@@ -1,4 +1,4 @@
-"""The addresses of the viewer, each a function from what is looked at and a request to a page.
+"""Routes of the viewer: each maps a request and the open contents to a page.
 
 Asked is only by the name of this machine itself (which keeps out pages of others that rebind their name), and only with
 the token of the address that the command printed, or the cookie that was set for it. Every answer forbids the browser
@@ -102,8 +102,8 @@ class Guard:
             return self._app
         return PlainTextResponse("Open the address that `trajmill view` printed, with its token.", 403)
 
-    def _is_token(self, given: str | None) -> bool:
-        return given is not None and hmac.compare_digest(given.encode(), self._token.encode())
+    def _is_token(self, candidate: str | None) -> bool:
+        return candidate is not None and hmac.compare_digest(candidate.encode(), self._token.encode())
 
 
 _HERE: Final = Path(__file__).with_name("templates")
@@ -135,13 +135,13 @@ _LATE: Final = ("trajmill.pipelines.plan.plan", "trajmill.pipelines.recipe.recip
 
 
 def viewer(contents: Contents, token: str, port: int) -> Guard:
-    """The application that shows something on a port of this machine, to who has the token."""
-    templates, held = _templates(), pages.Pages(contents)
+    """Build the application that serves the contents on a port of this machine, to clients with the token."""
+    templates, shared = _templates(), pages.Pages(contents)
 
-    def page(template: str, made: Callable[[pages.Pages, Request], dict[str, Any]]) -> Callable[[Request], Response]:
+    def page(template: str, build: Callable[[pages.Pages, Request], dict[str, Any]]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
             try:
-                values = made(held, request)
+                values = build(shared, request)
             except ShardError as error:
                 raise HTTPException(500, str(error)) from error
             rendered = templates.get_template(template).render(contents=contents, path=request.url.path, **values)
@@ -152,20 +152,20 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
     def failed(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         detail = error.detail if isinstance(error, HTTPException) else "This page cannot be made."
-        told = templates.get_template("error.html").render(
+        body = templates.get_template("error.html").render(
             contents=contents, path=request.url.path, status=status, detail=detail
         )
-        return HTMLResponse(told, status)
+        return HTMLResponse(body, status)
 
     def image(request: Request) -> Response:
-        data = pages.attachment(held, request)
+        data = pages.attachment(shared, request)
         kind = image_type(data)
         if kind is None:
             raise HTTPException(415, "This attachment is no image, and is not served.")
         return Response(data, media_type=kind)
 
     def download(request: Request) -> Response:
-        name, text = pages.download(held, request)
+        name, text = pages.download(shared, request)
         return PlainTextResponse(text, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
     def whole_report(request: Request) -> Response:  # noqa: ARG001 - as routes are called
@@ -174,11 +174,11 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
         policy = HEADERS[_POLICY].replace(
             "style-src 'self'", "style-src 'unsafe-inline'"
         )  # the page allows its own alone
-        return HTMLResponse(held.report, headers={_POLICY: policy})
+        return HTMLResponse(shared.report, headers={_POLICY: policy})
 
     routes = [
         Route("/report", whole_report),
-        *(Route(address, page(template, made)) for address, template, made in _PAGES),
+        *(Route(address, page(template, build_page)) for address, template, build_page in _PAGES),
         Route("/t/{key}/{step:int}/{side}/{number:int}", image),
         Route("/download/{name}.{kind}", download),
         Route("/static/{name}", _static),
@@ -187,7 +187,7 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
 
 
 def prepare(contents: Contents) -> None:
-    """Makes what pages would else make when the first of them is asked for, once the index is there."""
+    """Compute in advance, once the index is read, what the first page would otherwise wait for."""
     with suppress(ShardError, ConfigError):  # which the pages tell
         contents.trajectory("")
         _ = contents.rejects

@@ -1,4 +1,4 @@
-"""The state of a list, all of which its address holds: what is chosen, how it is ordered, and which page is shown."""
+"""State of a list, held in the address: filters, order and page."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PAGE: Final = 50
 
 def number_of(request: Request, name: str, default: int = 1) -> int:
     """A number of the address; the default where it holds none."""
-    given = request.query_params.get(name, "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else default
+    value = request.query_params.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else default
 
 
 def text_of(request: Request) -> str:
@@ -27,7 +27,7 @@ def text_of(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a person chose of a list.
+    """Filter, order and page that a person chose for a list.
 
     Attributes:
         path: of the list.
@@ -46,9 +46,9 @@ class Selection:
     @classmethod
     def of(cls, request: Request, path: str, facets: Sequence[str], columns: Sequence[str]) -> Selection:
         """Read the selection of an address; what is no facet or column is left out."""
-        given = request.query_params
-        chosen = {name: given[name] for name in facets if name in given}
-        sort = given.get("sort", "")
+        query = request.query_params
+        chosen = {name: query[name] for name in facets if name in query}
+        sort = query.get("sort", "")
         sort = sort if sort.removeprefix("-") in columns else ""
         return cls(path, chosen, text_of(request), sort, number_of(request, "page"))
 
@@ -66,7 +66,7 @@ class Selection:
         """Name the order of the list by a column as `aria-sort` does: ascending, descending or none."""
         return {column: "ascending", f"-{column}": "descending"}.get(self.sort, "none")
 
-    def ordered(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def sort_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Sort rows; those that say nothing come last."""
         if not self.sort:
             return rows

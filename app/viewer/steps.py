@@ -1,4 +1,6 @@
-"""What the page of a step shows: action, what was seen before and after, what changed, and why the row is used so."""
+"""Values of the page of a step: action, observations before and after, the changes between them, and the use of the
+row.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ _MAGIC: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/j
 SIDES: Final = {"before": "observation", "after": "next_observation"}
 
 
-def step_values(contents: Contents, one: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+def step_values(contents: Contents, trajectory: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a step that its templates take.
 
     Args:
         contents: what is looked at.
-        one: the trajectory, as the index has it.
+        trajectory: the trajectory, as the index has it.
         row: of the step.
     """
     action = row["action"]
@@ -37,10 +39,10 @@ def step_values(contents: Contents, one: Mapping[str, Any], row: Mapping[str, An
         "row": row,
         "before": shown(row["observation"], target),
         "after": shown(row["next_observation"], target),
-        "before_images": images(contents, one, row, "before"),
-        "after_images": images(contents, one, row, "after"),
+        "before_images": images(contents, trajectory, row, "before"),
+        "after_images": images(contents, trajectory, row, "after"),
         "changes": _changes(row),
-        "between": said_between(row["interleaved"]),
+        "between": messages_between(row["interleaved"]),
         "done": _done(action, arguments),
         "as_logged": _as_logged(action, arguments),
     }
@@ -48,10 +50,10 @@ def step_values(contents: Contents, one: Mapping[str, Any], row: Mapping[str, An
 
 def _arguments(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text) if text else {}
+        arguments = json.loads(text) if text else {}
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
 def _patch_line(line: Line) -> str:
@@ -75,14 +77,14 @@ def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple
     command = arguments.get("command", arguments.get("cmd"))
     if isinstance(command, str) and len(arguments) <= 3 and "path" not in arguments:
         return [("", Shown("command", command[:20_000]))]
-    called = _called(action["text"])
+    called = _call_arguments(action["text"])
     if called is not None and called:
         return [("", shown_text(json.dumps(called, ensure_ascii=False), is_json=True))]
     keys = _keystrokes(action["text"])
     return [("", Shown("keys", keys))] if keys else [("", shown_text(action["text"] or ""))]
 
 
-def _called(text: str | None) -> dict[str, Any] | None:
+def _call_arguments(text: str | None) -> dict[str, Any] | None:
     """The arguments that the text of an action shows, if it is a call."""
     shown_call = _arguments(text)
     inner = shown_call.get("arguments")
@@ -91,17 +93,17 @@ def _called(text: str | None) -> dict[str, Any] | None:
 
 def _as_logged(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> Shown | None:
     """The logged arguments, where they are others than those that the action's text shows."""
-    if not action["arguments"] or arguments == _called(action["text"]):
+    if not action["arguments"] or arguments == _call_arguments(action["text"]):
         return None
     return shown_text(action["arguments"], is_json=True)
 
 
 def _keystrokes(text: str | None) -> str:
-    """What is typed, if an action is typing: lists of `keystrokes` as terminals have them."""
+    """Keys of a typing action, whose text is a list of `keystrokes` as terminals have them; empty for other actions."""
     if not text or not text.startswith('[{"keystrokes"'):
         return ""
     try:
-        return "".join(one["keystrokes"] for one in json.loads(text))
+        return "".join(entry["keystrokes"] for entry in json.loads(text))
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
 
@@ -116,30 +118,30 @@ def _changes(row: Mapping[str, Any]) -> Any:
     return difference(before["content"], after["content"])
 
 
-def attached(row: Mapping[str, Any], side: str, number: int) -> str | None:
+def attachment_digest(row: Mapping[str, Any], side: str, number: int) -> str | None:
     """The digest of an attachment of a row; None if it has none of that side and number."""
     listed = (row[SIDES[side]] or {}).get("attachments") or []
     sha256 = listed[number]["sha256"] if 0 <= number < len(listed) else ""
     return sha256 if _DIGEST.fullmatch(sha256) else None
 
 
-def images(contents: Contents, one: Mapping[str, Any], row: Mapping[str, Any], side: str) -> list[str]:
+def images(contents: Contents, trajectory: Mapping[str, Any], row: Mapping[str, Any], side: str) -> list[str]:
     """The addresses of the images that were kept of an observation."""
     listed = (row[SIDES[side]] or {}).get("attachments") or []
-    found = []
+    addresses = []
     for number in range(min(len(listed), 4)):
-        sha256 = attached(row, side, number)
+        sha256 = attachment_digest(row, side, number)
         data = contents.attachment(sha256) if sha256 else None
         if data is not None and image_type(data):
-            found.append(f"/t/{one['key']}/{row['step']}/{side}/{number}")
-    return found
+            addresses.append(f"/t/{trajectory['key']}/{row['step']}/{side}/{number}")
+    return addresses
 
 
-def said_between(text: str | None) -> list[tuple[str, str]]:
-    """(role, what was said) of what stood between an observation and an action."""
+def messages_between(text: str | None) -> list[tuple[str, str]]:
+    """Parse the messages between an observation and an action: (role, content) of each."""
     try:
-        told = json.loads(text) if text else []
-        return [(str(one["role"]), str(one["content"])) for one in told]
+        messages = json.loads(text) if text else []
+        return [(str(message["role"]), str(message["content"])) for message in messages]
     except (ValueError, KeyError, TypeError, RecursionError):
         return [("", text or "")]
 

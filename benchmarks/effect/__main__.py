@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchmarks.effect.measurement import SHOWN, Settings, measured
+from benchmarks.effect.measurement import SHOWN, Settings, measure_effect
 from benchmarks.effect.output import markdown, pictures
 from trajmill.pipelines.generations.compatibility import recipe_of_record
 from trajmill.pipelines.recipe.recipe_file import load_recipe
@@ -40,17 +40,23 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     """Measure one run and write what was found."""
-    given = parse_arguments()
-    recipe = recipe_of_record(Folder.named(given.run).found("run.json") or b"{}", load_recipe("all"))
+    options = parse_arguments()
+    recipe = recipe_of_record(Folder.named(options.run).found("run.json") or b"{}", load_recipe("all"))
     if recipe is None:
-        raise ConfigError(f"{given.run} has no run.json with a recipe that this trajmill reads.")
+        raise ConfigError(f"{options.run} has no run.json with a recipe that this trajmill reads.")
     settings = Settings(
-        given.seeds, given.folds, given.tokens, given.megabytes, given.workers, given.transformers, given.torch
+        options.seeds,
+        options.folds,
+        options.tokens,
+        options.megabytes,
+        options.workers,
+        options.transformers,
+        options.torch,
     )
-    effect = measured(recipe, given.run, given.out, settings, lambda line: print(line, file=sys.stderr))
+    effect = measure_effect(recipe, options.run, options.out, settings, lambda line: print(line, file=sys.stderr))
     page = markdown(effect)
     for name, text in zip(SHOWN, (page, *pictures(effect.tests)), strict=True):
-        Folder.named(given.out).write(name, text.encode())
+        Folder.named(options.out).write(name, text.encode())
     print(page)
 
 

@@ -90,14 +90,14 @@ def _span_arms(recipe: Recipe) -> list[Arm]:
     ]
 
 
-def judged(recipe: Recipe, arm: Arm, transitions: Folder, units: Sequence[Unit], place: Folder) -> Folder:
+def judge_arm(recipe: Recipe, arm: Arm, transitions: Folder, units: Sequence[Unit], base: Folder) -> Folder:
     """The verdicts of an arm that judges in its own way, written below a folder.
 
     Arms that measure alike share what was measured.
     """
     own = recipe.model_copy(update={"judge": recipe.judge.model_copy(update=dict(arm.judge or {}))})
-    measures = place / ("measures" if own.judge.near_duplicates is not None else "measures-alone")
-    at = place / arm.name.replace(" ", "-")
+    measures = base / ("measures" if own.judge.near_duplicates is not None else "measures-alone")
+    at = base / arm.name.replace(" ", "-")
     judging = Judging(
         own,
         transitions,

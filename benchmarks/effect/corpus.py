@@ -1,4 +1,6 @@
-"""What is compared: the trajectories of a judged run, with their groups, and what each arm makes of them."""
+"""Corpus of a comparison: the trajectories of a judged run, with their groups, and the decisions of each arm about
+them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ LEAK: Final = "contaminated"
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What an arm decides of the rows of a unit: which are kept, and their uses."""
+    """Decisions of an arm about the rows of a unit: which are kept, and their uses."""
 
     kept: Bools
     use: npt.NDArray[np.str_]
@@ -92,7 +94,7 @@ def rows_of(out: Folder, unit: Unit, *, spans: bool) -> Rows:
     columns[CUT] = _cut(out / "transitions", unit)
     if spans:
         columns["spans"] = read_table(out / "spans", unit.name, ["spans"])["spans"]
-    leaks = np.array([one == LEAK for one in table["reason"].take(pa.array(starts)).to_pylist()], np.bool_)
+    leaks = np.array([reason == LEAK for reason in table["reason"].take(pa.array(starts)).to_pylist()], np.bool_)
     sizes = np.add.reduceat(table["text_bytes"].to_numpy(), starts) if len(starts) else np.zeros(0, np.int64)
     return Rows(
         unit,
@@ -112,32 +114,34 @@ def _cut(transitions: Folder, unit: Unit) -> pa.ChunkedArray:
     return pc.equal(pc.fill_null(pc.struct_field(read, "truncation"), "none"), "recorder")
 
 
-def decided_by(arm: Arm, rows: Rows, verdicts: Folder | None) -> Decided:
-    """What an arm decides: by its own verdicts if it has some, else by those of the run, and `raw` by none."""
+def decide_rows(arm: Arm, rows: Rows, verdicts: Folder | None) -> Decided:
+    """Decide the rows of a unit: by the arm's own verdicts if it has any, else by the run's; `raw` keeps all."""
     if verdicts is not None:
         table = read_table(verdicts, rows.unit.name, ["kept", "use"])
-        found = Decided(table["kept"].to_numpy(), np.array(table["use"].to_pylist(), np.str_))
+        decided = Decided(table["kept"].to_numpy(), np.array(table["use"].to_pylist(), np.str_))
     elif arm.against:
-        found = rows.decided
+        decided = rows.decided
     else:
-        found = Decided(np.ones(len(rows.ordinal), np.bool_), np.where(rows.has_text, "target", "omit"))
-    return Decided(found.kept & ~rows.leaks[rows.ordinal], found.use)
+        decided = Decided(np.ones(len(rows.ordinal), np.bool_), np.where(rows.has_text, "target", "omit"))
+    return Decided(decided.kept & ~rows.leaks[rows.ordinal], decided.use)
 
 
 def chosen_groups(rows: Sequence[Rows], most_bytes: int) -> set[str]:
     """The groups of a domain that are looked at: in the order of their hashes, up to so many bytes of text."""
     sizes: dict[str, int] = {}
-    for one in rows:
-        for group, size, leaks in zip(one.groups.tolist(), one.text_bytes.tolist(), one.leaks.tolist(), strict=True):
+    for unit_rows in rows:
+        for group, size, leaks in zip(
+            unit_rows.groups.tolist(), unit_rows.text_bytes.tolist(), unit_rows.leaks.tolist(), strict=True
+        ):
             if not leaks:
                 sizes[group] = sizes.get(group, 0) + size
-    found, total = set[str](), 0
+    chosen, total = set[str](), 0
     for group in sorted(sizes, key=lambda name: xxhash.xxh3_64_intdigest(f"group:{name}".encode())):
-        if total >= most_bytes and found:
+        if total >= most_bytes and chosen:
             break
-        found.add(group)
+        chosen.add(group)
         total += sizes[group]
-    return found
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +162,9 @@ def shown(out: Folder, rows: Rows, decided: Decided, groups: set[str], view: Vie
     parts: dict[int, list[Turn]] = {}
     for part in trajectories(_rows(out, rows.unit, beside, wanted)):
         parts.setdefault(part[0]["ordinal"], []).extend(turns(part, view))
-    for ordinal, told in parts.items():
-        if told:
-            yield Shown(rows.unit.number, ordinal, str(rows.groups[ordinal]), told)
+    for ordinal, kept_turns in parts.items():
+        if kept_turns:
+            yield Shown(rows.unit.number, ordinal, str(rows.groups[ordinal]), kept_turns)
 
 
 def _rows(out: Folder, unit: Unit, beside: pa.Table, wanted: Bools) -> Iterator[dict[str, Any]]:
@@ -168,6 +172,6 @@ def _rows(out: Folder, unit: Unit, beside: pa.Table, wanted: Bools) -> Iterator[
     first = 0
     for batch in read_transitions(out / "transitions", unit.name):
         mine = pa.array(wanted[first : first + batch.num_rows])
-        told = beside.slice(first, batch.num_rows).filter(mine).to_pylist()
-        yield from ({**row, **more} for row, more in zip(batch.filter(mine).to_pylist(), told, strict=True))
+        columns = beside.slice(first, batch.num_rows).filter(mine).to_pylist()
+        yield from ({**row, **more} for row, more in zip(batch.filter(mine).to_pylist(), columns, strict=True))
         first += batch.num_rows

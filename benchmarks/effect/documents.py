@@ -60,19 +60,19 @@ class Document:
         )
 
 
-def trained(texts: Iterable[str]) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
     """A byte-level BPE tokenizer of some texts; the same texts give the same one."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer: Any = trainers.BpeTrainer(
         vocab_size=VOCABULARY, special_tokens=[*_SPECIAL], initial_alphabet=alphabet, show_progress=False
     )
-    made.train_from_iterator(texts, trainer)
-    made.encode_special_tokens = True  # what a log spells is text
-    return made
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.encode_special_tokens = True  # what a log spells is text
+    return tokenizer
 
 
 class Tokens:
@@ -91,31 +91,31 @@ class Tokens:
 
     def of(self, text: str) -> npt.NDArray[np.int64]:
         """The ids of a text."""
-        found = self._known.get(text)
-        if found is None:
+        ids = self._known.get(text)
+        if ids is None:
             plain = self._tokenizer.encode(text, add_special_tokens=False).ids
-            found = self._known[text] = np.array(plain, np.int64)
-        return found
+            ids = self._known[text] = np.array(plain, np.int64)
+        return ids
 
     def _classes(self, turn: Turn, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
         """The class of each token of an answer; of a turn it is the same in every arm."""
         key = turn.row["row_id"]
-        found = self._told.get(key)
-        if found is None or len(found) != len(sizes):
-            found = self._told[key] = _covered(turn, answer_spans(turn.answer), sizes)
-        return found
+        classes = self._told.get(key)
+        if classes is None or len(classes) != len(sizes):
+            classes = self._told[key] = _token_classes(turn, answer_spans(turn.answer), sizes)
+        return classes
 
-    def document(self, one: Shown, arm: Arm, seed: int, *, labelled: bool) -> Document:
+    def document(self, trajectory: Shown, arm: Arm, seed: int, *, labelled: bool) -> Document:
         """A trajectory as a document of an arm.
 
         Args:
-            one: the trajectory.
+            trajectory: the trajectory.
             arm: that shows it.
             seed: of the recipe's mixture, by which spans are drawn.
             labelled: whether its rows bear spans.
         """
         weights = SpanWeights({str(name): share for name, share in arm.weights.items()}, seed)
-        every = [(turn.answer.key, answer_spans(turn.answer) if turn.loss else []) for turn in one.turns]
+        every = [(turn.answer.key, answer_spans(turn.answer) if turn.loss else []) for turn in trajectory.turns]
         drawn = draw_spans(every, weights) if arm.loss == "spans" else None
         shows_all = arm.loss == "all"
         ids: list[npt.ArrayLike] = []
@@ -123,28 +123,28 @@ class Tokens:
         sizes: list[npt.ArrayLike] = []
         borne: list[npt.ArrayLike] = []
         total = 0
-        for number, turn in enumerate(one.turns):
+        for number, turn in enumerate(trajectory.turns):
             before, answer = self.of(turn.user.partition("\n")[2]), self.of(turn.observation)
             own = self._sizes[answer]
-            told = self._classes(turn, own) if labelled else np.ones(len(answer), np.int8)
+            classes = self._classes(turn, own) if labelled else np.ones(len(answer), np.int8)
             # what harnesses say, and what is left of what a log lost, can be learnt, but is no answer that is asked for
             is_of_world = turn.row["next_observation"]["origin"] == "environment" and not turn.row.get(CUT)
             if not is_of_world:
-                told, own = np.zeros(len(answer), np.int8), np.zeros(len(answer), np.int64)
+                classes, own = np.zeros(len(answer), np.int8), np.zeros(len(answer), np.int64)
             ids += [[ACTION], before, [ANSWER], answer, [END]]
-            kinds += [np.zeros(len(before) + 2, np.int8), told, [int(is_of_world)]]
+            kinds += [np.zeros(len(before) + 2, np.int8), classes, [int(is_of_world)]]
             sizes += [np.zeros(len(before) + 2, np.int64), own, [0]]
             bears = np.full(len(answer) + 1, turn.loss or shows_all)
             if drawn is not None:
-                bears[:-1] = _covered(turn, drawn[number], self._sizes[answer]) > 0
+                bears[:-1] = _token_classes(turn, drawn[number], self._sizes[answer]) > 0
             borne += [np.full(len(before) + 2, shows_all), bears]
             total += len(before) + len(answer) + 3
             if total >= MOST_TOKENS:
                 break
         columns = [np.concatenate([np.asarray(part) for part in of])[:MOST_TOKENS] for of in (ids, kinds, sizes, borne)]
         return Document(
-            f"{one.unit}:{one.ordinal}",
-            one.group,
+            f"{trajectory.unit}:{trajectory.ordinal}",
+            trajectory.group,
             columns[0].astype(np.int64),
             columns[1].astype(np.int8),
             columns[2].astype(np.int64),
@@ -152,15 +152,15 @@ class Tokens:
         )
 
 
-def _covered(turn: Turn, spans: Iterable[LossSpan], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+def _token_classes(turn: Turn, spans: Iterable[LossSpan], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
     """The class of each token of an answer, by that of its first byte; 0 where no span stands."""
     begins, text, head = np.cumsum(sizes) - sizes, turn.observation, len(MARKER)
     points = np.frombuffer(b"" if text.isascii() else text.encode("utf-32-le"), np.uint32)
     widths = 1 + (points > 0x7F).astype(np.int64) + (points > 0x7FF) + (points > 0xFFFF)
     places = np.concatenate([[0], np.cumsum(widths)])
-    found = np.zeros(len(sizes), np.int8)
+    classes = np.zeros(len(sizes), np.int8)
     for span in spans:
         ends = [max(end - head, 0) for end in (span.begin, span.end)]
         low, high = np.searchsorted(begins, ends if text.isascii() else places[ends])
-        found[low:high] = CLASSES.index(span.label or "new")
-    return found
+        classes[low:high] = CLASSES.index(span.label or "new")
+    return classes

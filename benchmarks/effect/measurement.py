@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.effect import transformers
-from benchmarks.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judged
-from benchmarks.effect.corpus import Decided, Rows, chosen_groups, decided_by, rows_of, shown, units_in
-from benchmarks.effect.documents import VOCABULARY, Document, Tokens, trained
+from benchmarks.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judge_arm
+from benchmarks.effect.corpus import Decided, Rows, chosen_groups, decide_rows, rows_of, shown, units_in
+from benchmarks.effect.documents import VOCABULARY, Document, Tokens, train_tokenizer
 from benchmarks.effect.ngrams import DISCOUNT, ORDER
 from benchmarks.effect.significance import DRAWS, FEWEST, LEVEL, Difference, alike, difference, holm
 from benchmarks.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
@@ -48,7 +48,7 @@ FEWEST_CHANGED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How an effect is measured.
+    """Settings of a measurement.
 
     Attributes:
         seeds: how many.
@@ -108,7 +108,7 @@ class Test:
 
     @property
     def word(self) -> str:
-        """What may be said of it: `better`, `worse`, `within noise` or `not measurable`."""
+        """Verdict of the test: `better`, `worse`, `within noise` or `not measurable`."""
         if self.apart is None:
             return "not measurable"
         if self.p >= LEVEL:
@@ -118,7 +118,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What was found.
+    """Results of a measurement.
 
     Attributes:
         tests: in the order of the plan.
@@ -131,47 +131,47 @@ class Effect:
     tokens: Mapping[str, int]
 
 
-def measured(
-    recipe: Recipe, out: str, place: str, settings: Settings, tell: Callable[[str], None] = lambda _: None
+def measure_effect(
+    recipe: Recipe, out: str, target_path: str, settings: Settings, tell: Callable[[str], None] = lambda _: None
 ) -> Effect:
     """Measures the effect of a recipe on its run.
 
     Args:
         recipe: by which the run was made.
         out: the folder of the judged run, which is only read.
-        place: the folder that is written: the plan first, then what was found.
+        target_path: the folder that is written: the plan first, then what was found.
         settings: how.
         tell: is told how far it is.
 
     Raises:
         ConfigError: the run is not judged, nothing in it can be compared, or the folder holds another measurement.
     """
-    source, target = Folder.named(out), Folder.named(place)
+    source, target = Folder.named(out), Folder.named(target_path)
     units = units_in(source)
     if not units:
         raise ConfigError(f"{source.path()} holds no trajectories.")
     arms = arms_of(recipe, has_spans=recipe.judge.spans)
-    begin(target, planned(recipe, arms, settings, source))
+    begin(target, plan_tests(recipe, arms, settings, source))
     with tempfile.TemporaryDirectory(prefix="trajmill-effect-") as scratch:
         verdicts: dict[str, Folder] = {}
         for arm in arms:
             if arm.judge is not None:
                 tell(f"judging: {arm.name}")
-                verdicts[arm.name] = judged(recipe, arm, source / "transitions", units, Folder(scratch))
+                verdicts[arm.name] = judge_arm(recipe, arm, source / "transitions", units, Folder(scratch))
         domains, unchanged = read(recipe, source, arms, verdicts, settings)
     tell(f"judging and reading took {spent():.0f} CPU-seconds")
     tests, tokens = [], {}
-    for one in domains:
-        tell(f"learning: {one.name}, {len(one.arms)} arms")
-        found = trials(one, Counting(one.vocabulary), settings)
-        tests += list(compared(one, arms, found, "n-grams"))
-        tokens[one.name] = int(np.mean([size for trial in found for size in trial.budgets]))
+    for domain_data in domains:
+        tell(f"learning: {domain_data.name}, {len(domain_data.arms)} arms")
+        results = trials(domain_data, Counting(domain_data.vocabulary), settings)
+        tests += list(compare_arms(domain_data, arms, results, "n-grams"))
+        tokens[domain_data.name] = int(np.mean([size for trial in results for size in trial.budgets]))
     tell(f"n-grams: {spent():.0f} CPU-seconds so far")
     if settings.transformers:
-        tests += transformed(domains, arms, tests, settings, tell)
+        tests += run_transformers(domains, arms, tests, settings, tell)
         tell(f"transformers: {spent():.0f} CPU-seconds so far")
-    effect = Effect(tuple(corrected(tests)), unchanged, tokens)
-    target.write(FOUND, json.dumps(told(effect), indent=1).encode())
+    effect = Effect(tuple(correct_chances(tests)), unchanged, tokens)
+    target.write(FOUND, json.dumps(effect_values(effect), indent=1).encode())
     return effect
 
 
@@ -181,8 +181,8 @@ def spent() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
-def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder) -> dict[str, Any]:
-    """What is to be tested, as it is written down before anything is."""
+def plan_tests(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder) -> dict[str, Any]:
+    """Describe the tests, as written down before any is run."""
     learners: dict[str, Any] = {"n-grams": {"order": ORDER, "discount": DISCOUNT}}
     if settings.transformers:
         learners["transformer"] = {
@@ -242,22 +242,22 @@ def read(
     view, loss = View.of(recipe.mix), {arm.name: arm.loss for arm in arms}
     groups = {domain: chosen_groups(rows, int(settings.megabytes * 1e6)) for domain, rows in sorted(by_domain.items())}
     decided = {
-        (arm.name, rows.unit.number): decided_by(arm, rows, verdicts.get(arm.name))
+        (arm.name, rows.unit.number): decide_rows(arm, rows, verdicts.get(arm.name))
         for arm in arms
         for some in by_domain.values()
         for rows in some
     }
     neutral = {name for some in groups.values() for name in some if int(name, 16) % NEUTRAL == 0}
-    tokens = Tokens(trained(_texts(out, by_domain, decided, neutral, view)))
-    found, unchanged = [], {}
+    tokens = Tokens(train_tokenizer(_texts(out, by_domain, decided, neutral, view)))
+    loaded, unchanged = [], {}
     for domain, rows in sorted(by_domain.items()):
         same = [arm.name for arm in arms if arm.against and _changes_nothing(arm, rows, decided, loss)]
         unchanged[domain] = tuple(same)
         documents = {
             arm.name: [
-                tokens.document(one, arm, recipe.mix.seed, labelled=recipe.judge.spans)
+                tokens.document(trajectory, arm, recipe.mix.seed, labelled=recipe.judge.spans)
                 for some in rows
-                for one in shown(out, some, decided[arm.name, some.unit.number], groups[domain] - neutral, view)
+                for trajectory in shown(out, some, decided[arm.name, some.unit.number], groups[domain] - neutral, view)
             ]
             for arm in arms
             if arm.name not in same
@@ -265,12 +265,12 @@ def read(
         if all(documents.values()):
             for arm in arms:
                 is_made = arm.family == "classes" and arm.name in documents and arm.against in documents
-                if is_made and not changed_in(documents[arm.name], documents[arm.against]):
+                if is_made and not count_changed(documents[arm.name], documents[arm.against]):
                     same.append(arm.name)
                     del documents[arm.name]
             unchanged[domain] = tuple(same)
-            found.append(Domain(domain, documents, tokens.vocabulary, settings.tokens, settings.folds))
-    return found, unchanged
+            loaded.append(Domain(domain, documents, tokens.vocabulary, settings.tokens, settings.folds))
+    return loaded, unchanged
 
 
 def _texts(
@@ -284,8 +284,8 @@ def _texts(
     for _, some in sorted(by_domain.items()):
         known, size = set[str](), 0
         for rows in some:
-            for one in shown(out, rows, decided[RAW, rows.unit.number], neutral, view):
-                for text in (text for turn in one.turns for text in (turn.user, turn.observation)):
+            for trajectory in shown(out, rows, decided[RAW, rows.unit.number], neutral, view):
+                for text in (text for turn in trajectory.turns for text in (turn.user, turn.observation)):
                     if text not in known and size < NEUTRAL_BYTES:
                         known.add(text)
                         size += len(text)
@@ -295,10 +295,12 @@ def _texts(
 def _changes_nothing(
     arm: Arm, rows: Sequence[Rows], decided: Mapping[tuple[str, int], Decided], loss: Mapping[str, str]
 ) -> bool:
-    """Whether an arm is, in a domain, the one that it is compared with; what all are compared with stays."""
+    """Check whether an arm equals, in a domain, the arm it is compared with; the reference arms always stay."""
     if arm.name in (EVERYTHING, NEAR) or loss[arm.name] != loss[arm.against]:
         return False
-    pairs = [(decided[arm.name, one.unit.number], decided[arm.against, one.unit.number]) for one in rows]
+    pairs = [
+        (decided[arm.name, unit_rows.unit.number], decided[arm.against, unit_rows.unit.number]) for unit_rows in rows
+    ]
     return all(
         np.array_equal(mine.kept, theirs.kept) and np.array_equal(mine.use[mine.kept], theirs.use[theirs.kept])
         for mine, theirs in pairs
@@ -314,7 +316,7 @@ def trials(domain: Domain, learner: Counting, settings: Settings) -> list[Trial]
         return list(pool.map(work, range(settings.seeds)))
 
 
-def transformed(
+def run_transformers(
     domains: Sequence[Domain],
     arms: Sequence[Arm],
     counted: Sequence[Test],
@@ -322,79 +324,84 @@ def transformed(
     tell: Callable[[str], None],
 ) -> list[Test]:
     """The tests of the second learner, of domains that can be measured."""
-    wanted = {one.domain for one in counted if one.groups >= FEWEST}
+    wanted = {counted_domain.domain for counted_domain in counted if counted_domain.groups >= FEWEST}
     some = [arm for arm in arms if arm.name in transformers.ARMS]
     chosen = [domain for domain in domains if domain.name in wanted]
     with (
         transformers.python(settings.torch) as interpreter,
-        tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place,
+        tempfile.TemporaryDirectory(prefix="trajmill-effect-") as temporary,
     ):
         names, seeds = ", ".join(domain.name for domain in chosen), min(settings.seeds, transformers.SEEDS)
         tell(f"transformers: {names}, {seeds} seeds")
-        made = transformers.trials(chosen, settings.seeds, interpreter, Path(place), settings.workers)
-    return [test for domain in chosen for test in compared(domain, some, made[domain.name], "transformer")]
+        trials_by_domain = transformers.trials(chosen, settings.seeds, interpreter, Path(temporary), settings.workers)
+    return [
+        test for domain in chosen for test in compare_arms(domain, some, trials_by_domain[domain.name], "transformer")
+    ]
 
 
-def compared(domain: Domain, arms: Sequence[Arm], found: Sequence[Trial], learner: str) -> Iterator[Test]:
+def compare_arms(domain: Domain, arms: Sequence[Arm], results: Sequence[Trial], learner: str) -> Iterator[Test]:
     """The tests of a domain, uncorrected."""
     for arm in arms:
         if arm.name not in domain.arms or not arm.against:
             continue
         against = arm.against if arm.against in domain.arms else RAW
-        changed = changed_in(domain.arms[arm.name], domain.arms[against])
-        for what in SETS:
-            ours, theirs = ([one.found[name, what] for one in found] for name in (arm.name, against))
-            kinds = sorted({kind for one in ours for _, kind in one.size})
+        changed = count_changed(domain.arms[arm.name], domain.arms[against])
+        for set_name in SETS:
+            ours, theirs = ([result.found[name, set_name] for result in results] for name in (arm.name, against))
+            kinds = sorted({kind for result in ours for _, kind in result.size})
             parts = {kind: (per_byte(ours, kind), per_byte(theirs, kind)) for kind in kinds} if len(kinds) > 1 else {}
-            groups = sorted({group for one in ours for group, _ in one.size})
-            apart, sizes = None, by_group([one.size for one in ours], groups)
+            groups = sorted({group for result in ours for group, _ in result.size})
+            apart, sizes = None, by_group([result.size for result in ours], groups)
             if len(groups) >= FEWEST and changed >= FEWEST_CHANGED:
-                bits = [by_group([one.bits for one in some], groups) for some in (ours, theirs)]
+                bits = [by_group([side.bits for side in some], groups) for some in (ours, theirs)]
                 apart = difference(bits[0], bits[1], sizes)
-            names = domain.name, what, arm.name, against, arm.family, learner
+            names = domain.name, set_name, arm.name, against, arm.family, learner
             costs = per_byte(ours), per_byte(theirs)
             if groups:
                 yield Test(*names, len(groups), changed, *costs, parts, apart, alike=alike(sizes.sum(axis=0)))
 
 
-def changed_in(ours: Sequence[Document], theirs: Sequence[Document]) -> int:
+def count_changed(ours: Sequence[Document], theirs: Sequence[Document]) -> int:
     """The trajectories that one of two arms lacks, or shows otherwise, or with the loss elsewhere."""
-    mine, other = ({one.key: one for one in some} for some in (ours, theirs))
-    both = [(one, other[key]) for key, one in mine.items() if key in other]
-    same = sum(np.array_equal(one.tokens, its.tokens) and np.array_equal(one.borne, its.borne) for one, its in both)
-    return len(mine) + len(other) - len(both) - same
+    mine, theirs_by_key = ({document.key: document for document in some} for some in (ours, theirs))
+    both = [(document, theirs_by_key[key]) for key, document in mine.items() if key in theirs_by_key]
+    same = sum(
+        np.array_equal(document.tokens, its.tokens) and np.array_equal(document.borne, its.borne)
+        for document, its in both
+    )
+    return len(mine) + len(theirs_by_key) - len(both) - same
 
 
-def by_group(found: Sequence[Mapping[tuple[str, str], float]], groups: Sequence[str]) -> npt.NDArray[np.float64]:
+def by_group(scores: Sequence[Mapping[tuple[str, str], float]], groups: Sequence[str]) -> npt.NDArray[np.float64]:
     """The scored texts by seed and group."""
-    place = {name: number for number, name in enumerate(groups)}
-    summed = np.zeros((len(found), len(groups)))
-    for seed, one in enumerate(found):
-        for (group, _), number in one.items():
-            summed[seed, place[group]] += number
+    column_of = {name: number for number, name in enumerate(groups)}
+    summed = np.zeros((len(scores), len(groups)))
+    for seed, seed_scores in enumerate(scores):
+        for (group, _), number in seed_scores.items():
+            summed[seed, column_of[group]] += number
     return summed
 
 
-def per_byte(found: Sequence[Scored], kind: str = "") -> float:
+def per_byte(scores: Sequence[Scored], kind: str = "") -> float:
     """The bits that a byte cost, of one class or of all."""
-    bits = sum(n for one in found for (_, name), n in one.bits.items() if kind in ("", name))
-    size = sum(n for one in found for (_, name), n in one.size.items() if kind in ("", name))
+    bits = sum(n for score in scores for (_, name), n in score.bits.items() if kind in ("", name))
+    size = sum(n for score in scores for (_, name), n in score.size.items() if kind in ("", name))
     return bits / max(size, 1)
 
 
-def corrected(tests: Sequence[Test]) -> list[Test]:
+def correct_chances(tests: Sequence[Test]) -> list[Test]:
     """The tests with their chances corrected, in each family and for each learner."""
-    found = list(tests)
-    families = [(one.family, one.learner) for one in tests]
+    adjusted = list(tests)
+    families = [(test.family, test.learner) for test in tests]
     for family in set(families):
-        places = [at for at, one in enumerate(tests) if families[at] == family and one.apart is not None]
+        places = [at for at, test in enumerate(tests) if families[at] == family and test.apart is not None]
         chances = [apart.p for at in places if (apart := tests[at].apart) is not None]
         for at, p in zip(places, holm(chances), strict=True):
-            found[at] = replace(found[at], p=p)
-    return found
+            adjusted[at] = replace(adjusted[at], p=p)
+    return adjusted
 
 
-def told(effect: Effect) -> dict[str, Any]:
-    """What was found, as JSON takes it."""
-    tests = [{**asdict(one), "word": one.word} for one in effect.tests]
+def effect_values(effect: Effect) -> dict[str, Any]:
+    """Convert the results to JSON values."""
+    tests = [{**asdict(test), "word": test.word} for test in effect.tests]
     return {"tests": tests, "unchanged": dict(effect.unchanged), "tokens": dict(effect.tokens)}

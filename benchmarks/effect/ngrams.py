@@ -29,12 +29,12 @@ _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT: Final = np.uint64(29)
 
 
-def _mixed(one: Hashes, other: npt.NDArray[np.generic]) -> Hashes:
+def _mix(left: Hashes, right: npt.NDArray[np.generic]) -> Hashes:
     """A hash of both, in their order; arithmetic is modulo 2^64."""
-    found: Hashes = (one * _ODD) ^ (other.astype(np.uint64) + np.uint64(1))
-    found ^= found >> _SHIFT
-    found *= np.uint64(0xBF58476D1CE4E5B9)
-    return found ^ (found >> np.uint64(32))
+    mix: Hashes = (left * _ODD) ^ (right.astype(np.uint64) + np.uint64(1))
+    mix ^= mix >> _SHIFT
+    mix *= np.uint64(0xBF58476D1CE4E5B9)
+    return mix ^ (mix >> np.uint64(32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +55,20 @@ class Stream:
     def of(cls, tokens: Ints, lengths: Ints) -> Self:
         """Documents of so many tokens each."""
         first = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        place = np.arange(len(tokens))
+        position = np.arange(len(tokens))
         contexts = [np.zeros(len(tokens), np.uint64)]
         for back in range(1, ORDER + 1):
-            inside = place - back >= first
-            before = np.where(inside, tokens[np.maximum(place - back, 0)], -1) + 1
-            contexts.append(_mixed(contexts[-1], before))
+            inside = position - back >= first
+            before = np.where(inside, tokens[np.maximum(position - back, 0)], -1) + 1
+            contexts.append(_mix(contexts[-1], before))
         return cls(tokens, first, tuple(contexts))
 
     def followed(self, order: int) -> Hashes:
         """Of each position the hash of its context of so many tokens and of the token itself."""
-        return _mixed(self.contexts[order], self.tokens)
+        return _mix(self.contexts[order], self.tokens)
 
 
-def _counted(keys: Hashes) -> tuple[Hashes, Ints]:
+def _count_keys(keys: Hashes) -> tuple[Hashes, Ints]:
     """The distinct keys in order, and how often each is there."""
     ordered = np.sort(keys)
     first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)
@@ -85,16 +85,16 @@ class _Asked:
     @classmethod
     def of(cls, keys: Hashes) -> Self:
         """Keys in any order."""
-        found, places = np.unique(keys, return_inverse=True)
-        return cls(found, places)
+        distinct, places = np.unique(keys, return_inverse=True)
+        return cls(distinct, places)
 
     def found_in(self, keys: Hashes, *values: Ints) -> tuple[Ints, ...]:
         """Of each key the values that stand beside it among the sorted keys; 0 where it is not among them."""
         if not len(keys):
             return tuple(np.zeros(len(self.places), np.int64) for _ in values)
-        place = np.minimum(np.searchsorted(keys, self.keys), len(keys) - 1)
-        there = keys[place] == self.keys
-        return tuple(np.where(there, column[place], 0)[self.places] for column in values)
+        index = np.minimum(np.searchsorted(keys, self.keys), len(keys) - 1)
+        there = keys[index] == self.keys
+        return tuple(np.where(there, column[index], 0)[self.places] for column in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class Reading:
         self.pairs: list[_Asked] = []
         for order in range(ORDER + 1):
             followed = stream.followed(order)
-            context = _grouped(_mixed(stream.contexts[order], documents))
-            pair = _grouped(_mixed(followed, documents))
+            context = _group_places(_mix(stream.contexts[order], documents))
+            pair = _group_places(_mix(followed, documents))
             ones = np.ones(len(documents), np.int64)
             self._own.append((context, _before(context, ones), _before(pair, ones)))
             self.contexts.append(_Asked.of(stream.contexts[order][self.scored]))
@@ -144,7 +144,7 @@ class Reading:
         return seen[self.scored], counts[self.scored], kinds[self.scored]
 
 
-def _grouped(keys: Hashes) -> tuple[Ints, Bools]:
+def _group_places(keys: Hashes) -> tuple[Ints, Bools]:
     """The places by their keys, in their order among equal ones, and which of these begin a key."""
     order = np.argsort(keys, kind="stable")
     begins = np.ones(len(keys), np.bool_)
@@ -157,13 +157,13 @@ def _before(keys: tuple[Ints, Bools], flags: Ints) -> Ints:
     order, begins = keys
     ordered = flags[order]
     total = np.cumsum(ordered) - ordered
-    found = np.zeros(len(order), np.int64)
-    found[order] = total - np.maximum.accumulate(np.where(begins, total, 0))
-    return found
+    counts = np.zeros(len(order), np.int64)
+    counts[order] = total - np.maximum.accumulate(np.where(begins, total, 0))
+    return counts
 
 
 class Ngrams:
-    """What was taught.
+    """N-gram counts of the tokens that were taught.
 
     Args:
         stream: the documents.
@@ -176,12 +176,12 @@ class Ngrams:
         self._taught = []
         for order in range(ORDER + 1):
             context, pair = stream.contexts[order][borne], stream.followed(order)[borne]
-            place = np.argsort(pair)
-            ordered = pair[place]
+            by_pair = np.argsort(pair)
+            ordered = pair[by_pair]
             begins = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
             first = np.flatnonzero(begins)
-            _, kinds = _counted(context[place[first]])
-            contexts, seen = _counted(context)
+            _, kinds = _count_keys(context[by_pair[first]])
+            contexts, seen = _count_keys(context)
             assert len(kinds) == len(contexts)
             counts = np.diff(first, append=len(ordered))
             self._taught.append(_Taught(contexts, seen, kinds, ordered[first], counts))
@@ -198,5 +198,5 @@ class Ngrams:
             there = seen > 0
             own = np.maximum(counts - DISCOUNT, 0.0) + DISCOUNT * kinds * chance
             chance = np.where(there, own / np.maximum(seen, 1), chance)
-        found: Floats = -np.log2(chance)
-        return found
+        costs: Floats = -np.log2(chance)
+        return costs

@@ -39,23 +39,23 @@ world, `as kept` those that the recipe keeps.
 
 def rows_of(tests: Sequence[Test]) -> Iterator[tuple[str, ...]]:
     """A row of the table for each test."""
-    for one in tests:
-        told = ("", "", "")
-        if one.apart is not None:
-            told = f"{one.apart.mean:+.4f}", f"{one.apart.low:+.4f} to {one.apart.high:+.4f}", f"{one.p:.3f}"
-        costs = str(one.groups), str(one.changed), f"{one.costs:.4f}", f"{one.costs_against:.4f}"
-        yield one.domain, one.what, one.arm, *costs, *told, one.word
+    for test in tests:
+        difference = ("", "", "")
+        if test.apart is not None:
+            difference = f"{test.apart.mean:+.4f}", f"{test.apart.low:+.4f} to {test.apart.high:+.4f}", f"{test.p:.3f}"
+        costs = str(test.groups), str(test.changed), f"{test.costs:.4f}", f"{test.costs_against:.4f}"
+        yield test.domain, test.what, test.arm, *costs, *difference, test.word
 
 
 def parts_of(tests: Sequence[Test]) -> Iterator[tuple[str, ...]]:
     """A row for each class of what was scored, of the tests that tell some."""
-    for one in tests:
-        for kind, (ours, theirs) in sorted(one.parts.items()):
+    for test in tests:
+        for kind, (ours, theirs) in sorted(test.parts.items()):
             yield (
-                one.domain,
-                one.what,
-                one.arm,
-                one.learner,
+                test.domain,
+                test.what,
+                test.arm,
+                test.learner,
                 kind,
                 f"{ours:.4f}",
                 f"{theirs:.4f}",
@@ -67,18 +67,18 @@ def markdown(effect: Effect) -> str:
     """The page."""
     lines = [*_PAGE.format(level=LEVEL, fewest=FEWEST, changed=FEWEST_CHANGED).splitlines()]
     lines += [f"| {domain} | {size:,} |" for domain, size in sorted(effect.tokens.items())]
-    for learner in dict.fromkeys(one.learner for one in effect.tests):
+    for learner in dict.fromkeys(test.learner for test in effect.tests):
         for family, title in FAMILIES.items():
-            some = [one for one in effect.tests if (one.family, one.learner) == (family, learner)]
+            some = [test for test in effect.tests if (test.family, test.learner) == (family, learner)]
             if some:
                 lines += ["", f"## {title}: {learner}", "", *_table(_HEADS, rows_of(some))]
-    parts = list(parts_of([one for one in effect.tests if one.family == "whole"]))
+    parts = list(parts_of([test for test in effect.tests if test.family == "whole"]))
     if parts:
         heads = ("domain", "set", "arm", "learner", "class", "bits/byte", "against", "difference")
         lines += ["", "## By what an answer's text can be known from", "", *_table(heads, parts)]
-    told = [(domain, ", ".join(names)) for domain, names in sorted(effect.unchanged.items()) if names]
-    if told:
-        lines += ["", "## Arms that change nothing", "", *_table(("domain", "arms"), told)]
+    unchanged = [(domain, ", ".join(names)) for domain, names in sorted(effect.unchanged.items()) if names]
+    if unchanged:
+        lines += ["", "## Arms that change nothing", "", *_table(("domain", "arms"), unchanged)]
     return "\n".join(lines) + "\n"
 
 
@@ -95,14 +95,14 @@ LOSSES: Final = frozenset({"masks", "classes"})
 
 def pictures(tests: Sequence[Test]) -> tuple[str, str]:
     """Two pictures: of what is learnt, and of where the loss stands."""
-    return picture([one for one in tests if one.family not in LOSSES]), picture(
-        [one for one in tests if one.family in LOSSES]
+    return picture([test for test in tests if test.family not in LOSSES]), picture(
+        [test for test in tests if test.family in LOSSES]
     )
 
 
 def picture(tests: Sequence[Test]) -> str:
     """An SVG of the differences that can be measured, with their intervals; shapes tell what colours do."""
-    shown = [(one, one.apart) for one in tests if one.apart is not None]
+    shown = [(test, test.apart) for test in tests if test.apart is not None]
     left, wide, step = 400, 340, 18
     most = max((max(abs(apart.low), abs(apart.high)) for _, apart in shown), default=1.0) or 1.0
     zero = left + wide / 2
@@ -113,16 +113,16 @@ def picture(tests: Sequence[Test]) -> str:
     kinds = {"better": "better", "worse": "worse"}
     rows = [
         {
-            "name": f"{one.domain}, {one.what}: {one.arm}" + (" (transformer)" if one.learner != "n-grams" else ""),
+            "name": f"{test.domain}, {test.what}: {test.arm}" + (" (transformer)" if test.learner != "n-grams" else ""),
             "y": 30 + number * step,
             "low": at(apart.low),
             "high": at(apart.high),
             "mean": at(apart.mean),
-            "kind": kinds.get(one.word, "noise"),
+            "kind": kinds.get(test.word, "noise"),
         }
-        for number, (one, apart) in enumerate(shown)
+        for number, (test, apart) in enumerate(shown)
     ]
     ticks = [(at(value), f"{value:+.2g}" if value else "0 bits/byte") for value in (-most, 0.0, most)]
     text = Path(__file__).with_name("templates").joinpath("effect.svg").read_text("utf-8")
-    made = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text)
-    return made.render(width=left + wide + 40, height=50 + len(rows) * step, zero=zero, rows=rows, ticks=ticks)
+    template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text)
+    return template.render(width=left + wide + 40, height=50 + len(rows) * step, zero=zero, rows=rows, ticks=ticks)

@@ -1,4 +1,5 @@
-"""Whether one arm is better than another beyond chance: a paired bootstrap over groups and seeds, corrected by Holm.
+"""Test whether one arm is better than another beyond chance: a paired bootstrap over groups and seeds, corrected by
+Holm.
 
 Groups are the units that were drawn from the world; trajectories of one are alike. What an arm costs on a group is
 compared with what the other costs on the same, under the same seed.
@@ -26,7 +27,7 @@ FEWEST: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much less an arm costs than another: negative is better.
+    """Difference in cost between an arm and another: negative is better.
 
     Attributes:
         mean: in bits per byte.
@@ -57,9 +58,9 @@ def difference(ours: Floats, theirs: Floats, sizes: Floats, seed: int = 0) -> Di
     of_seeds = draws.multinomial(seeds, np.full(seeds, 1 / seeds), DRAWS).astype(np.float64)
     above = np.einsum("ds,sg,dg->d", of_seeds, apart, of_groups, optimize=True)
     below = np.einsum("ds,sg,dg->d", of_seeds, sizes, of_groups, optimize=True)
-    found = above / np.maximum(below, 1.0)
-    low, high = np.quantile(found, [LEVEL / 2, 1 - LEVEL / 2])
-    tail = min(int((found <= 0).sum()), int((found >= 0).sum()))
+    ratios = above / np.maximum(below, 1.0)
+    low, high = np.quantile(ratios, [LEVEL / 2, 1 - LEVEL / 2])
+    tail = min(int((ratios <= 0).sum()), int((ratios >= 0).sum()))
     p = min(1.0, 2 * (tail + 1) / (DRAWS + 1))
     return Difference(float(apart.sum() / max(sizes.sum(), 1.0)), float(low), float(high), p)
 
@@ -72,8 +73,8 @@ def alike(sizes: Floats) -> float:
 def holm(chances: Sequence[float]) -> list[float]:
     """The chances of a family of tests, corrected after Holm (1979) so that the level holds for all together."""
     order = np.argsort(chances, kind="stable")
-    found, most = [0.0] * len(chances), 0.0
-    for place, number in enumerate(order.tolist()):
-        most = max(most, min(1.0, (len(chances) - place) * chances[number]))
-        found[number] = most
-    return found
+    adjusted, most = [0.0] * len(chances), 0.0
+    for rank, number in enumerate(order.tolist()):
+        most = max(most, min(1.0, (len(chances) - rank) * chances[number]))
+        adjusted[number] = most
+    return adjusted

@@ -33,23 +33,23 @@ WORLDS: Final = ("shells", "services", "repositories", "sites")
 SAMPLES: Final = "recordings"
 
 
-def recorded(name: str, logs: Path, place: Path) -> Path:
+def prepare_logs(name: str, logs: Path, base: Path) -> Path:
     """The folder of the logs that are measured under a name; worlds are recorded."""
     if name == LOGS:
         return logs
     if name == SAMPLES:
         return Path("samples/terminal")
-    subprocess.run([sys.executable, "-m", f"benchmarks.{name}", str(place / name)], check=True)
-    return place / name
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}", str(base / name)], check=True)
+    return base / name
 
 
-def measured(raw: Path, place: Path, out: Path, options: Sequence[str]) -> None:
+def measure_folder(raw: Path, base: Path, out: Path, options: Sequence[str]) -> None:
     """Normalizes, judges and measures what a folder holds."""
-    recipe = place / "effect.yaml"
+    recipe = base / "effect.yaml"
     recipe.write_text(RECIPE)
-    run = [sys.executable, "-m", "trajmill", "run", str(recipe), "--raw", str(raw), "--out", f"{place}/out"]
+    run = [sys.executable, "-m", "trajmill", "run", str(recipe), "--raw", str(raw), "--out", f"{base}/out"]
     subprocess.run([*run, "--stop-after", "judge", "--quiet"], check=True)
-    measure = [sys.executable, "-m", "benchmarks.effect", f"{place}/out", "--out", str(out)]
+    measure = [sys.executable, "-m", "benchmarks.effect", f"{base}/out", "--out", str(out)]
     subprocess.run([*measure, *options], check=True)
 
 
@@ -60,13 +60,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", nargs="*", default=[LOGS, *WORLDS, SAMPLES], choices=[LOGS, *WORLDS, SAMPLES])
     parser.add_argument("--transformers", action="store_true")
-    given, rest = parser.parse_known_args()
+    options_given, rest = parser.parse_known_args()
     began = time.monotonic()
-    for name in given.only:
-        with tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place:
-            raw = recorded(name, given.logs, Path(place))
-            options = [*rest, "--transformers"] if name == LOGS and given.transformers else rest
-            measured(raw, Path(place), given.out / name, options)
+    for name in options_given.only:
+        with tempfile.TemporaryDirectory(prefix="trajmill-effect-") as temporary:
+            raw = prepare_logs(name, options_given.logs, Path(temporary))
+            options = [*rest, "--transformers"] if name == LOGS and options_given.transformers else rest
+            measure_folder(raw, Path(temporary), options_given.out / name, options)
     print(f"{time.monotonic() - began:.0f} s")
 
 

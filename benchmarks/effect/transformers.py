@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.effect.arms import ALL_TEXT, EVERYTHING, RAW, SPANS, TURN_MASK, WITHOUT
 from benchmarks.effect.trials import SETS, Asked, Domain, Trial, first_tokens, stream_of
-from benchmarks.environment import called, environment
+from benchmarks.environment import environment, run_checked
 
 PACKAGES: Final = ("torch==2.13.0", "numpy")
 ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, WITHOUT + "frame")
@@ -33,22 +33,22 @@ EACH: Final = 2_048
 
 
 @contextmanager
-def python(given: str = "") -> Iterator[str]:
+def python(path: str = "") -> Iterator[str]:
     """A Python that has PyTorch: one that is given, or of an environment that lasts for the while.
 
     Raises:
         ConfigError: there is none to be had.
     """
-    if given:
-        called([given, "-c", "import torch"])
-        yield given
+    if path:
+        run_checked([path, "-c", "import torch"])
+        yield path
     else:
-        with environment(PACKAGES) as found:
-            yield found
+        with environment(PACKAGES) as interpreter:
+            yield interpreter
 
 
 def trials(
-    domains: Sequence[Domain], seeds: int, interpreter: str, place: Path, workers: int = 1
+    domains: Sequence[Domain], seeds: int, interpreter: str, folder: Path, workers: int = 1
 ) -> dict[str, list[Trial]]:
     """A trial of each domain for each seed, each on one fold.
 
@@ -56,7 +56,7 @@ def trials(
         domains: what is compared.
         seeds: how many, of which the first `SEEDS` are taken.
         interpreter: as of `python`.
-        place: a folder for what is handed over.
+        folder: a folder for what is handed over.
         workers: processes that learn at once, each with one thread.
 
     Raises:
@@ -64,31 +64,31 @@ def trials(
     """
     asked: dict[tuple[str, int], tuple[Domain, int, list[Asked]]] = {}
     for domain in domains:
-        arms = {name: found for name, found in domain.arms.items() if name in ARMS}
-        one = replace(domain, arms=arms, most_held=HELD, most_each=EACH)
-        small = one.used_up(min(domain.most_tokens, TOKENS))
+        arms = {name: documents for name, documents in domain.arms.items() if name in ARMS}
+        reduced = replace(domain, arms=arms, most_held=HELD, most_each=EACH)
+        small = reduced.used_up(min(domain.most_tokens, TOKENS))
         for seed in range(min(seeds, SEEDS)):
             fold = seed % small.folds
-            sets = [Asked.of(small.held(what, seed, fold), what) for what in SETS]
+            sets = [Asked.of(small.held(set_name, seed, fold), set_name) for set_name in SETS]
             asked[small.name, seed] = small, small.budget(seed, fold), sets
     for number, ((name, seed), (domain, budget, sets)) in enumerate(asked.items()):
-        jobs = place / str(number % workers)
+        jobs = folder / str(number % workers)
         jobs.mkdir(parents=True, exist_ok=True)
         _write(jobs / f"{name}-{seed}.job.npz", domain, seed, seed % domain.folds, budget, sets)
     script = Path(__file__).with_name("scripts") / "transformer.py"
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda jobs: called([interpreter, str(script), str(jobs)]), sorted(place.iterdir())))
-    found: dict[str, list[Trial]] = {domain.name: [] for domain in domains}
+        list(pool.map(lambda jobs: run_checked([interpreter, str(script), str(jobs)]), sorted(folder.iterdir())))
+    by_domain: dict[str, list[Trial]] = {domain.name: [] for domain in domains}
     for (name, seed), (domain, budget, sets) in asked.items():
-        (path,) = place.glob(f"*/{name}-{seed}.bits.npz")
+        (path,) = folder.glob(f"*/{name}-{seed}.bits.npz")
         bits = np.load(path)
         scored = {
-            (arm, what): sets[at].summed(bits[f"{number}-{at}"])
+            (arm, set_name): sets[at].summed(bits[f"{number}-{at}"])
             for number, arm in enumerate(domain.arms)
-            for at, what in enumerate(SETS)
+            for at, set_name in enumerate(SETS)
         }
-        found[name].append(Trial(seed, (budget,), scored))
-    return found
+        by_domain[name].append(Trial(seed, (budget,), scored))
+    return by_domain
 
 
 def _write(path: Path, domain: Domain, seed: int, fold: int, budget: int, asked: Sequence[Asked]) -> None:
@@ -97,8 +97,8 @@ def _write(path: Path, domain: Domain, seed: int, fold: int, budget: int, asked:
     for number, arm in enumerate(domain.arms):
         first = first_tokens(domain.learnt(arm, seed, fold), budget)
         columns[f"tokens{number}"] = stream_of(first).tokens
-        columns[f"borne{number}"] = np.concatenate([one.borne for one in first])
-    for number, one in enumerate(asked):
-        columns |= {f"asked{number}": one.stream.tokens, f"first{number}": one.stream.first}
-        columns[f"scored{number}"] = one.scored
+        columns[f"borne{number}"] = np.concatenate([document.borne for document in first])
+    for number, questions in enumerate(asked):
+        columns |= {f"asked{number}": questions.stream.tokens, f"first{number}": questions.stream.first}
+        columns[f"scored{number}"] = questions.scored
     np.savez(path, **columns)

@@ -35,7 +35,7 @@ HELD: Final = 120_000
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What is compared in a domain.
+    """Documents of a domain, by arm, and the settings of their comparison.
 
     Attributes:
         name: of the domain.
@@ -61,51 +61,56 @@ class Domain:
         Who learns little of a large corpus meets few of its copies, and so nothing of what dropping them is worth.
         """
         sizes: dict[str, int] = {}
-        for one in self.arms[EVERYTHING]:
-            sizes[one.group] = sizes.get(one.group, 0) + len(one.tokens)
+        for document in self.arms[EVERYTHING]:
+            sizes[document.group] = sizes.get(document.group, 0) + len(document.tokens)
         wanted = most / FILLED * self.folds / (self.folds - 1)
         chosen, total = set[str](), 0
-        for group in sorted({one.group for one in self.arms[RAW]}, key=lambda name: _drawn(f"small:{name}", 0)):
+        for group in sorted(
+            {document.group for document in self.arms[RAW]}, key=lambda name: _draw_number(f"small:{name}", 0)
+        ):
             if total >= wanted:
                 break
             chosen.add(group)
             total += sizes.get(group, 0)
-        arms = {name: [one for one in found if one.group in chosen] for name, found in self.arms.items()}
+        arms = {
+            name: [document for document in documents if document.group in chosen]
+            for name, documents in self.arms.items()
+        }
         return replace(self, arms=arms, most_tokens=most)
 
     def fold(self, group: str, seed: int) -> int:
         """The fold of a group."""
-        return _drawn(f"fold:{group}", seed) % self.folds
+        return _draw_number(f"fold:{group}", seed) % self.folds
 
     def learnt(self, arm: str, seed: int, fold: int) -> list[Document]:
         """The documents of an arm outside a fold, in the order in which they are drawn."""
-        found = [one for one in self.arms[arm] if self.fold(one.group, seed) != fold]
-        return sorted(found, key=lambda one: _drawn(one.key, seed))
+        documents = [document for document in self.arms[arm] if self.fold(document.group, seed) != fold]
+        return sorted(documents, key=lambda document: _draw_number(document.key, seed))
 
     def budget(self, seed: int, fold: int) -> int:
         """The tokens that each arm learns."""
-        sizes = [sum(len(one.tokens) for one in self.learnt(arm, seed, fold)) for arm in self.arms]
+        sizes = [sum(len(document.tokens) for document in self.learnt(arm, seed, fold)) for arm in self.arms]
         return min(int(FILLED * min(sizes)), self.most_tokens)
 
-    def held(self, what: str, seed: int, fold: int) -> list[Document]:
+    def held(self, set_name: str, seed: int, fold: int) -> list[Document]:
         """The documents of a fold that are scored, of one of `SETS`."""
-        found: list[Document] = []
+        documents: list[Document] = []
         total = 0
-        of = self.arms[RAW if what == LOGGED else EVERYTHING]
-        for one in sorted(of, key=lambda one: _drawn(one.key, 0)):
-            if self.fold(one.group, seed) == fold and total < self.most_held:
-                found.append(one.first(self.most_each))
-                total += len(found[-1].tokens)
-        return found
+        of = self.arms[RAW if set_name == LOGGED else EVERYTHING]
+        for document in sorted(of, key=lambda document: _draw_number(document.key, 0)):
+            if self.fold(document.group, seed) == fold and total < self.most_held:
+                documents.append(document.first(self.most_each))
+                total += len(documents[-1].tokens)
+        return documents
 
 
-def _drawn(key: str, seed: int) -> int:
+def _draw_number(key: str, seed: int) -> int:
     return xxhash.xxh3_64_intdigest(f"effect:{key}".encode(), seed)
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What the answers of a set cost: bits and bytes by (group, class)."""
+    """Cost of the answers of a set: bits and bytes by (group, class)."""
 
     bits: Mapping[tuple[str, str], float]
     size: Mapping[tuple[str, str], int]
@@ -127,7 +132,7 @@ class Trial:
 
 
 class Learner(Protocol):
-    """What is taught and asked."""
+    """Model that is taught and asked."""
 
     def costs(self, taught: Sequence[Document], most: int, asked: Sequence[Asked]) -> list[Floats]:
         """The bits of each scored token of what is asked, after learning so many tokens of some documents."""
@@ -156,21 +161,21 @@ class Asked:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, documents: Sequence[Document], what: str) -> Asked:
+    def of(cls, documents: Sequence[Document], set_name: str) -> Asked:
         """Documents of a set."""
-        names = sorted({one.group for one in documents})
+        names = sorted({document.group for document in documents})
         stream = stream_of(documents)
-        kinds = _joined([one.kinds for one in documents]).astype(np.int64)
-        borne = _joined([one.borne for one in documents]).astype(np.bool_)
-        scored = (kinds > 0) & (borne if what == CURATED else True)
-        numbers = np.array([names.index(one.group) for one in documents], np.int64)
-        groups = np.repeat(numbers, [len(one.tokens) for one in documents])
-        sizes = _joined([one.sizes for one in documents])
+        kinds = _concatenate([document.kinds for document in documents]).astype(np.int64)
+        borne = _concatenate([document.borne for document in documents]).astype(np.bool_)
+        scored = (kinds > 0) & (borne if set_name == CURATED else True)
+        numbers = np.array([names.index(document.group) for document in documents], np.int64)
+        groups = np.repeat(numbers, [len(document.tokens) for document in documents])
+        sizes = _concatenate([document.sizes for document in documents])
         reading = Reading(stream, scored)
         return cls(stream, scored, reading, groups[scored], kinds[scored], sizes[scored], tuple(names))
 
     def summed(self, bits: Floats) -> Scored:
-        """What was scored, by group and class."""
+        """Sum what was scored, by group and class."""
         key, count = self.groups * len(CLASSES) + self.kinds, len(self.names) * len(CLASSES)
         costs, sizes = np.bincount(key, bits, count), np.bincount(key, self.sizes, count)
         places = np.flatnonzero(np.bincount(key, minlength=count)).tolist()
@@ -181,14 +186,14 @@ class Asked:
         )
 
 
-def _joined(columns: Sequence[npt.NDArray[np.generic]]) -> npt.NDArray[np.int64]:
+def _concatenate(columns: Sequence[npt.NDArray[np.generic]]) -> npt.NDArray[np.int64]:
     return np.concatenate([np.zeros(0, np.int64), *columns])
 
 
 def stream_of(documents: Sequence[Document]) -> Stream:
     """Documents one behind the other."""
-    lengths = np.array([len(one.tokens) for one in documents], np.int64)
-    return Stream.of(_joined([one.tokens for one in documents]), lengths)
+    lengths = np.array([len(document.tokens) for document in documents], np.int64)
+    return Stream.of(_concatenate([document.tokens for document in documents]), lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,20 +206,20 @@ class Counting:
     def costs(self, taught: Sequence[Document], most: int, asked: Sequence[Asked]) -> list[Floats]:
         """See `Learner`."""
         first = first_tokens(taught, most)
-        borne = _joined([one.borne for one in first]).astype(np.bool_)
+        borne = _concatenate([document.borne for document in first]).astype(np.bool_)
         model = Ngrams(stream_of(first), borne, self.vocabulary)
-        return [model.bits(one.reading) for one in asked]
+        return [model.bits(questions.reading) for questions in asked]
 
 
 def first_tokens(documents: Sequence[Document], most: int) -> list[Document]:
     """The first documents that hold so many tokens, the last of them cut."""
-    found, left = [], most
-    for one in documents:
+    shortened, left = [], most
+    for document in documents:
         if left <= 0:
             break
-        found.append(one.first(left))
-        left -= len(one.tokens)
-    return found
+        shortened.append(document.first(left))
+        left -= len(document.tokens)
+    return shortened
 
 
 def trial(domain: Domain, seed: int, learner: Learner, folds: Sequence[int]) -> Trial:
@@ -223,13 +228,13 @@ def trial(domain: Domain, seed: int, learner: Learner, folds: Sequence[int]) -> 
     bits: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
     sizes: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
     for fold in folds:
-        asked = [Asked.of(domain.held(what, seed, fold), what) for what in SETS]
+        asked = [Asked.of(domain.held(set_name, seed, fold), set_name) for set_name in SETS]
         budget = domain.budget(seed, fold)
         budgets.append(budget)
         for arm in domain.arms:
             costs = learner.costs(domain.learnt(arm, seed, fold), budget, asked)
-            for what, one, cost in zip(SETS, asked, costs, strict=True):
-                scored = one.summed(cost)
-                bits.setdefault((arm, what), {}).update(scored.bits)
-                sizes.setdefault((arm, what), {}).update(scored.size)
+            for set_name, questions, cost in zip(SETS, asked, costs, strict=True):
+                scored = questions.summed(cost)
+                bits.setdefault((arm, set_name), {}).update(scored.bits)
+                sizes.setdefault((arm, set_name), {}).update(scored.size)
     return Trial(seed, tuple(budgets), {key: Scored(bits[key], sizes[key]) for key in bits})

@@ -21,10 +21,10 @@ import numpy as np
 import xxhash
 
 from benchmarks.effect import transformers
-from benchmarks.effect.arms import EVERYTHING, EXACT, RAW, arms_of, judged
-from benchmarks.effect.corpus import CUT, Shown, decided_by, rows_of, shown, units_in
+from benchmarks.effect.arms import EVERYTHING, EXACT, RAW, arms_of, judge_arm
+from benchmarks.effect.corpus import CUT, Shown, decide_rows, rows_of, shown, units_in
 from benchmarks.effect.significance import difference
-from benchmarks.environment import called
+from benchmarks.environment import run_checked
 from trajmill.pipelines.generations.compatibility import recipe_of_record
 from trajmill.pipelines.mix.reward import rules
 from trajmill.pipelines.recipe.recipe_file import load_recipe
@@ -56,14 +56,14 @@ LONGEST: Final = 240
 """Characters of such an answer, at most."""
 
 
-def drawn(name: str) -> int:
+def draw_number(name: str) -> int:
     """A number that a name has for ever."""
     return xxhash.xxh3_64_intdigest(f"gpu:{name}".encode())
 
 
-def parts_of(one: Shown) -> Iterator[tuple[str, str]]:
+def parts_of(trajectory: Shown) -> Iterator[tuple[str, str]]:
     """The texts of a trajectory, each with the class of its span; empty where no loss stands."""
-    for turn in one.turns:
+    for turn in trajectory.turns:
         yield f"\n<|action|>{turn.user.partition(chr(10))[2]}\n<|answer|>", ""
         yield from _answer(turn)
         yield END, "new" if turn.loss else ""
@@ -94,72 +94,77 @@ def prepare(source: Folder, job: Path) -> None:
         raise ConfigError(f"{source.path()} is no run with `judge: {{spans: true}}`.")
     units = units_in(source)
     rows = [rows_of(source, unit, spans=True) for unit in units]
-    groups = {group for one in rows for group in one.groups.tolist()}
+    groups = {group for unit_rows in rows for group in unit_rows.groups.tolist()}
     view, documents = View.of(recipe.mix), dict[str, list[dict[str, Any]]]()
     with tempfile.TemporaryDirectory(prefix="trajmill-effect-") as scratch:
         for arm in (arm for arm in arms_of(recipe, has_spans=False) if arm.name in ARMS):
-            verdicts = judged(recipe, arm, source / "transitions", units, Folder(scratch)) if arm.judge else None
+            verdicts = judge_arm(recipe, arm, source / "transitions", units, Folder(scratch)) if arm.judge else None
             documents[arm.name] = [
-                {"domain": of.unit.domain, "group": one.group, "key": f"{one.unit}:{one.ordinal}", "parts": parts}
+                {
+                    "domain": of.unit.domain,
+                    "group": trajectory.group,
+                    "key": f"{trajectory.unit}:{trajectory.ordinal}",
+                    "parts": parts,
+                }
                 for of in rows
-                for one in shown(source, of, decided_by(arm, of, verdicts), groups, view)
-                for parts in [list(parts_of(one))]
+                for trajectory in shown(source, of, decide_rows(arm, of, verdicts), groups, view)
+                for parts in [list(parts_of(trajectory))]
                 if any(kind for _, kind in parts)
             ]
-    learnt = {name: [one for one in some if not _is_held(one)] for name, some in documents.items()}
+    learnt = {name: [document for document in some if not _is_held(document)] for name, some in documents.items()}
     learnt[RANDOM] = _as_much(learnt[RAW], _size(learnt[EVERYTHING]))
-    held = list(_bounded(one for one in documents[RAW] if _is_held(one)))
+    held_out = list(_bound(document for document in documents[RAW] if _is_held(document)))
     job.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(ARMS):
         _write(job / f"{number}.jsonl", learnt[name])
-    _write(job / "held.jsonl", held)
-    _write(job / "questions.jsonl", list(questions_of(held)))
+    _write(job / "held.jsonl", held_out)
+    _write(job / "questions.jsonl", list(questions_of(held_out)))
 
 
 def _is_held(document: Mapping[str, Any]) -> bool:
-    return drawn(document["group"]) % FOLDS == 0
+    return draw_number(document["group"]) % FOLDS == 0
 
 
 def _size(documents: Sequence[Mapping[str, Any]]) -> int:
-    return sum(len(text) for one in documents for text, _ in one["parts"])
+    return sum(len(text) for document in documents for text, _ in document["parts"])
 
 
 def _as_much(documents: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     """Documents in the order of their hashes, up to so many characters."""
-    found, total = list[dict[str, Any]](), 0
-    for one in sorted(documents, key=lambda one: drawn(one["key"])):
+    chosen, total = list[dict[str, Any]](), 0
+    for document in sorted(documents, key=lambda document: draw_number(document["key"])):
         if total < most:
-            found.append(one)
-            total += _size([one])
-    return found
+            chosen.append(document)
+            total += _size([document])
+    return chosen
 
 
-def _bounded(documents: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _bound(documents: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     totals: dict[str, int] = {}
-    for one in sorted(documents, key=lambda one: drawn(one["key"])):
+    for document in sorted(documents, key=lambda document: draw_number(document["key"])):
         parts, size = list[tuple[str, str]](), 0
-        for text, kind in one["parts"]:
+        for text, kind in document["parts"]:
             size += len(text)
             if size <= EACH:
                 parts.append((text, kind))
-        if totals.get(one["domain"], 0) < HELD and any(kind for _, kind in parts):
-            totals[one["domain"]] = totals.get(one["domain"], 0) + min(size, EACH)
-            yield {**one, "parts": parts}
+        if totals.get(document["domain"], 0) < HELD and any(kind for _, kind in parts):
+            totals[document["domain"]] = totals.get(document["domain"], 0) + min(size, EACH)
+            yield {**document, "parts": parts}
 
 
-def questions_of(held: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def questions_of(held_out: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Answers that models are asked to say, one of a document: what stands before it, and the answer."""
     counts: dict[str, int] = {}
-    for one in held:
-        parts = one["parts"]
+    for document in held_out:
+        parts = document["parts"]
         ends = [at for at, (text, kind) in enumerate(parts) if text == END and kind]
         for end in ends[-1:]:
             begin = max(at for at in range(end) if parts[at][0].endswith("<|answer|>"))
             answer = "".join(text for text, _ in parts[begin + 1 : end])
-            if 0 < len(answer) <= LONGEST and counts.get(one["domain"], 0) < QUESTIONS:
-                counts[one["domain"]] = counts.get(one["domain"], 0) + 1
+            if 0 < len(answer) <= LONGEST and counts.get(document["domain"], 0) < QUESTIONS:
+                counts[document["domain"]] = counts.get(document["domain"], 0) + 1
                 before = "".join(text for text, _ in parts[: begin + 1])
-                yield {"domain": one["domain"], "group": one["group"], "before": before, "answer": answer}
+                yield {"domain": document["domain"], "group": document["group"], "before": before, "answer": answer}
 
 
 def _write(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -172,14 +177,14 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 def page(job: Path) -> str:
     """Tell what was found as Markdown: each arm against raw, by class of span and by domain, then rewards."""
-    found, questions = _read(job / "found.jsonl"), _read(job / "questions.jsonl")
+    results, questions = _read(job / "found.jsonl"), _read(job / "questions.jsonl")
     rows: dict[str, dict[tuple[str, int], dict[str, tuple[float, float]]]] = {}
-    for line in found:
+    for line in results:
         arm, seed = ARMS[int(line["arm"])], line["seed"]
         for domain, group, kind, bits, size in line["scored"]:
-            for what in ("all answers, bits per byte", f"{kind}, bits per byte", f"{domain}, bits per byte"):
-                _add(rows, what, arm, seed, f"{domain}:{group}", bits, size)
-        for question, said in zip(questions, line["said"], strict=True):
+            for measure in ("all answers, bits per byte", f"{kind}, bits per byte", f"{domain}, bits per byte"):
+                _add(rows, measure, arm, seed, f"{domain}:{group}", bits, size)
+        for question, answer in zip(questions, line["said"], strict=True):
             truth = {
                 "observation": question["answer"],
                 "form": "response",
@@ -187,31 +192,31 @@ def page(job: Path) -> str:
                 "checks": [],
                 "volatile": [],
             }
-            _add(rows, "rule reward", arm, seed, f"{question['domain']}:{question['group']}", rules(said, truth), 1.0)
+            _add(rows, "rule reward", arm, seed, f"{question['domain']}:{question['group']}", rules(answer, truth), 1.0)
     lines = [f"| measured | groups | {' | '.join(ARMS)} |", "|---|---:|" + "---|" * len(ARMS)]
-    for what, told in rows.items():
-        groups = sorted({group for of in told.values() for group in of})
-        seeds = sorted({seed for _, seed in told})
-        sums = {arm: np.array([[told[arm, seed][g] for g in groups] for seed in seeds]) for arm in ARMS}
+    for measure, sides in rows.items():
+        groups = sorted({group for of in sides.values() for group in of})
+        seeds = sorted({seed for _, seed in sides})
+        sums = {arm: np.array([[sides[arm, seed][g] for g in groups] for seed in seeds]) for arm in ARMS}
         cells = [f"{sums[RAW][..., 0].sum() / sums[RAW][..., 1].sum():.4f}"]
         for arm in ARMS[1:]:
             apart = difference(sums[arm][..., 0], sums[RAW][..., 0], sums[RAW][..., 1])
             cells.append(f"{apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}]")
-        lines.append(f"| {what} | {len(groups)} | {' | '.join(cells)} |")
-    count = len({line["seed"] for line in found})
+        lines.append(f"| {measure} | {len(groups)} | {' | '.join(cells)} |")
+    count = len({line["seed"] for line in results})
     return f"Against {RAW}, which stands as it is, with intervals of 95 %; {count} seeds.\n\n" + "\n".join(lines) + "\n"
 
 
 def _add(
     rows: dict[str, dict[tuple[str, int], dict[str, tuple[float, float]]]],
-    what: str,
+    measure: str,
     arm: str,
     seed: int,
     group: str,
     cost: float,
     size: float,
 ) -> None:
-    of = rows.setdefault(what, {}).setdefault((arm, seed), {})
+    of = rows.setdefault(measure, {}).setdefault((arm, seed), {})
     before = of.get(group, (0.0, 0.0))
     of[group] = before[0] + cost, before[1] + size
 
@@ -222,15 +227,15 @@ def main() -> None:
     parser.add_argument("run", metavar="OUT", help="folder of a judged run")
     parser.add_argument("--job", type=Path, required=True, help="folder that is written")
     parser.add_argument("--torch", metavar="PYTHON", default="", help="a Python with PyTorch")
-    given, rest = parser.parse_known_args()
-    if not (given.job / "questions.jsonl").exists():
-        prepare(Folder.named(given.run), given.job)
-    if not (given.job / "found.jsonl").exists():
-        with transformers.python(given.torch) as python:
-            called([python, str(Path(__file__).parent / "scripts" / "train.py"), str(given.job), *rest])
-    told = page(given.job)
-    (given.job / "effect.md").write_text(told, "utf-8")
-    print(told)
+    options, rest = parser.parse_known_args()
+    if not (options.job / "questions.jsonl").exists():
+        prepare(Folder.named(options.run), options.job)
+    if not (options.job / "found.jsonl").exists():
+        with transformers.python(options.torch) as python:
+            run_checked([python, str(Path(__file__).parent / "scripts" / "train.py"), str(options.job), *rest])
+    report = page(options.job)
+    (options.job / "effect.md").write_text(report, "utf-8")
+    print(report)
 
 
 if __name__ == "__main__":

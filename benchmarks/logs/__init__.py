@@ -1,1 +1,1 @@
-"""What is measured where no real logs are at hand: logs, documents, rollouts; the same seed gives the same bytes."""
+"""Made logs, documents and rollouts for measurements without real logs; the same seed gives the same bytes."""

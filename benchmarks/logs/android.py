@@ -42,7 +42,7 @@ def views(text: Text, package: str, count: int) -> list[View]:
     """The views of one screen in document order: frames, a title bar, and rows of a list, about `count` in all."""
     height = 2220 + 60 * text.below(4)
     whole = (0, 0, WIDTH, height)
-    found = [
+    screen = [
         View(0, "widget.FrameLayout", "", "", "", whole, False),
         View(1, "widget.LinearLayout", f"{package}:id/{text.name()}_root", "", "", whole, False),
         View(2, "view.ViewGroup", f"{package}:id/toolbar", "", "", (0, 84, WIDTH, 231), False),
@@ -60,20 +60,20 @@ def views(text: Text, package: str, count: int) -> list[View]:
         ),
     ]
     top = 231
-    while len(found) < count and top < height - 120:
+    while len(screen) < count and top < height - 120:
         bottom = top + 50 + text.below(70)
-        found.append(View(3, "widget.LinearLayout", f"{package}:id/row", "", "", (0, top, WIDTH, bottom), True))
+        screen.append(View(3, "widget.LinearLayout", f"{package}:id/row", "", "", (0, top, WIDTH, bottom), True))
         parts = 2 + text.below(4)
         for part in range(parts):
             left, right = part * WIDTH // parts, (part + 1) * WIDTH // parts
             kind = text.pick(_ROW_CLASSES)
-            said = text.phrase(1, 9) if kind != "ImageView" else ""
+            label = text.phrase(1, 9) if kind != "ImageView" else ""
             described = text.phrase(1, 4) if kind == "ImageView" else ""
             box = (left + 8, top + 8, right - 8, bottom - 8)
             name = f"{package}:id/{text.name()}_{text.name()}"
-            found.append(View(4, f"widget.{kind}", name, said, described, box, kind not in ("TextView", "ImageView")))
+            screen.append(View(4, f"widget.{kind}", name, label, described, box, kind not in ("TextView", "ImageView")))
         top = bottom
-    return found
+    return screen
 
 
 def dump(text: Text, package: str, screen: list[View]) -> str:
@@ -83,10 +83,10 @@ def dump(text: Text, package: str, screen: list[View]) -> str:
     for view, below in zip(screen, [*(view.depth for view in screen[1:]), 0], strict=True):
         click, check = view.clickable, view.kind in ("widget.CheckBox", "widget.Switch")
         states = (check, check and bool(text.below(2)), click, True, click, False, view.scrollable, click)
-        said, described = _escaped(view.text), _escaped(view.description)
+        label, described = _escape(view.text), _escape(view.description)
         flags = dict(zip(FLAGS, states, strict=True))
         kind = f"android.{view.kind}"
-        parts.append(node(index[view.depth], said, view.identifier, kind, package, described, flags, view.box))
+        parts.append(node(index[view.depth], label, view.identifier, kind, package, described, flags, view.box))
         index[view.depth] += 1
         index[view.depth + 1] = 0
         parts.append(">" if below > view.depth else " />")
@@ -94,9 +94,9 @@ def dump(text: Text, package: str, screen: list[View]) -> str:
     return hierarchy("".join(parts))
 
 
-def _escaped(said: str) -> str:
+def _escape(label: str) -> str:
     """Words hold nothing that XML escapes; a few are joined by what it does."""
-    return said.replace(" a", " &amp; ", 1).replace(" so", "&#10;", 1)
+    return label.replace(" a", " &amp; ", 1).replace(" so", "&#10;", 1)
 
 
 def _package(text: Text) -> str:
@@ -110,7 +110,7 @@ def _middle(view: View) -> tuple[int, int]:
     return (left + right) // 2, (top + bottom) // 2
 
 
-def _sized(text: Text, least: int, most: int, per_view: int) -> int:
+def _draw_size(text: Text, least: int, most: int, per_view: int) -> int:
     return (least + text.below(most - least)) // per_view
 
 
@@ -124,7 +124,7 @@ def uiautomator(text: Text, size: int) -> Iterator[tuple[str, bytes]]:
             event = {"time": round(clock, 3), **_event(text, screen)}
             event |= {"before": f"window_dump_{number - 1}.xml", "after": f"window_dump_{number}.xml"}
             events.append(orjson.dumps(event))
-        screen = views(text, package, _sized(text, 15_000, 35_000, 425))
+        screen = views(text, package, _draw_size(text, 15_000, 35_000, 425))
         data = dump(text, package, screen).encode()
         written += len(data)
         yield f"window_dump_{number}.xml", data
@@ -134,7 +134,7 @@ def uiautomator(text: Text, size: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _event(text: Text, screen: list[View]) -> dict[str, object]:
-    """What is done on the screen."""
+    """Draw an action on the screen."""
     kind = text.pick(("tap", "tap", "tap", "swipe", "text", "key"))
     if kind == "key":
         return {"action": "key", "key": text.pick(("back", "home", "enter"))}
@@ -174,7 +174,7 @@ def appagent(text: Text, size: int) -> Iterator[tuple[str, bytes]]:
     task, past = text.phrase(5, 12), "None"
     last = 5 + text.below(8)
     for number in range(1, last + 1):
-        screen = views(text, package, _sized(text, 12_000, 35_000, 425))
+        screen = views(text, package, _draw_size(text, 12_000, 35_000, 425))
         data = dump(text, package, screen).encode()
         written += len(data)
         yield f"{name}_{number}.xml", data
@@ -254,7 +254,7 @@ class Numbered:
         }
 
 
-def _indented(value: Any) -> bytes:
+def _indent(value: Any) -> bytes:
     """JSON as Python 2 indents it, which DroidBot was written for: with a blank before each line end."""
     return json.dumps(value, indent=2, separators=(", ", ": ")).encode()
 
@@ -274,16 +274,16 @@ def droidbot(text: Text, size: int) -> Iterator[tuple[str, bytes]]:
             edges.append({"from": start, "to": stop, "id": f"{start}-->{stop}", "label": str(number)})
             now += timedelta(seconds=1 + text.below(4))
             tag = f"{now:%Y-%m-%d_%H%M%S}"
-        before = Numbered(text, package, views(text, package, _sized(text, 40_000, 100_000, 1180)))
+        before = Numbered(text, package, views(text, package, _draw_size(text, 40_000, 100_000, 1180)))
         state = {
-            "views": [before.told(place) for place in range(len(before.screen))],
+            "views": [before.told(view_number) for view_number in range(len(before.screen))],
             "activity_stack": [f"{package}/{activity}"],
             "background_services": [],
             "state_str": stop,
             "tag": tag,
             "foreground_activity": f"{package}/{activity}",
         }
-        data = _indented(state)
+        data = _indent(state)
         written += len(data)
         yield f"states/state_{tag}.json", data
         nodes.append({"id": stop, "state_str": stop, "package": package, "activity": activity, "label": activity})
@@ -295,14 +295,14 @@ def droidbot(text: Text, size: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _droidbot_event(text: Text, before: Numbered, tag: str, start: str, stop: str) -> bytes:
-    places = [place for place, view in enumerate(before.screen) if view.clickable]
-    place = text.pick(places)
+    places = [number for number, view in enumerate(before.screen) if view.clickable]
+    number = text.pick(places)
     kind = text.pick(("touch", "touch", "touch", "long_touch", "scroll", "set_text", "key"))
     if kind == "key":
         event: dict[str, Any] = {"event_type": "key", "name": "BACK"}
-        said = f"KeyEvent(state={start}, name=BACK)"
+        description = f"KeyEvent(state={start}, name=BACK)"
     else:
         more = {"scroll": {"direction": "DOWN"}, "set_text": {"text": text.phrase(1, 4)}}
-        event = {"y": None, "x": None, "event_type": kind, **more.get(kind, {}), "view": before.told(place)}
-        said = f"{kind.title().replace('_', '')}Event(view={before.hashes[place]})"
-    return _indented({"stop_state": stop, "event_str": said, "tag": tag, "event": event, "start_state": start})
+        event = {"y": None, "x": None, "event_type": kind, **more.get(kind, {}), "view": before.told(number)}
+        description = f"{kind.title().replace('_', '')}Event(view={before.hashes[number]})"
+    return _indent({"stop_state": stop, "event_str": description, "tag": tag, "event": event, "start_state": start})

@@ -98,7 +98,7 @@ class Planted:
     text: npt.NDArray[np.int64]
 
 
-def planted(count: int, seed: int) -> Planted:
+def plant_documents(count: int, seed: int) -> Planted:
     """So many documents, those of this seed."""
     order = seeded("documents", seed)
     exact, near = round(count * EXACT), round(count * NEAR)
@@ -110,7 +110,7 @@ def planted(count: int, seed: int) -> Planted:
     words = Text(seed, "edits")
     for _ in range(near):
         source = order.randrange(len(originals))
-        rows.append((_edited(originals[source], order, words), source, len(rows)))
+        rows.append((_edit(originals[source], order, words), source, len(rows)))
     order.shuffle(rows)
     texts, group, text = zip(*rows, strict=True)
     return Planted(list(texts), np.array(group, np.int64), np.array(text, np.int64))
@@ -123,18 +123,18 @@ def _original(seed: int, number: int) -> str:
     return text.pick(KINDS)(text, max(size, _LEAST))
 
 
-def _edited(text: str, order: random.Random, words: Text) -> str:
+def _edit(text: str, order: random.Random, words: Text) -> str:
     """The text with some of its tokens replaced, at least one."""
     tokens = text.split(" ")
     share = order.uniform(*EDITED)
-    for place in order.sample(range(len(tokens)), max(1, round(share * len(tokens)))):
-        tokens[place] = words.words(1)[0]
+    for index in order.sample(range(len(tokens)), max(1, round(share * len(tokens)))):
+        tokens[index] = words.words(1)[0]
     return " ".join(tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How right a choice of documents to drop is.
+    """Precision and recall of a choice of documents to drop.
 
     Attributes:
         dropped: documents.
@@ -149,10 +149,10 @@ class Score:
     near_recall: float
 
 
-def score(truth: Planted, kept: Iterable[int]) -> Score:
-    """How right it is to keep just the documents of these numbers."""
+def score(truth: Planted, survivors: Iterable[int]) -> Score:
+    """Score the choice to keep just the documents of these numbers."""
     gone = np.ones(len(truth.texts), np.bool_)
-    gone[list(kept)] = False
+    gone[list(survivors)] = False
     by_group = np.bincount(truth.group[gone], minlength=int(truth.group.max()) + 1)
     spare = np.bincount(truth.group) - 1
     right = np.minimum(by_group, spare).sum()

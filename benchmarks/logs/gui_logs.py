@@ -37,9 +37,9 @@ def agentnet(text: Text, limit: int) -> Mapping[str, bytes]:
             for number in range(12)
         ]
         steps[-1]["value"] |= {"code": "computer.terminate(status='success')"}
-        told = {"task_id": f"{len(rows)}", "instruction": text.phrase(8, 30), "task_completed": True}
-        told |= {"alignment_score": 9, "efficiency_score": 8, "task_difficulty": 3, "natural_language_task": "Do it."}
-        rows.append(lines([{**told, "actual_task": "It was done.", "traj": steps}]))
+        fields = {"task_id": f"{len(rows)}", "instruction": text.phrase(8, 30), "task_completed": True}
+        fields |= {"alignment_score": 9, "efficiency_score": 8, "task_difficulty": 3, "natural_language_task": "Do it."}
+        rows.append(lines([{**fields, "actual_task": "It was done.", "traj": steps}]))
         size += len(rows[-1])
     return {"": b"".join(rows)}
 
@@ -53,7 +53,7 @@ def ufo(text: Text, limit: int) -> Mapping[str, bytes]:
     while size < limit:
         number = len(steps) + 1
         names = [text.phrase(1, 4) if text.below(100) < _SHARED else name for name in names]
-        controls = [_control(place + 1, 1, name, []) for place, name in enumerate(names)]
+        controls = [_control(index + 1, 1, name, []) for index, name in enumerate(names)]
         members[f"ui_tree/step_{number}.json"] = document(_control(0, 0, "Notes", controls), None)
         size += len(members[f"ui_tree/step_{number}.json"])
         chosen = {"function": "click_input", "args": {"button": "left", "double": False}}
@@ -103,7 +103,7 @@ def aitz(text: Text, limit: int) -> Mapping[str, bytes]:
     steps: list[dict[str, Any]] = []
     size = 0
     while size < limit:
-        boxes = [[20 + 50 * place, 40, 40, 30 + text.below(900)] for place in range(40)]
+        boxes = [[20 + 50 * index, 40, 40, 30 + text.below(900)] for index in range(40)]
         touched = f"[0.{100 + text.below(800)}, 0.{100 + text.below(800)}]"
         steps.append(
             {
@@ -145,10 +145,12 @@ def android_world(text: Text, limit: int) -> Mapping[str, bytes]:
         click = json.dumps({"action_type": "click", "index": text.below(20)})
         outputs.append(f"Reason: {text.phrase(20, 60)}\nAction: {click}")
         size += 2 * len(json.dumps(after))
-    told = {"before_element_list": befores, "after_element_list": afters, "action_output": outputs}
-    told |= {"summary": [text.phrase(10, 40) for _ in outputs], "step_number": list(range(len(outputs)))}
+    columns = {"before_element_list": befores, "after_element_list": afters, "action_output": outputs}
+    columns |= {"summary": [text.phrase(10, 40) for _ in outputs], "step_number": list(range(len(outputs)))}
     known = {"goal": "Read the news.", "task_template": "NewsRead", "instance_id": 0, "is_successful": 1.0}
-    return {"": document([{**known, "agent_name": "t3a", "episode_length": len(outputs), "episode_data": told}], None)}
+    return {
+        "": document([{**known, "agent_name": "t3a", "episode_length": len(outputs), "episode_data": columns}], None)
+    }
 
 
 def _elements(screen: list[View]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.logs.session_logs import attributes, exported
+from benchmarks.logs.session_logs import attributes, export_span
 from samples.writing import claude_code as cli
 from samples.writing.json_text import line, lines
 from samples.writing.messages import Message, function_call, greeting, opening, request, response
@@ -53,13 +53,13 @@ def asciicast(number: int, first: bool) -> bytes:
 
 
 def ttyrec(number: int, first: bool) -> bytes:
-    made = b""
+    data = b""
     keys = [f"{char}" for char in f"ls {number}"]
     pieces = ["$ ", *keys, "\r\n", text(number).replace("\n", "\r\n")]
-    for place, piece in enumerate(pieces):
-        at = 1_600_000_000_000_000 + number * 4_000_000 + place * 150_000
-        made += struct.pack("<III", at // 1_000_000, at % 1_000_000, len(piece)) + piece.encode()
-    return made
+    for index, piece in enumerate(pieces):
+        at = 1_600_000_000_000_000 + number * 4_000_000 + index * 150_000
+        data += struct.pack("<III", at // 1_000_000, at % 1_000_000, len(piece)) + piece.encode()
+    return data
 
 
 def script(number: int, first: bool) -> bytes:
@@ -90,30 +90,36 @@ def mcp_http(number: int, first: bool) -> bytes:
                 "response": {
                     "status": 200,
                     "headers": {"content-type": "text/event-stream"},
-                    "body": f"event: message\ndata: {json.dumps(told)}\n\n",
+                    "body": f"event: message\ndata: {json.dumps(answered)}\n\n",
                 },
             }
         )
-        for asked, told in zip(posts[::2], posts[1::2], strict=True)
+        for asked, answered in zip(posts[::2], posts[1::2], strict=True)
     )
 
 
 def mcp_recorder(number: int, first: bool) -> bytes:
     asked, answer = _rpc(number)
-    one = {"type": "jsonrpc_request", "request": asked, "response": answer, "latency_ms": 3}
-    return (b"," if number else b"") + _line(one)
+    interaction = {"type": "jsonrpc_request", "request": asked, "response": answer, "latency_ms": 3}
+    return (b"," if number else b"") + _line(interaction)
 
 
 def claude_code(number: int, first: bool) -> bytes:
     session = {"sessionId": f"s{number // SESSION_TURNS}" if _many else "s", "cwd": "/a/b/c", "version": "2.0"}
     block = cli.use(f"t{number}", "Bash", {"command": f"ls {number}"})
-    said = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text(number)}
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text(number)}
     common = {**session, "isSidechain": False, "timestamp": zulu(_NEW_YEAR + timedelta(seconds=number))}
     ids = [f"{blake2b(bytes([side]) + number.to_bytes(8, 'little'), digest_size=16).hexdigest()}" for side in (0, 1)]
     before = blake2b(b"\1" + (number - 1).to_bytes(8, "little"), digest_size=16).hexdigest() if not first else None
     message = {"id": f"msg_{ids[0]}", "role": "assistant", "model": "m", "content": [block]}
     return _line({"type": "assistant", "uuid": ids[0], "parentUuid": before, "message": message, **common}) + _line(
-        {"type": "user", "uuid": ids[1], "parentUuid": ids[0], "message": {"role": "user", "content": [said]}, **common}
+        {
+            "type": "user",
+            "uuid": ids[1],
+            "parentUuid": ids[0],
+            "message": {"role": "user", "content": [result]},
+            **common,
+        }
     )
 
 
@@ -140,8 +146,8 @@ def chat_messages(number: int, first: bool) -> bytes:
 
 
 def _rows_of(number: int, count: int) -> list[dict[str, Any]]:
-    said = [one for place in range(count) for one in _chat(number * count + place)]
-    return [*opening("Work.", f"Task {number}."), *said]
+    messages = [message for index in range(count) for message in _chat(number * count + index)]
+    return [*opening("Work.", f"Task {number}."), *messages]
 
 
 def chat_tools(number: int, first: bool) -> bytes:
@@ -157,27 +163,30 @@ def swe_rows(number: int, first: bool) -> bytes:
 
 
 def webdancer(number: int, first: bool) -> bytes:
-    said = opening("Search.", f"What is {number}?")
-    for place in range(20):
-        call = f'<tool_call>\n{{"name": "search", "arguments": {{"query": ["{number} {place}"]}}}}\n</tool_call>'
-        answer = f"<tool_response>\n{text(number * 20 + place)}\n</tool_response>"
-        said += [{"role": "assistant", "content": f"<think>Hm.</think>\n{call}"}, {"role": "user", "content": answer}]
-    said.append({"role": "assistant", "content": "<think>So.</think>\n<answer>42</answer>"})
-    return _line({"question": f"What is {number}?", "answer": "42", "messages": said})
+    messages = opening("Search.", f"What is {number}?")
+    for index in range(20):
+        call = f'<tool_call>\n{{"name": "search", "arguments": {{"query": ["{number} {index}"]}}}}\n</tool_call>'
+        answer = f"<tool_response>\n{text(number * 20 + index)}\n</tool_response>"
+        messages += [
+            {"role": "assistant", "content": f"<think>Hm.</think>\n{call}"},
+            {"role": "user", "content": answer},
+        ]
+    messages.append({"role": "assistant", "content": "<think>So.</think>\n<answer>42</answer>"})
+    return _line({"question": f"What is {number}?", "answer": "42", "messages": messages})
 
 
 def otel_genai(number: int, first: bool) -> bytes:
-    told = {"operation.name": "execute_tool", "tool.name": "look", "tool.call.id": f"c{number}"}
-    told |= {"tool.call.arguments": f'{{"n": {number}}}', "tool.call.result": text(number)}
+    fields = {"operation.name": "execute_tool", "tool.name": "look", "tool.call.id": f"c{number}"}
+    fields |= {"tool.call.arguments": f'{{"n": {number}}}', "tool.call.result": text(number)}
     span = {
         "traceId": f"{number // SESSION_TURNS if _many else 0:032x}",
         "spanId": f"{number:016x}",
         "name": "execute_tool look",
         "startTimeUnixNano": str(1_700_000_000_000_000_000 + number * 10**9),
         "endTimeUnixNano": str(1_700_000_000_500_000_000 + number * 10**9),
-        "attributes": attributes(told),
+        "attributes": attributes(fields),
     }
-    return _line(exported(span))
+    return _line(export_span(span))
 
 
 def sweagent(number: int, first: bool) -> bytes:
@@ -192,32 +201,32 @@ def sweagent(number: int, first: bool) -> bytes:
 
 
 def mini_swe_agent(number: int, first: bool) -> bytes:
-    said = opening("Work.", "Mend it.") if first else []
-    said.append({"role": "assistant", "content": f"THOUGHT: I look.\n\n```bash\nls {number}\n```"})
-    said.append({"role": "user", "content": f"<returncode>0</returncode>\n<output>\n{text(number)}</output>"})
-    return (b"," if number else b"") + b",".join(map(_line, said))
+    messages = opening("Work.", "Mend it.") if first else []
+    messages.append({"role": "assistant", "content": f"THOUGHT: I look.\n\n```bash\nls {number}\n```"})
+    messages.append({"role": "user", "content": f"<returncode>0</returncode>\n<output>\n{text(number)}</output>"})
+    return (b"," if number else b"") + b",".join(map(_line, messages))
 
 
-def _messages(number: int, closes: bytes, opens: str, said: Sequence[Message]) -> bytes:
+def _messages(number: int, closes: bytes, opens: str, messages: Sequence[Message]) -> bytes:
     """Messages of a session within a document; what `opens` one comes behind what `closes` the one before."""
     before = (closes if number else b"") + opens.encode() if opens else b","
-    return before + b",".join(map(_line, said))
+    return before + b",".join(map(_line, messages))
 
 
 def tau2(number: int, first: bool) -> bytes:
     call = {"id": f"c{number}", "name": "look", "arguments": {"n": number}, "requestor": "assistant"}
-    said: list[dict[str, Any]] = [
+    messages: list[dict[str, Any]] = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "id": f"c{number}", "content": text(number), "requestor": "assistant", "error": False},
     ]
     opens = f'{{"id": "s{number}", "task_id": "1", "termination_reason": "user_stop", "messages": ['
-    return _messages(number, b"]},", opens if first else "", said)
+    return _messages(number, b"]},", opens if first else "", messages)
 
 
 def tau_bench(number: int, first: bool) -> bytes:
     opens = f'{{"task_id": {number}, "reward": 1.0, "info": {{"task": {{"instruction": "x"}}}}, "trial": 0, "traj": ['
-    said = [{"role": "system", "content": "Be kind."}] if first else []
-    return _messages(number, b"]},", opens if first else "", [*said, *_chat(number)])
+    messages = [{"role": "system", "content": "Be kind."}] if first else []
+    return _messages(number, b"]},", opens if first else "", [*messages, *_chat(number)])
 
 
 def chat_document(number: int, first: bool) -> bytes:
@@ -226,18 +235,18 @@ def chat_document(number: int, first: bool) -> bytes:
 
 def inspect(number: int, first: bool) -> bytes:
     call = {"id": f"call_{number}", "function": "bash", "arguments": {"cmd": f"ls {number}"}, "type": "function"}
-    said: list[Message] = [{"role": "user", "content": "Go."}] if first else []
-    said += [
+    messages: list[Message] = [{"role": "user", "content": "Go."}] if first else []
+    messages += [
         {"role": "assistant", "content": f"I look at {number}.", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": f"call_{number}", "function": "bash", "content": text(number)},
     ]
     opens = f'{{"id": "s{number}", "epoch": 1, "input": "x", "target": "y", "messages": ['
-    return _messages(number, b'], "events": []},', opens if first else "", said)
+    return _messages(number, b'], "events": []},', opens if first else "", messages)
 
 
 def har(number: int, first: bool) -> bytes:
     url = f"https://example.org/api/{number}"
-    one = {
+    entry = {
         "pageref": f"page_{number // SESSION_TURNS if _many else 0}",
         "startedDateTime": zulu(_NEW_YEAR + timedelta(seconds=number)),
         "time": 500,
@@ -250,7 +259,7 @@ def har(number: int, first: bool) -> bytes:
             "content": {"mimeType": "text/plain", "size": 3000, "text": text(number)},
         },
     }
-    return (b"," if number else b"") + _line(one)
+    return (b"," if number else b"") + _line(entry)
 
 
 MADE: Final[dict[str, tuple[str, Callable[[int, bool], bytes], bytes, bytes]]] = {
@@ -304,10 +313,10 @@ def pieces(name: str, size: int, many: bool = False) -> Iterator[bytes]:
     yield before
     number = 0
     while size > 0:
-        made = turn(number, number == 0 or (many and number % SESSION_TURNS == 0))
-        size -= len(made)
+        piece = turn(number, number == 0 or (many and number % SESSION_TURNS == 0))
+        size -= len(piece)
         number += 1
-        yield made
+        yield piece
     yield after
 
 

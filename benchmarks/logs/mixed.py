@@ -36,10 +36,10 @@ _AGAIN: Final = 8
 """One session of so many is there twice, and the next has another end."""
 
 
-def _generated(name: str, seed: int) -> Callable[[int], Files]:
-    def of(place: int) -> Files:
-        for path, data in FORMATS[name](Text(seed, f"{name}/{place}"), 1 << 40):
-            yield f"log_{place:06}/{path}", data
+def _generate(name: str, seed: int) -> Callable[[int], Files]:
+    def of(index: int) -> Files:
+        for path, data in FORMATS[name](Text(seed, f"{name}/{index}"), 1 << 40):
+            yield f"log_{index:06}/{path}", data
 
     return of
 
@@ -47,35 +47,35 @@ def _generated(name: str, seed: int) -> Callable[[int], Files]:
 def _session(name: str, seed: int) -> Callable[[int], Files]:
     file, domain, write, _ = MADE[name]
 
-    def of(place: int) -> Files:
-        number = place - 1 if place % _AGAIN in (1, 2) else place
-        one = session(domain, seed * 1_000_000 + number)
-        if place % _AGAIN == 2:
-            one = replace(one, acts=one.acts[: len(one.acts) // 2])
-        made: Any = write(one)
-        for member, data in made.items() if isinstance(made, dict) else [(file, made)]:
+    def of(index: int) -> Files:
+        number = index - 1 if index % _AGAIN in (1, 2) else index
+        current = session(domain, seed * 1_000_000 + number)
+        if index % _AGAIN == 2:
+            current = replace(current, acts=current.acts[: len(current.acts) // 2])
+        log: Any = write(current)
+        for member, data in log.items() if isinstance(log, dict) else [(file, log)]:
             # rows of one commit of a repository would all be of one group
-            yield f"log_{place:06}/{member}", data.replace(_COMMIT, f"{one.number:08x}".encode())
+            yield f"log_{index:06}/{member}", data.replace(_COMMIT, f"{current.number:08x}".encode())
 
     return of
 
 
-def mixed(size: int, seed: int = 7) -> Files:
+def mix_logs(size: int, seed: int = 7) -> Files:
     """Path and bytes of each file of about `size` bytes of logs: always a log of the format that lacks most."""
-    makers = {name: (_generated if name in FORMATS else _session)(name, seed) for name in SHARES}
+    makers = {name: (_generate if name in FORMATS else _session)(name, seed) for name in SHARES}
     places = {name: count() for name in SHARES}
     written = dict.fromkeys(SHARES, 0)
     while sum(written.values()) < size:
-        name = min(SHARES, key=lambda one: written[one] / SHARES[one])
+        name = min(SHARES, key=lambda format_name: written[format_name] / SHARES[format_name])
         for path, data in makers[name](next(places[name])):
             written[name] += len(data)
             yield f"{name}/{path}", data
 
 
 def write_mixed(folder: Path, size: int, seed: int = 7) -> int:
-    """How many bytes were written below the folder; what lies there of a smaller corpus of that seed stays."""
+    """Write such logs below the folder and return the number of bytes; files of a smaller corpus of that seed stay."""
     total = 0
-    for path, data in mixed(size, seed):
+    for path, data in mix_logs(size, seed):
         total += len(data)
         if not (folder / path).exists():
             write_file(folder / path, data)

@@ -38,8 +38,8 @@ def _call(name: str, **arguments: object) -> Action:
 
 def _shell(text: Text, _: Observation | None) -> Turn:
     failed = text.below(20) == 0
-    said = f"bash: {text.name()}: command not found" if failed else text.block(300 + text.below(4000))
-    return _call("bash", command=f"{text.name()} --{text.name()} {text.path()}"), Observation(said, is_error=failed)
+    output = f"bash: {text.name()}: command not found" if failed else text.block(300 + text.below(4000))
+    return _call("bash", command=f"{text.name()} --{text.name()} {text.path()}"), Observation(output, is_error=failed)
 
 
 def _edit(text: Text, _: Observation | None) -> Turn:
@@ -54,8 +54,8 @@ def _tool(text: Text, _: Observation | None) -> Turn:
 
 
 def _page(text: Text, _: Observation | None) -> Turn:
-    said = " ".join(prose(text) for _ in range(8 + text.below(60)))
-    return _call("search", query=text.phrase(3, 8)), Observation(said)
+    content = " ".join(prose(text) for _ in range(8 + text.below(60)))
+    return _call("search", query=text.phrase(3, 8)), Observation(content)
 
 
 def _screen(text: Text, before: Observation | None) -> Turn:
@@ -92,7 +92,7 @@ def _steps(turns: Sequence[Turn]) -> list[Step]:
     return steps
 
 
-def _answered_anew(turn: Turn, text: Text) -> Turn:
+def _vary_answer(turn: Turn, text: Text) -> Turn:
     """The same action, whose answer begins with another number one time in eight."""
     action, after = turn
     if text.below(8):
@@ -100,43 +100,43 @@ def _answered_anew(turn: Turn, text: Text) -> Turn:
     return action, replace(after, content=f"{text.below(10_000)} ms\n{after.content}")
 
 
-def _edited(turn: Turn, text: Text) -> Turn:
+def _edit_turn(turn: Turn, text: Text) -> Turn:
     action, after = turn
     words = (after.content or "").split(" ")
     words[text.below(len(words))] = text.name()
     return action, replace(after, content=" ".join(words))
 
 
-def task(domain: str, place: int, seed: int) -> Iterator[Trajectory]:
+def task(domain: str, number_of_task: int, seed: int) -> Iterator[Trajectory]:
     """The rollouts of a task, one after the other.
 
     Args:
         domain: a key of `DOMAINS`.
-        place: of the task among all of its domain.
+        number_of_task: of the task among all of its domain.
         seed: the same gives the same rollouts.
     """
-    text = Text(seed, f"{domain}/{place}")
+    text = Text(seed, f"{domain}/{number_of_task}")
     instruction = " ".join(prose(text) for _ in range(3))
 
     def turns(count: int, begun: Sequence[Turn]) -> list[Turn]:
-        found = list(begun)
-        while len(found) < count:
-            found.append(DOMAINS[domain](text, found[-1][1] if found else None))
-        return found
+        drawn = list(begun)
+        while len(drawn) < count:
+            drawn.append(DOMAINS[domain](text, drawn[-1][1] if drawn else None))
+        return drawn
 
     def told(name: str, of: Sequence[Turn]) -> Trajectory:
-        about = Task(f"{domain}-{place}", instruction)
-        where = Environment(f"{domain}-{place % 50}", f"{domain}-{place}")
+        about = Task(f"{domain}-{number_of_task}", instruction)
+        where = Environment(f"{domain}-{number_of_task % 50}", f"{domain}-{number_of_task}")
         outcome = Outcome(text.below(2) == 0, None, "tests")
-        return Trajectory(f"{domain}-{place}-{name}", domain, _steps(of), where, task=about, outcome=outcome)
+        return Trajectory(f"{domain}-{number_of_task}-{name}", domain, _steps(of), where, task=about, outcome=outcome)
 
     longest = STEPS[0] + text.below(STEPS[1] - STEPS[0])
     prefix = turns(max(1, int(longest * SHARED * text.random.random())), ())
     for number in range(text.pick(ROLLOUTS)):
-        tail = turns(longest, [_answered_anew(turn, text) for turn in prefix])
+        tail = turns(longest, [_vary_answer(turn, text) for turn in prefix])
         yield told(str(number), tail)
         if text.random.random() < EQUAL:
             yield told(f"{number}-again", tail)
         if text.random.random() < EDITED:
-            rest = [_edited(turn, text) if text.below(2) else turn for turn in tail[len(prefix) :]]
+            rest = [_edit_turn(turn, text) if text.below(2) else turn for turn in tail[len(prefix) :]]
             yield told(f"{number}-edited", [*tail[: len(prefix)], *rest])

@@ -51,7 +51,7 @@ def rrweb(text: Text, limit: int) -> Mapping[str, bytes]:
         ident = count
         if isinstance(source, str):
             return {"type": 3, "textContent": source, "id": ident}
-        inside = [numbered(one) for one in source[2:]]
+        inside = [numbered(child) for child in source[2:]]
         return {"type": 2, "tagName": source[0].lower(), "attributes": source[1], "childNodes": inside, "id": ident}
 
     def event(kind: int, data: dict[str, Any]) -> None:
@@ -91,19 +91,19 @@ def playwright_trace(text: Text, limit: int) -> Mapping[str, bytes]:
         {"version": 8, "type": "context-options", "browserName": "chromium", "options": {}, "title": "shop"}
     ]
     written = call = 0
-    place = first = 0
+    index = first = 0
     while written < limit:
         call += 1
         for phase in ("before", "action", "after"):
             if call % 20 == 1 and phase == "before":
-                html, first = _page(text), place
+                html, first = _page(text), index
             else:
                 # The list of the first page, with the body made anew around it.
                 size = _places(html)
-                said = ["P", {"class": "status"}, text.phrase(4, 12)]
-                refer = [[place - first, size["HEAD"]]], [[place - first, size["UL"]]]
-                html_now = ["HTML", {"lang": "en"}, refer[0], ["BODY", {}, said, refer[1]]]
-            shown = html if place == first else html_now
+                status = ["P", {"class": "status"}, text.phrase(4, 12)]
+                refer = [[index - first, size["HEAD"]]], [[index - first, size["UL"]]]
+                html_now = ["HTML", {"lang": "en"}, refer[0], ["BODY", {}, status, refer[1]]]
+            shown = html if index == first else html_now
             snapshot: dict[str, Any] = {
                 "callId": f"c{call}",
                 "pageId": "page@1",
@@ -122,29 +122,29 @@ def playwright_trace(text: Text, limit: int) -> Mapping[str, bytes]:
                 lines.append(ended | {"afterSnapshot": f"after@c{call}"})
             lines.append(line)
             written += len(json.dumps(line))
-            place += 1
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
-        told = zipfile.ZipInfo("trace.trace", (2026, 3, 2, 8, 0, 0))
-        archive.writestr(told, "\n".join(json.dumps(line) for line in lines), zipfile.ZIP_DEFLATED)
-    return {"": held.getvalue()}
+            index += 1
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        member = zipfile.ZipInfo("trace.trace", (2026, 3, 2, 8, 0, 0))
+        archive.writestr(member, "\n".join(json.dumps(line) for line in lines), zipfile.ZIP_DEFLATED)
+    return {"": buffer.getvalue()}
 
 
 def _places(html: list[Any]) -> dict[str, int]:
     """The number of the last element of each tag in a snapshot, in post-order, as references count them."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     count = 0
 
     def visit(source: Any) -> None:
         nonlocal count
         if not isinstance(source, str):
-            for one in source[2:]:
-                visit(one)
-            found[source[0]] = count
+            for child in source[2:]:
+                visit(child)
+            sizes[source[0]] = count
         count += 1
 
     visit(html)
-    return found
+    return sizes
 
 
 def miniwob(text: Text, limit: int) -> Mapping[str, bytes]:
@@ -152,17 +152,17 @@ def miniwob(text: Text, limit: int) -> Mapping[str, bytes]:
     states: list[dict[str, Any]] = []
     color = {"bgColor": [0, 0, 0, 0], "fgColor": [0, 0, 0, 1]}
 
-    def element(ref: int, tag: str, said: str, top: int, children: Sequence[Any] = ()) -> dict[str, Any]:
+    def element(ref: int, tag: str, label: str, top: int, children: Sequence[Any] = ()) -> dict[str, Any]:
         box = {"tag": tag, "left": 2, "top": top, "width": 150, "height": 20, "children": list(children)}
         named = {"id": f"e{ref}", "classes": "", **color, "ref": ref}
-        return box | named | ({"text": said} if said else {})
+        return box | named | ({"text": label} if label else {})
 
     tags = ("SPAN", "BUTTON", "INPUT_text", "A", "LABEL", "T")
-    said = [text.phrase(1, 4) for _ in range(60)]
+    labels = [text.phrase(1, 4) for _ in range(60)]
     size = 0
     while size < limit:
-        said[text.below(60)] = text.phrase(1, 4)
-        rows = [element(number + 3, tags[number % 5], word, number * 20) for number, word in enumerate(said)]
+        labels[text.below(60)] = text.phrase(1, 4)
+        rows = [element(number + 3, tags[number % 5], word, number * 20) for number, word in enumerate(labels)]
         dom = element(1, "BODY", "", 0, [element(2, "DIV", "", 0, rows)])
         kind = ("mousedown", "mouseup", "click")[len(states) % 3]
         action = {"type": kind, "timing": 1, "x": 20, "y": 25 + 20 * (len(states) // 3 % 50)} if states else None
@@ -182,7 +182,7 @@ def rico(text: Text, limit: int) -> Mapping[str, bytes]:
         data = json.dumps(
             {
                 "activity_name": "org.example.news/org.example.news.Main",
-                "activity": {"root": _nested(screen), "added_fragments": [], "active_fragments": []},
+                "activity": {"root": _nest(screen), "added_fragments": [], "active_fragments": []},
                 "is_keyboard_deployed": False,
                 "request_id": str(number),
             }
@@ -194,11 +194,11 @@ def rico(text: Text, limit: int) -> Mapping[str, bytes]:
     return members
 
 
-def _nested(screen: Sequence[View]) -> dict[str, Any]:
+def _nest(screen: Sequence[View]) -> dict[str, Any]:
     """The root of the views as Rico writes it, with all its attributes."""
     above: list[dict[str, Any]] = []
     for number, view in enumerate(screen):
-        one = {
+        attributes = {
             "scrollable-horizontal": False,
             "draw": True,
             "ancestors": ["android.view.View", "java.lang.Object"],
@@ -224,8 +224,8 @@ def _nested(screen: Sequence[View]) -> dict[str, Any]:
         }
         del above[view.depth :]
         if above:
-            above[-1].setdefault("children", []).append(one)
-        above.append(one)
+            above[-1].setdefault("children", []).append(attributes)
+        above.append(attributes)
     return above[0]
 
 
@@ -240,10 +240,10 @@ def osworld(text: Text, limit: int) -> Mapping[str, bytes]:
         for _ in range(20):
             words[text.below(250)] = text.phrase(1, 4)
         elements = "".join(
-            f'<{_KINDS[number % 4]} name="{said}" st:enabled="true" st:sensitive="true" st:showing="true" '
+            f'<{_KINDS[number % 4]} name="{label}" st:enabled="true" st:sensitive="true" st:showing="true" '
             f'st:visible="true" cp:screencoord="({10 + 300 * (number % 4)}, {30 + 8 * number // 4})" '
-            f'cp:size="(280, 20)">{said}</{_KINDS[number % 4]}>'
-            for number, said in enumerate(words)
+            f'cp:size="(280, 20)">{label}</{_KINDS[number % 4]}>'
+            for number, label in enumerate(words)
         )
         tree = f'<desktop-frame {spaces}><application name="a"><frame name="b" st:showing="true" st:visible="true" '
         tree += f'cp:screencoord="(0, 0)" cp:size="(1280, 720)">{elements}</frame></application></desktop-frame>'
@@ -251,9 +251,9 @@ def osworld(text: Text, limit: int) -> Mapping[str, bytes]:
         members[f"step_{step}_{stamp}.xml" if step else "step_0.xml"] = tree.encode()
         size += len(tree)
         if step:
-            told = {"step_num": step, "action_timestamp": stamp, "action": f"pyautogui.click({100 + step}, 85)"}
-            told |= {"response": text.phrase(5, 20), "reward": 0, "done": False, "info": {}}
-            lines.append(json.dumps(told | {"screenshot_file": f"step_{step}_{stamp}.png"}))
+            fields = {"step_num": step, "action_timestamp": stamp, "action": f"pyautogui.click({100 + step}, 85)"}
+            fields |= {"response": text.phrase(5, 20), "reward": 0, "done": False, "info": {}}
+            lines.append(json.dumps(fields | {"screenshot_file": f"step_{step}_{stamp}.png"}))
         step += 1
     return {**members, "traj.jsonl": "\n".join(lines).encode()}
 

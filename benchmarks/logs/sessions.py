@@ -84,14 +84,14 @@ class Session:
     acts: tuple[Act, ...]
 
 
-def drawn(sizes: tuple[int, ...], share: float) -> int:
+def draw_size(sizes: tuple[int, ...], share: float) -> int:
     """The size below which that share of all lie: between two known quantiles by the logarithm, never beyond them."""
     if share <= _PLACES[0]:
         return sizes[0]
-    for place in range(1, len(_PLACES)):
-        if share <= _PLACES[place]:
-            low, high = log(sizes[place - 1]), log(sizes[place])
-            part = (share - _PLACES[place - 1]) / (_PLACES[place] - _PLACES[place - 1])
+    for index in range(1, len(_PLACES)):
+        if share <= _PLACES[index]:
+            low, high = log(sizes[index - 1]), log(sizes[index])
+            part = (share - _PLACES[index - 1]) / (_PLACES[index] - _PLACES[index - 1])
             return round(exp(low + part * (high - low)))
     return sizes[-1]
 
@@ -118,19 +118,19 @@ def prose(chance: random.Random, size: int) -> str:
 
 def record(chance: random.Random, size: int) -> str:
     """JSON text of about `size` characters, an object of short values and lists."""
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     left = size
     while left > 0:
-        key = f"{chance.choice(_WORDS)}_{len(made)}"
+        key = f"{chance.choice(_WORDS)}_{len(values)}"
         kind = chance.random()
         if kind < 0.5:
-            made[key] = " ".join(chance.choice(_WORDS) for _ in range(chance.randrange(1, 5)))
+            values[key] = " ".join(chance.choice(_WORDS) for _ in range(chance.randrange(1, 5)))
         elif kind < 0.75:
-            made[key] = chance.randrange(10**6) if kind < 0.65 else round(chance.random() * 1000, 2)
+            values[key] = chance.randrange(10**6) if kind < 0.65 else round(chance.random() * 1000, 2)
         else:
-            made[key] = [{"id": f"{chance.randrange(10**8)}", "kind": chance.choice(_WORDS)} for _ in range(2)]
-        left -= len(key) + 8 + len(str(made[key]))
-    return json.dumps(made)
+            values[key] = [{"id": f"{chance.randrange(10**8)}", "kind": chance.choice(_WORDS)} for _ in range(2)]
+        left -= len(key) + 8 + len(str(values[key]))
+    return json.dumps(values)
 
 
 def session(domain: str, number: int) -> Session:
@@ -139,7 +139,7 @@ def session(domain: str, number: int) -> Session:
     sizes = SIZES[domain]
 
     def size(part: str) -> int:
-        return drawn(sizes[part], chance.random())
+        return draw_size(sizes[part], chance.random())
 
     acts = []
     for step in range(chance.randrange(*TURNS)):
@@ -161,10 +161,10 @@ def _arguments(chance: random.Random, domain: str, size: int) -> dict[str, Any]:
     """Arguments whose JSON text has about `size` characters: a command, or some fields."""
     if domain in ("terminal", "swe"):
         return {"command": prose(chance, max(4, size - 16))}
-    made: dict[str, Any] = {"id": f"{chance.randrange(10**6)}"}
-    while (left := size - len(json.dumps(made))) > 16:
-        made[f"{chance.choice(_WORDS)}_{len(made)}"] = prose(chance, min(left - 16, 80)).replace("\n", " ")
-    return made
+    values: dict[str, Any] = {"id": f"{chance.randrange(10**6)}"}
+    while (left := size - len(json.dumps(values))) > 16:
+        values[f"{chance.choice(_WORDS)}_{len(values)}"] = prose(chance, min(left - 16, 80)).replace("\n", " ")
+    return values
 
 
 def sessions(domain: str) -> Iterator[Session]:

@@ -22,7 +22,7 @@ _COLOURS: Final = tuple(
     f"\x1b[{code}m"
     for code in (1, 2, 3, 4, 31, 32, 33, 34, 35, 36, 90, "01;32", "01;34", "38;5;208", "38;2;90;160;90", 7)
 )
-"""Sixteen of them: `_coloured` picks by four bits."""
+"""Sixteen of them: `_color` picks by four bits."""
 _RESET: Final = "\x1b[0m"
 _ACCOUNTS: Final = ("dev", "root", "agent", "ubuntu")
 _TOOLS: Final = (
@@ -104,12 +104,12 @@ def asciicast(text: Text, size: int, typed: bool) -> bytes:
             cast.event("i", "q", 0.5)
             shown = "\x1b[?1049l\x1b[?25h"
         else:
-            shown += _coloured(text, text.block(500 + text.below(5000)))
+            shown += _color(text, text.block(500 + text.below(5000)))
     cast.shown(shown + "exit\r\n")
     return cast.bytes()
 
 
-def _coloured(text: Text, block: str) -> str:
+def _color(text: Text, block: str) -> str:
     """The lines with a coloured word or two each, ended by \\r\\n."""
     rows = []
     lines = block.split("\n")
@@ -176,9 +176,9 @@ def claude_code(text: Text, size: int) -> bytes:
     wanted = 60 + text.below(61)
     while len(log.rows) < wanted and log.size < size:
         calls = [text.pick(_CALLS)(log) for _ in range(text.pick((1, 1, 1, 2)))]
-        said = [{"type": "text", "text": text.block(1200 + text.below(1500))}] if text.below(3) == 0 else []
-        uses = [cli.use("toolu_01" + text.hex(22), name, given) for name, given, _, _ in calls]
-        log.assistant(*said, *uses)
+        texts = [{"type": "text", "text": text.block(1200 + text.below(1500))}] if text.below(3) == 0 else []
+        uses = [cli.use("toolu_01" + text.hex(22), name, arguments) for name, arguments, _, _ in calls]
+        log.assistant(*texts, *uses)
         for use, (_, _, content, structured) in zip(uses, calls, strict=True):
             log.user([cli.result(use["id"], content)], toolUseResult=structured)
     log.assistant({"type": "text", "text": text.block(1200 + text.below(1500))})
@@ -201,15 +201,15 @@ def _read(log: Log) -> _Called:
     text = log.text
     name, start, content = f"{log.cwd}/{text.path()}", 1 + text.below(400), text.block(1200 + text.below(2000))
     lines = content.split("\n")
-    given = {"file_path": name, "offset": start, "limit": len(lines)}
-    return "Read", given, cli.numbered(lines, start), cli.read(name, lines, start, 900)
+    arguments = {"file_path": name, "offset": start, "limit": len(lines)}
+    return "Read", arguments, cli.numbered(lines, start), cli.read(name, lines, start, 900)
 
 
 def _write(log: Log) -> _Called:
     text = log.text
     name, content = f"{log.cwd}/{text.path()}", text.block(1800 + text.below(4000))
-    given, structured = {"file_path": name, "content": content}, cli.wrote(name, content, None, [])
-    return "Write", given, f"File created successfully at: {name}", structured
+    arguments, structured = {"file_path": name, "content": content}, cli.wrote(name, content, None, [])
+    return "Write", arguments, f"File created successfully at: {name}", structured
 
 
 def _edit(log: Log) -> _Called:
@@ -227,8 +227,8 @@ def _edit(log: Log) -> _Called:
 def _grep(log: Log) -> _Called:
     text = log.text
     content = text.block(1000 + text.below(2500))
-    given = {"pattern": text.name(), "path": log.cwd, "output_mode": "content", "-n": True}
-    return "Grep", given, content, cli.matched(content, 40)
+    arguments = {"pattern": text.name(), "path": log.cwd, "output_mode": "content", "-n": True}
+    return "Grep", arguments, content, cli.matched(content, 40)
 
 
 _CALLS: Final[tuple[Callable[[Log], _Called], ...]] = (_bash, _bash, _bash, _read, _read, _write, _edit, _grep)

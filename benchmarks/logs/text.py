@@ -144,7 +144,7 @@ class Text:
         return self._source.phrase(least + int(self.random.random() * (most - least + 1)))
 
     def change_script(self) -> None:
-        """What follows is written in a script drawn by its share."""
+        """Draw the script of the text that follows by its share."""
         shares = [share for share, _ in SCRIPTS.values()]
         self._source = self._written_in(self.random.choices(list(SCRIPTS), shares)[0])
 

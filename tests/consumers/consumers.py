@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from benchmarks.environment import called, environment
+from benchmarks.environment import environment, run_checked
 from tests.consumers.meaning import Compared, Meaning
 from tests.consumers.rewards import Rewarded, rewarded
 from trajmill.pipelines.publish.forms.forms import FORMS, export_form
@@ -119,7 +119,7 @@ def compared_with(
         export_form(path, consumer.form, form, f"{folder}/tokenizer", window=consumer.window)
         script = Path(__file__).parent / "scripts" / script_of(name)
         told = f"{folder}/trained.jsonl"
-        called(
+        run_checked(
             [python, "-P", str(script), form, f"{folder}/tokenizer", told, str(SAMPLES)],
             **{**os.environ, **QUIET, "HF_HOME": f"{folder}/cache", "MODELSCOPE_CACHE": f"{folder}/cache"},
         )

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.environment import called, environment
+from benchmarks.environment import environment, run_checked
 from tests.conftest import ROOT
 from tests.consumers.consumers import QUIET
 from tests.synthesis.chat_server import chat_server
@@ -69,7 +69,7 @@ def rollouts_by(name: str, tokenizer: str, folder: Path) -> list[dict[str, Any]]
         written = folder / "rollouts.jsonl"
         script = Path(__file__).parent / "scripts" / f"{name}.py"
         more = {**os.environ, **QUIET, "PYTHONPATH": str(ROOT), "HF_HOME": f"{folder}/cache"}
-        called([python, "-P", str(script), url, tokenizer, json.dumps(SAID), str(written)], **more)
+        run_checked([python, "-P", str(script), url, tokenizer, json.dumps(SAID), str(written)], **more)
     rollouts = [json.loads(line) for line in written.read_text().splitlines()]
     for rollout in rollouts:
         rollout["logged"] = json.loads((folder / "log" / "trajectories" / f"{rollout['session']}.json").read_text())

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trajmill.synthesis.instruction_rules import Draft, Logged, composed, draft_in, fault_of
+from trajmill.synthesis.instruction_rules import Draft, Logged, compose_instruction, draft_in, fault_of
 
 SHELL = Logged(
     "t",
@@ -72,7 +72,7 @@ def test_an_answer_stands_in_its_own_line_and_nowhere_else(instruction, query, a
 
 
 def test_the_clause_on_leaks_is_one_that_the_log_fulfils():
-    made = composed(Draft("One article is hers.", (), (), SEARCH.task, "Maren Toft"), SEARCH)
+    made = compose_instruction(Draft("One article is hers.", (), (), SEARCH.task, "Maren Toft"), SEARCH)
     assert made.splitlines() == [
         "Target query: Who built the lighthouse of Orvane?",
         "Reference answer: Maren Toft",
@@ -80,7 +80,7 @@ def test_the_clause_on_leaks_is_one_that_the_log_fulfils():
         "One article is hers.",
     ]
     never = Logged(*("s", "search", "q", "Vera", ("a",), ("nothing",)))
-    assert "No result states the reference answer" in composed(Draft("", (), (), "q", "Vera"), never)
+    assert "No result states the reference answer" in compose_instruction(Draft("", (), (), "q", "Vera"), never)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 
 from trajmill.pipelines.recipe.templates import configs
 from trajmill.synthesis.judgements import scores_in
-from trajmill.synthesis.predictions import Fault, Prediction, is_plain, prediction_of, without_thoughts, written
+from trajmill.synthesis.predictions import (
+    Fault,
+    Prediction,
+    format_prediction,
+    is_plain,
+    prediction_of,
+    without_thoughts,
+)
 from trajmill.synthesis.replies import Reply
-from trajmill.synthesis.tagged_prompts import tagged_system
+from trajmill.synthesis.tagged_prompts import tag_system_prompt
 
 TAGGED = "<predicted_observation>\n{}\n</predicted_observation>"
 
@@ -51,12 +58,12 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=6).map("".join), st.lists(PIECES, max_size=6).map("".join))
 def test_what_is_written_is_read_as_it_was_or_is_not_plain(reasoning, observation):
     made = Prediction(reasoning.strip(), observation)
-    found = prediction_of(Reply(written(made)))
+    found = prediction_of(Reply(format_prediction(made)))
     assert (found == made) == (is_plain(made) and bool(made.reasoning))
 
 
 def test_history_is_shown_without_thoughts():
-    assert without_thoughts(written(Prediction("r", "o"))) == "**Environment Observation:**\no"
+    assert without_thoughts(format_prediction(Prediction("r", "o"))) == "**Environment Observation:**\no"
     assert without_thoughts("**Environment Observation:**\n<think> o") == "**Environment Observation:**\n<think> o"
 
 
@@ -93,15 +100,15 @@ def rendered(text: str, tagged: bool) -> str:
 
 def test_the_words_that_ask_are_exchanged_and_nothing_else(tmp_path):
     reference = own(tmp_path)
-    assert tagged_system(rendered(TEMPLATE, False), reference, tmp_path) == rendered(TEMPLATE, True)
+    assert tag_system_prompt(rendered(TEMPLATE, False), reference, tmp_path) == rendered(TEMPLATE, True)
 
 
 def test_a_template_that_is_not_at_hand_or_says_no_such_words_changes_nothing(tmp_path):
     plain = rendered(TEMPLATE, False)
     own(tmp_path)
-    assert tagged_system(plain, "terminal/sft-1@000000000000", tmp_path) == plain
-    assert tagged_system(plain, "../terminal/sft-1@000000000000", tmp_path) == plain
-    assert tagged_system(plain, own(tmp_path, "A world."), tmp_path) == plain
+    assert tag_system_prompt(plain, "terminal/sft-1@000000000000", tmp_path) == plain
+    assert tag_system_prompt(plain, "../terminal/sft-1@000000000000", tmp_path) == plain
+    assert tag_system_prompt(plain, own(tmp_path, "A world."), tmp_path) == plain
 
 
 def test_built_in_templates_that_ask_for_tags_are_exchanged():
@@ -117,6 +124,6 @@ def test_built_in_templates_that_ask_for_tags_are_exchanged():
             made.render(**known, **flags, forms=[], dialects=[], tagged=tagged).rstrip("\n") for tagged in (False, True)
         )
         name = f"{file.parent.name}/{file.name.removesuffix('.md.j2')}"
-        assert tagged_system(one, f"{name}@{hashlib.sha256(text.encode()).hexdigest()[:12]}") == other, name
+        assert tag_system_prompt(one, f"{name}@{hashlib.sha256(text.encode()).hexdigest()[:12]}") == other, name
         met += 1
     assert met

@@ -1,1 +1,1 @@
-"""Simulated rows held against the world's: pairs, figures, and Goodhart's signs."""
+"""Comparison of simulated rows with the world's: pairs, figures, and signs of Goodhart's law."""

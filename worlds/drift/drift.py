@@ -1,4 +1,4 @@
-"""Drift: where simulated rows part from real ones, as one value that a page, a table and a file of JSON tell.
+"""Drift between simulated and real rows, as one value that a page, a table and a JSON file are made from.
 
 How far simulated answers are from real ones of equal history and action, beyond what real ones are from each other.
 
@@ -38,12 +38,12 @@ from trajmill.worlds.drift.figures import (
     draws_of,
     growth,
     lengths,
-    prepared,
-    rounded,
+    prepare_columns,
+    round_figure,
     sides_of,
     stretch,
 )
-from trajmill.worlds.drift.goodhart import Goodhart, goodhart, read_rewards, told
+from trajmill.worlds.drift.goodhart import Goodhart, goodhart, goodhart_values, read_rewards
 from trajmill.worlds.drift.rows import MINS, Side, read_sides
 
 VALUES: Final = ("chars", "error", "empty", "refusal", "novelty", "echo")
@@ -62,7 +62,7 @@ _BY: Final = (pl.col("trajectory") ^ pl.col("step_hash")).alias("by")
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What was found of a world model's rows.
+    """Pairs of the rows of a world model with real rows.
 
     Attributes:
         logged: a row a pair: where the simulated row stands (`domain`, `tool`, `turn`, `place`, `by`, `file`, `row`),
@@ -84,18 +84,18 @@ def distinct_rows(real: pl.DataFrame) -> pl.DataFrame:
     content = np.zeros(len(ids), np.uint64)
     np.add.at(content, of, real["step_hash"].to_numpy())
     named = pl.DataFrame({"trajectory": ids, "content": content})
-    kept = named.sort("content", "trajectory").unique("content", keep="first", maintain_order=True)
-    return real.join(kept.select("trajectory"), on="trajectory", how="semi", maintain_order="left")
+    first_copies = named.sort("content", "trajectory").unique("content", keep="first", maintain_order=True)
+    return real.join(first_copies.select("trajectory"), on="trajectory", how="semi", maintain_order="left")
 
 
-def paired(real: pl.DataFrame, sim: pl.DataFrame) -> Pairs:
-    """The pairs of a world model's rows, in the order of these.
+def pair_rows(real: pl.DataFrame, sim: pl.DataFrame) -> Pairs:
+    """Pair the rows of a world model with real rows, in the order of the former.
 
     Args:
         real: rows of the world, of `drift_rows.SCHEMA`.
         sim: rows of one world model.
     """
-    logged = _logged(real, sim)
+    logged = _pair_logged(real, sim)
     rest = sim.join(logged.select("file", "row"), on=["file", "row"], how="anti", maintain_order="left")
     known = distinct_rows(real).filter(pl.col("place") != 0)
     asked = rest.filter(pl.col("place") != 0)
@@ -107,7 +107,7 @@ def paired(real: pl.DataFrame, sim: pl.DataFrame) -> Pairs:
     return Pairs(logged, exact, near, len(sim) - len(logged) - len(exact) - len(near))
 
 
-def _logged(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
+def _pair_logged(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
     columns = ("file", "row", *VALUES)
     theirs = _each_log_once(real).select("logged", "key", *(pl.col(name).alias(f"{name}_real") for name in columns))
     ours = sim.filter(pl.col("logged") != 0).select("logged", *_PLACE, _BY, *columns)
@@ -130,9 +130,9 @@ def _sides(real: pl.DataFrame) -> pl.DataFrame:
 def _near(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
     mins = [f"min{number}" for number in range(MINS)]
     first = real.sort("act", "trajectory", "row").group_by("act", maintain_order=True).head(CANDIDATES)
-    held = first.select("act", "context", "trajectory", "file", "row", *mins, *VALUES)
+    real_rows = first.select("act", "context", "trajectory", "file", "row", *mins, *VALUES)
     asked = sim.select(*_PLACE, _BY, "file", "row", "act", "context", *mins, *VALUES)
-    both = asked.join(held, on="act", how="inner", suffix="_real", maintain_order="left_right")
+    both = asked.join(real_rows, on="act", how="inner", suffix="_real", maintain_order="left_right")
     agree = pl.sum_horizontal(pl.col(name) == pl.col(f"{name}_real") for name in mins) / MINS
     same = pl.col("context") == pl.col("context_real")
     ranked = both.with_columns(agree.alias("alike"), same.alias("same")).filter(
@@ -145,8 +145,9 @@ def _near(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
     return chosen.select(*_PLACE, "by", "file", "row", *VALUES, *real_side, "alike")
 
 
-def replicated(real: pl.DataFrame) -> pl.DataFrame:
-    """Two real rows of each history and action that has several, the first by trajectory, sorted by domain and key.
+def pick_replicates(real: pl.DataFrame) -> pl.DataFrame:
+    """Pick two real rows of each history and action that has several, the first by trajectory, sorted by domain and
+    key.
 
     Returns:
         `key`, `domain`, `tool`, `turn`, `place`, `by`, `file`, `row`, `file_real` and `row_real`.
@@ -159,8 +160,8 @@ def replicated(real: pl.DataFrame) -> pl.DataFrame:
     return groups.sort("domain", "key")
 
 
-def sampled(pairs: pl.DataFrame, most: int) -> pl.DataFrame:
-    """At most so many pairs of each domain, by hash."""
+def sample_pairs(pairs: pl.DataFrame, most: int) -> pl.DataFrame:
+    """Sample at most so many pairs of each domain, by hash."""
     ordered = pairs.sort("domain", "by", "place", "turn")
     return ordered.group_by("domain", maintain_order=True).head(most)
 
@@ -183,39 +184,39 @@ def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most:
         pairs: of it.
         most: pairs of a domain that are read.
     """
-    known = replicated(rows)
+    known = pick_replicates(rows)
     for (domain,), every in pairs.logged.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
-        chosen = sampled(every, most)
-        found = _disagreeing(chosen, sim, real)
+        chosen = sample_pairs(every, most)
+        answered = _disagreeing(chosen, sim, real)
         keyed = chosen.select("key", "place").unique("key", maintain_order=True)
         own = keyed.join(known.drop("place"), on="key", how="inner", maintain_order="left")
         apart = own.select("key").with_columns(_disagreeing(own, real, real)["apart"].alias("base"))
-        base = found.with_columns(
+        base = answered.with_columns(
             chosen.select("key")
             .join(apart, on="key", how="left", maintain_order="left")["base"]
             .fill_null(0)
             .alias("apart")
         )
-        yield from _cells("logged", str(domain), found, base, in_parts=True)
+        yield from _cells("logged", str(domain), answered, base, in_parts=True)
     for (domain,), every in pairs.exact.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
         groups = known.filter(pl.col("domain") == domain)
         own = every.join(groups.select("key"), on="key", how="semi", maintain_order="left")
         is_own = len(own) >= FEWEST
-        chosen = sampled(own if is_own else every, most)
+        chosen = sample_pairs(own if is_own else every, most)
         if is_own:
             keys = chosen.select("key").join(groups, on="key", how="left", maintain_order="left")
         else:
-            keys = sampled(groups, most)
+            keys = sample_pairs(groups, most)
         if not len(keys):
             continue
-        base, found = _disagreeing(keys, real, real), _disagreeing(chosen, sim, real)
-        yield from _cells("exact", str(domain), found, base, in_parts=is_own)
+        base, answered = _disagreeing(keys, real, real), _disagreeing(chosen, sim, real)
+        yield from _cells("exact", str(domain), answered, base, in_parts=is_own)
 
 
-def _cells(match: str, domain: str, found: pl.DataFrame, base: pl.DataFrame, *, in_parts: bool) -> Iterator[Cell]:
-    yield _cell(match, "domain", domain, "", found, base)
+def _cells(match: str, domain: str, rows: pl.DataFrame, base: pl.DataFrame, *, in_parts: bool) -> Iterator[Cell]:
+    yield _cell(match, "domain", domain, "", rows, base)
     for by, column in (("tool", "tool"), ("turn", "stretch")) if in_parts else ():
-        for (value,), some in found.sort(column, maintain_order=True).group_by(column, maintain_order=True):
+        for (value,), some in rows.sort(column, maintain_order=True).group_by(column, maintain_order=True):
             yield _cell(match, by, domain, str(value), some, base.filter(pl.col(column) == value))
 
 
@@ -236,9 +237,9 @@ def _cell(match: str, by: str, domain: str, value: str, rows: pl.DataFrame, base
     places = np.unique(np.concatenate([rows["place"].to_numpy(), base["place"].to_numpy()]))
     blocks = min(len(places), BLOCKS)
     tables = []
-    for one in (base, rows):
-        of = np.searchsorted(places, one["place"].to_numpy()) % BLOCKS
-        tables.append(np.stack([np.bincount(of, one["apart"].to_numpy(), blocks), np.bincount(of, minlength=blocks)]))
+    for table in (base, rows):
+        of = np.searchsorted(places, table["place"].to_numpy()) % BLOCKS
+        tables.append(np.stack([np.bincount(of, table["apart"].to_numpy(), blocks), np.bincount(of, minlength=blocks)]))
     means = [float(above.sum() / below.sum()) for above, below in tables]
     drawn = np.full(DRAWS, np.nan)
     if blocks >= FEWEST_BLOCKS:
@@ -246,7 +247,7 @@ def _cell(match: str, by: str, domain: str, value: str, rows: pl.DataFrame, base
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = [(weights @ above) / (weights @ below) for above, below in tables]
         drawn = parts[1] - parts[0]
-    figure = Figure(rounded(means[0]), rounded(means[1]), rounded(means[1] - means[0]), *bounds(drawn))
+    figure = Figure(round_figure(means[0]), round_figure(means[1]), round_figure(means[1] - means[0]), *bounds(drawn))
     return Cell(match, by, domain, value, len(rows), rows["place"].n_unique(), {"disagreement": figure})
 
 
@@ -258,7 +259,7 @@ NAMES: Final = (*MEASURES, DISAGREEMENT, *(f"{GROWTH}{name}" for name in MEASURE
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How two runs are compared.
+    """Settings of a comparison of two runs.
 
     Attributes:
         most: rows of a side above which only a share of the tasks is compared.
@@ -275,7 +276,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Drifted:
-    """What one world model does otherwise.
+    """Differences of one world model from the real world.
 
     Attributes:
         world_model: by name and revision.
@@ -316,13 +317,13 @@ class Threshold:
 
     @property
     def is_met(self) -> bool:
-        """Whether the figure was measured and is no larger than allowed."""
+        """True if the figure was measured and is at most the allowed value."""
         return self.found is not None and self.found <= self.allowed
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What was found.
+    """Result of a comparison of two runs.
 
     Attributes:
         real_rows: rows of the world that were compared.
@@ -344,15 +345,15 @@ class Drift:
 
     def json(self) -> dict[str, Any]:
         """The same as JSON has it."""
-        found = {name: getattr(self, name) for name in ("real_rows", "real_left_out", "sim_left_out", "share")}
-        models = [asdict(one) for one in self.models]
-        bounds = [{**asdict(one), "is_met": one.is_met} for one in self.thresholds]
-        signs = None if self.goodhart is None else told(self.goodhart)
-        return {**found, "models": models, "goodhart": signs, "thresholds": bounds}
+        values = {name: getattr(self, name) for name in ("real_rows", "real_left_out", "sim_left_out", "share")}
+        models = [asdict(model) for model in self.models]
+        bounds = [{**asdict(threshold), "is_met": threshold.is_met} for threshold in self.thresholds]
+        signs = None if self.goodhart is None else goodhart_values(self.goodhart)
+        return {**values, "models": models, "goodhart": signs, "thresholds": bounds}
 
 
 def drift(real: str, sim: str, settings: Settings, bounds: Mapping[str, float]) -> Drift:
-    """Where the simulated rows of one run part from the real ones of another.
+    """Compare the simulated rows of one run with the real rows of another.
 
     Args:
         real: a run's folder, normalized at least.
@@ -373,23 +374,25 @@ def drift(real: str, sim: str, settings: Settings, bounds: Mapping[str, float]) 
     once = distinct_rows(world.rows)
     names = model.rows["world_model"].unique().sort().to_list()
     models = [_of(world, once, model, name, settings) for name in names]
-    found = (Threshold(name, most, *_worst(name, models, signs, settings.fewest)) for name, most in bounds.items())
-    return Drift(len(once), world.left_out, model.left_out, world.share, models, signs, tuple(found))
+    thresholds = (Threshold(name, most, *_worst(name, models, signs, settings.fewest)) for name, most in bounds.items())
+    return Drift(len(once), world.left_out, model.left_out, world.share, models, signs, tuple(thresholds))
 
 
 def _of(world: Side, once: pl.DataFrame, model: Side, name: str, settings: Settings) -> Drifted:
     sim = model.rows.filter(pl.col("world_model") == name)
-    pairs = paired(world.rows, sim)
+    pairs = pair_rows(world.rows, sim)
     both = _rollouts(world.rows, once, sim)
-    found: list[Cell] = []
+    model_cells: list[Cell] = []
     for match in ("logged", "exact", "near"):
         rows = getattr(pairs, match)
-        found += cells(match, sides_of(rows)) if len(rows) else ()
-    found += cells("rollouts", both) if len(both) else ()
-    found += disagreements(world, once, model, pairs, settings.compared)
+        model_cells += cells(match, sides_of(rows)) if len(rows) else ()
+    model_cells += cells("rollouts", both) if len(both) else ()
+    model_cells += disagreements(world, once, model, pairs, settings.compared)
     counts = {"logged": len(pairs.logged), "exact": len(pairs.exact), "near": len(pairs.near), "alone": pairs.alone}
     tasks = both["place"].n_unique()
-    return Drifted(name, len(sim), counts, tasks, found, list(growth(both)), list(by_turn(both)), list(lengths(both)))
+    return Drifted(
+        name, len(sim), counts, tasks, model_cells, list(growth(both)), list(by_turn(both)), list(lengths(both))
+    )
 
 
 def _rollouts(real: pl.DataFrame, once: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
@@ -403,37 +406,39 @@ def _rollouts(real: pl.DataFrame, once: pl.DataFrame, sim: pl.DataFrame) -> pl.D
     ends = served.group_by("log", "trajectory").len("end").group_by("log").max().drop("trajectory")
     reached = _each_log_once(real).join(ends, on="log", maintain_order="left")
     reached = reached.filter(pl.col("row").rank("ordinal").over("log") <= pl.col("end")).drop("end")
-    of_logs = [one.with_columns(place="log") for one in (reached, served)]
-    of_tasks = [one.filter(pl.col("place") != 0) for one in (once, sim.filter(~is_served))]
+    of_logs = [side_rows.with_columns(place="log") for side_rows in (reached, served)]
+    of_tasks = [side_rows.filter(pl.col("place") != 0) for side_rows in (once, sim.filter(~is_served))]
     shared = [
-        one.join(other.select("place"), on="place", how="semi", maintain_order="left").with_columns(side=pl.lit(number))
+        side_rows.join(opposite.select("place"), on="place", how="semi", maintain_order="left").with_columns(
+            side=pl.lit(number)
+        )
         for sides in (of_logs, of_tasks)
-        for number, (one, other) in enumerate((sides, sides[::-1]))
+        for number, (side_rows, opposite) in enumerate((sides, sides[::-1]))
     ]
-    return prepared(pl.concat(shared))
+    return prepare_columns(pl.concat(shared))
 
 
 def _worst(name: str, models: Sequence[Drifted], signs: Goodhart | None, fewest: int) -> tuple[float | None, str]:
     """The largest value of a figure, and where it was found."""
     if name == GOODHART:
         return (None, "") if signs is None else (signs.gap[0] if signs.parts_at is not None else 0.0, "rewards")
-    told = [
-        (_size(name, figure), f"{one.world_model}, {where}")
-        for one in models
-        for where, figure in _figures(name, one, fewest)
+    sizes = [
+        (_size(name, figure), f"{model.world_model}, {where}")
+        for model in models
+        for where, figure in _figures(name, model, fewest)
     ]
-    return max(told, key=lambda pair: pair[0]) if told else (None, "")
+    return max(sizes, key=lambda pair: pair[0]) if sizes else (None, "")
 
 
-def _figures(name: str, one: Drifted, fewest: int) -> Iterator[tuple[str, Figure]]:
+def _figures(name: str, model: Drifted, fewest: int) -> Iterator[tuple[str, Figure]]:
     """(where, figure) of what is found of a figure in the domains, pairs and rollouts that hold rows enough."""
     if name.startswith(GROWTH):
         measure = name.removeprefix(GROWTH)
-        told = ((f"{of['domain']}, growth", of["figure"]) for of in one.growth if of["measure"] == measure)
+        figures = ((f"{of['domain']}, growth", of["figure"]) for of in model.growth if of["measure"] == measure)
     else:
-        of_domains = [of for of in one.cells if of.by == "domain" and of.rows >= fewest and name in of.figures]
-        told = ((f"{of.domain}, {of.match}", of.figures[name]) for of in of_domains)
-    yield from told
+        of_domains = [of for of in model.cells if of.by == "domain" and of.rows >= fewest and name in of.figures]
+        figures = ((f"{of.domain}, {of.match}", of.figures[name]) for of in of_domains)
+    yield from figures
 
 
 def _size(name: str, figure: Figure) -> float:

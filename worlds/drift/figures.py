@@ -1,4 +1,4 @@
-"""Figures of drift: what simulated rows are beside real ones, cell by cell, with intervals by resampling tasks.
+"""Figures of drift: measures of simulated rows beside real ones, by cell, with intervals from resampling tasks.
 
 A cell is a domain, a tool of it, or a stretch of turns of it. What is compared is `logged`, `exact` or `near` pairs, or
 `rollouts`: all rows of the logs that were served, or of the tasks that both sides have, whose histories may differ.
@@ -83,31 +83,31 @@ class Cell:
 
 @lru_cache(64)
 def draws_of(blocks: int) -> Floats:
-    """How often each of so many blocks is in each draw: shape (draws, blocks)."""
+    """Count how often each block is in each bootstrap draw: shape (draws, blocks)."""
     return np.random.default_rng(blocks).multinomial(blocks, np.full(blocks, 1 / blocks), DRAWS).astype(np.float64)
 
 
-def bounds(found: Floats) -> tuple[float, float] | tuple[None, None]:
-    """The interval of 95 % of what draws came to, of those that came to anything."""
-    told = found[np.isfinite(found)]
-    if len(told) < DRAWS // 2:
+def bounds(values: Floats) -> tuple[float, float] | tuple[None, None]:
+    """Return the 95 % interval of the draws that are finite."""
+    finite = values[np.isfinite(values)]
+    if len(finite) < DRAWS // 2:
         return None, None
-    low, high = np.quantile(told, [0.025, 0.975])
-    return rounded(float(low)), rounded(float(high))
+    low, high = np.quantile(finite, [0.025, 0.975])
+    return round_figure(float(low)), round_figure(float(high))
 
 
-def rounded(value: float) -> float:
-    """A figure as it is written: the last bits of a sum decide nothing."""
+def round_figure(value: float) -> float:
+    """Round a figure for output, so that the last bits of a sum decide nothing."""
     return round(value, 6) + 0.0
 
 
 def stretch(turn: pl.Expr) -> pl.Expr:
-    """The stretch that a turn lies in, in words."""
-    found = pl.lit(f"{TURNS[-1] + 1}…")
+    """Name the stretch of turns that a turn lies in."""
+    label = pl.lit(f"{TURNS[-1] + 1}…")
     for begin, end in reversed(list(pairwise(TURNS))):
         word = str(begin + 1) if end == begin + 1 else f"{begin + 1}–{end}"
-        found = pl.when(turn < end).then(pl.lit(word)).otherwise(found)
-    return found
+        label = pl.when(turn < end).then(pl.lit(word)).otherwise(label)
+    return label
 
 
 def stretches() -> list[str]:
@@ -122,11 +122,11 @@ def sides_of(pairs: pl.DataFrame) -> pl.DataFrame:
     ours = pairs.with_columns(pl.lit(1).alias("side"))
     named = {name: f"{name}_real" for name in ("chars", "error", "empty", "refusal", "novelty", "echo")}
     theirs = pairs.with_columns(pl.lit(0).alias("side"), *(pl.col(real).alias(name) for name, real in named.items()))
-    return pl.concat([prepared(ours), prepared(theirs)])
+    return pl.concat([prepare_columns(ours), prepare_columns(theirs)])
 
 
-def prepared(rows: pl.DataFrame) -> pl.DataFrame:
-    """The columns that figures are of, from rows with `side`."""
+def prepare_columns(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the columns that figures are computed from to rows with `side`."""
     block = pl.col("place").rank("dense").over("domain") - 1
     return rows.select(
         "side",
@@ -142,7 +142,7 @@ def prepared(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def cells(match: str, rows: pl.DataFrame) -> Iterator[Cell]:
-    """The cells of rows of both sides, as `prepared` has them: each domain, then its tools, then its turns."""
+    """The cells of rows of both sides, as `prepare_columns` has them: each domain, then its tools, then its turns."""
     for (domain,), mine in rows.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
         yield _cell(match, "domain", str(domain), "", mine)
         counted = (
@@ -163,7 +163,7 @@ def _cell(match: str, by: str, domain: str, value: str, rows: pl.DataFrame) -> C
     sums = [_sums(rows.filter(pl.col("side") == side), totals) for side in (0, 1)]
     blocks = sorted(sums[0].keys() | sums[1].keys())
     figures = {
-        name: _figure(name, [_table(one, blocks, (number, 0)) for one in sums])
+        name: _figure(name, [_table(side_sums, blocks, (number, 0)) for side_sums in sums])
         for number, name in enumerate(MEASURES, 1)
     }
     mine = rows.filter(pl.col("side") == 1)
@@ -191,9 +191,9 @@ def _figure(name: str, tables: Sequence[Floats]) -> Figure:
         drawn = parts[1] - parts[0]
     low, high = bounds(drawn)
     if name == "length":
-        ends = (None if end is None else rounded(2**end) for end in (low, high))
-        return Figure(rounded(2**real), rounded(2**sim), rounded(2 ** (sim - real)), *ends)
-    return Figure(rounded(real), rounded(sim), rounded(sim - real), low, high)
+        ends = (None if end is None else round_figure(2**end) for end in (low, high))
+        return Figure(round_figure(2**real), round_figure(2**sim), round_figure(2 ** (sim - real)), *ends)
+    return Figure(round_figure(real), round_figure(sim), round_figure(sim - real), low, high)
 
 
 def growth(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
@@ -210,7 +210,7 @@ def growth(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
             ]
             sums = [_sums(mine.filter(pl.col("side") == side), moments) for side in (0, 1)]
             blocks = sorted(sums[0].keys() | sums[1].keys())
-            tables = [_table(one, blocks, range(5)) for one in sums]
+            tables = [_table(side_sums, blocks, range(5)) for side_sums in sums]
             slopes = [float(_slopes(table.sum(axis=0)[None])[0]) for table in tables]
             if not np.isfinite(slopes).all():
                 continue
@@ -219,9 +219,9 @@ def growth(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
                 weights = draws_of(len(blocks))
                 drawn = _slopes(weights @ tables[1]) - _slopes(weights @ tables[0])
             low, high = bounds(drawn * PER_TURNS)
-            real, sim = (rounded(slope * PER_TURNS) for slope in slopes)
-            told = Figure(real, sim, rounded(sim - real), low, high)
-            yield {"domain": str(domain), "measure": name, "figure": told}
+            real, sim = (round_figure(slope * PER_TURNS) for slope in slopes)
+            figure = Figure(real, sim, round_figure(sim - real), low, high)
+            yield {"domain": str(domain), "measure": name, "figure": figure}
 
 
 def _slopes(moments: Floats) -> Floats:
@@ -238,14 +238,14 @@ def by_turn(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
         pl.len().alias("rows"), *(pl.col(name).mean() for name in MEASURES)
     )
     places = {word: number for number, word in enumerate(stretches())}
-    for one in sorted(table.to_dicts(), key=lambda row: (row["domain"], row["side"], places[row["stretch"]])):
-        told = {name: rounded(2 ** one[name] if name == "length" else one[name]) for name in MEASURES}
+    for means in sorted(table.to_dicts(), key=lambda row: (row["domain"], row["side"], places[row["stretch"]])):
+        measured = {name: round_figure(2 ** means[name] if name == "length" else means[name]) for name in MEASURES}
         yield {
-            "domain": one["domain"],
-            "side": ("real", "sim")[one["side"]],
-            "turns": one["stretch"],
-            "rows": one["rows"],
-            **told,
+            "domain": means["domain"],
+            "side": ("real", "sim")[means["side"]],
+            "turns": means["stretch"],
+            "rows": means["rows"],
+            **measured,
         }
 
 
@@ -255,10 +255,10 @@ QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 def lengths(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """By domain and side the quantiles of the characters of answers."""
     chars = (2 ** pl.col("length") - 1).round(0)
-    told = [chars.quantile(share, "nearest").cast(pl.Int64).alias(f"{share:g}") for share in QUANTILES]
-    for one in rows.group_by("domain", "side").agg(told).sort("domain", "side").to_dicts():
+    quantiles = [chars.quantile(share, "nearest").cast(pl.Int64).alias(f"{share:g}") for share in QUANTILES]
+    for row in rows.group_by("domain", "side").agg(quantiles).sort("domain", "side").to_dicts():
         yield {
-            "domain": one["domain"],
-            "side": ("real", "sim")[one["side"]],
-            **{f"{q:g}": one[f"{q:g}"] for q in QUANTILES},
+            "domain": row["domain"],
+            "side": ("real", "sim")[row["side"]],
+            **{f"{q:g}": row[f"{q:g}"] for q in QUANTILES},
         }

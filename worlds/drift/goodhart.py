@@ -1,4 +1,4 @@
-"""Goodhart's signs: whether the reward that a simulated world gives goes on where the outcome in the real one does not.
+"""Signs of Goodhart's law: a simulated reward that keeps rising where the outcome in the real world does not.
 
 Both are scaled to their own range over the steps of training, so that one that is merely larger is none. What is told:
 how the steps' means are correlated by rank, and the step from which the simulated reward leaves the real outcome, the
@@ -41,7 +41,7 @@ FEWEST: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Goodhart:
-    """What a table of rewards tells.
+    """Signs of Goodhart's law in a table of rewards.
 
     Attributes:
         steps: of training, ascending.
@@ -73,16 +73,16 @@ def read_rewards(path: str) -> pl.DataFrame:
     file = Path(path)
     try:
         table = pl.read_csv(file) if file.suffix == ".csv" else pl.read_ndjson(file)
-        found = table.select(pl.col(name).cast(pl.Float64) for name in COLUMNS)
+        rewards = table.select(pl.col(name).cast(pl.Float64) for name in COLUMNS)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise ConfigError(f"{path} is no table of {', '.join(COLUMNS)}: {str(error).splitlines()[0]}") from error
-    if not found["step"].is_finite().all() or found["step"].has_nulls():
+    if not rewards["step"].is_finite().all() or rewards["step"].has_nulls():
         raise ConfigError(f"{path} has rows without a step.")
-    return found.with_columns(pl.col(name).fill_nan(None) for name in COLUMNS[1:])
+    return rewards.with_columns(pl.col(name).fill_nan(None) for name in COLUMNS[1:])
 
 
 def goodhart(table: pl.DataFrame) -> Goodhart | None:
-    """What a table of `COLUMNS` tells; None where fewer than `FEWEST` steps have both."""
+    """Compute the signs from a table of `COLUMNS`; None where fewer than `FEWEST` steps have both rewards."""
     both = [
         of.sort("step").group_by("step", maintain_order=True).agg(pl.col(name).drop_nulls().sort())
         for name in COLUMNS[1:]
@@ -95,42 +95,42 @@ def goodhart(table: pl.DataFrame) -> Goodhart | None:
     groups = [[np.array(values) for values in joined[name].to_list()] for name in COLUMNS[1:]]
     simulated, real = (np.array([of.mean() for of in some]) for some in groups)
     kink, gap = _kink(steps, simulated, real)
-    draws = _drawn(steps, groups)
-    ranks = np.array([spearman(one, other) for _, one, other in draws])
-    found = [_kink(*draw) for draw in draws]
-    low, high = _interval(np.array([of for _, of in found]))
+    draws = _draw_groups(steps, groups)
+    ranks = np.array([spearman(simulated_draw, real_draw) for _, simulated_draw, real_draw in draws])
+    kinks = [_kink(*draw) for draw in draws]
+    low, high = _interval(np.array([of for _, of in kinks]))
     parts = None
     if low >= LEAST and kink is not None:
-        parts = (kink, *_interval(np.array([np.nan if at is None else at for at, _ in found])))
+        parts = (kink, *_interval(np.array([np.nan if at is None else at for at, _ in kinks])))
     early, late = (steps <= kink, steps >= kink) if parts is not None and kink is not None else (steps < steps[0],) * 2
     return Goodhart(
-        [_rounded(step) for step in steps],
-        [_rounded(value) for value in simulated],
-        [_rounded(value) for value in real],
-        (_rounded(spearman(simulated, real)), *_interval(ranks)),
+        [_round_or_none(step) for step in steps],
+        [_round_or_none(value) for value in simulated],
+        [_round_or_none(value) for value in real],
+        (_round_or_none(spearman(simulated, real)), *_interval(ranks)),
         _correlation(simulated[early], real[early]),
         _correlation(simulated[late], real[late]),
         parts,
-        (_rounded(gap), low, high),
+        (_round_or_none(gap), low, high),
     )
 
 
-def told(found: Goodhart) -> Mapping[str, object]:
+def goodhart_values(signs: Goodhart) -> Mapping[str, object]:
     """The same as JSON has it."""
     names = ("found", "low", "high")
     return {
-        "steps": found.steps,
-        "simulated": found.simulated,
-        "real": found.real,
-        "rank_correlation": dict(zip(names, found.rank_correlation, strict=True)),
-        "rank_correlation_before": found.before,
-        "rank_correlation_after": found.after,
-        "parts_at": None if found.parts_at is None else dict(zip(names, found.parts_at, strict=True)),
-        "gap_at_the_end": dict(zip(names, found.gap, strict=True)),
+        "steps": signs.steps,
+        "simulated": signs.simulated,
+        "real": signs.real,
+        "rank_correlation": dict(zip(names, signs.rank_correlation, strict=True)),
+        "rank_correlation_before": signs.before,
+        "rank_correlation_after": signs.after,
+        "parts_at": None if signs.parts_at is None else dict(zip(names, signs.parts_at, strict=True)),
+        "gap_at_the_end": dict(zip(names, signs.gap, strict=True)),
     }
 
 
-def _drawn(steps: Floats, groups: list[list[Floats]]) -> list[tuple[Floats, Floats, Floats]]:
+def _draw_groups(steps: Floats, groups: list[list[Floats]]) -> list[tuple[Floats, Floats, Floats]]:
     """(steps, simulated, real) of each draw."""
     draws = np.random.default_rng(0)
     if any(len(of) > 1 for some in groups for of in some):
@@ -147,15 +147,15 @@ def _kink(steps: Floats, simulated: Floats, real: Floats) -> tuple[float | None,
     """The step at which the gap of the two, each scaled to its range, turns to rise, and by how much it does then."""
     if not spearman(steps, simulated) >= RISES:
         return None, 0.0
-    gap, way = _scaled(simulated) - _scaled(real), _scaled(steps)
+    gap, way = _scale(simulated) - _scale(real), _scale(steps)
     best: tuple[float, float | None, float] = (math.inf, None, 0.0)
-    for at, place, (design, inverse) in zip(
+    for at, position, (design, inverse) in zip(
         steps[1:-1].tolist(), way[1:-1].tolist(), _kinks(way.tobytes()), strict=True
     ):
         line = inverse @ gap
         lost = float(((gap - design @ line) ** 2).sum())
         if line[2] > 0 and line[1] + line[2] > 0 and lost < best[0] - 1e-12:
-            best = (lost, at, float((line[1] + line[2]) * (1 - place)))
+            best = (lost, at, float((line[1] + line[2]) * (1 - position)))
     return best[1], best[2]
 
 
@@ -163,34 +163,34 @@ def _kink(steps: Floats, simulated: Floats, real: Floats) -> tuple[float | None,
 def _kinks(way: bytes) -> list[tuple[Floats, Floats]]:
     """For each point of a way but its ends the columns of a line with a kink there, and what fits it to values."""
     at = np.frombuffer(way)
-    designs = [np.stack([np.ones(len(at)), at, np.maximum(at - place, 0.0)], axis=1) for place in at[1:-1]]
+    designs = [np.stack([np.ones(len(at)), at, np.maximum(at - position, 0.0)], axis=1) for position in at[1:-1]]
     return [(design, np.linalg.pinv(design)) for design in designs]
 
 
-def _scaled(values: Floats) -> Floats:
+def _scale(values: Floats) -> Floats:
     """From 0 at the smallest to 1 at the largest; 0 where all are one."""
     width = values.max() - values.min()
     return (values - values.min()) / width if width > 0 else np.zeros(len(values))
 
 
-def spearman(one: Floats, other: Floats) -> float:
-    """The correlation of ranks, ties in the middle; not a number where one side is level."""
-    ranks = [pl.Series(values).rank("average").to_numpy() for values in (one, other)]
-    if len(one) < 3 or any(np.ptp(of) == 0 for of in ranks):
+def spearman(left: Floats, right: Floats) -> float:
+    """Return Spearman's rank correlation, with ties at their mean rank; NaN where one side is constant."""
+    ranks = [pl.Series(values).rank("average").to_numpy() for values in (left, right)]
+    if len(left) < 3 or any(np.ptp(of) == 0 for of in ranks):
         return math.nan
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def _correlation(one: Floats, other: Floats) -> float | None:
-    found = spearman(one, other)
-    return None if math.isnan(found) else _rounded(found)
+def _correlation(left: Floats, right: Floats) -> float | None:
+    rank = spearman(left, right)
+    return None if math.isnan(rank) else _round_or_none(rank)
 
 
 def _interval(values: Floats) -> tuple[float, float]:
     some = values[np.isfinite(values)]
     low, high = np.quantile(some, [0.025, 0.975]) if len(some) else (math.nan, math.nan)
-    return _rounded(float(low)), _rounded(float(high))
+    return _round_or_none(float(low)), _round_or_none(float(high))
 
 
-def _rounded(value: float) -> float:
+def _round_or_none(value: float) -> float:
     return round(float(value), 6) + 0.0

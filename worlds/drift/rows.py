@@ -1,4 +1,4 @@
-"""The rows of a run as a drift report compares them: a few numbers each, measured file by file; no text is kept.
+"""Rows of a run as a drift report compares them: a few numbers each, measured file by file, without text.
 
 What a row is compared by are hashes: of its task and all that was seen and done before its answer (`key`), of its task,
 what stood before and the action (`context`), of its task and the action (`act`), and a sketch of its history, the
@@ -53,7 +53,7 @@ class SeenWords:
         self._seen: Hashes = np.zeros(0, np.uint64)
 
     def novelty(self, view: Measured) -> npt.NDArray[np.float32]:
-        """Of each row the share, 0 to 1, of the distinct words of its answer that nothing before held.
+        """Return, for each row, the share (0 to 1) of the distinct words of its answer that nothing before held.
 
         Rows that somebody else than the world answered hold nothing.
         """
@@ -80,10 +80,10 @@ class SeenWords:
         answers = order % 2 == 1
         rows = view.batch.num_rows
         new = np.bincount(order[first & answers] // 2, minlength=rows)
-        told = np.unique(
+        firsts = np.unique(
             mixed(words[answers]) + (order[answers] // 2).astype(np.uint64) * _ODD_WORDS, return_index=True
         )[1]
-        whole = np.bincount((order[answers] // 2)[told], minlength=rows)
+        whole = np.bincount((order[answers] // 2)[firsts], minlength=rows)
         self._keep(view, words[of == len(view.starts) - 1])
         return (new / np.maximum(whole, 1)).astype(np.float32)
 
@@ -166,7 +166,7 @@ class Side:
 
     def words(self, places: pl.DataFrame) -> dict[tuple[int, int], Words]:
         """(file, row) → the words of the answer, of the rows that `places` names by `file` and `row`."""
-        found: dict[tuple[int, int], Words] = {}
+        by_place: dict[tuple[int, int], Words] = {}
         wanted = places.select("file", "row").unique().sort("file", "row")
         for (number,), some in wanted.group_by("file", maintain_order=True):
             rows, first = some["row"].to_numpy().astype(np.int64), 0
@@ -176,13 +176,13 @@ class Side:
                 shown = batch["next_observation"].take(pa.array(rows[low:high] - first))
                 texts, dialects = (pc.struct_field(shown, name).to_pylist() for name in ("content", "dialect"))
                 for row, text, dialect in zip(rows[low:high].tolist(), texts, dialects, strict=True):
-                    found[int(number), row] = Words.of(text or "", tree=(dialect or "").endswith(TREE))
+                    by_place[int(number), row] = Words.of(text or "", tree=(dialect or "").endswith(TREE))
                 first += batch.num_rows
-        return found
+        return by_place
 
 
 def read_sides(real: str, sim: str, most: int) -> tuple[Side, Side]:
-    """The rows of the world in one run, and those that world models answered in another, which may be the same.
+    """Read the rows of the world in one run, and those that world models answered in another, which may be the same.
 
     Args:
         real: a run's folder, normalized at least.
@@ -197,7 +197,7 @@ def read_sides(real: str, sim: str, most: int) -> tuple[Side, Side]:
     largest = max(sum(rows_of(folder, name) for name in names) for folder, names in places)
     bits = max(0, (-(-largest // most) - 1).bit_length())
     first, second = (
-        _side(*place, bits, simulated=simulated) for place, simulated in zip(places, (False, True), strict=True)
+        _side(*location, bits, simulated=simulated) for location, simulated in zip(places, (False, True), strict=True)
     )
     return first, second
 
@@ -205,9 +205,9 @@ def read_sides(real: str, sim: str, most: int) -> tuple[Side, Side]:
 def _files(out: str) -> tuple[Folder, list[str]]:
     """The files of transitions of a run, those that later generations added too, or of a folder of transitions."""
     folder = Folder.named(out)
-    stages = [one / "transitions" for one in stage_folders(folder)]
-    places = [(one.url.removeprefix(f"{folder.url}/"), one) for one in stages]
-    names = [f"{lead}/{name}" for lead, one in places for name in one.names(".parquet")]
+    stages = [stages_folder / "transitions" for stages_folder in stage_folders(folder)]
+    places = [(stage.url.removeprefix(f"{folder.url}/"), stage) for stage in stages]
+    names = [f"{lead}/{name}" for lead, stage in places for name in stage.names(".parquet")]
     return (folder, names) if names else transition_files(out)
 
 
@@ -215,9 +215,9 @@ def _side(folder: Folder, names: Sequence[str], bits: int, *, simulated: bool) -
     parts, left_out = [pl.DataFrame(schema=SCHEMA)], 0
     names = sorted(names)
     for number, name in enumerate(names):
-        for found in file_rows(folder, name, number):
-            mine = found.filter(pl.col("world_model").is_not_null() if simulated else pl.col("world_model").is_null())
-            left_out += len(found) - len(mine)
+        for frame in file_rows(folder, name, number):
+            mine = frame.filter(pl.col("world_model").is_not_null() if simulated else pl.col("world_model").is_null())
+            left_out += len(frame) - len(mine)
             parts.append(mine.filter((pl.col("place") & ((1 << bits) - 1)) == 0) if bits else mine)
     rows = pl.concat(parts).with_columns(turn=pl.col("turn").rank("dense").over("trajectory").cast(pl.Int32) - 1)
     return Side(folder, names, rows, left_out, 2.0**-bits)
@@ -234,7 +234,7 @@ def file_rows(folder: Folder, name: str, number: int) -> Iterator[pl.DataFrame]:
 
 
 class _Measuring:
-    """What is measured of the batches of a file, each following those before; a trajectory may go on in the next.
+    """Measures of the batches of a file, each following those before; a trajectory may go on in the next batch.
 
     Args:
         file: its number.
@@ -273,14 +273,14 @@ class _Measuring:
         arrays = {
             name: columns[name] if isinstance(columns[name], pa.Array) else pa.array(columns[name]) for name in SCHEMA
         }
-        found = pl.DataFrame(pa.table(arrays)).cast(SCHEMA)
-        return found.filter(pl.Series((content.index >= 0) & _of_world(view)))
+        measured_rows = pl.DataFrame(pa.table(arrays)).cast(SCHEMA)
+        return measured_rows.filter(pl.Series((content.index >= 0) & _of_world(view)))
 
     def _hashes(self, view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
         batch = remove_element_ids(view.batch)
         log = logs(view.batch)
-        place = np.where(places(batch) != 0, places(batch), log)
-        lead = np.repeat(place[:, None], 2, axis=1)
+        place_hashes = np.where(places(batch) != 0, places(batch), log)
+        lead = np.repeat(place_hashes[:, None], 2, axis=1)
         answer = text_hashes(struct_text(batch, "next_observation", "content"))
         action = combine_hashes(
             [
@@ -289,10 +289,10 @@ class _Measuring:
             ]
         )
         step = batch["step"].to_numpy().astype(np.uint64)[:, None] + np.uint64(1)
-        told = struct_text(batch, "observation", "content").is_valid().to_numpy(zero_copy_only=False)
+        is_shown = struct_text(batch, "observation", "content").is_valid().to_numpy(zero_copy_only=False)
         previous = np.concatenate([self._last, answer[:-1]])
         previous[batch["step"].to_numpy() == 0] = 0
-        seen = np.where(told[:, None], text_hashes(struct_text(batch, "observation", "content")), previous)
+        seen = np.where(is_shown[:, None], text_hashes(struct_text(batch, "observation", "content")), previous)
         done = mixed(combine_hashes([seen, action]) + step * _ODD)
         before = np.cumsum(done, axis=0, dtype=np.uint64) - done
         before -= np.repeat(before[view.starts], view.lengths, axis=0)
@@ -301,7 +301,7 @@ class _Measuring:
         self._done, self._last = before[-1:] + done[-1:], answer[-1:]
         copies = pc.utf8_slice_codeunits(batch["row_id"].cast(pa.string()), 0, 49)
         return {
-            "place": place,
+            "place": place_hashes,
             "log": log,
             "logged": self._read_network_log(view, log),
             "key": combine_hashes([lead, before, seen, action])[:, 0],
@@ -329,11 +329,11 @@ class _Measuring:
         )
         before = np.empty_like(own)
         goes = goes_on(view.batch)
-        for place, (begin, length) in enumerate(zip(view.starts.tolist(), view.lengths.tolist(), strict=True)):
-            carried = self._mins if goes and place == 0 else np.full(MINS, _LANES, np.uint32)
+        for index, (begin, length) in enumerate(zip(view.starts.tolist(), view.lengths.tolist(), strict=True)):
+            carried = self._mins if goes and index == 0 else np.full(MINS, _LANES, np.uint32)
             run = np.minimum.accumulate(np.concatenate([carried[None], own[begin : begin + length]]), axis=0)
             before[begin : begin + length], last = run[:-1], run[-1]
-            if place == len(view.starts) - 1:
+            if index == len(view.starts) - 1:
                 self._mins = last
         return {f"min{number}": before[:, number] for number in range(MINS)}
 
@@ -341,28 +341,28 @@ class _Measuring:
 def places(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
     """Of each row a hash of its domain and task, told by the first that is known: the task's instruction, its id, the
     instance of the environment; 0 where none is."""
-    found = np.zeros(batch.num_rows, np.uint64)
+    hashes = np.zeros(batch.num_rows, np.uint64)
     for struct, name in (("environment", "instance_id"), ("task", "id"), ("task", "instruction")):
         column = struct_text(batch, struct, name)
         known = column.is_valid().to_numpy(zero_copy_only=False)
         lanes = combine_hashes([text_hashes(batch["domain"]), text_hashes(column)]) + np.uint64(len(name))
-        found = np.where(known, mixed(lanes)[:, 0] | np.uint64(1 << 63), found)
-    return found
+        hashes = np.where(known, mixed(lanes)[:, 0] | np.uint64(1 << 63), hashes)
+    return hashes
 
 
 def logs(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
-    """Of each row a hash of its trajectory's id, and where a model answered that of the scenario's; 0 without one."""
+    """Hash each row's trajectory id, or, where a model answered, its scenario; 0 without one."""
     sampling = struct_text(batch, "environment", "sampling").dictionary_encode()
     named = pa.array([_scenario(text) for text in sampling.dictionary.to_pylist()], pa.string())
     simulated = answering(batch["environment"]).is_valid()
     log = pc.if_else(simulated, named.take(sampling.indices), batch["trajectory_id"].cast(pa.string()))
-    found: npt.NDArray[np.uint64] = text_hashes(log)[:, 0]
-    return np.where(log.is_valid().to_numpy(zero_copy_only=False), found, 0)
+    hashes: npt.NDArray[np.uint64] = text_hashes(log)[:, 0]
+    return np.where(log.is_valid().to_numpy(zero_copy_only=False), hashes, 0)
 
 
 def _scenario(sampling: str | None) -> str | None:
-    told = json.loads(sampling) if sampling else None
-    scenario = told.get("scenario") if isinstance(told, dict) else None
+    settings = json.loads(sampling) if sampling else None
+    scenario = settings.get("scenario") if isinstance(settings, dict) else None
     return scenario if isinstance(scenario, str) else None
 
 
@@ -370,9 +370,9 @@ def _smallest(texts: Texts) -> npt.NDArray[np.uint32]:
     """Of each row the smallest shingle of its text in each order; the largest number of all where it has none."""
     cut = pc.utf8_slice_codeunits(texts.texts, 0, _SKETCHED)
     hashes, offsets = shingles(cut)
-    found = np.full((len(texts.texts), MINS), _LANES, np.uint32)
+    mins = np.full((len(texts.texts), MINS), _LANES, np.uint32)
     some = np.flatnonzero(np.diff(offsets))
     for number, order in enumerate(_ORDERS.astype(np.uint32) if len(some) else ()):
-        found[some, number] = np.minimum.reduceat(hashes * order, offsets[some])
+        mins[some, number] = np.minimum.reduceat(hashes * order, offsets[some])
     absent = np.full((1, MINS), _LANES, np.uint32)
-    return np.concatenate([found, absent])[texts.index]
+    return np.concatenate([mins, absent])[texts.index]

@@ -1,4 +1,4 @@
-"""Patches applied by git to the commits that they are for, and the transitions that this makes.
+"""Patches applied with git to the commits that they are for, and the transitions made from them.
 
 Before a patch stand its issue and the files that it touches, at their base commit; after it, what `git diff` prints, or
 why `git apply` refuses it. Nothing is told from a patch's own context lines, and nothing of the repository or the patch
@@ -72,16 +72,22 @@ class Applied:
     is_refused: bool
 
 
-def handed_in(values: Iterable[Mapping[str, Any]], told: Mapping[str, Mapping[str, Any]]) -> Iterator[Handed | str]:
-    """The patches among records as SWE-bench has them, or in one word why a record holds none that can be applied.
+def parse_patches(
+    values: Iterable[Mapping[str, Any]], by_instance: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Handed | str]:
+    """Yield the patches in records of SWE-bench's form, or one word that tells why a record holds none that can be
+    applied.
 
     Args:
         values: with `instance_id` and `model_patch` or `patch`.
-        told: by instance, what else is known of it: `repo`, `base_commit`, `problem_statement`.
+        by_instance: by instance, what else is known of it: `repo`, `base_commit`, `problem_statement`.
     """
     for value in values:
         instance = value.get("instance_id")
-        known = {**told.get(str(instance), {}), **{key: one for key, one in value.items() if one is not None}}
+        known = {
+            **by_instance.get(str(instance), {}),
+            **{key: field for key, field in value.items() if field is not None},
+        }
         patch = value.get("model_patch", value.get("patch"))
         prompt = known.get("text")
         issue = known.get("problem_statement") or (issue_in(prompt) if isinstance(prompt, str) else None)
@@ -100,7 +106,7 @@ def handed_in(values: Iterable[Mapping[str, Any]], told: Mapping[str, Mapping[st
 
 
 def records(path: str | Path) -> list[dict[str, Any]]:
-    """The objects of a file: one a line, an array of them, or an object of them by instance.
+    """Read the objects of a file: one per line, an array of them, or an object of them by instance.
 
     Raises:
         ConfigError: it is not there, or no JSON.
@@ -117,22 +123,22 @@ def records(path: str | Path) -> list[dict[str, Any]]:
         except ValueError as error:
             raise ConfigError(f"{path} is no JSON, and none a line.") from error
     if isinstance(whole, dict) and "instance_id" not in whole:
-        whole = [{"instance_id": key, **one} for key, one in whole.items() if isinstance(one, dict)]
+        whole = [{"instance_id": key, **entry} for key, entry in whole.items() if isinstance(entry, dict)]
     listed = whole if isinstance(whole, list) else [whole]
-    return [one for one in listed if isinstance(one, dict)]
+    return [entry for entry in listed if isinstance(entry, dict)]
 
 
-def apply(held: Repository, commit: str, patch: str) -> Applied | str:
-    """Apply a patch to a commit that the repository holds, or say in one word why nothing can be told of it.
+def apply(repository: Repository, commit: str, patch: str) -> Applied | str:
+    """Apply a patch to a commit that the repository holds, or return in one word why it cannot be applied.
 
     Raises:
         ConfigError: the repository lacks some of the commit's files.
     """
     with tempfile.TemporaryDirectory(prefix="patch-") as folder:
         try:
-            scratch = _Scratch(folder, held, commit, patch)
+            scratch = _Scratch(folder, repository, commit, patch)
             paths = scratch.paths()
-            before = {path: data for path in paths[:_FILES] if (data := held.file(commit, path)) is not None}
+            before = {path: data for path in paths[:_FILES] if (data := repository.file(commit, path)) is not None}
             if len(paths) > _FILES or any(len(data) > _LARGEST for data in before.values()):
                 return "too_large"
             applied = scratch.git("apply", "--cached", "--whitespace=nowarn", "-")
@@ -150,15 +156,15 @@ class _Scratch:
 
     Args:
         folder: that is empty.
-        held: the other repository.
+        repository: the other repository.
         commit: that the patch is for.
         patch: its text.
     """
 
-    def __init__(self, folder: str, held: Repository, commit: str, patch: str) -> None:
+    def __init__(self, folder: str, repository: Repository, commit: str, patch: str) -> None:
         self._folder, self._patch = folder, patch.encode("utf-8", "surrogatepass")
         self.done("init", "-q", "--bare", "--template=", f"--object-format={'sha256' if len(commit) == 64 else 'sha1'}")
-        Path(folder, "objects", "info", "alternates").write_bytes(bytes(held.git / "objects") + b"\n")
+        Path(folder, "objects", "info", "alternates").write_bytes(bytes(repository.git / "objects") + b"\n")
         self.done("read-tree", commit)
 
     def done(self, *words: str) -> bytes:
@@ -167,11 +173,11 @@ class _Scratch:
         Raises:
             ConfigError: it fails.
         """
-        found = self.git(*words)
-        if found.returncode:
-            said = found.stderr.decode("utf-8", "replace").strip()
-            raise ConfigError(f"`git {words[0]}` fails ({said}); nothing is fetched.")
-        return found.stdout
+        finished = self.git(*words)
+        if finished.returncode:
+            message = finished.stderr.decode("utf-8", "replace").strip()
+            raise ConfigError(f"`git {words[0]}` fails ({message}); nothing is fetched.")
+        return finished.stdout
 
     def git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         """Run git on the index, with the patch as its input."""
@@ -187,12 +193,12 @@ class _Scratch:
 
     def paths(self) -> list[str]:
         """The paths that the patch names, as git reads it: the new ones, then those that it takes away."""
-        found = dict[str, None]()
+        paths = dict[str, None]()
         for way in ((), ("--reverse",)):
             listed = self.git("apply", *way, "--numstat", "-z", "-").stdout
             names = (line.split(b"\t", 2)[2] for line in listed.split(b"\0") if line)
-            found.update(dict.fromkeys(name.decode("utf-8", "surrogateescape") for name in names))
-        return list(found)
+            paths.update(dict.fromkeys(name.decode("utf-8", "surrogateescape") for name in names))
+        return list(paths)
 
 
 def _text(data: bytes) -> str | None:
@@ -203,79 +209,86 @@ def _text(data: bytes) -> str | None:
 
 
 def state(issue: str, before: Mapping[str, bytes]) -> str:
-    """What stands before a patch: the issue, and the files that it touches, as prompts of SWE-bench show them."""
-    told = ((path, _text(data)) for path, data in before.items())
-    files = [f"[start of {path}]\n{text}\n[end of {path}]" for path, text in told if text is not None]
+    """Build the observation before a patch: the issue, and the files that the patch touches, in the form of SWE-bench
+    prompts.
+    """
+    texts = ((path, _text(data)) for path, data in before.items())
+    files = [f"[start of {path}]\n{text}\n[end of {path}]" for path, text in texts if text is not None]
     return "\n\n".join([issue.strip(), *files])
 
 
-def document(one: Handed, commit: str, found: Applied) -> dict[str, Any] | None:
-    """The transition of a patch as a document of ATIF; None where what is to be shown is too long."""
-    before = state(one.issue, found.before)
-    if len(found.answer) > _SHOWN or len(before) > _SHOWN:
+def document(handed: Handed, commit: str, applied: Applied) -> dict[str, Any] | None:
+    """Build the transition of a patch as an ATIF document; None where it is too long to be shown."""
+    before = state(handed.issue, applied.before)
+    if len(applied.answer) > _SHOWN or len(before) > _SHOWN:
         return None
-    told: dict[str, Any] = {"media_type": "text/plain", "form": "response" if found.is_refused else "state"}
-    if found.is_refused:
-        told["is_error"] = True
-    call = {"tool_call_id": "patch#0", "function_name": SUBMIT, "arguments": {"patch": one.patch}}
-    own = {"call_id": None, "exit_code": int(found.is_refused)}
+    observation: dict[str, Any] = {"media_type": "text/plain", "form": "response" if applied.is_refused else "state"}
+    if applied.is_refused:
+        observation["is_error"] = True
+    call = {"tool_call_id": "patch#0", "function_name": SUBMIT, "arguments": {"patch": handed.patch}}
+    own = {"call_id": None, "exit_code": int(applied.is_refused)}
     acted = {
         "step_id": 2,
         "source": "agent",
         "message": "",
         "tool_calls": [{**call, "extra": {OWN: own}}],
-        "observation": {"results": [{"source_call_id": "patch#0", "content": found.answer, "extra": {OWN: told}}]},
+        "observation": {
+            "results": [{"source_call_id": "patch#0", "content": applied.answer, "extra": {OWN: observation}}]
+        },
         "extra": {OWN: {"observation": {"content": before, "media_type": "text/plain", "form": "state"}}},
     }
-    agent = {"name": one.model or UNKNOWN, "version": UNKNOWN}
-    environment = {"id": one.repo, "instance_id": f"{one.repo}@{commit}", "kind": "code"}
+    agent = {"name": handed.model or UNKNOWN, "version": UNKNOWN}
+    environment = {"id": handed.repo, "instance_id": f"{handed.repo}@{commit}", "kind": "code"}
     return {
         "schema_version": VERSION,
-        "session_id": f"{one.instance}/{one.model or 'patch'}/applied",
-        "agent": {**agent, **({"model_name": one.model} if one.model else {})},
-        "steps": [{"step_id": 1, "source": "user", "message": one.issue}, acted],
+        "session_id": f"{handed.instance}/{handed.model or 'patch'}/applied",
+        "agent": {**agent, **({"model_name": handed.model} if handed.model else {})},
+        "steps": [{"step_id": 1, "source": "user", "message": handed.issue}, acted],
         "final_metrics": {"total_steps": 2},
-        "extra": {OWN: {"domain": "swe", "environment": environment, "task": {"id": one.instance}}},
+        "extra": {OWN: {"domain": "swe", "environment": environment, "task": {"id": handed.instance}}},
     }
 
 
 def apply_all(
-    found: Iterable[Handed | str], bases: Mapping[str, str], write: Callable[[str, bytes], None]
+    patches: Iterable[Handed | str], bases: Mapping[str, str], write: Callable[[str, bytes], None]
 ) -> Counter[str]:
-    """Writes the document of each patch whose repository is given, and counts what became of all.
+    """Write the document of each patch whose repository is given, and count the outcomes.
 
     Args:
-        found: the patches.
+        patches: the patches.
         bases: paths of local repositories by `owner/name`.
         write: takes a name and the bytes of a document.
     """
-    held = {name: Repository.at(path) for name, path in bases.items()}
+    repositories = {name: Repository.at(path) for name, path in bases.items()}
     counts: Counter[str] = Counter()
-    for number, one in enumerate(found):
-        if isinstance(one, str):
-            counts[one] += 1
+    for number, handed in enumerate(patches):
+        if isinstance(handed, str):
+            counts[handed] += 1
             continue
-        if one.repo not in held:
+        if handed.repo not in repositories:
             counts["no_base"] += 1
             continue
-        commit = held[one.repo].commit(one.commit)
+        commit = repositories[handed.repo].commit(handed.commit)
         if commit is None:
             counts["commit_missing"] += 1
             continue
-        outcome = apply(held[one.repo], commit, one.patch)
+        outcome = apply(repositories[handed.repo], commit, handed.patch)
         if isinstance(outcome, str):
             counts[outcome] += 1
             continue
-        made = document(one, commit, outcome)
-        if made is None:
+        applied_document = document(handed, commit, outcome)
+        if applied_document is None:
             counts["too_large"] += 1
             continue
         counts["refused" if outcome.is_refused else "applied"] += 1
-        name = re.sub(r"[^A-Za-z0-9_.-]", "_", one.instance)[:100]
-        write(f"{name}-{number:05d}.json", json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", handed.instance)[:100]
+        write(
+            f"{name}-{number:05d}.json",
+            json.dumps(applied_document, ensure_ascii=False, indent=1).encode("utf-8", "replace"),
+        )
     return counts
 
 
 def known(files: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What files of instances say of each, by its id."""
-    return {str(one["instance_id"]): one for path in files for one in records(path) if "instance_id" in one}
+    """Read what files of instances hold on each instance, by its id."""
+    return {str(record["instance_id"]): record for path in files for record in records(path) if "instance_id" in record}

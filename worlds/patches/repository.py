@@ -74,18 +74,18 @@ class Repository:
             ConfigError: they hold more than `most` bytes.
         """
         listed = self._git("ls-tree", "-r", "-z", "-l", "--full-tree", "--end-of-options", commit)
-        entries, held = list[tuple[str, str, str]](), 0
+        entries, total = list[tuple[str, str, str]](), 0
         for line in filter(None, listed.split(b"\0")):
-            told, _, name = line.partition(b"\t")
-            mode, _, object_id, size = told.decode("ascii", "replace").split()
+            header, _, name = line.partition(b"\t")
+            mode, _, object_id, size = header.decode("ascii", "replace").split()
             path = name.decode("utf-8", "surrogateescape")
             if mode not in (_FILE, _EXECUTABLE, _LINK) or not is_within(path):
                 continue
-            held += int(size)
-            if held > most:
+            total += int(size)
+            if total > most:
                 raise ConfigError(f"{self.git} holds more than {most:,} bytes at {commit[:12]}.")
             entries.append((mode, path, object_id))
-        contents = self._contents([one for _, _, one in entries])
+        contents = self._contents([entry_id for _, _, entry_id in entries])
         for (mode, path, _), content in zip(entries, contents, strict=True):
             yield mode, path, content
 
@@ -93,9 +93,9 @@ class Repository:
         """The content of one file at a commit; None if it is not there."""
         if not is_within(path):
             return None
-        found = self._git("ls-tree", "-z", "--full-tree", "--end-of-options", commit, f":(literal){path}")
-        told, _, _ = found.partition(b"\t")
-        words = told.decode("ascii", "replace").split()
+        listed = self._git("ls-tree", "-z", "--full-tree", "--end-of-options", commit, f":(literal){path}")
+        header, _, _ = listed.partition(b"\t")
+        words = header.decode("ascii", "replace").split()
         return next(iter(self._contents([words[2]]))) if len(words) == 3 and words[1] == "blob" else None
 
     def archive(self, commit: str, most: int, *, history: bool = False) -> IO[bytes]:
@@ -125,7 +125,7 @@ class Repository:
         yield "objects/packed", objects
 
     def _contents(self, ids: Sequence[str]) -> Iterator[bytes]:
-        """What objects hold, in their order."""
+        """Read the contents of objects, in their order."""
         process = subprocess.Popen(
             ["git", *QUIET, f"--git-dir={self.git}", "cat-file", "--batch"],
             stdin=subprocess.PIPE,
@@ -136,13 +136,13 @@ class Repository:
         with process:
             assert process.stdin is not None
             assert process.stdout is not None
-            for one in ids:
-                process.stdin.write(one.encode() + b"\n")
+            for object_id in ids:
+                process.stdin.write(object_id.encode() + b"\n")
                 process.stdin.flush()
-                told = process.stdout.readline().split()
-                if len(told) != 3:
-                    raise ConfigError(f"{self.git} lacks the object {one}; nothing is fetched.")
-                yield process.stdout.read(int(told[2]))
+                header = process.stdout.readline().split()
+                if len(header) != 3:
+                    raise ConfigError(f"{self.git} lacks the object {object_id}; nothing is fetched.")
+                yield process.stdout.read(int(header[2]))
                 process.stdout.read(1)
 
     def _git(self, *words: str) -> bytes:
@@ -152,9 +152,9 @@ class Repository:
 
 
 def is_within(path: str) -> bool:
-    """Whether a path of a tree stays in the folder that it is unpacked in, and out of the repository's own."""
+    """Check that a path of a tree stays in the folder that it is unpacked in, and out of the repository's own."""
     parts = path.split("/")
-    return not path.startswith("/") and not any(one in ("", ".", "..") or one.lower() == ".git" for one in parts)
+    return not path.startswith("/") and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
 
 
 def _pack(packed: tarfile.TarFile, path: str, content: bytes, mode: str) -> None:

@@ -1,1 +1,1 @@
-"""Actions of logs run again: boxes, sessions in them, comparison, databases."""
+"""Replay of logged actions: boxes, sessions in them, comparison of answers, databases."""

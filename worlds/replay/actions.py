@@ -1,4 +1,4 @@
-"""Which actions of a log a box can run, and how it is asked to: commands, keys, tools of files, SQL."""
+"""Requests to a box for the actions of a log that it can run: commands, keys, tools of files, SQL."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _PATIENCE_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a box is asked for, for an action.
+    """Request to a box for one action.
 
     Attributes:
         request: None where the action is nothing that a box can run.
@@ -69,8 +69,8 @@ class Asked:
     may_change: bool = False
 
 
-def asked(world: str, row: Mapping[str, Any]) -> Asked:
-    """What a world's box is asked for, for the action of a transition."""
+def plan_request(world: str, row: Mapping[str, Any]) -> Asked:
+    """Plan the request to a world's box for the action of a transition."""
     name, arguments = row["action"]["name"] or "", arguments_of(row)
     answered = row["next_observation"]
     if name == MESSAGE:
@@ -85,36 +85,38 @@ def asked(world: str, row: Mapping[str, Any]) -> Asked:
             return Asked({"do": "sql", "tool": tool, "arguments": arguments})
         return Asked(None, reason="unknown_tool", may_change=not _LOOKS.match(name))
     if name == "keystrokes":
-        return _typed(row, arguments)
+        return _terminal_request(row, arguments)
     if world == "swe" and (name == "submit" or (name in _SHELLS and _command(arguments) == "submit")):
         return Asked({"do": "run", "command": _SUBMIT, "keeps_folder": False, "apart": False})
     if name in _SHELLS and (command := _command(arguments)) is not None:
         return Asked(_in_shell(row["provenance"]["connector"], command))
-    found = _of_file(name, arguments)
-    return found or Asked(None, reason="unknown_tool", may_change=not _LOOKS.match(name))
+    request = _of_file(name, arguments)
+    return request or Asked(None, reason="unknown_tool", may_change=not _LOOKS.match(name))
 
 
 def arguments_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
     """The arguments of an action; None if they are no object."""
     try:
-        found = json.loads(row["action"]["arguments"] or "{}")
+        arguments = json.loads(row["action"]["arguments"] or "{}")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return arguments if isinstance(arguments, dict) else None
 
 
 def _command(arguments: Mapping[str, Any]) -> str | None:
     for key in ("command", "cmd", "script"):
-        told = arguments.get(key)
-        if isinstance(told, str):
-            return told
-        if isinstance(told, list) and all(isinstance(one, str) for one in told):
-            return told[2] if told[:2] in (["bash", "-lc"], ["bash", "-c"]) and len(told) == 3 else " ".join(told)
+        value = arguments.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            return value[2] if value[:2] in (["bash", "-lc"], ["bash", "-c"]) and len(value) == 3 else " ".join(value)
     return None
 
 
 def _in_shell(connector: str, command: str) -> dict[str, Any]:
-    """How a harness runs a command: in a bash of its own, which may leave its folder to the next, or in one for all."""
+    """Choose how a harness runs a command: each in a bash of its own, which may pass its folder to the next, or all in
+    one bash.
+    """
     if connector == "mini_swe_agent":
         return {"do": "run", "command": command, "keeps_folder": False, "apart": False}
     if connector == "claude_code":
@@ -122,16 +124,16 @@ def _in_shell(connector: str, command: str) -> dict[str, Any]:
     return {"do": "shell", "command": command}
 
 
-def _typed(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> Asked:
+def _terminal_request(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> Asked:
     strokes = arguments.get("keystrokes")
     observation = row["next_observation"]
     if observation is not None and observation["form"] != "screen":
         return Asked(None, reason="unknown_tool", may_change=True)
-    if not isinstance(strokes, list) or not all(isinstance(one, dict) for one in strokes):
+    if not isinstance(strokes, list) or not all(isinstance(stroke, dict) for stroke in strokes):
         return Asked(None, reason="unreadable", may_change=True)
-    keys = [str(one.get("keystrokes", "")) for one in strokes]
-    waits = [one.get("duration") for one in strokes]
-    longest = max((float(one) for one in waits if isinstance(one, int | float)), default=0.0)
+    keys = [str(stroke.get("keystrokes", "")) for stroke in strokes]
+    waits = [stroke.get("duration") for stroke in strokes]
+    longest = max((float(wait) for wait in waits if isinstance(wait, int | float)), default=0.0)
     quiet = min(max(QUIET_S, longest + QUIET_S if longest > 4 * QUIET_S else QUIET_S), 5.0)
     most = 2 * longest + _PATIENCE_S
     return Asked({"do": "keys", "keys": "".join(keys), "quiet": quiet, "most": most}, "screen")
@@ -154,7 +156,7 @@ def _of_file(name: str, arguments: Mapping[str, Any]) -> Asked | None:
         return Asked({**file, "act": "undo"}, "edit")
     if name in _EDITS or act == "str_replace":
         edits = arguments.get("edits")
-        changes = [_change(one) for one in (edits if isinstance(edits, list) else [arguments])]
+        changes = [_change(edit) for edit in (edits if isinstance(edits, list) else [arguments])]
         return Asked({**file, "act": "edit", "changes": changes}, "edit")
     return None
 
@@ -163,16 +165,16 @@ def _is_part(arguments: Mapping[str, Any]) -> bool:
     return any(arguments.get(key) for key in ("offset", "limit", "view_range", "start_line", "end_line"))
 
 
-def _change(given: Any) -> dict[str, Any]:
-    told = given if isinstance(given, dict) else {}
-    old = told.get("old_str", told.get("old_string"))
+def _change(edit: Any) -> dict[str, Any]:
+    fields = edit if isinstance(edit, dict) else {}
+    old = fields.get("old_str", fields.get("old_string"))
     return {
         "old": old if isinstance(old, str) else "",
-        "new": _new(told),
-        "all": told.get("replace_all") is True,
+        "new": _new(fields),
+        "all": fields.get("replace_all") is True,
     }
 
 
-def _new(given: Mapping[str, Any]) -> str:
-    new = given.get("new_str", given.get("new_string", given.get("insert_text", "")))
+def _new(edit: Mapping[str, Any]) -> str:
+    new = edit.get("new_str", edit.get("new_string", edit.get("insert_text", "")))
     return new if isinstance(new, str) else ""

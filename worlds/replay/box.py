@@ -1,4 +1,4 @@
-"""Boxes in which actions of logs are run, and nowhere else: no network, a system that cannot be written, bounds on all.
+"""Boxes that run actions of logs: no network, a read-only system, and bounds on every resource.
 
 A box is bubblewrap's (`bwrap`), else one of rootless podman; where there is neither, nothing is run. Its working folder
 is new and in memory, with a copy of what the user gave; inside, `inside_session` answers requests over a pipe. What
@@ -56,7 +56,7 @@ class BoxEndedError(Exception):
 
 
 class Base:
-    """What a session's working folder holds at its beginning, packed once.
+    """Packed contents of the working folder at the beginning of a session.
 
     Args:
         archive: a tar archive; None for nothing.
@@ -77,22 +77,22 @@ class Base:
         Raises:
             ConfigError: it is not there, or is larger.
         """
-        root, held = Path(path), [0]
+        root, total = Path(path), [0]
         if not root.exists():
             raise ConfigError(f"The base {root} is not there.")
 
         def bounded(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
             if not (member.isreg() or member.isdir() or member.issym()):
                 return None
-            held[0] += member.size
-            if held[0] > most:
+            total[0] += member.size
+            if total[0] > most:
                 raise ConfigError(f"The base {root} holds more than {most:,} bytes, which is what a box has room for.")
             return member
 
         archive: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it goes with the base
         with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT, dereference=False) as packed:
-            for one in sorted(root.iterdir()) if root.is_dir() else [root]:
-                packed.add(one, one.name, filter=bounded)
+            for path_inside in sorted(root.iterdir()) if root.is_dir() else [root]:
+                packed.add(path_inside, path_inside.name, filter=bounded)
         return cls(archive)
 
 
@@ -101,7 +101,7 @@ class Box:
 
     Args:
         base: what the working folder holds at first.
-        place: what the session sees.
+        setting: what the session sees.
         limits: its bounds.
         begun: processes that begin and end before the session does, by which its own have other ids.
 
@@ -110,16 +110,16 @@ class Box:
         BoxEndedError: it does not begin.
     """
 
-    def __init__(self, base: Base, place: Place, limits: Limits, begun: int = 0) -> None:
-        if not may_be_folder(place.folder):
-            raise ConfigError(f"A box cannot have its working folder at {place.folder}.")
-        self._engine = engine(place.system)
-        self._limits, self._place = limits, place
+    def __init__(self, base: Base, setting: Place, limits: Limits, begun: int = 0) -> None:
+        if not may_be_folder(setting.folder):
+            raise ConfigError(f"A box cannot have its working folder at {setting.folder}.")
+        self._engine = engine(setting.system)
+        self._limits, self._place = limits, setting
         self._until = time.monotonic() + limits.session_seconds
-        self._own = accounts_of(place)
+        self._own = accounts_of(setting)
         with call_filter() as filters:
             self._process = subprocess.Popen(
-                COMMANDS[self._engine](place, limits, [PYTHON, "-I", "-B", "-c", _LOAD], self._own.name, filters),
+                COMMANDS[self._engine](setting, limits, [PYTHON, "-I", "-B", "-c", _LOAD], self._own.name, filters),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -209,7 +209,7 @@ class Box:
                     raise BoxEndedError("ended") from error
 
     def _is_heavy(self) -> bool:
-        """Whether the processes of the box hold more memory together than they may."""
+        """Check whether the processes of the box hold more memory together than allowed."""
         first = process_of(self._own.name) if self._engine == "podman" else self._process.pid
         return first is not None and sum(map(_resident, _descendants(first))) > self._limits.memory
 
@@ -231,12 +231,12 @@ class Box:
                 self._held += data
         line, _, self._held = self._held.partition(b"\n")
         try:
-            found = json.loads(line)
+            answer = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise BoxEndedError("ended") from error
-        if not (isinstance(found, dict) and isinstance(found.get("stopped"), str)):
+        if not (isinstance(answer, dict) and isinstance(answer.get("stopped"), str)):
             raise BoxEndedError("ended")
-        return found
+        return answer
 
 
 def _descendants(process: int) -> Iterator[int]:
@@ -252,8 +252,8 @@ def _descendants(process: int) -> Iterator[int]:
 def _resident(process: int) -> int:
     """Bytes that a process holds of its own; 0 where it is gone."""
     with suppress(OSError, IndexError, ValueError), open(f"/proc/{process}/statm", encoding="ascii") as stream:
-        told = stream.read().split()
-        return (int(told[1]) - int(told[2])) * os.sysconf("SC_PAGE_SIZE")
+        pages = stream.read().split()
+        return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 

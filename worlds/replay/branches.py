@@ -1,4 +1,4 @@
-"""Counterfactuals: another action that the logs hold for a task, run where a trajectory of it had acted otherwise.
+"""Counterfactual branches: another logged action of the same task, run where a trajectory did something else.
 
 A branch is the beginning of a trajectory, as it was replayed, and one action of another trajectory of the same task
 after it. It is made only where all before it replayed as the log says, so that the state is the one that was logged.
@@ -40,9 +40,9 @@ class Actions:
         known = self.held.setdefault(task, {})
         for row, asked in zip(rows, questions, strict=True):
             if asked.request is not None and asked.kind == "text" and len(row["action"]["arguments"] or "") < _LONGEST:
-                known.setdefault(_said(row), {"action": row["action"], "row_id": row["row_id"], "asked": asked})
-        for said in sorted(known, key=_hash)[_MOST:]:
-            del known[said]
+                known.setdefault(_act_key(row), {"action": row["action"], "row_id": row["row_id"], "asked": asked})
+        for action_key in sorted(known, key=_hash)[_MOST:]:
+            del known[action_key]
 
     def chosen(self, rows: Sequence[Row], answers: Sequence[Replayed], most: int) -> Iterator[tuple[int, Row]]:
         """(step, another action of the task) of at most so many branches off a trajectory, the same each time.
@@ -53,14 +53,16 @@ class Actions:
             most: branches.
         """
         known = self.held.get(rows[0]["task"]["id"] or "", {})
-        own = {_said(row) for row in rows}
-        last = next((step for step, one in enumerate(answers) if one.status not in CERTIFIED), len(answers) - 1)
-        pairs = [(step, said) for step in range(last + 1) for said in known if said not in own]
-        for step, said in sorted(pairs, key=lambda one: _hash(f"{rows[0]['row_id']}:{one[0]}:{one[1]}"))[:most]:
-            yield step, known[said]
+        own = {_act_key(row) for row in rows}
+        last = next((step for step, answer in enumerate(answers) if answer.status not in CERTIFIED), len(answers) - 1)
+        pairs = [(step, action_key) for step in range(last + 1) for action_key in known if action_key not in own]
+        for step, action_key in sorted(pairs, key=lambda pair: _hash(f"{rows[0]['row_id']}:{pair[0]}:{pair[1]}"))[
+            :most
+        ]:
+            yield step, known[action_key]
 
 
-def _said(row: Mapping[str, Any]) -> str:
+def _act_key(row: Mapping[str, Any]) -> str:
     return json.dumps([row["action"]["name"], row["action"]["arguments"]])
 
 
@@ -68,34 +70,38 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def question_rows(rows: Sequence[Row], step: int, other: Mapping[str, Any]) -> list[Row]:
-    """The rows that a box is asked about: those before a step, and the other action in its place, without an answer."""
-    last = {**rows[step], "action": other["action"], "next_observation": None, "exit_code": None}
+def question_rows(rows: Sequence[Row], step: int, choice: Mapping[str, Any]) -> list[Row]:
+    """Return the rows that a box is asked about: those before a step, and the other action in its place, without an
+    answer.
+    """
+    last = {**rows[step], "action": choice["action"], "next_observation": None, "exit_code": None}
     return [*rows[:step], last]
 
 
-def branch(rows: Sequence[Row], answers: Sequence[Replayed], other: Mapping[str, Any]) -> list[Row] | None:
-    """The rows of a branch; None where what stands before it did not replay again, or nothing came of its action.
+def branch(rows: Sequence[Row], answers: Sequence[Replayed], choice: Mapping[str, Any]) -> list[Row] | None:
+    """Build the rows of a branch; None where the steps before it did not replay, or its action had no answer.
 
     Args:
         rows: as of `question_rows`.
         answers: what came of them.
-        other: the action that was run.
+        choice: the action that was run.
     """
     last = answers[-1]
-    if last.answer is None or any(one.status not in CERTIFIED for one in answers[:-1]):
+    if last.answer is None or any(earlier.status not in CERTIFIED for earlier in answers[:-1]):
         return None
-    native = f"{rows[0]['native_id'] or rows[0]['trajectory_id']}/branch-{len(rows) - 1}-{_hash(_said(other))[:8]}"
-    made, shown = list[Row](), rows[0]["observation"]
+    native = f"{rows[0]['native_id'] or rows[0]['trajectory_id']}/branch-{len(rows) - 1}-{_hash(_act_key(choice))[:8]}"
+    branched, shown = list[Row](), rows[0]["observation"]
     for number, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         plain = row["next_observation"] or {
             "content": None,
             **PLAIN,
             "uri": (rows[0]["next_observation"] or {}).get("uri"),
         }
-        told = plain if answer.answer is None or not answer.answer else {**plain, "content": answer.answer.rstrip("\n")}
-        told = {**told, "content": ""} if number == len(rows) - 1 and not answer.answer else told
-        made.append(
+        observation = (
+            plain if answer.answer is None or not answer.answer else {**plain, "content": answer.answer.rstrip("\n")}
+        )
+        observation = {**observation, "content": ""} if number == len(rows) - 1 and not answer.answer else observation
+        branched.append(
             {
                 **row,
                 "group": rows[0].get("group"),
@@ -110,11 +116,11 @@ def branch(rows: Sequence[Row], answers: Sequence[Replayed], other: Mapping[str,
                 "relation": "branch",
                 "environment": {**row["environment"], "kind": "code", "world_model": None, "sampling": None},
                 "observation": shown if number else row["observation"],
-                "next_observation": told,
+                "next_observation": observation,
                 "exit_code": answer.code if answer.code is not None else row["exit_code"],
                 "outcome": None,
                 **dict.fromkeys(("reward", "terminated", "truncated", "started_at", "duration_s")),
             }
         )
-        shown = told
-    return made
+        shown = observation
+    return branched

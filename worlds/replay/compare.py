@@ -1,4 +1,4 @@
-"""What a log says came of an action, held against what came of it when it was run again.
+"""Compare the logged result of an action with the result of running it again.
 
 What differs at each run is what two replays do not have in common, or is masked by a closed table of forms (times,
 process ids, addresses, ids of commits, random names): texts that are equal but for it are `volatile`, and not
@@ -92,7 +92,7 @@ _NUMBERED: Final = re.compile(r"^ *(\d{1,7})(?:\t|→|\| ?|: )(.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a comparison found.
+    """Result of a comparison.
 
     Attributes:
         replayed: one of `schemas.replay.REPLAYED`.
@@ -105,8 +105,8 @@ class Compared:
     agreement: float | None = None
 
 
-def compared(logged: str, replayed: str, *, unordered: bool = False, now: datetime | None = None) -> Compared:
-    """How far a replayed answer is the logged one; blanks at ends of lines and of the whole are nothing.
+def compare_answers(logged: str, replayed: str, *, unordered: bool = False, now: datetime | None = None) -> Compared:
+    """Compare a replayed answer with the logged one; blanks at ends of lines and of the whole are ignored.
 
     Args:
         logged: what the log says.
@@ -114,13 +114,13 @@ def compared(logged: str, replayed: str, *, unordered: bool = False, now: dateti
         unordered: whether the lines stand in an order that hangs on the file system, such as those of `find`.
         now: when it came; this moment by default.
     """
-    one, other = (plain(text) for text in (logged, replayed))
-    if one == other:
+    old, new = (plain(text) for text in (logged, replayed))
+    if old == new:
         return Compared(SAME, agreement=1.0)
-    told, words = difference(one, other), agreement([Words.of(one), Words.of(other)])
-    one, other = _both_masked(one, other, now)
-    alike = one == other or (unordered and sorted(one.split("\n")) == sorted(other.split("\n")))
-    return Compared(VOLATILE if alike else DIFFERS, told, words)
+    shown, words = difference(old, new), agreement([Words.of(old), Words.of(new)])
+    old, new = _both_masked(old, new, now)
+    alike = old == new or (unordered and sorted(old.split("\n")) == sorted(new.split("\n")))
+    return Compared(VOLATILE if alike else DIFFERS, shown, words)
 
 
 def differs_as_replays(logged: str, first: str, second: str) -> bool:
@@ -156,8 +156,10 @@ def _line_differs_as_replays(logged: str, first: str, second: str) -> bool:
     if sorted(words[1]) == sorted(words[2]):
         return sorted(words[0]) == sorted(words[1])
     return all(
-        one == other if other == another else _kind(one) == _kind(other) == _kind(another)
-        for one, other, another in zip(*words, strict=True)
+        logged_word == first_word
+        if first_word == second_word
+        else _kind(logged_word) == _kind(first_word) == _kind(second_word)
+        for logged_word, first_word, second_word in zip(*words, strict=True)
     )
 
 
@@ -168,27 +170,27 @@ def _kind(word: str) -> str:
     return f"word of {len(word)}" if word.isalnum() else word
 
 
-def of_whole(found: Compared, part: tuple[str, str], whole: tuple[str, str]) -> Compared:
+def of_whole(result: Compared, part: tuple[str, str], whole: tuple[str, str]) -> Compared:
     """The same with the agreement of two whole texts of which only a part was compared, since they share the rest."""
-    if found.agreement is None or found.agreement == 1.0:
-        return found
+    if result.agreement is None or result.agreement == 1.0:
+        return result
     words = sum(len(Words.of(text).hashes) for text in part), sum(len(Words.of(text).hashes) for text in whole)
-    return replace(found, agreement=1 - (1 - found.agreement) * words[0] / max(words))
+    return replace(result, agreement=1 - (1 - result.agreement) * words[0] / max(words))
 
 
-def compared_cut(logged: str, replayed: str) -> Compared | None:
-    """The same of an answer that its harness cut before the agent saw it; None where what is left tells nothing.
+def compare_cut_answer(logged: str, replayed: str) -> Compared | None:
+    """Compare an answer that its harness cut before the agent saw it; None where the remainder proves nothing.
 
     What stands before the harness's notice has to begin the whole, and what stands behind it to end it. Without a
     notice it has to be the one or the other.
     """
-    one, other = plain(logged), plain(replayed)
-    notices = list(_NOTICE.finditer(one))
-    if len(notices) > 1 or _CUT in one:
+    cut, complete = plain(logged), plain(replayed)
+    notices = list(_NOTICE.finditer(cut))
+    if len(notices) > 1 or _CUT in cut:
         return None
-    if not notices and one and (other.startswith(one) or other.endswith(one)):
+    if not notices and cut and (complete.startswith(cut) or complete.endswith(cut)):
         return Compared(SAME, agreement=1.0)
-    shown, whole = _both_masked(_NOTICE.sub(_CUT, one), other, None)
+    shown, whole = _both_masked(_NOTICE.sub(_CUT, cut), complete, None)
     head, _, tail = shown.partition(_CUT)
     if not (head + tail).strip() or len(head) + len(tail) > len(whole):
         return None
@@ -197,18 +199,18 @@ def compared_cut(logged: str, replayed: str) -> Compared | None:
     return Compared(VOLATILE) if is_shown else None
 
 
-def added(before: str, after: str) -> str | None:
-    """What a terminal shows below what it showed before, with the line that was typed into; None if it was redrawn."""
+def screen_addition(before: str, after: str) -> str | None:
+    """Return what a terminal shows below its earlier screen, with the typed line; None if it was redrawn."""
     old, new = ([line.rstrip() for line in text.split("\n")] for text in (before, after))
     for first in range(len(old)):
-        kept = len(old) - first - 1
-        if old[first:-1] == new[:kept] and kept < len(new) and new[kept].startswith(old[-1]):
-            return "\n".join([new[kept][len(old[-1]) :], *new[kept + 1 :]])
+        common = len(old) - first - 1
+        if old[first:-1] == new[:common] and common < len(new) and new[common].startswith(old[-1]):
+            return "\n".join([new[common][len(old[-1]) :], *new[common + 1 :]])
     return None
 
 
 def plain(text: str) -> str:
-    """A text as it is compared: without blanks at ends, and with a shell's name for itself in one form."""
+    """Normalize a text for comparison: strip blanks at ends, and write a shell's name for itself in one form."""
     lines = text[:COMPARED].replace("\r\n", "\n").split("\n")
     return _WHO.sub("bash: ", "\n".join(line.rstrip() for line in lines).strip("\n"))
 
@@ -219,50 +221,50 @@ def _both_masked(logged: str, replayed: str, now: datetime | None) -> tuple[str,
     Of times that is, in the log, what the other text does not have, and in what was replayed what is now.
     """
     moment = now or datetime.now(UTC)
-    told = {found[0] for form in _TIMES for found in form.finditer(replayed)}
+    times = {match[0] for form in _TIMES for match in form.finditer(replayed)}
     return (
-        _masked(logged, lambda found: found[0] not in told),
-        _masked(replayed, lambda found: _is_now(found, moment)),
+        _mask(logged, lambda match: match[0] not in times),
+        _mask(replayed, lambda match: _is_now(match, moment)),
     )
 
 
-def _masked(text: str, is_volatile: Callable[[re.Match[str]], bool]) -> str:
+def _mask(text: str, is_volatile: Callable[[re.Match[str]], bool]) -> str:
     for form in _TIMES:
-        text = form.sub(lambda found: "<time>" if is_volatile(found) else found[0], text)
+        text = form.sub(lambda match: "<time>" if is_volatile(match) else match[0], text)
     for form, name in _MASKS:
         text = form.sub(name, text)
     return re.sub(r"[ \t]+", " ", text)
 
 
-def _is_now(found: re.Match[str], moment: datetime) -> bool:
-    """Whether a time is one that could be put out at a moment: its day, or, where it tells none, its minutes."""
-    told = found.groupdict()
+def _is_now(match: re.Match[str], moment: datetime) -> bool:
+    """Check whether a time could have been printed at a moment: by its day, or, where it has none, by its minutes."""
+    fields = match.groupdict()
     near = [moment + timedelta(days=days) for days in (-1, 0, 1)]
-    if "iso" in told:
-        return told["iso"] in {f"{day:%Y-%m-%d}" for day in near}
-    if "month" in told:
-        return (told["month"], int(told["day"])) in {(f"{day:%b}", day.day) for day in near}
-    hours, minutes = map(int, told["clock"].split(":"))
+    if "iso" in fields:
+        return fields["iso"] in {f"{day:%Y-%m-%d}" for day in near}
+    if "month" in fields:
+        return (fields["month"], int(fields["day"])) in {(f"{day:%b}", day.day) for day in near}
+    hours, minutes = map(int, fields["clock"].split(":"))
     apart = abs(60 * hours + minutes - 60 * moment.hour - moment.minute)
     return min(apart, 24 * 60 - apart) <= _MINUTES
 
 
 def difference(logged: str, replayed: str) -> str:
     """The unified difference of two texts, cut to `SHOWN` characters."""
-    found, size = list[str](), 0
+    shown, size = list[str](), 0
     lines = difflib.unified_diff(
         logged.split("\n")[:_LINES], replayed.split("\n")[:_LINES], "logged", "replayed", lineterm="", n=1
     )
     for line in lines:
-        found.append(line[:400])
-        size += len(found[-1]) + 1
+        shown.append(line[:400])
+        size += len(shown[-1]) + 1
         if size > SHOWN:
             break
-    return "\n".join(found)[:SHOWN]
+    return "\n".join(shown)[:SHOWN]
 
 
-def compared_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
-    """Whether the numbered lines that a log shows of a file are those that the file holds.
+def compare_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
+    """Compare the numbered lines of a file that a log shows with the lines that the file holds.
 
     How a tool words its answer is its own matter; what it shows of the file is not.
 
@@ -271,17 +273,17 @@ def compared_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
         lines: of the file.
         whole: whether the answer shows the file to its end.
     """
-    matches = [(place, match) for place, match in enumerate(map(_NUMBERED.match, logged.split("\n"))) if match]
+    matches = [(index, match) for index, match in enumerate(map(_NUMBERED.match, logged.split("\n"))) if match]
     shown = [(int(match[1]), match[2].rstrip()) for _, match in matches]
-    if len({place - int(match[1]) for place, match in matches}) > 1:
+    if len({index - int(match[1]) for index, match in matches}) > 1:
         return Compared(DIFFERS, "the lines of the answer do not follow each other")
     if whole and shown and shown[0][0] != 1:
         return Compared(DIFFERS, f"the answer begins at line {shown[0][0]}")
-    held = [(number, lines[number - 1].rstrip() if 1 <= number <= len(lines) else None) for number, _ in shown]
+    actual = [(number, lines[number - 1].rstrip() if 1 <= number <= len(lines) else None) for number, _ in shown]
     last = len(lines) - (not lines[-1]) if lines else 0
     if whole and shown and shown[-1][0] < last:
         return Compared(DIFFERS, f"the answer ends at line {shown[-1][0]} of {last}")
-    if shown == held:
+    if shown == actual:
         return Compared(SAME, agreement=1.0)
-    told = (f"{number}\t{line}" for number, line in shown), (f"{number}\t{line}" for number, line in held)
-    return Compared(DIFFERS, difference(*map("\n".join, told)))
+    sides = (f"{number}\t{line}" for number, line in shown), (f"{number}\t{line}" for number, line in actual)
+    return Compared(DIFFERS, difference(*map("\n".join, sides)))

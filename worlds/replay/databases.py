@@ -1,4 +1,4 @@
-"""What a run wrote into a database: the rows in which the database at its end differs from that at its beginning.
+"""Changes of a database by a run: the rows in which its final state differs from its initial state.
 
 Databases of logs are hostile input. They are opened read-only and taken as they lie there (no journal is played back,
 no lock taken), nothing that their schema defines is trusted or called, virtual tables and views are not looked at, and
@@ -54,12 +54,12 @@ class Difference:
 
     def written(self) -> list[str]:
         """The texts and numbers that stand in the database at the end and stood not in that row before."""
-        found: dict[str, None] = {}
+        texts: dict[str, None] = {}
         for _, row in self.added:
-            found.update(dict.fromkeys(map(_text, row.values())))
+            texts.update(dict.fromkeys(map(_text, row.values())))
         for _, before, after in self.changed:
-            found.update(dict.fromkeys(_text(value) for name, value in after.items() if before.get(name) != value))
-        return [text for text in found if text]
+            texts.update(dict.fromkeys(_text(value) for name, value in after.items() if before.get(name) != value))
+        return [text for text in texts if text]
 
     def to_text(self) -> str:
         """The difference as lines: `+ table {row}`, `- table {row}`, `~ table {before} → {after}`."""
@@ -70,7 +70,7 @@ class Difference:
 
 
 def database_difference(initial: Path, final: Path, rows: int = ROWS, size: int = BYTES) -> Difference:
-    """The rows in which two SQLite databases differ.
+    """Find the rows in which two SQLite databases differ.
 
     Args:
         initial: the database at the beginning.
@@ -81,22 +81,22 @@ def database_difference(initial: Path, final: Path, rows: int = ROWS, size: int 
     Raises:
         ConfigError: one of them is no database that can be read.
     """
-    found, left = Difference(), [rows, size]
+    changes, left = Difference(), [rows, size]
     try:
-        with closing(_opened(initial)) as before, closing(_opened(final)) as after:
+        with closing(_open_database(initial)) as before, closing(_open_database(final)) as after:
             tables = sorted({*_tables(before), *_tables(after)})
-            found.is_whole = len(tables) <= _TABLES
+            changes.is_whole = len(tables) <= _TABLES
             for table in tables[:_TABLES]:
-                if not _compare(table, before, after, found, left):
-                    found.is_whole = False
+                if not _compare(table, before, after, changes, left):
+                    changes.is_whole = False
                     break
     except sqlite3.OperationalError as error:
         if "interrupted" not in str(error):
             raise ConfigError(f"{initial} or {final} cannot be read: {error}.") from error
-        found.is_whole = False
+        changes.is_whole = False
     except (sqlite3.Error, UnicodeError, OSError) as error:
         raise ConfigError(f"{initial} or {final} is no SQLite database that can be read: {error}.") from error
-    return found
+    return changes
 
 
 class RunFolders:
@@ -114,9 +114,13 @@ class RunFolders:
         """The difference of the databases of a run; None where it has not both, or they are not on this machine."""
         if self._members is None:
             plan = Plan.from_json(self._out.read(PLAN))
-            self._members = {one.uri: dict(one.members) for one in plan.inputs}
+            self._members = {log.uri: dict(log.members) for log in plan.inputs}
         places = [self._members.get(uri, {}).get(name) for name in ("initial.db", "final.db")]
-        paths = [Path(one.path) for one in places if one is not None and one.is_local and not one.within]
+        paths = [
+            Path(location.path)
+            for location in places
+            if location is not None and location.is_local and not location.within
+        ]
         if len(paths) < len(places) or not all(path.is_file() for path in paths):
             return None
         try:
@@ -125,43 +129,43 @@ class RunFolders:
             return None
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open_database(path: Path) -> sqlite3.Connection:
     if path.stat().st_size > _LARGEST:
         raise ConfigError(f"{path} is larger than {_LARGEST:,} bytes.")
-    made = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
-    made.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1 << 24)
-    made.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    made.text_factory = lambda data: data.decode("utf-8", "replace")
+    database = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1 << 24)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    database.text_factory = lambda data: data.decode("utf-8", "replace")
     for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
-        made.execute(f"PRAGMA {pragma}")
-    if made.execute("PRAGMA encoding").fetchone()[0] != "UTF-8":
-        made.close()
+        database.execute(f"PRAGMA {pragma}")
+    if database.execute("PRAGMA encoding").fetchone()[0] != "UTF-8":
+        database.close()
         raise ConfigError(f"{path} holds texts in another form than UTF-8, which is not read.")
     steps = iter(range(_STEPS // _LOOKED))
-    made.set_progress_handler(lambda: int(next(steps, None) is None), _LOOKED)
-    return made
+    database.set_progress_handler(lambda: int(next(steps, None) is None), _LOOKED)
+    return database
 
 
 def _tables(database: sqlite3.Connection) -> list[str]:
     """Names of the tables that hold rows of their own."""
-    told = database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name LIMIT 5000")
-    plain = (name for name, sql in told if sql and not sql.lstrip().upper().startswith("CREATE VIRTUAL"))
+    entries = database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name LIMIT 5000")
+    plain = (name for name, sql in entries if sql and not sql.lstrip().upper().startswith("CREATE VIRTUAL"))
     return [name for name in plain if not name.startswith("sqlite_")]
 
 
 def _columns(database: sqlite3.Connection, table: str) -> tuple[list[str], list[str]]:
     """The columns of a table that are stored, and those of its key."""
-    told = database.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
-    stored = [(one[1], one[5]) for one in told if one[6] == 0]
-    key = [name for name, place in sorted(stored, key=lambda one: one[1]) if place]
+    infos = database.execute(f"PRAGMA table_xinfo({_quote(table)})").fetchall()
+    stored = [(column[1], column[5]) for column in infos if column[6] == 0]
+    key = [name for name, rank in sorted(stored, key=lambda column: column[1]) if rank]
     return [name for name, _ in stored], key
 
 
 def _compare(
-    table: str, before: sqlite3.Connection, after: sqlite3.Connection, found: Difference, left: list[int]
+    table: str, before: sqlite3.Connection, after: sqlite3.Connection, changes: Difference, left: list[int]
 ) -> bool:
     """Adds what differs in a table; whether all of it is told."""
-    sides = [(_columns(one, table) if table in _tables(one) else ([], [])) for one in (before, after)]
+    sides = [(_columns(database, table) if table in _tables(database) else ([], [])) for database in (before, after)]
     (old_names, old_key), (new_names, new_key) = sides
     key = new_key if new_key == old_key or not old_names else []
     old = _rows(before, table, old_names, key if old_names else [])
@@ -170,21 +174,21 @@ def _compare(
     while old_row is not None or new_row is not None:
         if new_row is None or (old_row is not None and old_row[0] < new_row[0]):
             assert old_row is not None
-            told: tuple[Any, ...] = (table, old_row[1])
-            found.removed.append((table, old_row[1]))
+            row_change: tuple[Any, ...] = (table, old_row[1])
+            changes.removed.append((table, old_row[1]))
             old_row = next(old, None)
         elif old_row is None or new_row[0] < old_row[0]:
-            told = (table, new_row[1])
-            found.added.append((table, new_row[1]))
+            row_change = (table, new_row[1])
+            changes.added.append((table, new_row[1]))
             new_row = next(new, None)
         else:
-            told = (table, old_row[1], new_row[1]) if old_row[1] != new_row[1] else ()
-            if told:
-                found.changed.append((table, old_row[1], new_row[1]))
+            row_change = (table, old_row[1], new_row[1]) if old_row[1] != new_row[1] else ()
+            if row_change:
+                changes.changed.append((table, old_row[1], new_row[1]))
             old_row, new_row = next(old, None), next(new, None)
-        if told:
+        if row_change:
             left[0] -= 1
-            left[1] -= len(_json(told))
+            left[1] -= len(_json(row_change))
         if min(left) < 0:
             return False
     return True
@@ -196,12 +200,12 @@ def _rows(
     """(key, row) of a table, ascending as SQLite orders values; without a key of its own by its number of the row."""
     if not names:
         return
-    told = ", ".join(_quoted(name) for name in names)
-    by = ", ".join(f"{_quoted(name)} COLLATE BINARY" for name in key) if key else "rowid"
-    key_told = ", ".join(_quoted(name) for name in key) if key else "rowid"
+    columns = ", ".join(_quote(name) for name in names)
+    by = ", ".join(f"{_quote(name)} COLLATE BINARY" for name in key) if key else "rowid"
+    key_told = ", ".join(_quote(name) for name in key) if key else "rowid"
     count = len(key) or 1
     try:
-        cursor = database.execute(f"SELECT {key_told}, {told} FROM {_quoted(table)} ORDER BY {by}")  # noqa: S608 - quoted
+        cursor = database.execute(f"SELECT {key_told}, {columns} FROM {_quote(table)} ORDER BY {by}")  # noqa: S608 - quoted
     except sqlite3.OperationalError as error:
         if "no such column" not in str(error):
             raise
@@ -225,7 +229,7 @@ def _cell(value: Any) -> Any:
     return value if not isinstance(value, str) or len(value) <= _CELL else f"{value[:_CELL]}…"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -1,4 +1,5 @@
-"""What makes boxes on a machine, and their command lines: bubblewrap, else rootless podman over a system of the user's.
+"""Engines that make boxes on a machine, and their command lines: bubblewrap, else rootless podman over a system of the
+user's.
 
 Nothing here runs what a log says; see `box`.
 """
@@ -98,7 +99,7 @@ class Account(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a session sees of its machine.
+    """View of the machine that a session has.
 
     Attributes:
         folder: where it works; absolute.
@@ -168,7 +169,7 @@ def _lines(path: str) -> list[str]:
 
 
 def may_be_folder(path: str) -> bool:
-    """Whether a box may have its working folder there: an absolute path without dots, in no folder of the system."""
+    """Check that a box may have its working folder at a path: absolute, without dots, in no folder of the system."""
     parts = path.split("/")[1:]
     plain = path.startswith("/") and all(part not in ("", ".", "..") and "\0" not in part for part in parts)
     return plain and len(path) < 200 and parts[0] not in _TAKEN and (parts[0] != "tmp" or len(parts) > 1)
@@ -176,7 +177,7 @@ def may_be_folder(path: str) -> bool:
 
 @cache
 def engine(system: str = "") -> str:
-    """What makes boxes on this machine: `bubblewrap` or `podman`.
+    """Choose the engine that makes boxes on this machine: `bubblewrap` or `podman`.
 
     Args:
         system: as of `Place`.
@@ -184,24 +185,24 @@ def engine(system: str = "") -> str:
     Raises:
         ConfigError: nothing does.
     """
-    told = []
+    faults = []
     for name, program, command in (("bubblewrap", "bwrap", _bubblewrap), ("podman", "podman", _podman)):
         if shutil.which(program) is None:
-            told.append(f"there is no `{program}`")
+            faults.append(f"there is no `{program}`")
         elif name == "podman" and not system:
-            told.append("podman needs --system, a folder with the root of a system")
+            faults.append("podman needs --system, a folder with the root of a system")
         else:
             with call_filter() as filters:
-                made = command(Place(system=system), Limits(), [PYTHON, "-I", "-c", _NEEDED], "", filters)
-                wrong = _tried(made, filters)
+                trial = command(Place(system=system), Limits(), [PYTHON, "-I", "-c", _NEEDED], "", filters)
+                wrong = _try_box(trial, filters)
             if not wrong:
                 return name
-            told.append(f"`{program}` fails ({wrong})")
-    raise ConfigError(_REFUSED.format(why=", and ".join(told)))
+            faults.append(f"`{program}` fails ({wrong})")
+    raise ConfigError(_REFUSED.format(why=", and ".join(faults)))
 
 
-def _tried(command: Sequence[str], filters: Sequence[int]) -> str:
-    """Why a box that does nothing cannot be made; empty if it can."""
+def _try_box(command: Sequence[str], filters: Sequence[int]) -> str:
+    """Return the reason why an empty box cannot be made; an empty text if it can."""
     try:
         done = subprocess.run(
             command,
@@ -219,13 +220,13 @@ def _tried(command: Sequence[str], filters: Sequence[int]) -> str:
 
 
 def as_whom() -> dict[str, Any]:
-    """As which user, and with which variables, a box is made.
+    """Choose the user and the variables that a box is started with.
 
     Root's processes are bounded by no number of processes, so a box of root's is another user's. What the box's first
     process has in its environment stands in the box's /proc.
     """
-    kept = {name: os.environ[name] for name in ("HOME", "XDG_RUNTIME_DIR") if name in os.environ and os.getuid()}
-    variables = {"PATH": os.environ.get("PATH", os.defpath), **kept}
+    inherited = {name: os.environ[name] for name in ("HOME", "XDG_RUNTIME_DIR") if name in os.environ and os.getuid()}
+    variables = {"PATH": os.environ.get("PATH", os.defpath), **inherited}
     if os.getuid():
         return {"env": variables}
     return {"env": variables, "user": _NOBODY, "group": _NOBODY, "extra_groups": []}
@@ -239,18 +240,18 @@ def call_filter() -> Iterator[tuple[int, ...]]:
     except (ImportError, RuntimeError):
         yield ()
         return
-    made = seccomp.SyscallFilter(seccomp.ALLOW)
+    rules = seccomp.SyscallFilter(seccomp.ALLOW)
     for name in _CALLS:
-        made.add_rule(seccomp.ERRNO(errno.EPERM), name)
-    made.add_rule(seccomp.ERRNO(errno.EPERM), "socket", seccomp.Arg(0, seccomp.EQ, socket.AF_VSOCK))
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
+    rules.add_rule(seccomp.ERRNO(errno.EPERM), "socket", seccomp.Arg(0, seccomp.EQ, socket.AF_VSOCK))
     with open(os.memfd_create("seccomp"), "w+b") as file:
-        made.export_bpf(file)
+        rules.export_bpf(file)
         file.seek(0)
         yield (file.fileno(),)
 
 
 def filters_calls() -> bool:
-    """Whether boxes of bubblewrap filter system calls, which takes pyseccomp and libseccomp."""
+    """Check whether boxes of bubblewrap filter system calls, which takes pyseccomp and libseccomp."""
     with call_filter() as filters:
         return bool(filters)
 
@@ -260,74 +261,74 @@ def _known_options() -> str:
     return subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False).stdout
 
 
-def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], own: str, filters: Sequence[int]) -> list[str]:
+def _bubblewrap(setting: Place, limits: Limits, command: Sequence[str], own: str, filters: Sequence[int]) -> list[str]:
     """The command line of a box of bubblewrap's; `own` is a folder with its `passwd` and `group`."""
-    made = ["bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    made += ["--disable-userns"] if "--disable-userns" in _known_options() else []
-    made += [word for descriptor in filters for word in ("--seccomp", str(descriptor))]
-    account = place.account
-    made += ["--uid", str(account.user), "--gid", str(account.group), "--hostname", place.host]
-    root = place.system.rstrip("/")
-    for one in _folders_of(place):
-        if os.path.islink(root + one):
-            made += ["--symlink", os.readlink(root + one), one]
-        elif os.path.isdir(root + one):
-            made += ["--ro-bind", root + one, one]
-    for one in () if root else _SETTINGS:
-        made += ["--ro-bind-try", one, one]
-    made += ["--proc", "/proc", "--dev", "/dev"]
+    words = ["bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    words += ["--disable-userns"] if "--disable-userns" in _known_options() else []
+    words += [word for descriptor in filters for word in ("--seccomp", str(descriptor))]
+    account = setting.account
+    words += ["--uid", str(account.user), "--gid", str(account.group), "--hostname", setting.host]
+    root = setting.system.rstrip("/")
+    for path in _folders_of(setting):
+        if os.path.islink(root + path):
+            words += ["--symlink", os.readlink(root + path), path]
+        elif os.path.isdir(root + path):
+            words += ["--ro-bind", root + path, path]
+    for path in () if root else _SETTINGS:
+        words += ["--ro-bind-try", path, path]
+    words += ["--proc", "/proc", "--dev", "/dev"]
     small = str(limits.disk // 2)
-    made += ["--size", small, "--tmpfs", "/tmp", "--size", small, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    for one in _tops(place):
-        made += ["--size", str(limits.disk), "--tmpfs", one]
-    made += ["--dir", place.home, "--dir", place.folder]
+    words += ["--size", small, "--tmpfs", "/tmp", "--size", small, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    for path in _tops(setting):
+        words += ["--size", str(limits.disk), "--tmpfs", path]
+    words += ["--dir", setting.home, "--dir", setting.folder]
     for name in _ACCOUNTS:
-        made += ["--ro-bind-try", f"{own}/{name}", f"/etc/{name}"]
-    made += ["--remount-ro", "/", "--clearenv"]
-    for name, value in place.environment().items():
-        made += ["--setenv", name, value]
-    return [*made, "--chdir", place.folder, *command]
+        words += ["--ro-bind-try", f"{own}/{name}", f"/etc/{name}"]
+    words += ["--remount-ro", "/", "--clearenv"]
+    for name, value in setting.environment().items():
+        words += ["--setenv", name, value]
+    return [*words, "--chdir", setting.folder, *command]
 
 
-def _podman(place: Place, limits: Limits, command: Sequence[str], own: str, _: Sequence[int]) -> list[str]:
+def _podman(setting: Place, limits: Limits, command: Sequence[str], own: str, _: Sequence[int]) -> list[str]:
     """The command line of a box of podman's, over a system that the user gives as a folder, with podman's own filter.
 
     What runs in it is no child of podman's: it is found by the process that stands in `own`/`PROCESS`, and ended by the
     container in `own`/`CONTAINER`. Where nobody is left to do that, time ends it.
     """
-    made = ["podman", "run", "--rm", "--interactive", "--network", "none", "--read-only", "--read-only-tmpfs=false"]
-    made += ["--cap-drop", "all", "--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)]
-    made += ["--memory", str(limits.memory + 2 * limits.disk), "--hostname", place.host, "--ipc", "private"]
-    made += ["--log-driver", "none", "--timeout", str(int(limits.session_seconds) + _AFTERWARDS_S)]
+    words = ["podman", "run", "--rm", "--interactive", "--network", "none", "--read-only", "--read-only-tmpfs=false"]
+    words += ["--cap-drop", "all", "--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)]
+    words += ["--memory", str(limits.memory + 2 * limits.disk), "--hostname", setting.host, "--ipc", "private"]
+    words += ["--log-driver", "none", "--timeout", str(int(limits.session_seconds) + _AFTERWARDS_S)]
     small = limits.disk // 2
-    for one in _tops(place):
-        made += ["--tmpfs", f"{one}:rw,size={limits.disk},mode=1777,U"]  # its user's own: git asks who owns it
-    made += ["--tmpfs", f"/tmp:rw,size={small},mode=1777"]
-    account = place.account
-    made += ["--shm-size", str(small), *(("--user", f"{account.user}:{account.group}") if account.user else ())]
+    for path in _tops(setting):
+        words += ["--tmpfs", f"{path}:rw,size={limits.disk},mode=1777,U"]  # its user's own: git asks who owns it
+    words += ["--tmpfs", f"/tmp:rw,size={small},mode=1777"]
+    account = setting.account
+    words += ["--shm-size", str(small), *(("--user", f"{account.user}:{account.group}") if account.user else ())]
     if own:
-        made += ["--cidfile", f"{own}/{CONTAINER}", "--pidfile", f"{own}/{PROCESS}"]
-        made += [f"--volume={own}/{name}:/etc/{name}:ro" for name in _ACCOUNTS]
-    made += ["--unsetenv-all", *(f"--env={name}={value}" for name, value in place.environment().items())]
-    return [*made, "--workdir", "/", "--rootfs", f"{place.system}:O", *command]
+        words += ["--cidfile", f"{own}/{CONTAINER}", "--pidfile", f"{own}/{PROCESS}"]
+        words += [f"--volume={own}/{name}:/etc/{name}:ro" for name in _ACCOUNTS]
+    words += ["--unsetenv-all", *(f"--env={name}={value}" for name, value in setting.environment().items())]
+    return [*words, "--workdir", "/", "--rootfs", f"{setting.system}:O", *command]
 
 
-def _folders_of(place: Place) -> list[str]:
+def _folders_of(setting: Place) -> list[str]:
     """The folders of the system that a box shows: of this machine's the programs, of another its whole root."""
-    if not place.system:
+    if not setting.system:
         return ["/usr", *_SYSTEM]
-    own = {"proc", "dev", "sys", "tmp", "run", "home", "root", *(one.split("/")[1] for one in _tops(place))}
-    return sorted(f"/{name}" for name in os.listdir(place.system) if name not in own)
+    own = {"proc", "dev", "sys", "tmp", "run", "home", "root", *(top.split("/")[1] for top in _tops(setting))}
+    return sorted(f"/{name}" for name in os.listdir(setting.system) if name not in own)
 
 
-def _tops(place: Place) -> list[str]:
+def _tops(setting: Place) -> list[str]:
     """The folders in memory: those in which the working folder and the home lie, or which they are."""
-    tops = {f"/{path.split('/')[1]}" if path.startswith(_HOMES) else path for path in (place.folder, place.home)}
-    return sorted(one for one in tops if not any(one.startswith(f"{other}/") for other in tops))
+    tops = {f"/{path.split('/')[1]}" if path.startswith(_HOMES) else path for path in (setting.folder, setting.home)}
+    return sorted(top for top in tops if not any(top.startswith(f"{parent}/") for parent in tops))
 
 
 def end_container(own: str) -> None:
-    """Ends what podman started and is no child of its, if anything was; `own` as of a box's command line."""
+    """End the container that podman started, which is no child of it; `own` as in a box's command line."""
     if os.path.exists(f"{own}/{CONTAINER}"):
         command = ["podman", "rm", "--force", "--time", "0", "--ignore", "--cidfile", f"{own}/{CONTAINER}"]
         subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL, **as_whom())
@@ -341,23 +342,23 @@ def process_of(own: str) -> int | None:
         return None
 
 
-def accounts_of(place: Place) -> tempfile.TemporaryDirectory[str]:
-    """A folder with the accounts that a session finds: its system's, or root's and its user's, without passwords."""
-    made = tempfile.TemporaryDirectory(prefix="box-")
-    folder, account = Path(made.name), place.account
+def accounts_of(setting: Place) -> tempfile.TemporaryDirectory[str]:
+    """Write a folder with the accounts a session finds: its system's, or root's and its user's, without passwords."""
+    directory = tempfile.TemporaryDirectory(prefix="box-")
+    folder, account = Path(directory.name), setting.account
     folder.chmod(0o755)
-    users = _lines(f"{place.system}/etc/passwd") if place.system else ["root:x:0:0:root:/root:/bin/bash"]
-    groups = _lines(f"{place.system}/etc/group") if place.system else ["root:x:0:"]
-    if place.real_user:
-        users = [re.sub(rf"^{re.escape(place.real_user)}:", f"{place.user}:", line) for line in users]
-        groups = [re.sub(rf"^{re.escape(place.real_user)}:", f"{place.user}:", line) for line in groups]
-    if not any(line.startswith(f"{place.user}:") for line in users):
-        users.append(f"{place.user}:x:{account.user}:{account.group}::{place.home}:/bin/bash")
-        groups.append(f"{place.user}:x:{account.group}:")
+    users = _lines(f"{setting.system}/etc/passwd") if setting.system else ["root:x:0:0:root:/root:/bin/bash"]
+    groups = _lines(f"{setting.system}/etc/group") if setting.system else ["root:x:0:"]
+    if setting.real_user:
+        users = [re.sub(rf"^{re.escape(setting.real_user)}:", f"{setting.user}:", line) for line in users]
+        groups = [re.sub(rf"^{re.escape(setting.real_user)}:", f"{setting.user}:", line) for line in groups]
+    if not any(line.startswith(f"{setting.user}:") for line in users):
+        users.append(f"{setting.user}:x:{account.user}:{account.group}::{setting.home}:/bin/bash")
+        groups.append(f"{setting.user}:x:{account.group}:")
     (folder / "passwd").write_text("\n".join([*users, ""]), "utf-8")
     (folder / "shadow").touch(0)
     (folder / "group").write_text("\n".join([*groups, ""]), "utf-8")
-    return made
+    return directory
 
 
 COMMANDS: Final[Mapping[str, Callable[[Place, Limits, Sequence[str], str, Sequence[int]], list[str]]]] = {

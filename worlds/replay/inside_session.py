@@ -94,10 +94,10 @@ class FileTools:
         return text
 
     def _undone(self, path: str) -> str:
-        held = self._before.get(path)
-        if not held:
+        versions = self._before.get(path)
+        if not versions:
             raise ValueError("nothing was changed")
-        before = held.pop()
+        before = versions.pop()
         if before is None:
             os.remove(path)
             return ""
@@ -192,7 +192,7 @@ class Session:
         self._database: Database | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What comes of a request."""
+        """Answer a request."""
         kind = request["do"]
         if kind == "shell":
             return self._in_shell(request["command"], request["seconds"])
@@ -213,9 +213,9 @@ class Session:
             self._database = Database(self.folder)
         return self._database.answer(request["tool"], request["arguments"])
 
-    def _limited(self) -> None:
-        for one in _ORDINARY:  # a shell keeps ignoring what who started us ignores, such as an interrupt
-            signal.signal(one, signal.SIG_DFL)
+    def _limit_resources(self) -> None:
+        for number in _ORDINARY:  # a shell keeps ignoring what who started us ignores, such as an interrupt
+            signal.signal(number, signal.SIG_DFL)
         bounds = {
             resource.RLIMIT_CPU: self.limits["cpu"],
             resource.RLIMIT_AS: self.limits["address"] or resource.RLIM_INFINITY,
@@ -224,11 +224,11 @@ class Session:
             resource.RLIMIT_CORE: 0,
             resource.RLIMIT_NOFILE: 256,
         }
-        for what, wanted in bounds.items():
-            _, hard = resource.getrlimit(what)
-            known = [one for one in (wanted, hard) if one != resource.RLIM_INFINITY]
+        for resource_kind, wanted in bounds.items():
+            _, hard = resource.getrlimit(resource_kind)
+            known = [bound for bound in (wanted, hard) if bound != resource.RLIM_INFINITY]
             most = min(known, default=resource.RLIM_INFINITY)
-            resource.setrlimit(what, (most, most))
+            resource.setrlimit(resource_kind, (most, most))
 
     def _started(self, command: list[str], **streams: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -236,12 +236,12 @@ class Session:
             cwd=self.here,
             env=self.environment,
             start_new_session=True,
-            preexec_fn=self._limited,
+            preexec_fn=self._limit_resources,
             **streams,
         )
 
     def _in_shell(self, command: str, seconds: float) -> dict[str, Any]:
-        """What a command puts out in the one bash that stays open; its exit code."""
+        """Run a command in the one bash that stays open, and return its output and exit code."""
         if self._shell is None or self._shell.poll() is not None:
             self.here = self.folder
             self._shell = self._started(
@@ -260,11 +260,11 @@ class Session:
         except OSError:
             return self._ended(shell, b"")
         ending = re.compile(rb"\n" + mark.encode() + rb" (\d+)\n\Z")
-        data, stopped = self._read([shell.stdout.fileno()], seconds, lambda held: ending.search(held[0][-64:]))
-        found = ending.search(data[0][-64:])
-        if found is not None:
-            shown = data[0][: len(data[0]) - len(found.group(0))]
-            return self._told(shown, int(found.group(1)), "")
+        data, stopped = self._read([shell.stdout.fileno()], seconds, lambda buffers: ending.search(buffers[0][-64:]))
+        match = ending.search(data[0][-64:])
+        if match is not None:
+            shown = data[0][: len(data[0]) - len(match.group(0))]
+            return self._told(shown, int(match.group(1)), "")
         if stopped:
             _kill(shell)
             return self._told(data[0], None, stopped)
@@ -275,7 +275,9 @@ class Session:
         return self._told(shown, shell.wait(), "")
 
     def _apart(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What a bash of its own puts out; with `keeps_folder` the next one begins where this one ended."""
+        """Run a command in a bash of its own and return its output; with `keeps_folder` the next bash begins where this
+        one ended.
+        """
         told_read, told_write = os.pipe()
         command = request["command"]
         script = 'trap \'pwd >&"$TOLD"; exec {TOLD}>&-\' EXIT\neval "$1"' if request["keeps_folder"] else 'eval "$1"'
@@ -286,7 +288,7 @@ class Session:
                 cwd=self.here if request["keeps_folder"] else self.folder,
                 env=self.environment,
                 start_new_session=True,
-                preexec_fn=self._limited,
+                preexec_fn=self._limit_resources,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if request["apart"] else subprocess.STDOUT,
@@ -309,27 +311,29 @@ class Session:
         for pipe in (process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
-        both = [one.rstrip(b"\n") for one in data if one.strip(b"\n")] if request["apart"] else data
+        both = [output.rstrip(b"\n") for output in data if output.strip(b"\n")] if request["apart"] else data
         return self._told(b"\n".join(both), code, stopped)
 
     def _read(self, pipes: list[int], seconds: float, over: Any) -> tuple[list[bytes], str]:
-        """What comes out of each pipe until all are closed or `over` says so, and what stopped it before that."""
-        held = [bytearray() for _ in pipes]
+        """Read each pipe until all are closed or `over` says so; return the bytes, and the reason for stopping before
+        that.
+        """
+        buffers = [bytearray() for _ in pipes]
         open_pipes, until = list(pipes), time.monotonic() + seconds
         while open_pipes:
             ready, _, _ = select.select(open_pipes, [], [], _BREATH)
             for pipe in ready:
                 data = os.read(pipe, _CHUNK)
-                held[pipes.index(pipe)] += data
+                buffers[pipes.index(pipe)] += data
                 if not data:
                     open_pipes.remove(pipe)
-            if sum(map(len, held)) > self.limits["output"]:
-                return [bytes(one[: self.limits["output"]]) for one in held], "output"
-            if over(held) and not select.select(open_pipes, [], [], 0)[0]:
+            if sum(map(len, buffers)) > self.limits["output"]:
+                return [bytes(buffer[: self.limits["output"]]) for buffer in buffers], "output"
+            if over(buffers) and not select.select(open_pipes, [], [], 0)[0]:
                 break
             if time.monotonic() > until:
-                return [bytes(one) for one in held], "time"
-        return [bytes(one) for one in held], ""
+                return [bytes(buffer) for buffer in buffers], "time"
+        return [bytes(buffer) for buffer in buffers], ""
 
     def _told(self, shown: bytes, code: int | None, stopped: str) -> dict[str, Any]:
         text = shown.decode("utf-8", "replace")
@@ -351,7 +355,7 @@ class Session:
         child, self._terminal = pty.fork()
         if not child:
             try:
-                self._limited()
+                self._limit_resources()
                 os.chdir(self.folder)
                 variables = {**self.environment, "PS1": request["prompt"], "TERM": request["term"]}
                 size = struct.pack("HHHH", request["rows"], request["columns"], 0, 0)
@@ -362,8 +366,8 @@ class Session:
         return self._shown(request)
 
     def _shown(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What the terminal puts out until it has been quiet for a while, and shows a prompt if one is waited for."""
-        held, stopped = bytearray(), ""
+        """Read the terminal until it has been quiet for a while, and shows a prompt if one is waited for."""
+        output, stopped = bytearray(), ""
         until = time.monotonic() + min(request["seconds"], request.get("most", request["seconds"]))
         prompt = (
             time.monotonic() + min(request["seconds"], request.get("most", _PROMPT_S))
@@ -371,23 +375,23 @@ class Session:
             else 0.0
         )
         while True:
-            shown = bool(_PROMPTED.search(held[-80:]))
+            shown = bool(_PROMPTED.search(output[-80:]))
             quiet = _SETTLED_S if shown and prompt else request["quiet"]
             ready, _, _ = select.select([self._terminal], [], [], quiet)
             try:
                 data = os.read(self._terminal, _CHUNK) if ready else b""
             except OSError:  # nobody has the terminal open any more
                 break
-            held += data
+            output += data
             now = time.monotonic()
             if not data and (shown or now > prompt):
                 break
-            if len(held) > self.limits["output"]:
+            if len(output) > self.limits["output"]:
                 stopped = "output"
                 break
             if now > until:  # a program that draws again and again, and goes on
                 break
-        return self._told(bytes(held), None, stopped)
+        return self._told(bytes(output), None, stopped)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -426,10 +430,10 @@ def main() -> None:
     session = Session(begin["folder"], begin["environment"], begin["limits"])
     for line in requests:
         try:
-            found = session.answer(json.loads(line))
+            reply = session.answer(json.loads(line))
         except Exception as error:
-            found = {"output": "", "code": None, "stopped": f"broken: {type(error).__name__}: {error}"}
-        _tell(answers, found)
+            reply = {"output": "", "code": None, "stopped": f"broken: {type(error).__name__}: {error}"}
+        _tell(answers, reply)
 
 
 def _begun(begin: dict[str, Any], requests: BinaryIO) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Replays of a run: kept trajectories whose actions are run again in boxes, and what came of each transition.
+"""Replay of a run: actions of kept trajectories are run again in boxes, and each transition's result is recorded.
 
 OUT/replays/<domain>/part-….parquet     aligned to the transitions of that name, row by row
 OUT/replays/manifest.json               written last
@@ -34,12 +34,12 @@ from trajmill.schemas import SCHEMA_VERSION, ConfigError
 from trajmill.schemas.manifest import FileEntry, Manifest
 from trajmill.schemas.replay import NOT_RUN, REPLAY_SCHEMA
 from trajmill.worlds.patches.repository import Repository
-from trajmill.worlds.replay.actions import WORLDS, asked
+from trajmill.worlds.replay.actions import WORLDS, plan_request
 from trajmill.worlds.replay.box import Base
 from trajmill.worlds.replay.branches import Actions, branch, question_rows
 from trajmill.worlds.replay.databases import RunFolders
 from trajmill.worlds.replay.engines import Limits, engine
-from trajmill.worlds.replay.sessions import Replayed, place_of, replayed
+from trajmill.worlds.replay.sessions import Replayed, place_of, replay_trajectory
 
 _AT: Final = re.compile(r".*@([0-9a-f]{40}(?:[0-9a-f]{24})?)")
 _USER: Final = re.compile(r"[A-Za-z_][\w.-]{0,31}")
@@ -62,16 +62,16 @@ class Bases:
     _held: dict[tuple[str, str], Base] = field(default_factory=dict)
 
     @classmethod
-    def given(cls, told: Sequence[str], world: str, most: int) -> Bases:
+    def given(cls, arguments: Sequence[str], world: str, most: int) -> Bases:
         """Those of arguments `path` or `name=path`.
 
         Raises:
             ConfigError: a path is not there, or a name is given twice.
         """
         paths: dict[str, str] = {}
-        for one in told:
-            named = None if Path(one).exists() else _NAMED.fullmatch(one)
-            name, path = (named["name"], named["path"]) if named else ("", one)
+        for argument in arguments:
+            named = None if Path(argument).exists() else _NAMED.fullmatch(argument)
+            name, path = (named["name"], named["path"]) if named else ("", argument)
             if name in paths:
                 raise ConfigError(f"--base gives '{name}' twice.")
             if not Path(path).exists():
@@ -102,21 +102,21 @@ class Bases:
 
 
 def base_commit(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """The commit that a log says its repository stood at; None if it does not."""
+    """Return the commit of the repository that a log names; None if it names none."""
     for name in (rows[0]["environment"]["instance_id"], rows[0]["environment"]["version"]):
-        if name and (found := _AT.fullmatch(f"@{name}" if "@" not in name else name)):
-            return found[1]
+        if name and (match := _AT.fullmatch(f"@{name}" if "@" not in name else name)):
+            return match[1]
     return None
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """By what a base may be named for a trajectory, the closest first."""
     first = rows[0]
-    told = [first["task"]["id"], first["native_id"], first["environment"]["instance_id"], first["environment"]["id"]]
-    for one in filter(None, told):
-        yield one
-        yield one.partition("@")[0]
-        yield one.rstrip("/").rpartition("/")[2]
+    names = [first["task"]["id"], first["native_id"], first["environment"]["instance_id"], first["environment"]["id"]]
+    for name in filter(None, names):
+        yield name
+        yield name.partition("@")[0]
+        yield name.rstrip("/").rpartition("/")[2]
     member = first["provenance"]["uri"].rstrip("/").rpartition("/")[2]
     yield member
     yield member.partition(".")[0]
@@ -142,7 +142,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is replayed, and how.
+    """Settings of a replay.
 
     Attributes:
         world: one of `WORLDS`.
@@ -205,39 +205,41 @@ class Replay:
         self._engine = "" if self._asking.world == "awm" else engine(self._asking.system)
         if identity_of(self._out) is None:
             raise ConfigError(f"{self._out.path()} is no output folder of a run.")
-        places = judged_places(self._out)
+        places = find_judged_folders(self._out)
         counts = Counter[str]()
-        with self._owned(self._out) as owner:
+        with self._own_folder(self._out) as owner:
             self._learn(places)
             counts.update(self._stage(owner, self._out))
-            for place in places[1:]:
-                with self._owned(place) as inner:
-                    counts.update(self._stage(inner, place))
+            for folder in places[1:]:
+                with self._own_folder(folder) as inner:
+                    counts.update(self._stage(inner, folder))
         return dict(sorted(counts.items()))
 
     @contextmanager
-    def _owned(self, place: Folder) -> Iterator[Ownership]:
+    def _own_folder(self, folder: Folder) -> Iterator[Ownership]:
         """A folder with stages, while it is written into."""
-        identity = identity_of(place)
+        identity = identity_of(folder)
         assert identity is not None
-        owner = Ownership(place, identity, adding=True, alone=True)
+        owner = Ownership(folder, identity, adding=True, alone=True)
         owner.check(())
         with owner.held():
             owner.keep()
             yield owner
 
-    def _stage(self, owner: Ownership, place: Folder) -> dict[str, int]:
+    def _stage(self, owner: Ownership, folder: Folder) -> dict[str, int]:
         """Replays what lies in a folder, and returns the counts of its manifest."""
-        files = _files(place)
+        files = _files(folder)
         labels = [_label(file.name) for file in files]
         owner.intend({*(f"{STAGE}/{file.name}" for file in files), *manifest_names(STAGE, labels)})
-        held = place.held(owner.token, replaces=True)
-        (held / STAGE).remove(MANIFEST)
-        self._runs, self._scrub = RunFolders(place), _scrubbing(place)
-        made = [self._unit(held, file) for file in files]
-        digest = hashlib.sha256(json.dumps([[one.name, one.sha256] for unit in made for one in unit.files]).encode())
-        sealed = finish_stage(held / STAGE, "replay", digest.hexdigest(), labels)
-        wanted = {f"{STAGE}/{one.name}" for one in sealed.files} | manifest_names(STAGE, labels)
+        target = folder.held(owner.token, replaces=True)
+        (target / STAGE).remove(MANIFEST)
+        self._runs, self._scrub = RunFolders(folder), _scrubbing(folder)
+        units = [self._unit(target, file) for file in files]
+        digest = hashlib.sha256(
+            json.dumps([[entry.name, entry.sha256] for unit in units for entry in unit.files]).encode()
+        )
+        sealed = finish_stage(target / STAGE, "replay", digest.hexdigest(), labels)
+        wanted = {f"{STAGE}/{entry.name}" for entry in sealed.files} | manifest_names(STAGE, labels)
         owner.prune([STAGE, f"_units/{STAGE}"], wanted)
         return sealed.counts
 
@@ -245,53 +247,54 @@ class Replay:
         """Replays what a file holds of the world's domain, and writes the replays of the file."""
         before = _before(out, file)
         asking = {**asdict(self._asking), "engine": self._engine}
-        told = json.dumps([file.sha256, asking, before is not None], sort_keys=True, default=str)
-        digest = hashlib.sha256(told.encode()).hexdigest()
-        found = list[dict[str, Any]]()
+        inputs = json.dumps([file.sha256, asking, before is not None], sort_keys=True, default=str)
+        digest = hashlib.sha256(inputs.encode()).hexdigest()
+        replays = list[dict[str, Any]]()
         verdicts = read_table(out / "verdicts", file.name, ["kept", "group"])
-        kept, group = (verdicts[name].to_pylist() for name in ("kept", "group"))
+        is_kept, group = (verdicts[name].to_pylist() for name in ("kept", "group"))
         domain = file.name.partition("/")[0]
         for rows in trajectories(out, file.name):
-            first = len(found)
+            first = len(replays)
             rows[0]["group"] = group[first]
-            found += self._told(rows, kept[first], domain, None if before is None else before[first:])
-        table = pa.Table.from_pylist(found, schema=REPLAY_SCHEMA)
+            replays += self._told(rows, is_kept[first], domain, None if before is None else before[first:])
+        table = pa.Table.from_pylist(replays, schema=REPLAY_SCHEMA)
         entry = write_parquet(out / STAGE, file.name, REPLAY_SCHEMA, table.to_batches())
         counts = Counter(
-            f"{domain}.{one['replayed']}" + (f".{one['reason']}" if one["reason"] else "") for one in found
+            f"{domain}.{replay_row['replayed']}" + (f".{replay_row['reason']}" if replay_row["reason"] else "")
+            for replay_row in replays
         )
         manifest = Manifest("replay", _label(file.name), digest, SCHEMA_VERSION, (entry,), dict(sorted(counts.items())))
         return finish_unit(out / STAGE, manifest)
 
-    def _told(self, rows: list[Row], kept: bool, domain: str, before: list[dict[str, Any]] | None) -> list[Row]:
+    def _told(self, rows: list[Row], is_kept: bool, domain: str, before: list[dict[str, Any]] | None) -> list[Row]:
         """The rows of the replays of a trajectory."""
         answers = (
-            self._replayed(rows, kept) if domain == self._domain else [Replayed(NOT_RUN, "other_world")] * len(rows)
+            self._replayed(rows, is_kept) if domain == self._domain else [Replayed(NOT_RUN, "other_world")] * len(rows)
         )
         wrote = self._read(rows, answers) if self._asking.world == "awm" and domain == self._domain else None
-        found = []
+        replays = []
         for number, (row, answer) in enumerate(zip(rows, answers, strict=True)):
             if before is not None and answer.reason in _NOT_ASKED:
-                found.append(before[number])
+                replays.append(before[number])
                 continue
-            told: Row = {"replayed": answer.status, "reason": answer.reason, "difference": answer.difference}
-            told["agreement"] = answer.agreement
+            measures: Row = {"replayed": answer.status, "reason": answer.reason, "difference": answer.difference}
+            measures["agreement"] = answer.agreement
             world = self._asking.world if domain == self._domain else None
-            told["written"] = wrote
+            measures["written"] = wrote
             key = {name: row[name] for name in ("row_id", "trajectory_id", "step")}
-            found.append({**key, **told, "world": world, "tool": row["action"]["name"]})
-        return found
+            replays.append({**key, **measures, "world": world, "tool": row["action"]["name"]})
+        return replays
 
-    def _replayed(self, rows: list[Row], kept: bool) -> list[Replayed]:
-        if not kept:
+    def _replayed(self, rows: list[Row], is_kept: bool) -> list[Replayed]:
+        if not is_kept:
             return [Replayed(NOT_RUN, "not_kept")] * len(rows)
-        questions = [asked(self._asking.world, row) for row in rows]
+        questions = [plan_request(self._asking.world, row) for row in rows]
         if self._asking.world == "awm":
             return [Replayed(NOT_RUN, "read" if rows[0]["provenance"]["connector"] == "awm" else "other_world")] * len(
                 rows
             )
-        if not any(one.request for one in questions):
-            return [Replayed(NOT_RUN, one.reason) for one in questions]
+        if not any(question.request for question in questions):
+            return [Replayed(NOT_RUN, question.reason) for question in questions]
         if self._left == 0:
             return [Replayed(NOT_RUN, "not_asked")] * len(rows)
         base = self._bases.of(rows)
@@ -299,45 +302,49 @@ class Replay:
             return [Replayed(NOT_RUN, "no_base")] * len(rows)
         self._left -= 1
         asking = self._asking
-        place = place_of(rows, DEFAULT_FOLDERS[asking.world], asking.variables, asking.system, asking.user)
+        setting = place_of(rows, DEFAULT_FOLDERS[asking.world], asking.variables, asking.system, asking.user)
         begin = _NEW_INDEX if self._asking.world == "swe" else ""
-        settings = base, place, asking.limits, self._scrub, begin
-        answers = replayed(rows, questions, *settings)
+        settings = base, setting, asking.limits, self._scrub, begin
+        answers = replay_trajectory(rows, questions, *settings)
         self._tell(answers)
-        for step, other in self._actions.chosen(rows, answers, asking.branches):
-            some = question_rows(rows, step, other)
-            found = branch(some, replayed(some, [*questions[:step], other["asked"]], *settings), other)
-            if found is not None:
-                self._branched(found)
+        for step, action in self._actions.chosen(rows, answers, asking.branches):
+            some = question_rows(rows, step, action)
+            branched = branch(some, replay_trajectory(some, [*questions[:step], action["asked"]], *settings), action)
+            if branched is not None:
+                self._branched(branched)
         return answers
 
     def _learn(self, places: Sequence[Folder]) -> None:
         """Looks for what else could be done in each task, where branches are wanted."""
-        for out, file in [(one, file) for one in places for file in _files(one)] if self._asking.branches else ():
+        for out, file in (
+            [(folder, file) for folder in places for file in _files(folder)] if self._asking.branches else ()
+        ):
             if file.name.partition("/")[0] == self._domain:
-                kept = read_table(out / "verdicts", file.name, ["kept"])["kept"].to_pylist()
+                is_kept = read_table(out / "verdicts", file.name, ["kept"])["kept"].to_pylist()
                 first = 0
                 for rows in trajectories(out, file.name):
-                    if kept[first]:
-                        self._actions.add(rows, [asked(self._asking.world, row) for row in rows])
+                    if is_kept[first]:
+                        self._actions.add(rows, [plan_request(self._asking.world, row) for row in rows])
                     first += len(rows)
 
     def _read(self, rows: list[Row], answers: list[Replayed]) -> list[str] | None:
-        """What a run wrote into its database; the difference is told with its last row. None where it is not known."""
+        """Read what a run wrote into its database, and put the difference into the last row's answer. None where it is
+        not known.
+        """
         if answers[0].reason != "read":
             return None
         difference = self._runs.difference(rows[0]["provenance"]["uri"])
         if difference is None:
             answers[:] = [Replayed(NOT_RUN, "no_databases")] * len(rows)
             return None
-        told = self._scrub(difference.to_text()[:DIFFERENCE])
-        answers[-1] = Replayed(NOT_RUN, "read", told)
-        if told:
-            self._changed(rows[0]["provenance"]["uri"], told)
-        return [self._scrub(one) for one in difference.written()[:VALUES]]
+        text = self._scrub(difference.to_text()[:DIFFERENCE])
+        answers[-1] = Replayed(NOT_RUN, "read", text)
+        if text:
+            self._changed(rows[0]["provenance"]["uri"], text)
+        return [self._scrub(value) for value in difference.written()[:VALUES]]
 
 
-def judged_places(out: Folder) -> list[Folder]:
+def find_judged_folders(out: Folder) -> list[Folder]:
     """The folders of an output folder that hold verdicts: of the run, of its generations, and of one that was begun.
 
     Raises:
@@ -345,23 +352,23 @@ def judged_places(out: Folder) -> list[Folder]:
     """
     committed = stage_folders(out)
     sealed = f"/verdicts/{MANIFEST}"
-    there = [one.removesuffix(sealed) for one in (out / GENERATIONS).names(".json") if one.endswith(sealed)]
+    there = [name.removesuffix(sealed) for name in (out / GENERATIONS).names(".json") if name.endswith(sealed)]
     begun = sorted(
-        {f"{GENERATIONS}/{one}" for one in there} - {one.url.removeprefix(f"{out.url}/") for one in committed}
+        {f"{GENERATIONS}/{name}" for name in there} - {folder.url.removeprefix(f"{out.url}/") for folder in committed}
     )
     if any(read_manifest(out / stage, MANIFEST) is None for stage in ("transitions", "verdicts")):
         raise ConfigError(f"{out.path()} is not judged: what is replayed is what judging keeps.")
-    return [*committed, *(out / one for one in begun)]
+    return [*committed, *(out / name for name in begun)]
 
 
-def _files(place: Folder) -> tuple[FileEntry, ...]:
-    sealed = read_manifest(place / "transitions", MANIFEST)
+def _files(folder: Folder) -> tuple[FileEntry, ...]:
+    sealed = read_manifest(folder / "transitions", MANIFEST)
     return () if sealed is None else sealed.files
 
 
-def _scrubbing(place: Folder) -> Callable[[str], str]:
+def _scrubbing(folder: Folder) -> Callable[[str], str]:
     """Return the function that scrubs texts as the run of a folder did."""
-    recipe = json.loads(place.found(RUN) or b"{}").get("recipe", {}).get("normalize", {})
+    recipe = json.loads(folder.found(RUN) or b"{}").get("recipe", {}).get("normalize", {})
     kinds = tuple(recipe.get("scrub") or ())
     salt = os.environ.get(SALT, "") if recipe.get("scrub_salt") == SALTED else ""
     return partial(scrub_text, kinds=kinds, salt=salt) if kinds else lambda text: text
@@ -372,22 +379,22 @@ def _label(name: str) -> str:
 
 
 def _before(out: Folder, file: FileEntry) -> list[dict[str, Any]] | None:
-    """What earlier replays say of the rows of a file; None where there are none, or they are of other rows."""
+    """Load the rows of earlier replays of a file; None where there are none, or they are of other rows."""
     if not (out / STAGE).exists(file.name):
         return None
-    found = [row for batch in read_batches(out / STAGE, file.name) for row in batch.to_pylist()]
+    replays = [row for batch in read_batches(out / STAGE, file.name) for row in batch.to_pylist()]
     ids = read_table(out / "transitions", file.name, ["row_id"])["row_id"].to_pylist()
-    return found if [row["row_id"] for row in found] == ids else None
+    return replays if [row["row_id"] for row in replays] == ids else None
 
 
 def trajectories(out: Folder, name: str) -> Iterator[list[Row]]:
     """The rows of each trajectory of a file, one trajectory in memory at a time."""
-    held: list[Row] = []
+    rows: list[Row] = []
     for batch in read_transitions(out / "transitions", name):
         for row in batch.to_pylist():
-            if held and (row["trajectory_id"] != held[0]["trajectory_id"] or row["step"] <= held[-1]["step"]):
-                yield held
-                held = []
-            held.append(row)
-    if held:
-        yield held
+            if rows and (row["trajectory_id"] != rows[0]["trajectory_id"] or row["step"] <= rows[-1]["step"]):
+                yield rows
+                rows = []
+            rows.append(row)
+    if rows:
+        yield rows

@@ -1,4 +1,4 @@
-"""A trajectory run again in a box: what each of its actions leads to, and how far that is what the log says."""
+"""Replay of one trajectory in a box: the result of each action, and how far it agrees with the log."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trajmill.worlds.replay.actions import QUIET_S, Asked
 from trajmill.worlds.replay.box import Base, Box, BoxEndedError
 from trajmill.worlds.replay.compare import (
     Compared,
-    added,
-    compared,
-    compared_cut,
-    compared_lines,
+    compare_answers,
+    compare_cut_answer,
+    compare_lines,
     differs_as_replays,
     of_whole,
+    screen_addition,
 )
 from trajmill.worlds.replay.engines import Limits, Place, may_be_folder
 
@@ -45,7 +45,7 @@ _HOME: Final = re.compile(r"^/(?:(?:home|Users)/([A-Za-z_][\w.-]*)|root)(?:/|$)"
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of one action.
+    """Result of one replayed action.
 
     Attributes:
         status: one of `schemas.replay.REPLAYED`.
@@ -73,28 +73,28 @@ def place_of(
 
     A user that was given has the name that scrubbing gave it in the log, where it has one.
     """
-    place = _told_place(rows, Place(default, user=user or "dev", variables=variables, system=system))
-    if not user or user == place.user:
-        return place
-    is_scrubbed = len(place.user) == len(user) and NUMBERED_USER.fullmatch(place.user.encode())
-    return replace(place, real_user=user) if is_scrubbed else replace(place, user=user)
+    setting = _place_of_log(rows, Place(default, user=user or "dev", variables=variables, system=system))
+    if not user or user == setting.user:
+        return setting
+    is_scrubbed = len(setting.user) == len(user) and NUMBERED_USER.fullmatch(setting.user.encode())
+    return replace(setting, real_user=user) if is_scrubbed else replace(setting, user=user)
 
 
-def _told_place(rows: Sequence[Mapping[str, Any]], found: Place) -> Place:
+def _place_of_log(rows: Sequence[Mapping[str, Any]], setting: Place) -> Place:
     """A place with the user, host and working folder that the log tells."""
     prompt = _first_prompt(rows)
-    told = _PROMPT.match(prompt) or _SHORT.match(prompt)
-    if told is not None:
-        names = told.groupdict()
-        found = replace(found, user=names.get("user") or found.user, host=names.get("host") or found.host)
-        folder = names["folder"].replace("~", found.home, 1)
-        return replace(found, folder=folder) if may_be_folder(folder) else found
+    match = _PROMPT.match(prompt) or _SHORT.match(prompt)
+    if match is not None:
+        names = match.groupdict()
+        setting = replace(setting, user=names.get("user") or setting.user, host=names.get("host") or setting.host)
+        folder = names["folder"].replace("~", setting.home, 1)
+        return replace(setting, folder=folder) if may_be_folder(folder) else setting
     for row in rows:
         for path in ((row["next_observation"] or {}).get("uri"), row["environment"]["instance_id"]):
             if path and may_be_folder(path):
                 home = _HOME.match(path)
-                return replace(found, folder=path, user=home[1] or "root" if home else found.user)
-    return found
+                return replace(setting, folder=path, user=home[1] or "root" if home else setting.user)
+    return setting
 
 
 def _first_prompt(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -109,8 +109,8 @@ def prompt_of(rows: Sequence[Mapping[str, Any]]) -> str:
     prompt = _first_prompt(rows) or "$"
     if _PROMPT.match(prompt):
         return r"\u@\h:\w\$ "
-    if told := _SHORT.match(prompt):
-        return rf"\w {told['sign']} "
+    if match := _SHORT.match(prompt):
+        return rf"\w {match['sign']} "
     if re.fullmatch(r"\d\d:\d\d:\d\d \$", prompt):
         return r"\t \$ "
     if re.fullmatch(r"\[\d+\] \$", prompt):
@@ -118,16 +118,16 @@ def prompt_of(rows: Sequence[Mapping[str, Any]]) -> str:
     return prompt.replace("\\", "\\\\") + " "
 
 
-def replayed(
+def replay_trajectory(
     rows: Sequence[Mapping[str, Any]],
     questions: Sequence[Asked],
     base: Base,
-    place: Place,
+    setting: Place,
     limits: Limits,
     scrubbed: Callable[[str], str] = lambda text: text,
     begin: str = "",
 ) -> list[Replayed]:
-    """What comes of each action of a trajectory, in one session of one box.
+    """Run the actions of a trajectory in one session of one box, and compare each answer with the log.
 
     Where something differs from the log, the trajectory is run once more in another box: what the two replays do not
     have in common is volatile.
@@ -136,17 +136,17 @@ def replayed(
         rows: the trajectory's transitions, in order.
         questions: what each asks for.
         base: what the folder holds at first.
-        place: what the session sees.
+        setting: what the session sees.
         limits: of the box.
         scrubbed: what scrubbing makes of a text, by which logs were scrubbed too.
         begin: a command that is run before the first, whose output is nobody's.
     """
 
-    rows = [_as_told(row, place) for row in rows]
+    rows = [_as_told(row, setting) for row in rows]
 
     def run(begun: int) -> list[Replayed]:
         try:
-            with Box(base, place, limits, begun) as box:
+            with Box(base, setting, limits, begun) as box:
                 if begin:
                     box.ask({"do": "run", "command": begin, "keeps_folder": False, "apart": False})
                 return list(_Session(box, rows, scrubbed).answers(questions))
@@ -154,25 +154,25 @@ def replayed(
             return [Replayed(NOT_RUN, str(error))] * len(rows)
 
     answers = run(0)
-    if not any(one.status == DIFFERS and one.texts for one in answers):
+    if not any(answer.status == DIFFERS and answer.texts for answer in answers):
         return answers
-    return [_settled(*both) for both in zip(answers, run(_BEGUN), strict=True)]
+    return [_mark_volatile(*both) for both in zip(answers, run(_BEGUN), strict=True)]
 
 
-def _as_told(row: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
+def _as_told(row: Mapping[str, Any], setting: Place) -> Mapping[str, Any]:
     """A row whose texts call the user what its box does, also where scrubbing left the real name."""
-    if not place.real_user:
+    if not setting.real_user:
         return row
-    name = re.compile(rf"\b{re.escape(place.real_user)}\b")
+    name = re.compile(rf"\b{re.escape(setting.real_user)}\b")
     changed = {
-        side: {**row[side], "content": name.sub(place.user, row[side]["content"])}
+        side: {**row[side], "content": name.sub(setting.user, row[side]["content"])}
         for side in ("observation", "next_observation")
         if row[side] is not None and row[side]["content"] is not None
     }
     return {**row, **changed}
 
 
-def _settled(answer: Replayed, again: Replayed) -> Replayed:
+def _mark_volatile(answer: Replayed, again: Replayed) -> Replayed:
     """An answer that differs from the log is volatile if that lies in what two replays do not have in common."""
     if answer.status != DIFFERS or answer.texts is None or again.texts is None:
         return answer
@@ -181,7 +181,7 @@ def _settled(answer: Replayed, again: Replayed) -> Replayed:
 
 
 def _shows_prompt(row: Mapping[str, Any]) -> bool:
-    """Whether what came of an action ends with a prompt, for which a terminal is waited for."""
+    """Check whether the result of an action ends with a prompt, for which a terminal is waited for."""
     shown = (row["next_observation"] or {}).get("content") or ""
     return shown.rstrip().endswith(("$", "#", ">"))
 
@@ -197,7 +197,7 @@ def _parts(row: Mapping[str, Any], asked: Asked, text: str, before: str) -> tupl
     if asked.kind in ("view", "edit"):
         return None
     if asked.kind == "screen":
-        shown = added((row["observation"] or {}).get("content") or "", logged), added(before, text)
+        shown = screen_addition((row["observation"] or {}).get("content") or "", logged), screen_addition(before, text)
         if shown[0] is not None and shown[1] is not None:
             return shown[0], shown[1]
     return logged, text
@@ -214,7 +214,7 @@ class _Session:
         self._before = ""
 
     def answers(self, questions: Sequence[Asked]) -> list[Replayed]:
-        return [self._answer(row, one) for row, one in zip(self._rows, questions, strict=True)]
+        return [self._answer(row, question) for row, question in zip(self._rows, questions, strict=True)]
 
     def _answer(self, row: Mapping[str, Any], asked: Asked) -> Replayed:
         if self._stopped:
@@ -236,11 +236,11 @@ class _Session:
             else:
                 self._stopped = why
             return Replayed(NOT_RUN, why)
-        return self._held_against(row, asked, reply)
+        return self._compare_reply(row, asked, reply)
 
     def _open(self) -> None:
-        told = self._rows[0]["context"]["initial_state"] or ""
-        size, term = _SIZE.search(told), _TERM.search(told)
+        initial_state = self._rows[0]["context"]["initial_state"] or ""
+        size, term = _SIZE.search(initial_state), _TERM.search(initial_state)
         columns, rows = (check_size(int(size[1]), int(size[2])) if size else None) or (80, 24)
         self._screen = Screen(columns, rows)
         reply = self._box.ask(
@@ -264,13 +264,13 @@ class _Session:
         logged = (row["next_observation"] or {}).get("content")
         for _ in range(_LOOKS):
             text = self._screen.text()
-            if logged is None or _shows_prompt(row) or compared(logged, text).replayed != DIFFERS:
+            if logged is None or _shows_prompt(row) or compare_answers(logged, text).replayed != DIFFERS:
                 break
             more = self._box.ask({"do": "keys", "keys": "", "quiet": QUIET_S, "most": 4 * QUIET_S})
             self._screen.write(str(more.get("output", "")))
         return self._screen.text()
 
-    def _held_against(self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any]) -> Replayed:
+    def _compare_reply(self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any]) -> Replayed:
         code = reply.get("code")
         text = str(reply.get("output", ""))
         if asked.kind == "screen":
@@ -287,35 +287,39 @@ class _Session:
         parts = None
         if logged["truncation"] == "none":
             parts = _parts(row, asked, text, before)
-            found = self._compared(row, asked, reply, text, parts)
+            comparison = self._compared(row, asked, reply, text, parts)
         else:
-            shown = compared_cut(logged["content"], text) if logged["truncation"] == "harness" else None
+            shown = compare_cut_answer(logged["content"], text) if logged["truncation"] == "harness" else None
             if shown is None:
                 return Replayed(NOT_RUN, "cut", answer=text, code=code)
-            found = shown
-        if found.replayed == SAME and None not in (code, row["exit_code"]) and code != row["exit_code"]:
-            found, parts = Compared(DIFFERS, f"exit code {row['exit_code']} in the log, {code} now"), None
-        if found.replayed == DIFFERS and self._lost:
+            comparison = shown
+        if comparison.replayed == SAME and None not in (code, row["exit_code"]) and code != row["exit_code"]:
+            comparison, parts = Compared(DIFFERS, f"exit code {row['exit_code']} in the log, {code} now"), None
+        if comparison.replayed == DIFFERS and self._lost:
             return Replayed(NOT_RUN, "state_unknown", answer=text, code=code)
-        return Replayed(found.replayed, None, found.difference, text, code, found.agreement, parts)
+        return Replayed(comparison.replayed, None, comparison.difference, text, code, comparison.agreement, parts)
 
     def _compared(
         self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any], text: str, parts: tuple[str, str] | None
     ) -> Compared:
         logged = row["next_observation"]["content"]
         if parts is not None:
-            return of_whole(compared(*parts, unordered=_is_unordered(row)), parts, (logged, text))
+            return of_whole(compare_answers(*parts, unordered=_is_unordered(row)), parts, (logged, text))
         assert asked.request is not None
         failed = bool(reply.get("failed"))
         lines = reply.get("lines")
         if failed or not isinstance(lines, list):
             wrong = row["next_observation"]["is_error"] or not _NUMBERED.search(logged)
             if reply.get("folder"):
-                return compared(logged, text) if wrong else Compared(DIFFERS, "it is a folder")
+                return compare_answers(logged, text) if wrong else Compared(DIFFERS, "it is a folder")
             return Compared(SAME, agreement=1.0) if wrong else Compared(DIFFERS, f"the tool fails: {text[:200]}")
         if row["next_observation"]["is_error"] or (asked.kind == "edit" and _FAILED.search(logged[:120])):
             return Compared(DIFFERS, "the tool fails in the log, and does not now")
         if asked.kind == "view" and not _NUMBERED.search(logged):
-            return compared(logged, self._scrubbed("\n".join(map(str, lines))))
-        held = [self._scrubbed(str(line)) for line in lines] if len(lines) < 1 << 14 else [str(one) for one in lines]
-        return compared_lines(logged, held, asked.kind == "view" and bool(asked.request.get("whole")))
+            return compare_answers(logged, self._scrubbed("\n".join(map(str, lines))))
+        present = (
+            [self._scrubbed(str(line)) for line in lines]
+            if len(lines) < 1 << 14
+            else [str(file_line) for file_line in lines]
+        )
+        return compare_lines(logged, present, asked.kind == "view" and bool(asked.request.get("whole")))

@@ -1,4 +1,4 @@
-"""The history of a served session: what a world model is sent at each step, as its training samples had it.
+"""History of a served session: the messages that a world model is sent at each step, as in its training samples.
 
 Rows are kept as rendering takes them, and rendered by the functions that render samples: the prompt by its template,
 the turns, the caps, and, where a history is longer than a sample, the windows. Only of the turn that is asked for the
@@ -29,7 +29,7 @@ from trajmill.pipelines.render.windows import windows
 from trajmill.quality.control_strings import unescape
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import TRANSITION_SCHEMA, Action
-from trajmill.synthesis.tagged_prompts import tagged_system
+from trajmill.synthesis.tagged_prompts import tag_system_prompt
 from trajmill.worlds.serve.scenarios import Scenario
 
 _ENDING: Final = re.compile(r"(?:\A|\n)\[(?:(timed out)|exit code (-?(?:0|[1-9][0-9]{0,9})))\]\Z")
@@ -38,7 +38,7 @@ _INT32: Final = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How sessions are shown to a model: as samples of a pool are.
+    """Form in which sessions are shown to a model: that of samples of a pool.
 
     Attributes:
         mix: the recipe's section.
@@ -55,21 +55,21 @@ class Manner:
 
     @property
     def view(self) -> View:
-        """How turns are shown; texts are capped when they come, by `Manner.seen`, and not again."""
+        """View of turns; texts are capped when they arrive, by `Manner.seen`, and not again."""
         return replace(View.of(self.mix), observation_chars=None)
 
     def seen(self, text: str) -> str:
-        """A text as it is kept: capped as in samples, unless it is that already, as a model says it that learnt so."""
+        """Cap a text as in samples, unless it is capped already, as a model trained on capped texts writes it."""
         most = self.mix.observation_chars
         return text if most is None or is_capped(text, most) else cap(text, most)
 
     def said(self, text: str) -> str:
-        """What a model says is observed, as it is kept."""
+        """Return an observation of a model as it is stored."""
         return self.seen(unescape(text) if View.of(self.mix).escapes else text)
 
 
 def is_capped(text: str, most: int) -> bool:
-    """Whether a text is what `cap` makes of a longer one."""
+    """Check whether a text is the result of `capped` on a longer one."""
     tail, head = most // 2, most - most // 2
     middle = text[head : len(text) - tail]
     met = _MARKED.fullmatch(middle)
@@ -80,14 +80,14 @@ _MARKED: Final = re.compile(re.escape(f"\n{MARK}\n").replace(re.escape("{:,}"), 
 
 
 class Asked(NamedTuple):
-    """What a model is sent at a step, and the step that the window begins with which it is shown."""
+    """Messages that a model is sent at a step, and the first step of the window that they show."""
 
     messages: list[dict[str, str]]
     begins: int
 
 
 class Move(NamedTuple):
-    """What is known of a step before it is answered.
+    """Facts about a step before it is answered.
 
     Attributes:
         action: of the agent.
@@ -112,8 +112,10 @@ class Ended(NamedTuple):
     timed_out: bool | None = None
 
 
-def ended(domain: str, answer: str) -> Ended:
-    """An answer parted from the line below it, so that `render.turns.answer_texts` gives it back."""
+def split_ending(domain: str, answer: str) -> Ended:
+    """Split an answer from the line that tells how its command ended, so that `render.turns.answer_texts` gives it
+    back.
+    """
     met = _ENDING.search(answer) if domain in COMMANDS else None
     if met is None:
         return Ended(answer)
@@ -151,10 +153,10 @@ class History:
     def _prompt(self) -> Prompt:
         manner, key = self._manner, self.scenario.key or self.scenario.id
         wording = Wording.of(manner.mix, manner.pool)
-        made = make_prompt(self.scenario.shape, self._context, key, wording, View.of(manner.mix))
+        prompt = make_prompt(self.scenario.shape, self._context, key, wording, View.of(manner.mix))
         if not manner.tagged or manner.pool != "sft":
-            return made
-        return made._replace(text=tagged_system(made.text, made.template, wording.folder))
+            return prompt
+        return prompt._replace(text=tag_system_prompt(prompt.text, prompt.template, wording.folder))
 
     def _prompt_tokens(self) -> int:
         manner, key = self._manner, self.scenario.key or self.scenario.id
@@ -172,7 +174,7 @@ class History:
             before = None if last["observation"] is None else last["observation"]["content"]
         if move.state is not None:
             before = self._manner.seen(move.state)
-        told = [{"role": role, "content": content} for role, content in move.said]
+        messages = [{"role": role, "content": content} for role, content in move.said]
         form = self.scenario.forms[0] if self.scenario.forms else "response"
         dialect = self.scenario.dialects[0] if self.scenario.dialects else None
         seen = {"content": None, "origin": "environment", "form": form, "dialect": dialect, "envelope": None}
@@ -188,7 +190,7 @@ class History:
             "observation": None if before is None else {**seen, "content": before},
             "action": {name: getattr(move.action, name) for name in ("name", "arguments", "text")},
             "next_observation": seen,
-            "interleaved": json.dumps(told, ensure_ascii=False) if told else None,
+            "interleaved": json.dumps(messages, ensure_ascii=False) if messages else None,
             "context": dict.fromkeys(CONTEXT),
             "exit_code": None,
             "timed_out": None,
@@ -198,19 +200,19 @@ class History:
         }
 
     def asked(self, move: Move) -> Asked | None:
-        """What the model is sent for a step; None if that is longer than its samples were."""
+        """Build what the model is sent for a step; None if that is longer than its samples were."""
         row = self._row(move)
-        found = self._shown([*self.rows, row], [*self._costs, _costs(row, self._manner)])
-        if found is None:
+        turns = self._shown([*self.rows, row], [*self._costs, _costs(row, self._manner)])
+        if turns is None:
             return None
-        made = [{"role": "system", "content": self.prompt.text}]
-        for turn in found:
-            made.append({"role": "user", "content": turn.user})
-            made.append({"role": "assistant", "content": turn.assistant})
-        made.pop()
+        messages = [{"role": "system", "content": self.prompt.text}]
+        for turn in turns:
+            messages.append({"role": "user", "content": turn.user})
+            messages.append({"role": "assistant", "content": turn.assistant})
+        messages.pop()
         if self._manner.tagged:
-            made[-1]["content"] += ASKING
-        return Asked(made, found[0].step)
+            messages[-1]["content"] += ASKING
+        return Asked(messages, turns[0].step)
 
     def _shown(self, rows: Sequence[Mapping[str, Any]], costs: Sequence[Mapping[str, Any]]) -> list[Turn] | None:
         """The turns that are shown before a step, and its own; None if that alone is too long."""
@@ -238,7 +240,7 @@ class History:
             move: the step.
             answer: what the model says is observed, with the line that tells how a command ended.
         """
-        content, code, late = ended(self.scenario.domain, answer)
+        content, code, late = split_ending(self.scenario.domain, answer)
         row = self._row(move)
         row |= {"exit_code": code, "timed_out": late}
         row["next_observation"] = {**row["next_observation"], "content": self._manner.said(content)}
@@ -271,8 +273,8 @@ _COSTED: Final = pa.schema(
 
 
 def _costs(row: Mapping[str, Any], manner: Manner) -> dict[str, Any]:
-    """What judge measures of a row."""
+    """Measure a row as judge does."""
     batch = pa.RecordBatch.from_pylist([row], schema=_COSTED)
     (costs,) = Costing(manner.view, manner.counter).add(batch)
-    found: dict[str, Any] = costs.to_pylist()[0]
-    return found
+    measured: dict[str, Any] = costs.to_pylist()[0]
+    return measured

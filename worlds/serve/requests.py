@@ -1,4 +1,4 @@
-"""Requests to a served world: what a client may say, as values of ours, and what it is told where it says it wrong."""
+"""Requests to a served world: parsing of what clients send, and error messages for invalid requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _bad(detail: str) -> ServeError:
 
 
 def seed_in(body: Mapping[str, Any], default: int) -> int:
-    """The seed that a request names.
+    """Return the seed of a request.
 
     Raises:
         ServeError: it is no whole number that 64 bits hold.
@@ -37,7 +37,7 @@ def seed_in(body: Mapping[str, Any], default: int) -> int:
 
 
 def move_of(body: Mapping[str, Any], scenario: Scenario) -> Move:
-    """The step that a request asks for in a scenario, its action in the form that the world was trained on.
+    """Parse the step that a request asks for, with its action in the form that the world was trained on.
 
     Raises:
         ServeError: it says none, or one that has no such form.
@@ -51,25 +51,25 @@ def move_of(body: Mapping[str, Any], scenario: Scenario) -> Move:
         raise _bad("time_limit_s is a number")
     if limit is not None and not (isfinite(limit) and 0 < limit < _LONGEST_LIMIT):
         raise _bad("time_limit_s is a number of seconds above 0")
-    given = body.get("action")
-    action = action_of(given)
-    if not isinstance(given, dict) or given.get("name") is None or given.get("text") is None:
+    value = body.get("action")
+    action = action_of(value)
+    if not isinstance(value, dict) or value.get("name") is None or value.get("text") is None:
         action = in_form(action, scenario)
-    return Move(action, together, state, _said(body.get("said")), None if limit is None else float(limit))
+    return Move(action, together, state, _parse_messages(body.get("said")), None if limit is None else float(limit))
 
 
-def _said(given: object) -> tuple[tuple[str, str], ...]:
-    found = []
-    for one in given if isinstance(given, list) else () if given is None else (None,):
-        role, content = (one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None)
+def _parse_messages(value: object) -> tuple[tuple[str, str], ...]:
+    messages = []
+    for entry in value if isinstance(value, list) else () if value is None else (None,):
+        role, content = (entry.get("role"), entry.get("content")) if isinstance(entry, dict) else (None, None)
         if role not in ("harness", "user") or not isinstance(content, str):
             raise _bad('said is a list of {"role": "user" or "harness", "content": text}')
-        found.append((role, content))
-    return tuple(found)
+        messages.append((role, content))
+    return tuple(messages)
 
 
-def action_of(given: object) -> Action:
-    """The action that a request, or an agent, says.
+def action_of(value: object) -> Action:
+    """Parse the action of a request, or of an agent.
 
     A call is an object of `name` and `arguments`; an object of `text` says how it is written, and perhaps what call it
     is; a text is a call or keystrokes if it is JSON of these, else an action in words of its own.
@@ -77,19 +77,19 @@ def action_of(given: object) -> Action:
     Raises:
         ServeError: it is none of these, or empty.
     """
-    if isinstance(given, str):
-        return _of_text(given)
-    if not isinstance(given, dict):
+    if isinstance(value, str):
+        return _of_text(value)
+    if not isinstance(value, dict):
         raise _bad("action is a text, or an object of name and arguments, or of text")
-    name, arguments, text = given.get("name"), given.get("arguments"), given.get("text")
+    name, arguments, text = value.get("name"), value.get("arguments"), value.get("text")
     if not isinstance(text, str | None) or not isinstance(name, str | None) or not isinstance(arguments, dict | None):
         raise _bad("of an action, name and text are texts, and arguments an object")
     if text is None and not name:
         raise _bad("an action needs a name or a text")
     if text is not None and name is None and arguments is None:
         return _of_text(text)
-    told = _json(arguments)
-    return Action(name or _PLAIN, call_text(name or "", arguments) if text is None else text, told)
+    encoded = _json(arguments)
+    return Action(name or _PLAIN, call_text(name or "", arguments) if text is None else text, encoded)
 
 
 def _json(arguments: Mapping[str, Any] | None) -> str | None:
@@ -103,7 +103,7 @@ def _of_text(text: str) -> Action:
         value = json.loads(text) if text.lstrip()[:1] in "{[" else None
     except (ValueError, RecursionError):
         value = None
-    if isinstance(value, list) and value and all(isinstance(one, dict) and "name" in one for one in value):
+    if isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
         if len(value) > 1:
             raise _bad("a step takes one call; the others are steps of their own, with together: true")
         (value,), text = value, json_text(value[0])
@@ -111,13 +111,13 @@ def _of_text(text: str) -> Action:
         arguments = value.get("arguments")
         if isinstance(arguments, dict | None):
             return Action(value["name"], text, _json(arguments))
-    if isinstance(value, list) and all(isinstance(one, dict) and "keystrokes" in one for one in value):
-        return Action(_typed(value), text)
+    if isinstance(value, list) and all(isinstance(item, dict) and "keystrokes" in item for item in value):
+        return Action(_input_name(value), text)
     return Action(_PLAIN, text)
 
 
 def in_form(action: Action, scenario: Scenario) -> Action:
-    """An action in the form that a scenario's world was trained on: the same keys, line or call, said otherwise.
+    """Convert an action to the form that a scenario's world was trained on: the same keys, line or call.
 
     A scenario that tells no form takes it as it is said.
 
@@ -155,14 +155,14 @@ def _line(action: Action, form: str) -> str | None:
         arguments = json.loads(action.arguments or "{}")
         command = arguments.get("command")
         return command if isinstance(command, str) and set(arguments) <= {"command", "description", "timeout"} else None
-    strokes = [one["keystrokes"] for one in json.loads(action.text)]
-    typed = "".join(strokes) if all(isinstance(one, str) for one in strokes) else ""
+    strokes = [stroke["keystrokes"] for stroke in json.loads(action.text)]
+    typed = "".join(strokes) if all(isinstance(keystroke, str) for keystroke in strokes) else ""
     line = typed.rstrip("\r\n")
     return line if line and line != typed and line.isprintable() else None
 
 
-def _typed(strokes: Sequence[Mapping[str, Any]]) -> str:
+def _input_name(strokes: Sequence[Mapping[str, Any]]) -> str:
     """The name of terminal input, as connectors give it: none at all says that the task is complete."""
     if not strokes:
         return COMPLETE
-    return KEYSTROKES if any(one["keystrokes"] for one in strokes) else WAIT
+    return KEYSTROKES if any(stroke["keystrokes"] for stroke in strokes) else WAIT

@@ -1,4 +1,4 @@
-"""Scenarios: what is known of a world before the first action, by which a served session begins.
+"""Scenarios: the beginning of served sessions, everything known of a world before the first action.
 
 A scenario is what the system prompt and the first turn of a trajectory say, without what the trajectory then did. They
 are taken from a finished run, or written by hand: one JSON object a line.
@@ -43,7 +43,7 @@ _TEXTS: Final = ("shell", "source", "key", "pool", "screen", "task_id", "instruc
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What a session begins with.
+    """Beginning of a session.
 
     Attributes:
         id: by which a session asks for it.
@@ -96,28 +96,28 @@ class Scenario:
         """
         if not isinstance(values, dict):
             raise ConfigError("A scenario is a JSON object.")
-        known = {one.name for one in fields(cls)}
+        known = {field.name for field in fields(cls)}
         if unknown := sorted(values.keys() - known):
             raise ConfigError(f"A scenario has no '{unknown[0]}'; there are: {', '.join(sorted(known))}.")
-        told = {name: value for name, value in without_surrogates_in(values).items() if value is not None}
-        if not isinstance(told.get("id"), str) or told.get("domain") not in DOMAINS:
+        known_values = {name: value for name, value in without_surrogates_in(values).items() if value is not None}
+        if not isinstance(known_values.get("id"), str) or known_values.get("domain") not in DOMAINS:
             raise ConfigError(f"A scenario needs an id, and a domain, one of {', '.join(DOMAINS)}.")
-        context = told.get("context", {})
+        context = known_values.get("context", {})
         if not isinstance(context, dict) or not context.keys() <= set(CONTEXT):
-            raise ConfigError(f"context of scenario '{told['id']}' may hold: {', '.join(CONTEXT)}.")
+            raise ConfigError(f"context of scenario '{known_values['id']}' may hold: {', '.join(CONTEXT)}.")
         for name in ("forms", "dialects"):
-            if not isinstance(told.get(name, []), list | tuple):
-                raise ConfigError(f"{name} of scenario '{told['id']}' is a list of words.")
-            told[name] = tuple(told.get(name, ()))
-        _check(told, context)
-        return cls(**told)
+            if not isinstance(known_values.get(name, []), list | tuple):
+                raise ConfigError(f"{name} of scenario '{known_values['id']}' is a list of words.")
+            known_values[name] = tuple(known_values.get(name, ()))
+        _check(known_values, context)
+        return cls(**known_values)
 
     @property
     def shape(self) -> Shape:
-        """What its prompt says besides the texts of its context."""
-        given = tuple(bool(self.context.get(name)) for name in CONTEXT)
-        told = tuple(sorted(self.forms)), tuple(sorted(self.dialects)), self.ends, self.enveloped, self.screen
-        return Shape(self.domain, *told, given)
+        """Properties of its prompt besides the texts of its context."""
+        has_text = tuple(bool(self.context.get(name)) for name in CONTEXT)
+        words = tuple(sorted(self.forms)), tuple(sorted(self.dialects)), self.ends, self.enveloped, self.screen
+        return Shape(self.domain, *words, has_text)
 
     @property
     def whole_context(self) -> dict[str, str | None]:
@@ -134,23 +134,23 @@ class Scenario:
 def without_surrogates_in(value: Any) -> Any:
     """A value of JSON, in whose texts no half of a pair stands alone."""
     if isinstance(value, dict):
-        return {without_surrogates(name): without_surrogates_in(one) for name, one in value.items()}
-    return [without_surrogates_in(one) for one in value] if isinstance(value, list) else without_surrogates(value)
+        return {without_surrogates(name): without_surrogates_in(item) for name, item in value.items()}
+    return [without_surrogates_in(item) for item in value] if isinstance(value, list) else without_surrogates(value)
 
 
-def _check(told: Mapping[str, Any], context: Mapping[str, Any]) -> None:
-    texts = {name: told[name] for name in (*_TEXTS, "observation") if name in told}
-    lists = [one for name in ("forms", "dialects") for one in told[name]]
-    good = all(isinstance(one, str | None) for one in (*texts.values(), *lists, *context.values()))
-    flags = all(isinstance(told.get(name, False), bool) for name in ("ends", "enveloped"))
-    flags = flags and told.get("actions", "") in ("", *ACTIONS)
-    limit = told.get("time_limit_s", 0.0)
+def _check(scenario: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+    texts = {name: scenario[name] for name in (*_TEXTS, "observation") if name in scenario}
+    lists = [word for name in ("forms", "dialects") for word in scenario[name]]
+    good = all(isinstance(text, str | None) for text in (*texts.values(), *lists, *context.values()))
+    flags = all(isinstance(scenario.get(name, False), bool) for name in ("ends", "enveloped"))
+    flags = flags and scenario.get("actions", "") in ("", *ACTIONS)
+    limit = scenario.get("time_limit_s", 0.0)
     if not good or not flags or isinstance(limit, bool) or not isinstance(limit, int | float):
-        raise ConfigError(f"Scenario '{told['id']}' holds a value that is of no type that was wanted.")
+        raise ConfigError(f"Scenario '{scenario['id']}' holds a value that is of no type that was wanted.")
 
 
 class Scenarios:
-    """Scenarios of a file, of which only the places stand in memory; a file may be as long as it likes.
+    """Scenarios of a file, of which only the offsets are held in memory; a file may be of any length.
 
     Args:
         path: of JSON lines; None holds none.
@@ -171,15 +171,15 @@ class Scenarios:
             raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
 
     def _index(self, stream: Any) -> None:
-        place = 0
+        offset = 0
         while line := stream.readline(_LONGEST + 1):
             if len(line) > _LONGEST:
-                raise ConfigError(f"{self._path}: the line at byte {place:,} is longer than {_LONGEST:,} bytes.")
+                raise ConfigError(f"{self._path}: the line at byte {offset:,} is longer than {_LONGEST:,} bytes.")
             if line.strip():
-                key = _scenario(line, f"{self._path}, byte {place:,}").id
-                if self._places.setdefault(key, place) != place:
+                key = _scenario(line, f"{self._path}, byte {offset:,}").id
+                if self._places.setdefault(key, offset) != offset:
                     raise ConfigError(f"{self._path} has two scenarios of the id '{key}'.")
-            place += len(line)
+            offset += len(line)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -233,25 +233,25 @@ def _of_unit(
     """The scenario of each drawn trajectory of a unit, or of its first segment."""
     verdicts = read_table(stages / "verdicts", unit.name, ["step", "kept", "use"])
     costs = read_table(stages / "measures", measure_file(unit.label, "costs"), COUNTED)
-    kept, step = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy()
+    is_kept, step = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy()
     draws = list(read_draws(stages / "draws", unit.label))
-    taken = np.array([one["pool"] in pools and one["copies"] > 0 for one in draws], np.bool_)
-    ordinal = (kept & (step == 0)).cumsum() - 1
-    places = np.flatnonzero(kept & (costs["segment"].to_numpy() == 0))
+    taken = np.array([draw["pool"] in pools and draw["copies"] > 0 for draw in draws], np.bool_)
+    ordinal = (is_kept & (step == 0)).cumsum() - 1
+    places = np.flatnonzero(is_kept & (costs["segment"].to_numpy() == 0))
     places = places[taken[ordinal[places]]]
     if not len(places):
         return
     use = np.array(verdicts["use"].take(pa.array(places)).to_pylist(), object)
     costs = costs.take(pa.array(places)).combine_chunks()
     column = costs.schema.get_field_index("has_envelope")
-    shown = _enveloped(stages / "transitions", unit.name)[places] & (mix.mcp == "envelope")
+    shown = _read_enveloped(stages / "transitions", unit.name)[places] & (mix.mcp == "envelope")
     own = UnitCosts(costs.set_column(column, "has_envelope", pa.array(shown)), use, unit.domain, counter)
     firsts = np.minimum.reduceat(np.where(own.visible, np.arange(len(places)), len(places)), own.begins)
     firsts = np.where(firsts < len(places), firsts, own.begins)
     known = own.known[firsts].tolist()
     rows = _rows_at(stages / "transitions", unit.name, places[firsts])
-    told = zip(rows, own.shapes, own.keys, known, strict=True)
-    for number, (row, shape, key, is_known) in enumerate(told):
+    entries = zip(rows, own.shapes, own.keys, known, strict=True)
+    for number, (row, shape, key, is_known) in enumerate(entries):
         pool = draws[ordinal[places[firsts[number]]]]["pool"]
         context = {name: row["context"][name] for name in CONTEXT if row["context"][name]}
         if pool != "eval" and row["trajectory_id"] in instructions:
@@ -272,7 +272,7 @@ def _of_unit(
             *_form(row["action"]),
             (before["envelope"] if mix.mcp == "envelope" else None) or before["content"] if is_known else None,
             row["time_limit_s"],
-            *(one or "" for one in (task["id"], task["instruction"], environment["id"], environment["instance_id"])),
+            *(text or "" for text in (task["id"], task["instruction"], environment["id"], environment["instance_id"])),
         )
 
 
@@ -282,12 +282,12 @@ def _form(action: Mapping[str, Any]) -> tuple[str, str]:
         return "keystrokes", ""
     if action["name"] == MESSAGE or action["arguments"] is None:
         return "", ""
-    told = json.loads(action["arguments"])
-    is_line = set(told) <= {"command", "description", "timeout"} and isinstance(told.get("command"), str)
+    arguments = json.loads(action["arguments"])
+    is_line = set(arguments) <= {"command", "description", "timeout"} and isinstance(arguments.get("command"), str)
     return "call", action["name"] if is_line else ""
 
 
-def _enveloped(transitions: Folder, name: str) -> Flags:
+def _read_enveloped(transitions: Folder, name: str) -> Flags:
     """The rows of a file whose answers stood in an object of MCP, which the run's own recipe may not show."""
     read = read_table(transitions, name, ["next_observation.envelope"])["next_observation"].combine_chunks()
     flags: Flags = pc.struct_field(read, "envelope").is_valid().to_numpy(zero_copy_only=False)

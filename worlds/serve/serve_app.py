@@ -33,8 +33,8 @@ _LISTED: Final = 1000
 _SWEEP_S: Final = 5.0
 
 
-def served(sessions: Sessions, token: str = "", names: tuple[str, ...] = ()) -> ASGIApp:
-    """The application that serves sessions.
+def build_app(sessions: Sessions, token: str = "", names: tuple[str, ...] = ()) -> ASGIApp:
+    """Build the application that serves sessions.
 
     Args:
         sessions: that are served; they are ended, and their model is closed, when the application is shut down.
@@ -135,6 +135,6 @@ class _Guard:
             return JSONResponse({"status": "no_token", "detail": "Wanted is 'Authorization: Bearer …'."}, 401)
         return self._app
 
-    def _is_token(self, given: str) -> bool:
-        kind, _, told = given.partition(" ")
-        return kind.lower() == "bearer" and hmac.compare_digest(told.strip().encode(), self._token.encode())
+    def _is_token(self, header: str) -> bool:
+        kind, _, token = header.partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token.encode())

@@ -21,7 +21,7 @@ _TAGGED: Final = re.compile(r"<(action|tool_call)>(.*?)</\1>", re.DOTALL)
 
 
 class ServeError(Exception):
-    """Why a request is not done.
+    """Reason why a request is not done.
 
     Args:
         status: of HTTP; 0 where the server cannot be reached.
@@ -36,7 +36,7 @@ class ServeError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """What is answered."""
+        """Body of the answer."""
         return {"status": self.code, "detail": self.detail, **self.more}
 
 
@@ -91,18 +91,18 @@ class RemoteWorld:
         return self._posted("/close", body)
 
     def status(self) -> dict[str, Any]:
-        """What is going on there."""
+        """Status of the served world."""
         return self._asked(Request(f"{self._url}/status", headers=self._headers()))  # noqa: S310 - checked above
 
     def scenarios(self) -> list[str]:
         """The ids of all scenarios."""
-        found: list[str] = []
+        names: list[str] = []
         while True:
-            asked = Request(f"{self._url}/scenarios?from={len(found)}", headers=self._headers())  # noqa: S310
-            told = self._asked(asked)
-            found += told["scenarios"]
-            if not told["scenarios"] or len(found) >= told["all"]:
-                return found
+            asked = Request(f"{self._url}/scenarios?from={len(names)}", headers=self._headers())  # noqa: S310
+            page = self._asked(asked)
+            names += page["scenarios"]
+            if not page["scenarios"] or len(names) >= page["all"]:
+                return names
 
     def _headers(self) -> dict[str, str]:
         bearing = {"Authorization": f"Bearer {self._token}"} if self._token else {}
@@ -115,15 +115,15 @@ class RemoteWorld:
     def _asked(self, request: Request) -> dict[str, Any]:
         try:
             with urlopen(request, timeout=self._timeout) as answer:  # noqa: S310
-                found: dict[str, Any] = json.loads(answer.read())
-                return found
+                body: dict[str, Any] = json.loads(answer.read())
+                return body
         except HTTPError as error:
-            raise _told(error) from error
+            raise _to_serve_error(error) from error
         except (URLError, OSError, ValueError) as error:
             raise ServeError(0, "unreachable", f"{self._url} cannot be reached: {error}.") from error
 
 
-def _told(error: HTTPError) -> ServeError:
+def _to_serve_error(error: HTTPError) -> ServeError:
     try:
         body = json.loads(error.read())
         return ServeError(error.code, body.pop("status"), body.pop("detail"), **body)
@@ -134,10 +134,10 @@ def _told(error: HTTPError) -> ServeError:
 def action_in(message: str) -> str:
     """Find the action in a message: the last tagged one, else the last in a fence, else all but its thoughts."""
     _, closed, behind = message.partition("</think>")
-    said = behind if closed else message
-    tagged = [match[2] for match in _TAGGED.finditer(said)]
-    fenced = [match[1] for match in _FENCED.finditer(said)]
-    return (tagged or fenced or [said])[-1].strip()
+    visible = behind if closed else message
+    tagged = [match[2] for match in _TAGGED.finditer(visible)]
+    fenced = [match[1] for match in _FENCED.finditer(visible)]
+    return (tagged or fenced or [visible])[-1].strip()
 
 
 class Rollout:

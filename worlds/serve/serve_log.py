@@ -1,4 +1,5 @@
-"""What served sessions leave: a line a call, and a document a session, which a run reads again as rows of kind `model`.
+"""Output of served sessions: one line per call, and one document per session, which a run reads again as rows of kind
+`model`.
 
     LOG/calls.jsonl               one line a request, written when it is answered, those without an observation too
     LOG/trajectories/<id>.json    one ATIF document a session, written when it ends, which `trajmill run` reads
@@ -33,15 +34,15 @@ Rows = Sequence[Mapping[str, Any]]
 
 def steps_of(rows: Rows, moves: Sequence[Move]) -> list[Step]:
     """The steps of a session, from the rows of its history and the moves that led to them."""
-    found: list[Step] = []
+    steps: list[Step] = []
     before: Observation | None = None
     for row, move in zip(rows, moves, strict=True):
         after = _observation(row["next_observation"])
         first = row["observation"]
         same = first is not None and before is not None and first["content"] == before.content
         state = before if same else None if first is None else _observation(first)
-        calls = [other["step"] for other in rows if other["turn"] == row["turn"]]
-        found.append(
+        calls = [sibling["step"] for sibling in rows if sibling["turn"] == row["turn"]]
+        steps.append(
             Step(
                 move.action,
                 state,
@@ -57,19 +58,19 @@ def steps_of(rows: Rows, moves: Sequence[Move]) -> list[Step]:
             )
         )
         before = after
-    return found
+    return steps
 
 
-def _observation(told: Mapping[str, Any]) -> Observation:
-    content = told["content"]
+def _observation(values: Mapping[str, Any]) -> Observation:
+    content = values["content"]
     marked = True if _FRAMED.match(content) else content_failed(content)
-    return Observation(content, form=told["form"], dialect=told["dialect"], is_error=marked)
+    return Observation(content, form=values["form"], dialect=values["dialect"], is_error=marked)
 
 
 def trajectory_of(
     session: str, scenario: Scenario, rows: Rows, moves: Sequence[Move], world_model: str, sampling: Mapping[str, Any]
 ) -> Trajectory:
-    """A session as a trajectory of kind `model`.
+    """Convert a session to a trajectory of kind `model`.
 
     Args:
         session: its id.
@@ -80,13 +81,15 @@ def trajectory_of(
         sampling: by which all its answers were drawn.
     """
     instance = scenario.instance_id or scenario.id  # by which all rollouts of a scenario are of one group
-    made = Environment(scenario.environment_id or None, instance, "model", None, world_model, json_text(sampling))
-    task = Task(scenario.task_id or None, scenario.instruction or None)
-    told = scenario.whole_context
-    context = Context(
-        told["action_space"], told["initial_state"], told["demonstrations"], told["simulation_instruction"]
+    environment = Environment(
+        scenario.environment_id or None, instance, "model", None, world_model, json_text(sampling)
     )
-    return Trajectory(session, scenario.domain, steps_of(rows, moves), made, task=task, context=context)
+    task = Task(scenario.task_id or None, scenario.instruction or None)
+    texts = scenario.whole_context
+    context = Context(
+        texts["action_space"], texts["initial_state"], texts["demonstrations"], texts["simulation_instruction"]
+    )
+    return Trajectory(session, scenario.domain, steps_of(rows, moves), environment, task=task, context=context)
 
 
 class ServeLog:
@@ -106,7 +109,7 @@ class ServeLog:
         self._calls.close()
 
     def has(self, session: str) -> bool:
-        """Whether a session of that id was written."""
+        """Check whether a session of that id was written."""
         return (self._trajectories / f"{session}.json").exists()
 
     def call(self, session: str, step: int, call: Call, outcome: str, world_model: str) -> dict[str, Any]:
@@ -139,20 +142,20 @@ class ServeLog:
         self._calls.write(json.dumps(line, ensure_ascii=False) + "\n")
         return line
 
-    def session(self, trajectory: Trajectory, told: Mapping[str, Any]) -> Path:
+    def session(self, trajectory: Trajectory, extra: Mapping[str, Any]) -> Path:
         """Writes the document of a session, and returns where.
 
         Args:
             trajectory: that it is.
-            told: what else is known of it, such as its calls; readers of trajectories pass it over.
+            extra: what else is known of it, such as its calls; readers of trajectories pass it over.
         """
         assembler = Assembler()
         assembler.add(trajectory, Origin("", "served", "served", "1", lambda _: ""), {})
-        made = atif_document(assembler.take().to_pylist())
-        made["trajectory_id"] = trajectory.native_id  # by which readers know it
-        made["extra"] = {**made.get("extra", {}), "served": dict(told)}
+        document = atif_document(assembler.take().to_pylist())
+        document["trajectory_id"] = trajectory.native_id  # by which readers know it
+        document["extra"] = {**document.get("extra", {}), "served": dict(extra)}
         path = self._trajectories / f"{trajectory.native_id}.json"
         unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(made, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        unfinished.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", "utf-8")
         unfinished.replace(path)
         return path

@@ -24,7 +24,7 @@ _SEEDS: Final = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """Which world model is asked, and how.
+    """World model that is asked, with its settings.
 
     Attributes:
         name: as the endpoint names it.
@@ -64,7 +64,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What all sessions together may use; None is no bound. Answers that are known already count none of it.
+    """Bounds of all sessions together; None is no bound. Answers that are known already do not count.
 
     Attributes:
         cost: by the prices of the endpoint.
@@ -181,8 +181,8 @@ class ServedModel:
             self.known += 1
             return Call(request, known, known=True, cost=0.0, seconds=0.0)
         estimate = most_tokens(request)
-        held = estimate.prompt + estimate.completion
-        await self._hold(held)
+        reserved = estimate.prompt + estimate.completion
+        await self._hold(reserved)
         begun = time.monotonic()
         try:
             reply = await loop.run_in_executor(self._threads, self._endpoint.ask, request)
@@ -191,14 +191,14 @@ class ServedModel:
             self.spent = "cost"
             raise BudgetError(self.spent) from error
         finally:
-            self._held -= held
+            self._held -= reserved
             async with self._free:
                 self._free.notify_all()
         used = Usage() if reply.finish == "refused" else reply.usage or estimate
         self.tokens += used.prompt + used.completion
-        told = reply.revision or "unstated"
-        if told in self.revisions or len(self.revisions) < _REVISIONS:
-            self.revisions[told] = self.revisions.get(told, 0) + 1
+        revision = reply.revision or "unstated"
+        if revision in self.revisions or len(self.revisions) < _REVISIONS:
+            self.revisions[revision] = self.revisions.get(revision, 0) + 1
         return Call(request, reply, known=False, cost=self._prices.cost(used), seconds=time.monotonic() - begun)
 
     async def _hold(self, tokens: int) -> None:
@@ -217,7 +217,7 @@ class ServedModel:
         self.calls += 1
 
     def usage(self) -> dict[str, Any]:
-        """What was used so far, as a status tells it."""
+        """Usage so far, in the form of a status."""
         used = self.spending.usage
         return {
             "calls": self.calls,

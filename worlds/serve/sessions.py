@@ -37,7 +37,7 @@ _FILTERED: Final = "content_filter"
 
 
 class Fault(StrEnum):
-    """Why an answer is no observation.
+    """Reason why an answer is not an observation.
 
     `refused`: the endpoint takes no such request. `declined`: the model would not answer, or its answer was held back.
     `cut`: it ends at the length that it may have. `silent`: it holds nothing. `malformed`: it holds no observation in
@@ -52,13 +52,13 @@ class Fault(StrEnum):
 
 
 class Observed(NamedTuple):
-    """What a model says is observed, with the line that tells how a command ended; empty where nothing is shown."""
+    """Observation that a model gives, with the line that tells how a command ended; empty where nothing is shown."""
 
     text: str
 
 
-def observed(reply: Reply, *, tagged: bool) -> Observed | Fault:
-    """What an answer says is observed.
+def parse_observation(reply: Reply, *, tagged: bool) -> Observed | Fault:
+    """Parse the observation in a model's answer.
 
     Args:
         reply: of the model.
@@ -73,8 +73,8 @@ def observed(reply: Reply, *, tagged: bool) -> Observed | Fault:
     if not reply.content.strip():
         return Fault.SILENT
     if tagged:
-        found = observation_in(reply.content)
-        return Fault.MALFORMED if found is None else Observed(found)
+        observation = observation_in(reply.content)
+        return Fault.MALFORMED if observation is None else Observed(observation)
     text = unthought(reply.content)
     return Observed(text.removeprefix(MARKER)) if text.startswith(MARKER) else _bare(text)
 
@@ -91,7 +91,7 @@ _REMEMBERED: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What sessions may take.
+    """Limits of sessions.
 
     Attributes:
         sessions: open ones.
@@ -208,12 +208,12 @@ class Sessions:
 
     def _scenario(self, named: object) -> Scenario:
         if isinstance(named, str):
-            found = self.scenarios.get(named)
-            if found is None:
+            scenario = self.scenarios.get(named)
+            if scenario is None:
                 raise ServeError(
                     404, "no_scenario", f"There is no scenario '{named}'; there are {len(self.scenarios):,}."
                 )
-            return found
+            return scenario
         try:
             return Scenario.of(named)
         except ConfigError as error:
@@ -254,10 +254,10 @@ class Sessions:
         asked = session.history.asked(move)
         if asked is None:
             return self._ended(session, "over_window")
-        call, found = await self._asked(session, asked.messages)
-        if isinstance(found, Fault):
-            return self._ended(session, "no_observation", fault=found.value)
-        row = session.history.answered(move, found.text)
+        call, parsed = await self._asked(session, asked.messages)
+        if isinstance(parsed, Fault):
+            return self._ended(session, "no_observation", fault=parsed.value)
+        row = session.history.answered(move, parsed.text)
         session.moves.append(move)
         self.counts["steps"] += 1
         done = move.action.name == COMPLETE
@@ -265,13 +265,13 @@ class Sessions:
             "step": row["step"],
             "window_begins": asked.begins,
             "action": move.action.text,
-            "answer": "observed" if found.text else "empty",
+            "answer": "observed" if parsed.text else "empty",
             "exit_code": row["exit_code"],
             "timed_out": row["timed_out"],
             "tries": call.request.index + 1,
         }
         shown = row["next_observation"]["content"]
-        return {**_answer(session, shown, info, terminated=done), "usage": _used(call)}
+        return {**_answer(session, shown, info, terminated=done), "usage": _usage_values(call)}
 
     async def _asked(self, session: Session, messages: list[dict[str, str]]) -> tuple[Call, Observed | Fault]:
         """The call whose answer is used: the first that holds an observation, or the last."""
@@ -284,13 +284,13 @@ class Sessions:
                 raise ServeError(402, "budget_spent", str(error), bound=error.bound) from error
             except (ShardError, ConfigError) as error:
                 raise ServeError(502, "endpoint_failed", str(error)) from error
-            found = observed(call.reply, tagged=self.manner.tagged)
-            outcome = found.value if isinstance(found, Fault) else "observed"
+            parsed = parse_observation(call.reply, tagged=self.manner.tagged)
+            outcome = parsed.value if isinstance(parsed, Fault) else "observed"
             session.calls.append(self.log.call(session.id, step, call, outcome, world_model))
             self.counts[outcome] = self.counts.get(outcome, 0) + 1
-            if isinstance(found, Observed):
+            if isinstance(parsed, Observed):
                 break
-        return call, found
+        return call, parsed
 
     def _ended(self, session: Session, why: str, **more: Any) -> dict[str, Any]:
         """The answer that ends a session whose step the world could not take."""
@@ -316,9 +316,11 @@ class Sessions:
             self._close(session, "server_ended")
 
     def sweep(self) -> int:
-        """Ends the sessions that nobody asked for too long, and returns how many are left."""
+        """End the sessions that have been idle too long, and return how many are left."""
         past = self._clock() - self.limits.idle_s
-        for session in [one for one in self._open.values() if one.touched <= past and not one.lock.locked()]:
+        for session in [
+            candidate for candidate in self._open.values() if candidate.touched <= past and not candidate.lock.locked()
+        ]:
             self._close(session, "expired")
         return len(self._open)
 
@@ -343,20 +345,20 @@ class Sessions:
         pinned = self.model.pinned
         sampling = {**pinned.sampling, "seed": session.seed, "scenario": session.scenario.id}
         rows = session.history.rows
-        made = trajectory_of(session.id, session.scenario, rows, session.moves, pinned.world_model, sampling)
-        told = {
+        trajectory = trajectory_of(session.id, session.scenario, rows, session.moves, pinned.world_model, sampling)
+        record = {
             "scenario": session.scenario.id,
             "ended": why,
             "pool": self.manner.pool,
             "tagged": self.manner.tagged,
             "template": session.history.prompt.template,
-            "cost": round(sum(one["cost"] for one in session.calls), 9),
-            "calls": [_untimed(one) for one in session.calls],
+            "cost": round(sum(recorded["cost"] for recorded in session.calls), 9),
+            "calls": [_without_times(recorded) for recorded in session.calls],
         }
-        self.log.session(made, told)
+        self.log.session(trajectory, record)
 
     def status(self) -> dict[str, Any]:
-        """What is going on, and what was used."""
+        """Status and usage of the server."""
         bounds = self.model.bounds
         return {
             "status": "budget_spent" if self.model.spent else "serving",
@@ -371,13 +373,13 @@ class Sessions:
         }
 
 
-def _untimed(call: Mapping[str, Any]) -> dict[str, Any]:
+def _without_times(call: Mapping[str, Any]) -> dict[str, Any]:
     """A call as the document of a session tells it: the same for the same answers, however long they took."""
     return {name: value for name, value in call.items() if name not in ("session", "seconds", "known", "world_model")}
 
 
-def _used(call: Call) -> dict[str, Any]:
-    """What an answer used; not among `info`, which is the same for the same seed and actions."""
+def _usage_values(call: Call) -> dict[str, Any]:
+    """Return the usage of an answer. It is not part of `info`, which is the same for the same seed and actions."""
     usage = call.reply.usage
     return {
         "known": call.known,
@@ -390,7 +392,7 @@ def _used(call: Call) -> dict[str, Any]:
 def _answer(
     session: Session, shown: str, info: Mapping[str, Any], *, terminated: bool = False, truncated: bool = False
 ) -> dict[str, Any]:
-    """What a step gives back, in Gymnasium's terms; a world gives no reward."""
+    """Build the result of a step in Gymnasium's terms; a world gives no reward."""
     return {
         "session": session.id,
         "observation": shown,

@@ -18,7 +18,7 @@ __all__ = ["WorldConfig", "WorldData", "WorldEnv", "WorldEnvConfig", "WorldTask"
 
 
 class WorldConfig(vf.TasksetConfig):
-    """Where the world is served.
+    """Address of the served world.
 
     Attributes:
         url: of it.
@@ -52,7 +52,7 @@ class WorldTaskset(vf.Taskset[WorldTask, WorldConfig]):
 
 
 class WorldEnvConfig(vf.EnvConfig):
-    """Who acts: by default a model without tools of its own, which says its actions."""
+    """Agents of the environment: by default a model without tools of its own, which writes its actions as text."""
 
     player: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"})
 
@@ -70,12 +70,12 @@ class WorldEnv(vf.Env[WorldEnvConfig]):
         rollout = await asyncio.to_thread(Rollout, RemoteWorld(config.url), task.data.scenario, config.seed)
         try:
             async with agents.player.interaction(task) as interaction:
-                said = await interaction.turn()
-                while not said.terminated:
-                    shown = await asyncio.to_thread(rollout.answer, said.last_reply)
+                reply = await interaction.turn()
+                while not reply.terminated:
+                    shown = await asyncio.to_thread(rollout.answer, reply.last_reply)
                     if rollout.done:
                         break
-                    said = await interaction.turn(shown)
+                    reply = await interaction.turn(shown)
         finally:
             await asyncio.to_thread(rollout.close)
         interaction.trace.info["trajmill_session"] = rollout.begun["session"]

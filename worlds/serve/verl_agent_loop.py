@@ -50,18 +50,18 @@ class WorldAgentLoop(AgentLoopBase):
         turns = self.rollout_config.multi_turn.max_assistant_turns or longest
         for turn in range(turns):
             with simple_timer("generate_sequences", metrics):
-                said = await self.server_manager.generate(
+                generated = await self.server_manager.generate(
                     request_id=request, prompt_ids=ids, sampling_params=sampling_params
                 )
-            if turn == 0 and said.log_probs:
+            if turn == 0 and generated.log_probs:
                 logprobs = []
             merged, mask, logprobs = await self.ct_merge_assistant_token(
-                ids, said.token_ids, mask, logprobs, assistant_logprobs=said.log_probs or None
+                ids, generated.token_ids, mask, logprobs, assistant_logprobs=generated.log_probs or None
             )
             ids = merged.token_ids
             if len(mask) >= longest or turn + 1 == turns:
                 break
-            text = self.tokenizer.decode(said.token_ids, skip_special_tokens=True)
+            text = self.tokenizer.decode(generated.token_ids, skip_special_tokens=True)
             try:
                 with simple_timer("tool_calls", metrics):
                     shown = await asyncio.to_thread(rollout.answer, text)

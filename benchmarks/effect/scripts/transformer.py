@@ -39,7 +39,7 @@ class Block(nn.Module):
 
 
 class Copying(nn.Module):
-    """What followed a like context before: a pointer into the window, and how far it is trusted.
+    """Pointer into the window: what followed similar contexts before, and how far it is trusted.
 
     A context is the last two tokens. After the pointer sentinel mixtures of Merity et al. 2016, which ask the state.
     """
@@ -52,7 +52,7 @@ class Copying(nn.Module):
         nn.init.constant_(self.trust.bias, GATE)
 
     def forward(
-        self, ids: torch.Tensor, words: torch.Tensor, state: torch.Tensor, asked: torch.Tensor, told: torch.Tensor
+        self, ids: torch.Tensor, words: torch.Tensor, state: torch.Tensor, asked: torch.Tensor, targets: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Of each position that is asked for the chance (log) that the pointer gives `told`, and the trust (logit)."""
         shown = functional.normalize(words, dim=-1)
@@ -63,7 +63,7 @@ class Copying(nn.Module):
         likeness = likeness.masked_fill(~earlier, FAR)[asked]
         behind = functional.pad(ids[:, 1:], (0, 1), value=-1)[:, None].expand(-1, ids.shape[1], -1)[asked]
         every = torch.logsumexp(likeness, -1)
-        right = torch.logsumexp(likeness.masked_fill(behind != told[:, None], FAR), -1)
+        right = torch.logsumexp(likeness.masked_fill(behind != targets[:, None], FAR), -1)
         trust = self.trust(torch.cat([state, every[:, None] / SHARP], -1))
         return right - every, trust[:, 0]
 
@@ -76,18 +76,18 @@ class Model(nn.Module):
         self.tokens, self.places = nn.Embedding(vocabulary, WIDTH), nn.Embedding(WINDOW, WIDTH)
         self.blocks, self.last = nn.Sequential(*(Block() for _ in range(LAYERS))), nn.LayerNorm(WIDTH)
         self.often = nn.Parameter(torch.zeros(vocabulary))
-        for one in self.modules():
-            if isinstance(one, nn.Embedding):
-                nn.init.normal_(one.weight, std=0.02)
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=0.02)
         self.copying = Copying()
 
-    def forward(self, ids: torch.Tensor, asked: torch.Tensor, told: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids: torch.Tensor, asked: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The chance (log) of `told`, the token behind each that is asked for; the rest cost no look at all words."""
         words = self.tokens(ids)
         x = self.blocks(words + self.places(torch.arange(ids.shape[1], device=ids.device)))
         state = self.last(x[asked])
-        plain = functional.log_softmax(state @ self.tokens.weight.T + self.often, -1).gather(1, told[:, None])[:, 0]
-        copied, trust = self.copying(ids, words, state, asked, told)
+        plain = functional.log_softmax(state @ self.tokens.weight.T + self.often, -1).gather(1, targets[:, None])[:, 0]
+        copied, trust = self.copying(ids, words, state, asked, targets)
         return torch.logaddexp(functional.logsigmoid(-trust) + plain, functional.logsigmoid(trust) + copied)
 
 
@@ -99,7 +99,9 @@ def taught(tokens: np.ndarray, borne: np.ndarray, vocabulary: int, seed: int, de
     model.often.data = torch.log((counts + 0.1) / (counts + 0.1).sum())
     model = model.to(device)
     windows = [(at, min(at + WINDOW + 1, len(tokens))) for at in range(0, max(len(tokens) - 1, 1), WINDOW)]
-    windows = [one for one in windows if one[1] - one[0] == WINDOW + 1 and borne[one[0] + 1 : one[1]].any()]
+    windows = [
+        window for window in windows if window[1] - window[0] == WINDOW + 1 and borne[window[0] + 1 : window[1]].any()
+    ]
     order = np.random.default_rng(seed).permutation(len(windows))
     steps = [order[at : at + BATCH] for at in range(0, len(order), BATCH)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.1)
@@ -120,7 +122,7 @@ def taught(tokens: np.ndarray, borne: np.ndarray, vocabulary: int, seed: int, de
 @torch.no_grad()
 def bits(model: Model, tokens: np.ndarray, first: np.ndarray, scored: np.ndarray, device: str) -> np.ndarray:
     """The bits of each scored token, given at least half a window of its document, or all of it before."""
-    half, found = WINDOW // 2, np.zeros(len(tokens))
+    half, costs = WINDOW // 2, np.zeros(len(tokens))
     begins = np.unique(first)
     ends = np.append(begins[1:], len(tokens))
     parts = []
@@ -140,8 +142,8 @@ def bits(model: Model, tokens: np.ndarray, first: np.ndarray, scored: np.ndarray
             at.append(places)
         ids, wanted = ids.to(device), wanted.to(device)
         chances = model(ids[:, :-1], wanted, ids[:, 1:][wanted])
-        found[np.concatenate(at)] = -chances.cpu().numpy() / np.log(2)
-    return found[scored]
+        costs[np.concatenate(at)] = -chances.cpu().numpy() / np.log(2)
+    return costs[scored]
 
 
 def main() -> None:
@@ -151,14 +153,14 @@ def main() -> None:
     torch.set_num_threads(1)  # sums in one order, so the same seeds give the same numbers; processes share the cores
     for path in sorted(Path(sys.argv[1]).glob("*.job.npz")):
         job = np.load(path)
-        found = {}
+        costs = {}
         for arm in range(int(job["arms"])):
             tokens, borne = job[f"tokens{arm}"], job[f"borne{arm}"]
             model = taught(tokens, borne, int(job["vocabulary"]), int(job["seed"]), device)
             for number in range(int(job["sets"])):
                 asked = (job[f"{name}{number}"] for name in ("asked", "first", "scored"))
-                found[f"{arm}-{number}"] = bits(model, *asked, device)
-        np.savez(path.with_name(path.name.replace(".job.", ".bits.")), **found)
+                costs[f"{arm}-{number}"] = bits(model, *asked, device)
+        np.savez(path.with_name(path.name.replace(".job.", ".bits.")), **costs)
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ class Bytes(nn.Module):
             width, max(1, width // 64), 4 * width, 0.0, "gelu", batch_first=True, norm_first=True
         )
         self.blocks = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
-        for one in (self.tokens, self.places):
-            nn.init.normal_(one.weight, std=0.02)
+        for embedding in (self.tokens, self.places):
+            nn.init.normal_(embedding.weight, std=0.02)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """The logits of the token behind each."""
@@ -87,10 +87,10 @@ class Texts:
         """(tokens, class of each, share of bytes that each is) of a document."""
         ids, kinds, sizes = [], [], []
         for text, kind in parts:
-            found = self.ids(text)
-            ids += found
-            kinds += [kind] * len(found)
-            sizes += [len(text.encode()) / max(1, len(found))] * len(found)
+            encoded = self.ids(text)
+            ids += encoded
+            kinds += [kind] * len(encoded)
+            sizes += [len(text.encode()) / max(1, len(encoded))] * len(encoded)
         return np.array(ids, np.int64), kinds, np.array(sizes)
 
 
@@ -123,7 +123,7 @@ class Trainer:
         ids: list[np.ndarray] = []
         borne: list[np.ndarray] = []
         read = [self.texts.document(parts) for parts in documents]
-        while sum(len(one) for one in ids) < words.tokens + 1:
+        while sum(len(document_ids) for document_ids in ids) < words.tokens + 1:
             for at in order.permutation(len(read)):
                 ids.append(read[at][0])
                 borne.append(np.array([kind != "" for kind in read[at][1]], np.bool_))
@@ -145,34 +145,37 @@ class Trainer:
         self.model.eval()
 
     @torch.no_grad()  # type: ignore[untyped-decorator, unused-ignore]
-    def scored(self, held: list[dict[str, Any]]) -> list[list[Any]]:
+    def scored(self, held_out: list[dict[str, Any]]) -> list[list[Any]]:
         """(domain, group, class, bits, bytes) of all that is held out, each token given half a window at least."""
         window, half = self.words.window, self.words.window // 2
-        found: dict[tuple[str, str, str], np.ndarray] = defaultdict(lambda: np.zeros(2))
-        for one in held:
-            ids, kinds, sizes = self.texts.document(one["parts"])
+        sums: dict[tuple[str, str, str], np.ndarray] = defaultdict(lambda: np.zeros(2))
+        for document in held_out:
+            ids, kinds, sizes = self.texts.document(document["parts"])
             for begin in range(0, max(1, len(ids) - half), half):
                 part = torch.tensor(ids[begin : begin + window + 1], device=self.device)[None]
                 if part.shape[1] < 2:
                     continue
                 costs = functional.cross_entropy(self.logits(part[:, :-1])[0], part[0, 1:], reduction="none").cpu()
-                for place, cost in enumerate(costs.tolist()):
-                    kind = kinds[begin + place + 1]
-                    if kind and (place >= half or not begin):
-                        found[one["domain"], one["group"], kind] += cost / math.log(2), sizes[begin + place + 1]
-        return [[*key, *map(float, values)] for key, values in sorted(found.items())]
+                for index, cost in enumerate(costs.tolist()):
+                    kind = kinds[begin + index + 1]
+                    if kind and (index >= half or not begin):
+                        sums[document["domain"], document["group"], kind] += (
+                            cost / math.log(2),
+                            sizes[begin + index + 1],
+                        )
+        return [[*key, *map(float, values)] for key, values in sorted(sums.items())]
 
     @torch.no_grad()  # type: ignore[untyped-decorator, unused-ignore]
     def said(self, questions: list[dict[str, Any]]) -> list[str]:
-        """What the model answers to each question, the likeliest token each time."""
+        """Answer each question with the likeliest token each time."""
         longest, most = self.words.longest, self.words.window - self.words.longest
         blank = self.texts.ids("\n")[-1:]
-        asked = [self.texts.ids(one["before"])[-most:] for one in questions]
-        ids = torch.tensor([blank * (most - len(one)) + one for one in asked], device=self.device)
+        asked = [self.texts.ids(question["before"])[-most:] for question in questions]
+        ids = torch.tensor([blank * (most - len(prompt)) + prompt for prompt in asked], device=self.device)
         for _ in range(longest):
             behind = torch.cat([self.logits(some)[:, -1:].argmax(-1) for some in ids.split(self.words.batch)])
             ids = torch.cat([ids, behind], 1)
-        return [self.texts.text(one).partition(END)[0] for one in ids[:, most:].tolist()]
+        return [self.texts.text(row).partition(END)[0] for row in ids[:, most:].tolist()]
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -193,8 +196,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=14)
     words = parser.parse_args()
     trainer, began, longest = Trainer(words), time.monotonic(), 0.0
-    arms = {path.stem: [one["parts"] for one in read(path)] for path in sorted(words.job.glob("[0-9]*.jsonl"))}
-    held, questions = read(words.job / "held.jsonl"), read(words.job / "questions.jsonl")
+    arms = {
+        path.stem: [document["parts"] for document in read(path)] for path in sorted(words.job.glob("[0-9]*.jsonl"))
+    }
+    held_out, questions = read(words.job / "held.jsonl"), read(words.job / "questions.jsonl")
     lines: list[dict[str, Any]] = []
     for seed in range(words.seeds):
         start = time.monotonic()
@@ -202,7 +207,9 @@ def main() -> None:
             break
         for arm, documents in arms.items():
             trainer.teach(documents, seed)
-            lines.append({"arm": arm, "seed": seed, "scored": trainer.scored(held), "said": trainer.said(questions)})
+            lines.append(
+                {"arm": arm, "seed": seed, "scored": trainer.scored(held_out), "said": trainer.said(questions)}
+            )
         longest = max(longest, time.monotonic() - start)
         # whole seeds alone, so that each arm has as many
         (words.job / "found.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")

@@ -10,11 +10,11 @@ from tests.app.pages.made_runs import NAME, made_rejects, made_run, made_shard, 
 from tests.conftest import ROOT
 from tests.make import trajectory
 from trajmill.app.pages.contents import RunContents
-from trajmill.app.pages.copies import clusters, copied, side_by_side
-from trajmill.app.pages.index import facet_counts, found_in
+from trajmill.app.pages.copies import clusters, find_copies, side_by_side
+from trajmill.app.pages.index import facet_counts, filter_index
 from trajmill.app.pages.loss_runs import Run, runs, sample_at, sample_counts, samples_of
-from trajmill.app.pages.opening import opened
-from trajmill.app.pages.text_search import searched
+from trajmill.app.pages.opening import open_contents
+from trajmill.app.pages.text_search import search_text
 from trajmill.app.pages.why import bounds
 from trajmill.app.viewer.pages import preview, view_of
 from trajmill.schemas import ConfigError, Environment, Observation, Reject, ShardError, Task
@@ -57,13 +57,13 @@ def out(tmp_path_factory):
 
 def test_a_trajectory_is_found_by_what_is_chosen_and_by_text_in_any_case(out):
     index = RunContents(str(out)).index
-    assert found_in(index, {"fate": "dropped"})["native_id"].to_list() == ["t2", "t3"]
-    assert found_in(index, {"task": "a", "reason": ""})["native_id"].to_list() == ["t0"]
-    assert found_in(index, {"environment": ""})["native_id"].to_list() == ["t3"]
-    assert found_in(index, {}, "GRÜSSE").is_empty()
-    assert found_in(index, {}, "GRÜße")["native_id"].to_list() == ["t0", "t2"]
-    assert found_in(index, {}, "(.*").is_empty()
-    assert found_in(index, {"pool": "no pool (dropped)"})["native_id"].to_list() == ["t2", "t3"]
+    assert filter_index(index, {"fate": "dropped"})["native_id"].to_list() == ["t2", "t3"]
+    assert filter_index(index, {"task": "a", "reason": ""})["native_id"].to_list() == ["t0"]
+    assert filter_index(index, {"environment": ""})["native_id"].to_list() == ["t3"]
+    assert filter_index(index, {}, "GRÜSSE").is_empty()
+    assert filter_index(index, {}, "GRÜße")["native_id"].to_list() == ["t0", "t2"]
+    assert filter_index(index, {}, "(.*").is_empty()
+    assert filter_index(index, {"pool": "no pool (dropped)"})["native_id"].to_list() == ["t2", "t3"]
     assert dict(facet_counts(index, {})["pool"]) == {"no pool (dropped)": 2, "": 2}
     assert index["reason"].to_list() == [[], ["loop"], ["near_duplicate"], ["duplicate_trajectory"]]
 
@@ -138,7 +138,7 @@ def test_what_was_not_drawn_is_shown_as_it_would_be(out):
 
 def test_copies_stand_beside_their_keeper_with_what_differs(out):
     contents = RunContents(str(out))
-    found = copied(contents.index, contents.rejects)
+    found = find_copies(contents.index, contents.rejects)
     assert found["native_id"].to_list() == ["t2", "t3"]
     keeper = contents.index["key"][0]
     assert clusters(found).rows() == [(keeper, 1, 1)]
@@ -152,17 +152,17 @@ def test_copies_stand_beside_their_keeper_with_what_differs(out):
 
 def test_a_text_is_found_in_every_step_and_a_search_that_rests_goes_on(out):
     files = there(RunContents(str(out)).files).judged
-    found = searched(files, "THREE")
+    found = search_text(files, "THREE")
     assert [(hit.step, hit.where, hit.text) for hit in found.hits] == [(2, "after", "three")] * 2
     assert found.next is None
-    rested = searched(files, "three", seconds=-1)
+    rested = search_text(files, "three", seconds=-1)
     assert rested.next == (0, 0)
-    assert len(searched(files, "three", rested.next).hits) == 2
+    assert len(search_text(files, "three", rested.next).hits) == 2
 
 
 def test_a_raw_log_is_read_as_a_run_would_read_it(tmp_path):
     log = sorted((ROOT / "samples" / "terminal" / "asciicast").glob("*.cast"))[0]
-    contents = opened(str(log))
+    contents = open_contents(str(log))
     assert contents.files is None
     assert contents.index["connector"].to_list() == ["asciicast"]
     one = contents.index.row(0, named=True)
@@ -176,7 +176,7 @@ def test_a_raw_log_is_read_as_a_run_would_read_it(tmp_path):
     nothing.write_text("no log at all")
     for path in (nothing, tmp_path / "missing"):
         with pytest.raises(ConfigError):
-            opened(str(path))
+            open_contents(str(path))
 
 
 def test_samples_that_stand_as_tables_and_as_lines_count_once(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.app.pages.made_runs import there
-from trajmill.app.pages.copies import paired
+from trajmill.app.pages.copies import pair_lines
 from trajmill.app.pages.differences import difference
 from trajmill.app.pages.observations import SHOWN_CHARACTERS, shown, shown_text
 from trajmill.app.pages.raw_bytes import AFTER, BEFORE, RawPlaces
@@ -103,7 +103,7 @@ def test_a_difference_of_many_lines_takes_no_square_of_them():
 
 
 def test_lines_that_differ_stand_beside_each_other():
-    assert [(left and left.kind, right and right.kind) for left, right in paired("a\nb\nc", "a\nx")] == [
+    assert [(left and left.kind, right and right.kind) for left, right in pair_lines("a\nb\nc", "a\nx")] == [
         ("same", "same"), ("gone", "new"), ("gone", None)
     ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from tests.app.pages.made_runs import RULES, made_run
 from tests.app.report.test_report import examined
 from tests.app.viewer.hostile_texts import TEXTS, hostile_run
 from tests.make import trajectory
-from trajmill.app.report.comparison import DROPPED, GONE, KEPT, MOVED, NEW, OTHER, compared, write_comparison
+from trajmill.app.report.comparison import DROPPED, GONE, KEPT, MOVED, NEW, OTHER, compare_runs, write_comparison
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import write_parquet
 from trajmill.schemas import ConfigError
@@ -39,7 +39,7 @@ def two(tmp_path):
 
 
 def test_it_tells_what_became_of_each_trajectory(two):
-    found = compared(*two[:2])
+    found = compare_runs(*two[:2])
     told = {one.kind: (one.before, one.after, one.number, list(one.examples)) for one in found.changes}
     ids = two[2]
     assert told == {
@@ -57,7 +57,7 @@ def test_each_of_exact_copies_counts_as_in_the_run(tmp_path):
     some = [trajectory("word", "more", native_id=name) for name in ("first", "second")]
     for name, fates in (("one", [None, "duplicate_trajectory"]), ("two", [None, None])):
         made_run(tmp_path / name, some, fates, "terminal")
-    found = compared(str(tmp_path / "one"), str(tmp_path / "two"))
+    found = compare_runs(str(tmp_path / "one"), str(tmp_path / "two"))
     assert found.domains["terminal"]["trajectories"] == (2, 2)
     assert found.domains["terminal"]["kept"] == (1, 2)
     assert found.reasons == {"duplicate_trajectory": (1, 0)}
@@ -87,7 +87,7 @@ def test_nothing_of_hostile_runs_is_more_than_text(two, tmp_path):
     record = json.loads((out / "run.json").read_text())
     record["recipe"]["\n".join(TEXTS)] = "\n".join(TEXTS)
     (out / "run.json").write_text(json.dumps(record))
-    write_comparison(compared(two[0], str(out)), (TEXTS[0], TEXTS[1]), str(tmp_path / "page.html"))
+    write_comparison(compare_runs(two[0], str(out)), (TEXTS[0], TEXTS[1]), str(tmp_path / "page.html"))
     assert examined((tmp_path / "page.html").read_text()) > 50
     code, said, _ = ran("compare", two[0], out)
     assert code == 0
@@ -96,4 +96,4 @@ def test_nothing_of_hostile_runs_is_more_than_text(two, tmp_path):
 
 def test_what_is_not_judged_is_not_compared(two, tmp_path):
     with pytest.raises(ConfigError):
-        compared(two[0], str(tmp_path / "none"))
+        compare_runs(two[0], str(tmp_path / "none"))

@@ -16,7 +16,7 @@ from tests.make import trajectory
 from trajmill.app.cli.cli import app
 from trajmill.app.pages.loss_runs import Rendered, Run, Said
 from trajmill.app.report.charts import signal_chart
-from trajmill.app.report.examples import CUT, fitting, reject_rows, rejected, samples, shortened
+from trajmill.app.report.examples import CUT, fitting, pick_rejects, reject_rows, samples, shorten
 from trajmill.app.report.figures import Signal, figures, histogram, signal_edges
 from trajmill.app.report.report import report, write_report
 from trajmill.app.report.sources import Sources
@@ -113,7 +113,7 @@ def test_what_a_mixture_lacks_is_shown_in_the_words_of_the_last_run(tmp_path):
 def test_samples_and_rejects_stand_beside_what_caused_them(tmp_path):
     planted(tmp_path)
     sources = Sources(str(tmp_path))
-    found = rejected(sources, reject_rows(sources))
+    found = pick_rejects(sources, reject_rows(sources))
     (cut,), (copy,) = found["normalize", "truncated"], found["judge", "near_duplicate"]
     assert cut.excerpt == ('{"cut": "he', 0)
     assert (copy.action.text != "", copy.answer) == (True, ("six", 0))
@@ -151,7 +151,7 @@ def raw_run(out, text):
 def test_a_dropped_trajectory_stands_beside_the_bytes_of_its_log_unless_secrets_were_replaced(tmp_path, text):
     log = raw_run(tmp_path / "out", text)
     sources = Sources(str(tmp_path / "out"))
-    (one,) = rejected(sources, reject_rows(sources))["judge", "few_turns"]
+    (one,) = pick_rejects(sources, reject_rows(sources))["judge", "few_turns"]
     if "ghp_" in text:
         assert (one.excerpt.text, one.why) == ("", "secrets of its trajectory were replaced")
     else:
@@ -159,7 +159,7 @@ def test_a_dropped_trajectory_stands_beside_the_bytes_of_its_log_unless_secrets_
         assert one.excerpt.text
     assert "ghp_a1B2" not in report(str(tmp_path / "out")).decode()
     log.unlink()
-    (gone,) = rejected(sources, reject_rows(sources))["judge", "few_turns"]
+    (gone,) = pick_rejects(sources, reject_rows(sources))["judge", "few_turns"]
     assert gone.excerpt.text == ""
     assert gone.action.text != ""
     assert f"Its raw bytes are not shown: {gone.why}." in report(str(tmp_path / "out")).decode()
@@ -221,7 +221,7 @@ def test_the_command_writes_it_and_tells_where(tmp_path):
 def test_long_texts_are_cut_and_it_is_said_where():
     runs = [Run("a" * 5000, loss=False), Run("b" * 5000, loss=True), Run("c", loss=False)]
     sample = Rendered("sft", "web", 0, "s", None, {}, [Said("user", runs), *[Said("user", runs[2:])] * 20])
-    messages = shortened(sample).messages
+    messages = shorten(sample).messages
     assert len(messages) == 9
     assert messages[5].runs == [Run("13 messages", loss=False, label=CUT)]
     first = messages[0].runs

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.effect.measurement import FOUND, PLAN, Settings, measured, trials
+from benchmarks.effect.measurement import FOUND, PLAN, Settings, measure_effect, trials
 from benchmarks.effect.trials import CURATED, LOGGED, Counting
 from tests.benchmarks.effect.test_trials import domain
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -66,7 +66,7 @@ def recipe():
 def found(out, tmp_path_factory):
     """What was measured, and where."""
     place = tmp_path_factory.mktemp("effect") / "effect"
-    return measured(recipe(), str(out), str(place), QUICK), place
+    return measure_effect(recipe(), str(out), str(place), QUICK), place
 
 
 def of(found, arm, what=LOGGED):
@@ -98,10 +98,10 @@ def test_the_plan_is_written_first_and_another_is_not_written_over_it(out, found
     assert {one.arm for one in effect.tests} <= {one["name"] for one in plan["arms"]}
     assert json.loads((place / FOUND).read_text())["tests"][0]["arm"] == "everything"
     with pytest.raises(ConfigError):
-        measured(recipe(), str(out), str(place), Settings(seeds=2))
+        measure_effect(recipe(), str(out), str(place), Settings(seeds=2))
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(ConfigError):
-        measured(recipe(), str(out), str(tmp_path), QUICK)
+        measure_effect(recipe(), str(out), str(tmp_path), QUICK)
 
 
 def test_the_same_seeds_give_the_same_numbers_with_any_workers():
@@ -111,4 +111,4 @@ def test_the_same_seeds_give_the_same_numbers_with_any_workers():
 
 def test_a_run_that_is_not_judged_is_refused(tmp_path):
     with pytest.raises(ConfigError):
-        measured(recipe(), str(tmp_path), str(tmp_path / "effect"), QUICK)
+        measure_effect(recipe(), str(tmp_path), str(tmp_path / "effect"), QUICK)

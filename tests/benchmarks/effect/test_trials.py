@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.effect.arms import ALL_TEXT, EVERYTHING, RAW, Arm
 from benchmarks.effect.corpus import Shown
-from benchmarks.effect.documents import CLASSES, Document, Tokens, trained
-from benchmarks.effect.measurement import changed_in, compared
+from benchmarks.effect.documents import CLASSES, Document, Tokens, train_tokenizer
+from benchmarks.effect.measurement import compare_arms, count_changed
 from benchmarks.effect.ngrams import DISCOUNT, ORDER, Ngrams, Reading, Stream
 from benchmarks.effect.significance import alike, difference, holm
 from benchmarks.effect.transformers import SEEDS, trials
@@ -74,7 +74,7 @@ def test_an_arm_is_compared_over_all_groups_that_were_scored():
     documents = [document(number) for number in range(120)]
     small = Domain("web", {RAW: documents, EVERYTHING: documents[::2]}, 20, 1_000, 2)
     found = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
-    tests = {one.what: one for one in compared(small, [Arm(EVERYTHING, RAW, "whole")], found, "n-grams")}
+    tests = {one.what: one for one in compare_arms(small, [Arm(EVERYTHING, RAW, "whole")], found, "n-grams")}
     assert (tests[LOGGED].groups, tests[LOGGED].changed) == (60, 60)
     assert tests[LOGGED].apart is not None
 
@@ -84,7 +84,7 @@ def test_of_an_arm_that_changes_few_trajectories_nothing_is_said():
     arms = {RAW: documents, EVERYTHING: documents[3:]}
     small = Domain("web", arms, 20, 1_000, 2)
     found = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
-    (one, *_) = compared(small, [Arm(EVERYTHING, RAW, "whole")], found, "n-grams")
+    (one, *_) = compare_arms(small, [Arm(EVERYTHING, RAW, "whole")], found, "n-grams")
     assert (one.groups, one.changed, one.word) == (60, 3, "not measurable")
 
 
@@ -177,7 +177,7 @@ def turn(step=0, loss=True):
 
 @pytest.fixture(scope="module")
 def tokens():
-    return Tokens(trained([]))  # a token a byte
+    return Tokens(train_tokenizer([]))  # a token a byte
 
 
 def shown_document(tokens, arm, *turns):
@@ -218,9 +218,9 @@ def test_trajectories_count_as_changed_where_text_or_loss_differs(tokens):
         shown_document(tokens, Arm(EVERYTHING, "", "")),
         shown_document(tokens, spans_arm({"copied": 0.0})),
     )
-    assert changed_in([whole], [whole]) == 0
-    assert changed_in([whole], [new]) == 1
-    assert changed_in([whole], []) == 1
+    assert count_changed([whole], [whole]) == 0
+    assert count_changed([whole], [new]) == 1
+    assert count_changed([whole], []) == 1
 
 
 VOCABULARY = 12

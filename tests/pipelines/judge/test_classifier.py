@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from benchmarks.train_classifier import labelled, train
+from benchmarks.train_classifier import read_labelled_lines, train
 from tests.pipelines.judge.test_near_duplicates import atif
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -98,7 +98,7 @@ def test_a_model_that_changes_under_its_name_is_measured_with_again(model: Path,
 
 
 def test_rows_of_a_run_are_labelled_by_what_its_rules_said_of_them(judged: Path):
-    found = list(labelled(str(judged)))
+    found = list(read_labelled_lines(str(judged)))
     assert Counter(line.split()[0] for _, line in found) == {"__label__good": 7, "__label__bad": 5}
     assert len({group for group, _ in found}) == 3
     assert all("spam junk noise void" in line for _, line in found if line.startswith("__label__bad"))

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import ROOT
-from trajmill.app.cli.export import stored_trajectories
+from trajmill.app.cli.export import read_trajectories
 from trajmill.app.cli.inspection import inspect
 from trajmill.pipelines.normalize import normalizer as normalize
 from trajmill.pipelines.recipe.recipe_file import load_recipe
@@ -101,7 +101,7 @@ def test_segments_hold_every_turn_once_but_those_without_a_target(cut, whole):
 
 def test_a_long_trajectory_is_looked_at_and_exported_whole(cut, whole):
     keys = [
-        sorted((rows[0]["trajectory_id"], len(rows)) for rows in stored_trajectories(str(out / "transitions")))
+        sorted((rows[0]["trajectory_id"], len(rows)) for rows in read_trajectories(str(out / "transitions")))
         for out in (cut, whole)
     ]
     assert keys[0] == keys[1]

@@ -49,7 +49,7 @@ def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, ca
     def failing():
         raise error
 
-    monkeypatch.setattr(cli, "_narrowed", lambda *_: failing)
+    monkeypatch.setattr(cli, "_narrow_to_command", lambda *_: failing)
     monkeypatch.setattr("sys.argv", ["trajmill", "run"])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -23,7 +23,7 @@ from trajmill.quality.lookback import Reaching
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError, Environment, Observation, Task
-from trajmill.worlds.drift.drift import NAMES, Settings, distinct_rows, drift, paired
+from trajmill.worlds.drift.drift import NAMES, Settings, distinct_rows, drift, pair_rows
 from trajmill.worlds.drift.figures import MEASURES
 from trajmill.worlds.drift.goodhart import COLUMNS, goodhart, read_rewards, spearman
 from trajmill.worlds.drift.rows import REFUSAL, _Measuring, read_sides
@@ -124,7 +124,7 @@ def test_copies_of_a_log_are_no_replicates_and_one_row_is_in_one_pair(worlds, tm
         )
     real, sim = read_sides(str(planted.normalized(raw, tmp_path / "out")), str(worlds["faithful"]), 10**6)
     assert len(distinct_rows(real.rows)) == len(real.rows) / 2
-    made = paired(distinct_rows(real.rows), sim.rows)
+    made = pair_rows(distinct_rows(real.rows), sim.rows)
     both = pl.concat([made.exact.select("file", "row"), made.near.select("file", "row")])
     assert len(both) == len(both.unique()) == len(sim.rows) - made.alone
     assert made.exact["place"].n_unique() == 1
@@ -258,11 +258,11 @@ def test_a_prediction_beside_a_real_history_pairs_with_the_row_of_that_history()
     steps = steps_of("one", "two", "three")
     predicted = [replace(step, next_observation=Observation(f"guess {step.turn}")) for step in steps]
     sim = batch_of(replace(trajectory(task=TASK, environment=WORLD), steps=predicted))
-    assert len(paired(measured(real), measured(sim)).exact) == 3
+    assert len(pair_rows(measured(real), measured(sim)).exact) == 3
     shown = [None, *(one.next_observation for one in predicted[:-1])]
     rollout = [replace(step, observation=before) for step, before in zip(predicted, shown, strict=True)]
     sim = batch_of(replace(trajectory(task=TASK, environment=WORLD), steps=rollout))
-    made = paired(measured(real), measured(sim))
+    made = pair_rows(measured(real), measured(sim))
     assert made.exact["turn"].to_list() == [0]
 
 
@@ -271,18 +271,18 @@ def test_a_prediction_beside_a_real_history_pairs_with_the_row_of_that_history()
 )
 def test_rows_of_another_task_or_of_none_are_no_pair(task, pairs):
     real, sim = batch_of(trajectory(task=TASK)), batch_of(trajectory(task=task, environment=WORLD))
-    assert len(paired(measured(real), measured(sim)).exact) == pairs
+    assert len(pair_rows(measured(real), measured(sim)).exact) == pairs
 
 
 def test_near_is_what_stood_before_or_a_history_that_is_alike_and_nothing_else():
     words = [" ".join(f"word{number * 40 + place}" for place in range(40)) for number in range(6)]
     real = measured(batch_of(trajectory(*words, task=TASK)))
     other = [words[0].replace("word7 ", "other "), *words[1:]]
-    made = paired(real, measured(batch_of(trajectory(*other, task=TASK, environment=WORLD))))
+    made = pair_rows(real, measured(batch_of(trajectory(*other, task=TASK, environment=WORLD))))
     assert (len(made.exact), len(made.near), made.alone) == (1, 5, 0)
     assert (made.near["alike"] >= 0.5).all()
     strange = [" ".join(f"strange{number * 40 + place}" for place in range(40)) for number in range(6)]
-    made = paired(real, measured(batch_of(trajectory(*strange, task=TASK, environment=WORLD))))
+    made = pair_rows(real, measured(batch_of(trajectory(*strange, task=TASK, environment=WORLD))))
     assert (len(made.exact), len(made.near), made.alone) == (1, 0, 5)
 
 

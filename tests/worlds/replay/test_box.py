@@ -163,7 +163,7 @@ def test_a_box_that_cannot_be_made_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     engine.cache_clear()
     monkeypatch.setattr("shutil.which", lambda name: "/bin/false" if name == "bwrap" else None)
     monkeypatch.setattr(engines, "_known_options", str)
-    monkeypatch.setattr(engines, "_tried", lambda *_: "No permissions to create new namespace")
+    monkeypatch.setattr(engines, "_try_box", lambda *_: "No permissions to create new namespace")
     try:
         with pytest.raises(ConfigError, match="bwrap"):
             engine()

@@ -4,7 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trajmill.worlds.replay.compare import added, compared, compared_cut, compared_lines, differs_as_replays
+from trajmill.worlds.replay.compare import (
+    compare_answers,
+    compare_cut_answer,
+    compare_lines,
+    differs_as_replays,
+    screen_addition,
+)
 
 NOW = datetime(2026, 11, 24, 3, 0, 30, tzinfo=UTC)
 VOLATILE = [
@@ -44,35 +50,38 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("logged", "replayed"), VOLATILE)
 def test_what_differs_each_time_is_volatile(logged: str, replayed: str) -> None:
-    found = compared(logged, replayed, now=NOW)
+    found = compare_answers(logged, replayed, now=NOW)
     assert found.replayed == "volatile"
     assert found.difference
 
 
 @pytest.mark.parametrize(("logged", "replayed"), DIFFERENT)
 def test_what_says_something_else_differs(logged: str, replayed: str) -> None:
-    assert compared(logged, replayed, now=NOW).replayed == "differs"
+    assert compare_answers(logged, replayed, now=NOW).replayed == "differs"
 
 
 def test_blanks_at_ends_and_how_a_shell_names_itself_are_nothing() -> None:
-    assert compared("a  \nb\n", "a\nb").replayed == "same"
-    assert compared("/bin/bash: line 3: nope: command not found", "bash: nope: command not found").replayed == "same"
+    assert compare_answers("a  \nb\n", "a\nb").replayed == "same"
+    assert (
+        compare_answers("/bin/bash: line 3: nope: command not found", "bash: nope: command not found").replayed
+        == "same"
+    )
 
 
 def test_the_order_of_a_file_system_is_volatile_where_a_command_lists_by_it() -> None:
-    assert compared("b\na", "a\nb", unordered=True).replayed == "volatile"
-    assert compared("b\na", "a\nc", unordered=True).replayed == "differs"
+    assert compare_answers("b\na", "a\nb", unordered=True).replayed == "volatile"
+    assert compare_answers("b\na", "a\nc", unordered=True).replayed == "differs"
 
 
 def test_a_difference_is_cut() -> None:
-    found = compared("\n".join(map(str, range(9000))), "\n".join(map(str, range(1, 9001))) + "x" * 5000)
+    found = compare_answers("\n".join(map(str, range(9000))), "\n".join(map(str, range(1, 9001))) + "x" * 5000)
     assert len(found.difference or "") <= 2000
 
 
 def test_a_screen_is_compared_by_what_an_action_added() -> None:
-    assert added("$ date\nnow\n$", "$ date\nnow\n$ ls\na.txt\n$") == " ls\na.txt\n$"
-    assert added("one\ntwo\n$", "two\n$ ls\na\n$") == " ls\na\n$"
-    assert added("one\n$", "top - load\nTasks") is None
+    assert screen_addition("$ date\nnow\n$", "$ date\nnow\n$ ls\na.txt\n$") == " ls\na.txt\n$"
+    assert screen_addition("one\ntwo\n$", "two\n$ ls\na\n$") == " ls\na\n$"
+    assert screen_addition("one\n$", "top - load\nTasks") is None
 
 
 WHOLE = "\n".join(f"line {number}" for number in range(100))
@@ -91,20 +100,20 @@ HEAD, TAIL = WHOLE[: WHOLE.index("\nline 20")], WHOLE[WHOLE.index("line 80") :]
     ],
 )
 def test_of_an_answer_that_was_cut_only_the_notice_may_differ(shown: str) -> None:
-    found = compared_cut(shown, WHOLE)
+    found = compare_cut_answer(shown, WHOLE)
     assert found is not None
     assert found.replayed == "volatile"
     for old, new in (("line 3", "line x"), ("line 19", "line 91"), ("line 0", "line 1")):
-        assert compared_cut(shown.replace(old, new), WHOLE) is None
+        assert compare_cut_answer(shown.replace(old, new), WHOLE) is None
     if TAIL in shown:
-        assert compared_cut(shown.replace("line 80", "line 08"), WHOLE) is None
-        assert compared_cut(f"{shown}\nline 100", WHOLE) is None
+        assert compare_cut_answer(shown.replace("line 80", "line 08"), WHOLE) is None
+        assert compare_cut_answer(f"{shown}\nline 100", WHOLE) is None
 
 
 def test_an_answer_that_was_cut_without_a_notice_begins_or_ends_the_whole() -> None:
-    assert [getattr(compared_cut(part, WHOLE), "replayed", None) for part in (HEAD, TAIL)] == ["same", "same"]
+    assert [getattr(compare_cut_answer(part, WHOLE), "replayed", None) for part in (HEAD, TAIL)] == ["same", "same"]
     for part in (f"{HEAD}\nall\nis\nwell", f"{HEAD}\n[60 passed]\n{TAIL}", "line 7\nline 8", "...", ""):
-        assert compared_cut(part, WHOLE) is None
+        assert compare_cut_answer(part, WHOLE) is None
 
 
 @pytest.mark.parametrize(
@@ -121,7 +130,7 @@ def test_an_answer_that_was_cut_without_a_notice_begins_or_ends_the_whole() -> N
     ],
 )
 def test_numbered_lines_are_those_of_the_file(logged: str, whole: bool, told: str) -> None:
-    assert compared_lines(logged, ["one", "two", ""], whole).replayed == told
+    assert compare_lines(logged, ["one", "two", ""], whole).replayed == told
 
 
 @pytest.mark.parametrize(

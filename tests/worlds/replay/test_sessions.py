@@ -13,10 +13,10 @@ from tests.worlds.replay.boxes import needs_box
 from trajmill.app.cli.cli import app
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
-from trajmill.worlds.replay.actions import asked
+from trajmill.worlds.replay.actions import plan_request
 from trajmill.worlds.replay.box import Base
 from trajmill.worlds.replay.engines import Limits
-from trajmill.worlds.replay.sessions import place_of, replayed
+from trajmill.worlds.replay.sessions import place_of, replay_trajectory
 
 
 def typed(keys: list[str], screens: list[str]) -> list[dict[str, Any]]:
@@ -57,8 +57,8 @@ def test_what_is_typed_into_a_terminal_shows_the_logged_screens(tmp_path: Path) 
     rows = typed(keys, screens)
     place = place_of(rows, "/home/dev", {}, "")
     assert (place.user, place.host, place.folder) == ("ada", "mill", "/home/ada/work")
-    questions = [asked("terminal", row) for row in rows]
-    found = replayed(rows, questions, Base(), place, Limits(seconds=3))
+    questions = [plan_request("terminal", row) for row in rows]
+    found = replay_trajectory(rows, questions, Base(), place, Limits(seconds=3))
     assert [one.status for one in found] == ["same", "same", "same", "same", "differs"]
     assert "+/home/ada/work" in (found[-1].difference or "")
 
@@ -91,7 +91,7 @@ def test_a_session_finds_the_variables_of_a_login_and_those_that_were_given() ->
         "/home/ada/work",
     )
     place = place_of(rows, "/work", {"BERRY": "rasp"}, "")
-    found = replayed(rows, [asked("terminal", row) for row in rows], Base(), place, Limits())
+    found = replay_trajectory(rows, [plan_request("terminal", row) for row in rows], Base(), place, Limits())
     assert [one.status for one in found] == ["same", "same"], [one.answer for one in found]
 
 
@@ -105,8 +105,12 @@ def test_a_given_user_has_its_account_of_the_system_and_the_name_that_scrubbing_
     place = place_of(called([("whoami", "maria")], "/srv/work"), "/srv/work", {}, str(tmp_path), "maria")
     assert (place.user, tuple(place.account)) == ("maria", (1203, 1204, "/data/maria"))
     rows = called([("whoami", "maria")], "/home/u0651/work")
-    found = replayed(
-        rows, [asked("terminal", row) for row in rows], Base(), place_of(rows, "/work", {}, "", "maria"), Limits()
+    found = replay_trajectory(
+        rows,
+        [plan_request("terminal", row) for row in rows],
+        Base(),
+        place_of(rows, "/work", {}, "", "maria"),
+        Limits(),
     )
     assert [one.status for one in found] == ["same"]
 
@@ -135,7 +139,9 @@ def test_a_tool_that_nobody_knows_leaves_what_differs_after_it_open(tmp_path: Pa
             ("Edit", {"file_path": "f", "old_string": "zzz", "new_string": "c"}, "String to replace not found."),
         ]
     ]  # fmt: skip
-    found = replayed(rows, [asked("terminal", row) for row in rows], Base(), place_of(rows, "/work", {}, ""), Limits())
+    found = replay_trajectory(
+        rows, [plan_request("terminal", row) for row in rows], Base(), place_of(rows, "/work", {}, ""), Limits()
+    )
     assert [(one.status, one.reason) for one in found] == [
         ("same", None),
         ("not_run", "unknown_tool"),
@@ -164,7 +170,9 @@ def test_a_command_in_a_shell_of_its_own_that_takes_too_long_ends_alone() -> Non
         for command, answer in [("echo a; sleep 9", "a"), ("echo b", "b"), ("ls", "gone")]
     ]  # fmt: skip
     limits = Limits(seconds=0.3)
-    found = replayed(rows, [asked("terminal", row) for row in rows], Base(), place_of(rows, "/work", {}, ""), limits)
+    found = replay_trajectory(
+        rows, [plan_request("terminal", row) for row in rows], Base(), place_of(rows, "/work", {}, ""), limits
+    )
     assert [(one.status, one.reason) for one in found] == [
         ("not_run", "time"),
         ("same", None),

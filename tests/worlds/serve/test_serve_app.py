@@ -15,13 +15,13 @@ from tests.synthesis.chat_server import chat_server
 from tests.worlds.serve.conftest import TERMINAL, recipe
 from trajmill.app.cli.serving_commands import begun_with
 from trajmill.pipelines.render.fixed_texts import MARKER
-from trajmill.worlds.serve.serve_app import served
+from trajmill.worlds.serve.serve_app import build_app
 from trajmill.worlds.serve.serve_client import RemoteWorld, Rollout
 
 
 @pytest.fixture
 def asked(world, serve):
-    with TestClient(served(serve(world.url))) as client:
+    with TestClient(build_app(serve(world.url))) as client:
         yield client
 
 
@@ -62,20 +62,20 @@ def test_halves_of_pairs_do_no_harm(asked):
 
 
 def test_only_who_bears_the_token_is_answered(world, serve):
-    with TestClient(served(serve(world.url), "secret")) as client:
+    with TestClient(build_app(serve(world.url), "secret")) as client:
         assert client.get("/status").status_code == 401
         assert client.get("/status", headers={"Authorization": "Bearer other"}).status_code == 401
         assert client.get("/status", headers={"Authorization": "Bearer secret"}).status_code == 200
 
 
 def test_it_is_served_only_under_its_names(world, serve):
-    with TestClient(served(serve(world.url), "", ("127.0.0.1:80",))) as client:
+    with TestClient(build_app(serve(world.url), "", ("127.0.0.1:80",))) as client:
         assert client.get("/status").status_code == 421
         assert client.get("/status", headers={"host": "127.0.0.1:80"}).status_code == 200
 
 
 def test_what_is_open_is_written_when_the_server_ends(world, serve, tmp_path):
-    with TestClient(served(serve(world.url))) as client:
+    with TestClient(build_app(serve(world.url))) as client:
         begun = client.post("/reset", json={"scenario": TERMINAL}).json()
         client.post("/step", json={"session": begun["session"], "action": "ls"})
     written = json.loads((tmp_path / "log" / "trajectories" / f"{begun['session']}.json").read_text())

@@ -17,7 +17,7 @@ from trajmill.pipelines.render.turns import turns
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import DOMAINS
-from trajmill.synthesis.tagged_prompts import tagged_system
+from trajmill.synthesis.tagged_prompts import tag_system_prompt
 from trajmill.worlds.serve.history import History, Manner, is_capped
 from trajmill.worlds.serve.requests import move_of
 from trajmill.worlds.serve.scenarios import scenarios_in
@@ -118,7 +118,7 @@ def test_a_model_that_learnt_reasoning_is_asked_for_tags(drawn):
     asked = history.asked(move_of(one.steps[0], one.scenario))
     assert asked is not None
     system, user = one.messages[:2]
-    wanted = tagged_system(system["content"], history.prompt.template)
+    wanted = tag_system_prompt(system["content"], history.prompt.template)
     assert wanted != system["content"]
     assert [message["content"] for message in asked.messages] == [wanted, user["content"] + ASKING]
 
