@@ -34,7 +34,7 @@ class Changes:
     pairs: int = 0
     equal: int = 0
     lines: int = 0
-    count_changed_lines: int = 0
+    changed: int = 0
     renewed: int = 0
 
     def add(self, before: str, after: str) -> None:

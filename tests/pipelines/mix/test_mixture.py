@@ -227,9 +227,9 @@ def test_the_command_prints_the_mixture_and_what_falls_short(made, tmp_path):
     stages = "{sft: {budget: 10000000}, rl: {samples: 1}}"
     path.write_text(f"extends: terminal\nname: mine\nsource: tests\nmix:\n  stages: {stages}\n")
     said = trajmill("plan", path, "--out", made)
-    assert re.search(r"sft +│ trajectories +│ terminal +│ +100.0%", said)
+    assert re.search(r"sft +│ trajectories +│ terminal +│ +([\d,]+) │ +\1 │ +1\.00 ", said)
     assert " of a budget of 10,000,000, " in said
-    assert " of the 10,000,000 tokens asked for; short is terminal of component 'trajectories'" in said
+    assert " of the 10,000,000 tokens asked for; short is mcp, terminal of component 'trajectories'" in said
     assert len(re.findall(r"rl +│ trajectories +│ terminal", said)) == 1
     assert "rl: " in said.split("short is")[0]
 
