@@ -268,7 +268,7 @@ class Session:
         inner = body.data[: body.text]
         patches = self.patches(inner, body.finds, self.occurrences_in(inner))
         codec = hex_bodies if body.hexadecimal else base64_bodies
-        return codec.patched(text, body, patches) if patches else ()
+        return codec.patch_body(text, body, patches) if patches else ()
 
     def _rewritten(self, text: bytes, body: Encoded) -> Patch:
         """The whole body as it becomes."""
