@@ -66,7 +66,7 @@ def sent(history, rows, view):
 
 
 @pytest.mark.parametrize("overflow", ["windows", "cut_newest"])
-@pytest.mark.parametrize(("domain", "most"), [("terminal", 2000), ("swe", 1500), ("android", 2000)])
+@pytest.mark.parametrize(("domain", "most"), [("terminal", 2000), ("swe", 1200), ("android", 2000)])
 def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, domain, most, overflow):
     mix = recipe(window_tokens={"sft": most}, overflow={"sft": overflow}).mix
     counter, view, out = TokenCounter(), View.of(mix), Folder(str(drawn))
