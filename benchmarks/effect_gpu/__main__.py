@@ -38,7 +38,7 @@ from trajmill.schemas import ConfigError
 RANDOM: Final = "random subset"
 ARMS: Final = (RAW, EXACT, RANDOM, EVERYTHING)
 END: Final = "<|end|>"
-"""What ends an answer, in `train.py` too, which imports nothing of here."""
+"""End mark of an answer; `train.py` has it too, since it imports nothing of this package."""
 
 FOLDS: Final = 5
 """One group of so many is held out."""

@@ -21,7 +21,7 @@ _BEGIN: Final = re.compile(r"[^A-Za-z0-9]+(?=[A-Za-z0-9])")
 _ISSUER: Final = re.compile(
     "|".join(sorted((form.stays.decode() for form in BY_BEGINNING if form.stays), key=len)[::-1])
 )
-"""How keys of known issuers begin, which stays: `AKIA`, `AIza`, `github_pat_`."""
+"""Beginnings of keys of known issuers, which stay: `AKIA`, `AIza`, `github_pat_`."""
 
 _BEGINS: Final = 12
 """Places within a word at which a placeholder may begin: `Bearer:`, `--token=` and `sk-ant-api03-` stand before it."""

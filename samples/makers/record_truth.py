@@ -113,7 +113,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 class _Browser:
-    """What the DevTools Protocol tells of a page: its network log, and the truth."""
+    """Record of the DevTools Protocol for a page: its network log, and the truth."""
 
     def __init__(self, session: CDPSession) -> None:
         self._session = session

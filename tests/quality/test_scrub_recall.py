@@ -102,7 +102,7 @@ def test_claims_of_a_token_are_scrubbed_like_any_text_and_its_header_stays() -> 
     assert signature != "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
 
 
-MOST = 1 << 17 if FUZZ == 1 else 1 << 30
+MOST = 1 << 18 if FUZZ == 1 else 1 << 30
 """Characters of a real log that are read: one that is longer goes on as it begins, and is read whole in `make fuzz`."""
 
 
@@ -146,7 +146,7 @@ def test_secrets_of_real_logs_are_few() -> None:
         read += len(text)
         told = scrub_text(text, name, secrets)
         found += sum(old != new for old, new in zip(text.splitlines(), told.splitlines(), strict=True))
-    assert found <= max(1, read / 7e5)
+    assert found <= max(1, read / 1e6)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn import functional
 
 END = "<|end|>"
-"""What ends an answer, in documents; the same string is looked for in what a model says."""
+"""End mark of an answer, in documents and in what a model says."""
 
 
 class Bytes(nn.Module):

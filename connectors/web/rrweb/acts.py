@@ -59,7 +59,7 @@ _ADDRESS_TAGS: Final = ("$url_changed", "$pageview")
 _TEXTS: Final = frozenset({"", "text", "search", "email", "url", "tel", "password", "textarea"})
 """Fields whose value is what was typed; others have none while it is incomplete."""
 _PAGES: Final = frozenset({"#document", "html", "body"})
-"""What scrolls as a page; those in frames have no line of their own."""
+"""Elements that scroll as a page; those in frames have no line of their own."""
 _LEADS_ON: Final = frozenset({act.CLICK, act.DBLCLICK, act.FILL, act.SELECT_OPTION, act.CHECK, act.UNCHECK, act.GOTO})
 """Acts that may open a new page."""
 
