@@ -59,8 +59,7 @@ def whole(column: pa.Array, parted: bool) -> Column:
 
 
 def _texts(column: pa.Array) -> tuple[pa.StringArray, Offsets]:
-    """Return the distinct texts as they are encoded, and the number of each row's text; null is a text without a
-    word."""
+    """Return the encoded distinct texts, and the number of each row's text; null is a text without a word."""
     if not pa.types.is_dictionary(column.type):
         return column, np.arange(len(column))
     texts = pa.concat_arrays([column.dictionary, pa.array([""], column.dictionary.type)])

@@ -228,8 +228,7 @@ def _alone(
     first: Offsets,
     last: Offsets,
 ) -> Flags:
-    """Flag words `first` to `last` (not included) that have a bound on both sides before the next word of their
-    text."""
+    """Flag words `first` to `last` (excluded) with a bound on both sides before the next word of their text."""
     low, high = starts[text], starts[text + 1]
     before = np.maximum(end[np.maximum(first - 1, 0)] * (first > 0), low)
     after = np.minimum(begin[np.minimum(last, len(begin) - 1)], high)

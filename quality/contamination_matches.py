@@ -175,8 +175,7 @@ def _runs_shown(batch: pa.RecordBatch, index: Index, starts: Offsets) -> tuple[O
 def _answer_matches(
     batch: pa.RecordBatch, index: Index, starts: Offsets, row: Offsets, run: Offsets, whole: Flags
 ) -> list[Matches]:
-    """Match items whose answer stands in a row that shows the question, or in the next; anywhere, if the task asks
-    it."""
+    """Match items whose answer stands beside the question or in the next row; anywhere, if the task asks it."""
     if not len(index.answer_item):
         return []
     has_answer = np.zeros(len(index.items), np.bool_)

@@ -49,8 +49,7 @@ class Lines:
         return cls(data, starts, np.concatenate([[0], np.cumsum(number)]))
 
     def ends(self, *, trimmed: bool = False) -> Offsets:
-        """Return the end of the text of each line: before its line feed, and if trimmed before the blanks at its
-        end."""
+        """Return the end of each line's text: before its line feed, or before its last blanks if trimmed."""
         ends = self.starts[1:].copy()
         some = np.flatnonzero(ends > self.starts[:-1])
         ends[some] -= self.data[ends[some] - 1] == _LINE_FEED

@@ -97,8 +97,7 @@ def background_steps(steps: npt.NDArray[np.void], least: int, share: float) -> F
 
 
 def _order_rows(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:
-    """Return the order of rows by these columns, the first of most weight, and flags of those, in order, that are
-    new."""
+    """Return the order of rows by these columns, the first of most weight, and flags of new ones in order."""
     order = np.lexsort(columns[::-1])
     new = np.ones(len(order), np.bool_)
     new[1:] = np.any([column[order[1:]] != column[order[:-1]] for column in columns], axis=0)
@@ -310,8 +309,7 @@ _Ranks = npt.NDArray[np.uint32]
 
 
 def _rank_pairs(pairs: npt.NDArray[np.void], chosen: Offsets) -> tuple[_Ranks, _Ranks, int]:
-    """Return the number of the worse and of the better one of each chosen pair, from the best, and how many there
-    are."""
+    """Return the worse and the better one of each chosen pair, numbered from the best, and their count."""
     sides = ("", "other_")
     keys = distinct(np.concatenate([_keys(pairs, side, chosen) for side in sides]))
     number = [np.searchsorted(keys, _keys(pairs, side, chosen)).astype(np.uint32) for side in sides]

@@ -67,6 +67,5 @@ def goes_on(batch: pa.RecordBatch) -> bool:
 
 
 def index_of(number: int, stretch: Stretch) -> int:
-    """Return the index of the joined trajectory in the stretch; `number` is the stretch's among those that are
-    joined."""
+    """Return the index of the joined trajectory in the stretch, which is the `number`th of those joined."""
     return 0 if number else len(stretch.starts) - 1

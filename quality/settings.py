@@ -1,5 +1,4 @@
-"""Settings that recipes may give of measuring, apart from what measures: a wrong recipe is told before that is
-loaded."""
+"""Settings of measuring that recipes give, apart from its code: a wrong recipe fails before that is loaded."""
 
 from __future__ import annotations
 

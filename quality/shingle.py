@@ -176,8 +176,7 @@ def word_places(data: npt.NDArray[np.uint8], starts: Offsets, kinds: bytes = _KI
 
 
 def _cuts(kind: npt.NDArray[np.uint8], inside: Flags, starts: Offsets) -> Offsets:
-    """Return where one word ends and another begins without a byte between: at characters that are words, and at
-    texts."""
+    """Return where words meet without a byte between them: at characters that are words, and at texts."""
     inner = starts[(starts > 0) & (starts < len(kind))]
     alone = np.flatnonzero(kind == 2)
     positions = np.concatenate([inner, alone, alone + 3])  # such a character has three bytes

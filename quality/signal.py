@@ -155,6 +155,5 @@ class Signal(ABC):
         return None
 
     def settled(self, evidence: Sequence[Any]) -> tuple[float, str | None]:
-        """Return the number of a trajectory and the reason for it, by the evidence of each of its stretches in
-        order."""
+        """Return the number of a trajectory and its reason, by the evidence of its stretches in order."""
         raise NotImplementedError

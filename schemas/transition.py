@@ -244,8 +244,7 @@ def _encode_field(field: pa.Field, path: str, within_nullable: bool = False) -> 
 
 @cache
 def encode_schema(schema: pa.Schema = TRANSITION_SCHEMA) -> pa.Schema:
-    """Return the schema of batches in memory: `TRANSITION_SCHEMA` with repeating text dictionary-encoded, without
-    docs."""
+    """Return the schema of batches in memory: repeating text dictionary-encoded, without docs."""
     return pa.schema([_encode_field(field, field.name) for field in schema], metadata=schema.metadata)
 
 

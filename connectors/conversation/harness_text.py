@@ -280,8 +280,7 @@ def _matches(text: str, source: Source, *meanings: Meaning) -> Iterator[tuple[Fo
 
 
 def line_behind(text: str, end: int, source: Source) -> int:
-    """Return where the line begins that the client added to an answer as its last, before `end`; -1 if it added
-    none."""
+    """Return the start of the last line before `end` that the client added to an answer; -1 without one."""
     start = text.rfind("\n", 0, end) + 1
     line = any(form.pattern.fullmatch(text, start, end) for form in forms(source, "behind"))
     return start if line else -1
@@ -349,8 +348,7 @@ def put_out(result: Mapping[str, Any]) -> str | None:
 
 @cache
 def tools_of_others(agent: str = ANY) -> frozenset[str]:
-    """List the tools of a client that the user, the client or a language model answers; those of any client by
-    default."""
+    """List tools that the user, the client or a language model answers; those of any client by default."""
     always = (form for form in FORMS if form.agent in (agent, ANY) and form.pattern.pattern == _ALWAYS)
     return frozenset().union(*(form.tools for form in always))
 

@@ -46,8 +46,7 @@ def late_runs(runs: Sequence[tuple[Sequence[Message], Sequence[Message]]]) -> se
 
 
 def _by_place(runs: Sequence[Sequence[Message]]) -> dict[Place, list[tuple[int, int | str]]]:
-    """Group the numbers in messages by their path: the run that each message is in, and the number that it has
-    there."""
+    """Group the numbers in messages by their path: the run of each message, and its number there."""
     by_path: dict[Place, list[tuple[int, int | str]]] = {}
     for at, messages in enumerate(runs):
         for message in messages:

@@ -169,8 +169,7 @@ def inline(text: str) -> str:
 
 
 def format_name(name: str) -> str:
-    """Format a name in a line of Markdown: as code where it is one word of the common signs, else as `inline` has
-    it."""
+    """Format a name in a line of Markdown: one plain word as code, anything else as `inline` has it."""
     return f"`{name}`" if _NAME.fullmatch(name) else inline(name)
 
 

@@ -76,8 +76,7 @@ def sketches(texts: Sequence[str]) -> list[Sketch]:
 
 
 def similarity(sketch: Sketch, other_sketch: Sketch) -> float:
-    """Return the share of all shingles of two texts that both have; of more than 1,024 as the smallest of them tell
-    it."""
+    """Return the share of shingles that two texts have in common, by the smallest ones beyond 1,024."""
     ends = [int(either.smallest[-1]) for either in (sketch, other_sketch) if either.shingles > len(either.smallest)]
     some, more = sketch.smallest, other_sketch.smallest
     if ends:

@@ -346,8 +346,7 @@ class Recipe(Section):
         return self
 
     def read_by_workers(self) -> list[str]:
-        """List paths and URLs of models, templates and passages; what comes with trajmill is on every worker
-        already."""
+        """List paths and URLs of models, templates and passages, but those that come with trajmill."""
         own = Path(str(files("trajmill.quality")))
         models = [path for path in self.judge.files().values() if not Path(path).is_relative_to(own)]
         templates = [self.mix.templates] if self.mix.templates is not None else []

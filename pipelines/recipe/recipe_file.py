@@ -107,8 +107,7 @@ def _merge(base: Any, own: Any) -> Any:
 
 
 def _by_name(base: Any, own: Any) -> Any:
-    """Merge a mapping, or list of mappings with a `name`, of both; the own one's stand in the place of their
-    namesakes."""
+    """Merge two mappings, or lists of mappings with a `name`; own entries replace their namesakes."""
     if isinstance(base, dict) and isinstance(own, dict):
         return {key: value for key, value in (base | own).items() if value is not None}
     if isinstance(own, list) and all(isinstance(entry, dict) for entry in own):

@@ -141,8 +141,7 @@ class Texts:
         return [number for number in numbers if number not in used]
 
     def pairs(self, numbers: Sequence[int], trajectory_of: Ints) -> Ints:
-        """Return (trajectory, text), each pair once, for every use of one of these texts; shape (pairs, 2), in
-        order."""
+        """Return each pair (trajectory, text) of the uses of these texts once, in order; shape (pairs, 2)."""
         count = len(self.array)
         chosen = np.zeros(count, np.bool_)
         chosen[np.asarray(numbers, np.int64)] = True

@@ -338,8 +338,7 @@ _JOINS: Final = frozenset((b",", b"&", b"?"))
 
 
 def _is_apart(text: bytes, begin: int, match: Any) -> bool:
-    """Return True if a name and a value with nothing but blanks between them are an option, or two columns of a
-    line."""
+    """Return True if a name and a value parted by blanks are an option, or two columns of a line."""
     separator = match.group(3)
     if text[begin : begin + 1] == b"-":
         return len(separator) <= 2

@@ -258,8 +258,7 @@ class Detection:
         sights: Iterable[Sight] = (),
         names: Sequence[Span] = (),
     ) -> Finds:
-        """Find what the text holds: in these regions of it, by these views, and these names; without regions,
-        anywhere."""
+        """Find values in these regions of the text, by these views and names; anywhere without regions."""
         if regions is None:
             regions = self.regions(text, (0, len(text))).get(0, ())
             sights = self.sights(text, (0, len(text))).get(0, ())

@@ -51,8 +51,7 @@ _BEGINS_ESCAPE: Final = re.compile(rb"[\x1b\\%]")
 
 
 def opens(text: bytes, start: int) -> bool:
-    r"""Return True if a word may begin at `start`: no letter, digit or `_` is before it, or an escape's (`\n`,
-    `%20`)."""
+    r"""Return True if a word may begin at `start`: after no letter, digit or `_`, or after an escape (`\n`, `%20`)."""
     if start == 0 or text[start - 1] not in _WORD:
         return True
     return _ESCAPED.search(text, max(0, start - _ESCAPE_BYTES), start) is not None

@@ -211,8 +211,7 @@ _SAMPLE_SSNS: Final = frozenset({b"078051120", b"219099999", b"123456789"})
 
 
 def social_security(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Find US social security numbers near the words, without those never issued: areas 000, 666 and 9xx, zero
-    groups."""
+    """Find US social security numbers near the words; areas 000, 666 and 9xx and zero groups are never issued."""
     after = lo
     ends = [announcement.end() for announcement in matches(_SSN_NAMED, text, lo, hi)]
     for end in ends:

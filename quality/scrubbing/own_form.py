@@ -32,8 +32,7 @@ _SEPARATOR: Final = re.compile(rb"[_.-]")
 
 
 def find_issued(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[Span]:
-    """Find keys and tokens of known issuers. What is documented as an example stays; words that begin alike are
-    none."""
+    """Find keys and tokens of known issuers; documented examples and words that begin alike are none."""
     after = lo
     for seed in matches(_SEED, text, lo, hi):
         start = seed.start()

@@ -134,8 +134,7 @@ def addresses(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _is_whole_number(text: bytes, start: int, end: int) -> bool:
-    """Return True if no further digits or dotted groups are on either side, and no word runs into it; a range is
-    two."""
+    """Return True if neither digits, dotted groups nor a word touch it; a range is two."""
     before = text[max(0, start - 1) : start]
     if before in (b"-", b"+", b".") and not _IN_RANGE.search(text, max(0, start - 17), start):
         return False
@@ -168,8 +167,7 @@ _PORT: Final = re.compile(rb":\d|/\d\d?\b| - - \[")
 
 
 def _is_listed(text: bytes, start: int, end: int) -> bool:
-    """Return True if it ends a line of a list of packages: the line before or after has a name and a shorter
-    version."""
+    """Return True if it ends a line of a list of packages: a line beside it has a name and a shorter version."""
     lines = _LINE_BREAK.split(text[max(0, start - _LIST_BYTES) : start])
     after = _LINE_BREAK.split(text[end : end + _LIST_BYTES])
     if not _LIST_COLUMN.match(lines[-1]) or after[0].strip(b" \t|"):

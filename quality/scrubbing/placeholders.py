@@ -45,8 +45,7 @@ def _stream(seed: bytes, key: bytes = b"") -> Iterator[int]:
 
 
 def _alphabets(core: str) -> list[str]:
-    """Return for each character of `core` what may stand in its place; a placeholder has the alphabets of its
-    secret."""
+    """Return for each character of `core` what may replace it; a placeholder has its secret's alphabets."""
     letters = _letters(core)
     return [_alphabet(char, letters, first=position == 0) for position, char in enumerate(core)]
 

@@ -256,8 +256,7 @@ class Session:
         return fresh
 
     def _written(self, text: bytes, view: View, patch: Patch) -> Patch:
-        """Return the patch of a text by which a view of it is patched; where that does not fit, with letters that
-        do."""
+        """Return the patch of a text that patches a view of it; where it does not fit, with letters that do."""
         start, end, fresh = patch
         raw = view.data[start:end]
         tries = (fresh, placeholder("token", raw, self.key), _LETTER.sub(b"a", raw))
@@ -328,8 +327,7 @@ def _are_only_names(occurrences: Sequence[Span], spans: Sequence[Span]) -> bool:
 
 
 def _is_crowded(finds: Finds, guesses: Iterable[Span]) -> bool:
-    """Return True if a suspect, or a body that is put anew, is so close to another find that one could be its
-    context."""
+    """Return True if a suspect or patched body is so near another find that one may be the other's context."""
     suspects = {(loose.start, loose.end) for loose in finds.loose} | {(body.start, body.end) for body in finds.encoded}
     suspects |= {(guess.start, guess.end) for guess in guesses if guess.kind not in _NAMES}
     if not suspects:
@@ -462,8 +460,7 @@ def _split(raw: bytes, shorter: Iterable[bytes]) -> list[bytes]:
 
 
 def _stands_for_itself(text: bytes, occurrence: Span) -> bool:
-    """Return True if an occurrence is no part of another word, where that matters, and a short name is told to be
-    one."""
+    """Return True if an occurrence is a whole word, where that matters, and a short name is known to be one."""
     start, end = occurrence.start, occurrence.end
     is_long = end - start >= LEARNED_FROM
     if occurrence.kind not in _NAMES and is_long and not text[start:end].isdigit():

@@ -130,8 +130,7 @@ def units(data: bytes, values: Bytes, slash: Ints) -> Units:
 
 
 def _announcing(data: bytes, values: Bytes, start: Ints, says: Ints) -> list[int]:
-    """Return units that end the name of an element that holds a secret: `&lt;password&gt;` says what `password=`
-    says."""
+    """Return units that end the name of an element with a secret: `&lt;password&gt;` is like `password=`."""
     ends = np.flatnonzero((says == ord(">")) & _ENDS_NAME[values[(start - 1).clip(min=0)]])
     numbered_starts = zip(ends.tolist(), start[ends].tolist(), strict=True)
     return [
@@ -208,8 +207,7 @@ def _entities(data: bytes) -> Found:
 
 
 def _find_escape(values: Bytes, form: tuple[bytes, ...], slash: Ints | None = None) -> tuple[Ints, Ints]:
-    """Find where an escape character stands, raw or as a backslash and one of these bytes after the other; and its
-    end."""
+    """Find the begin and end of an escape character, raw or as a backslash and one of these bytes."""
     if slash is None:
         start = np.flatnonzero(values == _ESCAPE)
         return start, start + 1

@@ -47,8 +47,7 @@ _HTTP: Final = r"\AHTTP [0-9]{3}"
 
 
 def sides(measured: Measured) -> list[tuple[str, Flags]]:
-    """Return the reasons why a request is on the side, and the rows of which each holds; a row may stand under
-    several."""
+    """Return the reasons why requests are on the side, with the rows of each; a row may be under several."""
     arguments = measured.texts("action", "arguments")
     exchanges = arguments.matching('"resource_type": ?"') & measured.texts("action", "name").matching(
         "^(?:http_request|websocket_send)$"

@@ -188,8 +188,7 @@ def _close(course: Told, pending: tuple[Block, Call] | None, put_out: list[Block
 
 
 def _shown(text: str) -> Observation:
-    """Return the observation of Aider's output after a reply; the harness's answer where it could not read the
-    reply."""
+    """Return what Aider printed after a reply; the harness's answer where it could not read the reply."""
     if _REFUSED not in text or _APPLIED in text:
         return Observation(text, form="stream")
     if _UNMET in text:

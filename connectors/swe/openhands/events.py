@@ -148,8 +148,7 @@ def event_of(value: Any, offset: int) -> list[Event]:
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """Check if an event has its arguments or extras beside its name, and does not say whose it is, as the
-    resolver's."""
+    """Return True if an event has arguments or extras beside its name, and no source, as the resolver's."""
     return _NESTED_KEYS.isdisjoint(value)
 
 
@@ -402,8 +401,7 @@ def moment(value: Any) -> tuple[int | None, bool]:
 
 
 def _speaker(text: str) -> str:
-    """Return the speaker of a user's words: the harness, where an evaluation answers by itself in the place of a
-    user."""
+    """Return the speaker of a user's words: the harness, where an evaluation answers for the user."""
     return "harness" if is_clients(text, "openhands") else "user"
 
 

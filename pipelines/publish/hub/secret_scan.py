@@ -294,8 +294,7 @@ def allowances(digests: Iterable[str], files: Iterable[str]) -> frozenset[str]:
 
 
 def listing(reported: Iterable[Found]) -> str:
-    """Format findings as a file for `allowances`, a line each digest: the digest, and as a remark what is known of
-    it."""
+    """Format findings as a file for `allowances`: a line for each digest, with a remark of what is known."""
     by_digest: dict[str, list[Any]] = {}
     for finding in reported:
         by_digest.setdefault(finding.digest, [finding, 0])[1] += 1
