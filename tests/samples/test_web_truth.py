@@ -154,7 +154,7 @@ def test_a_trace_shows_what_each_act_led_to():
         assert read_on(step.next_observation) == words_of(one["lines"]) + unknown
 
 
-@pytest.mark.parametrize("name", WAYS.keys() - UNTOLD)
+@pytest.mark.parametrize("name", sorted(WAYS.keys() - UNTOLD))
 def test_every_document_that_the_network_brought_shows_what_the_browser_showed_at_first(name):
     shown: dict[str, list[str]] = {}
     for one in TRUTH:
