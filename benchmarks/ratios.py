@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ from benchmarks.logs.documents import plant_documents
 from benchmarks.logs.long_logs import write as write_long
 from benchmarks.logs.mixed import write_mixed
 from benchmarks.processes import Task, load_ours, measure_task, work
+from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.quality.registry import signals as known_signals
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -37,6 +40,7 @@ MODULE: Final = "benchmarks.ratios"
 SEED: Final = 7
 MOVED: Final = 0.15
 _CHILD_SUBREAPER: Final = 36
+_COPIES: Final = 3
 
 
 class Ratio(NamedTuple):
@@ -73,13 +77,19 @@ def find_duplicates(folder: Path) -> Iterator[Ratio]:
 def run_whole(folder: Path) -> Iterator[Ratio]:
     """Compare a run of every stage with reading the same logs and writing the same shards, and nothing else."""
     size = write_mixed(folder / "raw", 60_000_000, SEED) / 1e6
-    stages, totals = growth.measure_run(folder)
+    stages, _ = growth.measure_run(folder)
     floor, _, _ = measure_task(MODULE, "floor", folder)
-    heads, _, _ = measure_task(MODULE, "heads", folder)
     whole = sum(stage["cpu"] for stage in stages.values())
     yield Ratio(f"raw logs to shards, {size:.0f} MB", whole, floor, "orjson, then Parquet of the same shards")
-    count = totals["inputs"] / 1000
-    yield Ratio("plan", stages["plan"]["cpu"] / count, heads / count, "reading each file's first 64 KB", "ms a file")
+
+
+def run_plan(folder: Path) -> Iterator[Ratio]:
+    """Compare planning many small files, the samples several times over, with reading the beginning of each."""
+    for number in range(_COPIES):
+        shutil.copytree(ROOT / "samples", folder / "raw" / str(number), ignore=shutil.ignore_patterns("*.py*", "__*"))
+    count = sum(path.is_file() for path in (folder / "raw").rglob("*"))
+    ours, heads = (measure_task(MODULE, task, folder)[0] * 1000 / count for task in ("plan", "heads"))
+    yield Ratio(f"plan of {count:,} files", ours, heads, "reading each file's first 64 KB", "CPU ms a file")
 
 
 def run_long(folder: Path) -> Iterator[Ratio]:
@@ -138,10 +148,19 @@ def _read_heads(folder: Path) -> Iterator[str]:
     yield "read"
 
 
-TASKS: Final[dict[str, Task]] = {"floor": (load_ours, _read), "heads": (load_ours, _read_heads)}
+def _plan(folder: Path) -> Iterator[str]:
+    yield f"{len(make_plan(load_recipe('all'), [str(folder / 'raw')], workers=1).inputs)} inputs"
+
+
+TASKS: Final[dict[str, Task]] = {
+    "floor": (load_ours, _read),
+    "heads": (load_ours, _read_heads),
+    "plan": (load_ours, _plan),
+}
 MEASURES: Final[Sequence[Callable[[Path], Iterator[Ratio]]]] = (
     find_duplicates,
     run_whole,
+    run_plan,
     run_long,
     run_signals,
     run_workers,
@@ -227,8 +246,9 @@ def main() -> None:
     ratios: list[Ratio] = []
     for measure in MEASURES:
         with tempfile.TemporaryDirectory(prefix="ratios-", dir=options.folder) as temporary:
-            ratios += measure(Path(temporary))
-        print(*table(ratios)[-1:], sep="\n", flush=True)
+            rows = [*measure(Path(temporary))]
+        print(*table(rows)[2:], sep="\n", flush=True)
+        ratios += rows
     publish("benchmarks.md", "ratios", table(ratios))
     if options.long:
         publish_endurance(options.sizes, options.folder)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any, Final, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,7 @@ from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.judge.judging import FileKind, Judging, Unit, measure_file
 from trajmill.pipelines.render import costs
-from trajmill.pipelines.render.answered import HELD, Distractors, turn_of
+from trajmill.pipelines.render.answered import HELD, Distractors, head_of
 from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import answer_texts
@@ -37,8 +37,6 @@ from trajmill.schemas.invariants import check
 from trajmill.schemas.manifest import Manifest
 from trajmill.schemas.verdict import measure_schema
 
-_PLAIN: Final = ("row_id", "domain", "scrubbed")
-
 
 class Answering:
     """The answers of a file's rows that are held against others: one batch, when all rows are known.
@@ -52,27 +50,16 @@ class Answering:
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Nothing yet: which answers are held is told by all of them."""
-        after = batch["next_observation"]
-        content = pc.struct_field(after, "content")
-        rows = batch.filter(content.is_valid())
-        answers = answer_texts(rows, self._view, marker="").to_pylist()
-        columns: dict[str, list[Any]] = {name: rows[name].to_pylist() for name in _PLAIN}
-        columns["action"] = _structs(rows, "action", ("name", "arguments"))
-        columns["next_observation"] = _structs(rows, "next_observation", ("form",))
-        for answer, *values in zip(answers, *columns.values(), strict=True):
-            row = dict(zip(columns, values, strict=True))
-            row["action"]["text"] = ""
-            self._held.add(turn_of(row, answer, None))
+        rows = batch.filter(pc.struct_field(batch["next_observation"], "content").is_valid())
+        tools, arguments = (pc.struct_field(rows["action"], name) for name in ("name", "arguments"))
+        columns = (rows["domain"], tools.fill_null(""), arguments, answer_texts(rows, self._view, marker=""))
+        for domain, tool, argument, answer in zip(*(column.to_pylist() for column in columns), strict=True):
+            self._held.add(head_of(domain, tool, argument), answer)
         return iter(())
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """All that is held."""
         yield self._held.batch()
-
-
-def _structs(rows: pa.RecordBatch, struct: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    fields = [pc.struct_field(rows[struct], name).to_pylist() for name in names]
-    return [dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True)]
 
 
 class Kind(Protocol):

@@ -190,6 +190,8 @@ def count_rollouts(_: Key, packed: Packed) -> Answers:
 def steps(standing: Standing) -> Keys:
     """Yield packed steps of the same rollouts, by partition of the task and the step: a task may be half of the
     corpus."""
+    if not len(rollouts_with_task(standing)[0]):
+        return
     some = rollouts_of(standing)
     chosen = np.flatnonzero(some.counts & (some.task != some.content))
     trajectory, rows = some.sketches.rows(chosen)

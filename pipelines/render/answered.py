@@ -20,6 +20,7 @@ import xxhash
 from trajmill.connectors.reading.values import value_or_none
 from trajmill.schemas.record import remembering_record
 
+Head: TypeAlias = tuple[str, str, str]
 Spans: TypeAlias = tuple[tuple[int, int, str], ...]
 """Code points [begin, end) of a shown observation, each with its class."""
 
@@ -95,18 +96,23 @@ class Answered:
         return tuple(_writes(self)) if self.arguments and _WRITING.search(self.arguments) else ()
 
     @cached_property
-    def head(self) -> tuple[str, str, str]:
-        """(domain, tool, first word of the command): answers of one head are told from each other."""
-        may_hold = self.tool == "keystrokes" or (self.arguments and _COMMANDED.search(self.arguments))
-        value, command = self.given if may_hold else None, None
-        if isinstance(value, dict):
-            command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
-        elif isinstance(value, list):
-            command = next((text for text in self.values if text.strip()), None)
-        if self.tool == "keystrokes" and command is None:
-            command = next(iter(self.values), None)
-        match = _HEAD.match(_PASSED_OVER.sub("", command[:2000], count=1)) if command else None
-        return (self.domain, self.tool, match[1].rpartition("/")[2] if match else "")
+    def head(self) -> Head:
+        """(domain, tool, first word of the command)."""
+        return head_of(self.domain, self.tool, self.arguments)
+
+
+def head_of(domain: str, tool: str, arguments: str | None) -> Head:
+    """Return (domain, tool, first word of the command); answers of one head are distinguished from each other."""
+    may_hold = tool == "keystrokes" or (arguments and _COMMANDED.search(arguments))
+    value, command = value_or_none(arguments) if may_hold and arguments else None, None
+    if isinstance(value, dict):
+        command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
+    elif isinstance(value, list):
+        command = next((text for text in _leaves(value) if text.strip()), None)
+    if tool == "keystrokes" and command is None:
+        command = next(_leaves(value), None)
+    match = _HEAD.match(_PASSED_OVER.sub("", command[:2000], count=1)) if command else None
+    return (domain, tool, match[1].rpartition("/")[2] if match else "")
 
 
 def _leaves(value: Any) -> Iterator[str]:
@@ -342,14 +348,14 @@ class Distractors:
         self._ranks: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
         self._of: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def add(self, turn: Answered) -> None:
-        """Takes in the answer of a turn, unless it is very long."""
-        if len(turn.observation) <= _LONGEST:
-            for key in (turn.head, turn.head[:2]):
-                self._hold(key, turn.observation)
+    def add(self, head: Head, text: str) -> None:
+        """Take in an answer to an action of that head, unless it is very long."""
+        if len(text) <= _LONGEST:
+            number = _hash(text)
+            for key in (head, head[:2]):
+                self._hold(key, text, number)
 
-    def _hold(self, key: tuple[str, ...], text: str) -> None:
-        number = xxhash.xxh3_64_intdigest(text.encode("utf-8", "replace"))
+    def _hold(self, key: tuple[str, ...], text: str, number: int) -> None:
         if key not in self._held and not self._admits(key):
             return
         answers, heap = self._held.setdefault(key, {}), self._heaps.setdefault(key, [])
@@ -366,7 +372,7 @@ class Distractors:
 
     def _admits(self, key: tuple[str, ...]) -> bool:
         """Return True if a new head or tool is among those of least hash that are held; one that no more is, goes."""
-        rank = (xxhash.xxh3_64_intdigest("\0".join(key).encode("utf-8", "replace")), key)
+        rank = (_hash("\0".join(key)), key)
         of_kind = self._ranks.setdefault(len(key), [])
         if len(of_kind) == _KEYS and rank >= of_kind[-1]:
             return False
@@ -380,7 +386,7 @@ class Distractors:
         """Takes in what others hold, as `batch` gives it."""
         for row in batch.to_pylist():
             key = (row["domain"], row["tool"]) if row["head"] is None else (row["domain"], row["tool"], row["head"])
-            self._hold(key, row["text"])
+            self._hold(key, row["text"], _hash(row["text"]))
 
     def batch(self) -> pa.RecordBatch:
         """All that is held, of the schema `HELD`, sorted."""
@@ -403,6 +409,10 @@ class Distractors:
             }
             self._of[turn.head] = tuple(answers.values())
         return self._of[turn.head]
+
+
+def _hash(text: str) -> int:
+    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "replace"))
 
 
 def turn_of(

@@ -2,6 +2,7 @@ import hashlib
 import json
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -349,32 +350,31 @@ def test_a_check_whose_mutation_passes_does_not_stand():
 # Other answers
 
 
+def hold(answers: Distractors, turns: Iterable[Answered]) -> Distractors:
+    for asked in turns:
+        answers.add(asked.head, asked.observation)
+    return answers
+
+
 @given(st.permutations(range(40)), st.integers(1, 12))
 def test_other_answers_do_not_depend_on_the_order_of_rows(order, limit):
     turns = [turn(f"answer {number % 30}", {"command": f"{'ls' if number % 3 else 'cat'} x"}) for number in range(40)]
-    one, other = Distractors(limit), Distractors(limit)
-    for each in turns:
-        one.add(each)
-    for place in order:
-        other.add(turns[place])
-    assert one.of(turns[0]) == other.of(turns[0])
-    assert limit <= len(one.of(turns[0])) <= 2 * limit
-    assert len(set(one.of(turns[0]))) == len(one.of(turns[0]))
+    answers = hold(Distractors(limit), turns).of(turns[0])
+    assert answers == hold(Distractors(limit), [turns[number] for number in order]).of(turns[0])
+    assert limit <= len(answers) <= 2 * limit
+    assert len(set(answers)) == len(answers)
 
 
 def test_other_answers_are_those_of_the_command_first():
-    held = Distractors(4)
-    for number in range(20):
-        held.add(turn(f"listed {number}", {"command": "cd /x && ls -l"}))
-        held.add(turn(f"read {number}", {"command": "sudo cat y"}))
-    assert [text.split()[0] for text in held.of(turn("z", {"command": "/bin/ls"}))][:4] == ["listed"] * 4
-    assert held.of(turn("z", tool="unheard of")) == ()
+    listed = [turn(f"listed {number}", {"command": "cd /x && ls -l"}) for number in range(20)]
+    read = [turn(f"read {number}", {"command": "sudo cat y"}) for number in range(20)]
+    answers = hold(Distractors(4), listed + read)
+    assert [text.split()[0] for text in answers.of(turn("z", {"command": "/bin/ls"}))][:4] == ["listed"] * 4
+    assert answers.of(turn("z", tool="unheard of")) == ()
 
 
 def test_very_long_answers_are_not_held():
-    held = Distractors()
-    held.add(turn("x" * 100_000))
-    assert held.of(turn("z")) == ()
+    assert hold(Distractors(), [turn("x" * 100_000)]).of(turn("z")) == ()
 
 
 # The choice of turns
@@ -451,26 +451,18 @@ def test_a_row_becomes_a_turn():
 
 def test_what_many_hold_together_is_what_one_would_hold():
     turns = [turn(f"answer {number}", {"command": f"tool{number % 7} x"}, key=f"t:{number}") for number in range(300)]
-    whole, parts = Distractors(4), [Distractors(4) for _ in range(3)]
-    for number, one in enumerate(turns):
-        whole.add(one)
-        parts[number % 3].add(one)
-    merged = Distractors(4)
-    for part in reversed(parts):
-        merged.take(part.batch())
+    whole, merged = hold(Distractors(4), turns), Distractors(4)
+    for part in (2, 1, 0):
+        merged.take(hold(Distractors(4), turns[part::3]).batch())
     assert merged.batch().equals(whole.batch())
     assert merged.batch().num_rows == 7 * 4 + 4
 
 
 def test_no_more_heads_are_held_than_can_be():
-    held, other = Distractors(2), Distractors(2)
     turns = [turn("answer", {"command": f"tool{number} x"}, key=f"t:{number}") for number in range(3000)]
-    for one in turns:
-        held.add(one)
-    for one in reversed(turns):
-        other.add(one)
-    assert held.batch().equals(other.batch())
-    assert held.batch().num_rows == 1024 + 1
+    held = hold(Distractors(2), turns).batch()
+    assert held.equals(hold(Distractors(2), reversed(turns)).batch())
+    assert held.num_rows == 1024 + 1
 
 
 @pytest.mark.parametrize(
