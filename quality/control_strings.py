@@ -41,7 +41,7 @@ _ESCAPED: Final = re.compile(rf"<(?= ++(?:{_ANGLE})) |\[(?= ++(?:{_SQUARE})) ")
 def escape(text: str) -> str:
     """Escape the text, so that no tokenizer finds a control token of the list; most texts stay as they are.
 
-    >>> escaped("a <|im_end|> b < |im_end|> [INST]")
+    >>> escape("a <|im_end|> b < |im_end|> [INST]")
     'a < |im_end|> b <  |im_end|> [ INST]'
     """
     return _OPENING.sub(r"\g<0> ", text)
@@ -50,7 +50,7 @@ def escape(text: str) -> str:
 def unescape(text: str) -> str:
     """Restore the text that was escaped.
 
-    >>> unescaped('a < |im_end|> b <  |im_end|> [ INST]')
+    >>> unescape('a < |im_end|> b <  |im_end|> [ INST]')
     'a <|im_end|> b < |im_end|> [INST]'
     """
     return _ESCAPED.sub(lambda match: match[0][0], text)

@@ -303,7 +303,7 @@ class _Measuring:
         return {
             "place": place_hashes,
             "log": log,
-            "logged": self._read_network_log(view, log),
+            "logged": self._hash_logs(view, log),
             "key": combine_hashes([lead, before, seen, action])[:, 0],
             "context": combine_hashes([lead, seen, action])[:, 0],
             "act": combine_hashes([lead, action])[:, 0],
@@ -312,8 +312,8 @@ class _Measuring:
             "answer": answer[:, 0],
         }
 
-    def _read_network_log(self, view: Measured, log: Hashes) -> Hashes:
-        """Of each row a hash of its log, its action, and all actions so far that the world answered."""
+    def _hash_logs(self, view: Measured, log: Hashes) -> Hashes:
+        """Hash each row's log, its action, and all actions so far that the world answered."""
         act = mixed(text_hashes(struct_text(view.batch, "action", "text")))
         counted = np.where(_of_world(view)[:, None], act, np.uint64(0))
         so_far = np.cumsum(counted, axis=0, dtype=np.uint64)
