@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trajmill.quality.scrubbing.columns import NAMES, Columns, Ints, Rewriter, Texts, with_columns
 from trajmill.quality.scrubbing.detection import Detection, Region, Sight
@@ -134,9 +135,10 @@ def scrub(
     """Scrub every text column of the batch, and count the replacements that each row's own texts hold (int32).
 
     Same schema, rows, trajectory ids and text lengths in bytes; JSON stays JSON; ids and paths of logs stay one to one,
-    of other lengths. The batch itself where nothing changes, so where it was scrubbed before. Counted are the
-    replacements in a row's observations, its action and what was said between, not those in what stands for the whole
-    trajectory (task, context) or says where the agent was; a text that several rows share counts for each.
+    of other lengths. The batch itself where nothing changes, so where it was scrubbed before. Token ids of a turn whose
+    actions change are dropped. Counted are the replacements in a row's observations, its action and what was said
+    between, not those in what stands for the whole trajectory (task, context) or says where the agent was; a text that
+    several rows share counts for each.
 
     Args:
         batch: of `schemas.transition.encoded_schema()`; rows of a trajectory are contiguous.
@@ -152,6 +154,7 @@ def scrub(
     """
     wanted = check_kinds(kinds)
     detection = Detection.of(wanted)
+    before = batch
     columns = Columns(batch)
     marked = [_Marked(texts, detection) for texts in columns.texts]
     counts = np.zeros(batch.num_rows, np.int64)
@@ -177,7 +180,23 @@ def scrub(
     def renamed(column: pa.Array, path: str) -> pa.Array:
         return scrub_names(column, salt=salt, kinds=wanted) if path in NAMES else column
 
-    return with_columns(batch, renamed), pa.array(counts, pa.int32())
+    return _without_false_samples(with_columns(batch, renamed), before), pa.array(counts, pa.int32())
+
+
+def _without_false_samples(batch: pa.RecordBatch, before: pa.RecordBatch) -> pa.RecordBatch:
+    """Drop the token ids of turns whose actions scrubbing changed: they would give back what it hid."""
+    old, new = before["action"], batch["action"]
+    sampled = pc.struct_field(new, "sampled")
+    if sampled.null_count == len(sampled):
+        return batch
+    is_changed = np.zeros(len(batch), np.bool_)
+    for name in ("name", "text", "arguments", "message", "reasoning"):
+        pair = (pc.struct_field(column, name).cast(pa.string()) for column in (old, new))
+        is_changed |= pc.fill_null(pc.not_equal(*pair), False).to_numpy(zero_copy_only=False)
+    turns = np.cumsum(batch["call_index"].to_numpy() == 0)
+    is_false = pa.array(np.isin(turns, turns[is_changed]))
+    kept = pc.if_else(is_false, pa.scalar(None, sampled.type), sampled)
+    return with_columns(batch, lambda column, path: kept if path == "action.sampled" else column)
 
 
 def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS, sensitive: Iterable[str] = ()) -> Reject:

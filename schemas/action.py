@@ -42,6 +42,7 @@ class Action:
     call_id: str | None = None
     message: str | None = None
     reasoning: str | None = None
+    sampled: str | None = None
     sensitive: tuple[str, ...] = ()
 
 
@@ -85,6 +86,25 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(element) for key, element in value.items()}
     return [_finite(element) for element in value] if isinstance(value, list | tuple) else value
+
+
+def sampled_text(token_ids: Any, logprobs: Any) -> str | None:
+    """Return the text of `Action.sampled`; None unless there are ids, and each is a whole number of 0 … 2**31 - 1.
+
+    Args:
+        token_ids: as a log has them, of any type.
+        logprobs: beside them; left out unless there is a finite number for each id.
+    """
+    if not isinstance(token_ids, list) or not token_ids:
+        return None
+    if not all(type(token_id) is int and 0 <= token_id < 1 << 31 for token_id in token_ids):
+        return None
+    is_measured = isinstance(logprobs, list) and len(logprobs) == len(token_ids) and all(map(_is_finite, logprobs))
+    return json_text({"token_ids": token_ids, "logprobs": logprobs if is_measured else None})
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300
 
 
 def call_text(name: str, arguments: Mapping[str, Any] | None) -> str:

@@ -61,7 +61,8 @@ def _text_bytes(step: Step) -> int:
     """Roughly how much text the step adds, in characters."""
     seen = step.next_observation
     shown = 0 if seen is None else len(seen.content or "") + len(seen.envelope or "")
-    return len(step.action.text) + len(step.action.arguments or "") + shown + 256
+    action = step.action
+    return len(action.text) + len(action.arguments or "") + len(action.sampled or "") + shown + 256
 
 
 def blocks(steps: Iterable[Step], segment_bytes: int, block_bytes: int) -> list[tuple[int, int]]:
@@ -241,9 +242,11 @@ class Assembler:
             self._extend(name, map(attrgetter(name), steps))
         actions = [step.action for step in steps]
         self._encode("action.name", [action.name for action in actions])
-        for name in ("arguments", "call_id", "text", "message", "reasoning"):
+        for name in ("arguments", "call_id", "text", "message", "reasoning", "sampled"):
             self._extend(f"action.{name}", map(attrgetter(name), actions))
-        self.nbytes += sum(len(a.text) + len(a.arguments or "") + len(a.reasoning or "") for a in actions)
+        self.nbytes += sum(
+            len(a.text) + len(a.arguments or "") + len(a.reasoning or "") + len(a.sampled or "") for a in actions
+        )
         for side in ("observation", "next_observation"):
             seen: list[Observation | None] = list(map(attrgetter(side), steps))
             self._extend(side, [observation is not None for observation in seen])

@@ -11,6 +11,7 @@ from trajmill.schemas.action import (
     json_text,
     keystrokes,
     keystrokes_text,
+    sampled_text,
 )
 from trajmill.schemas.assembler import Assembler
 from trajmill.schemas.observation import Attachment, Observation
@@ -63,6 +64,7 @@ __all__ = [
     "keystrokes",
     "keystrokes_text",
     "reject_table",
+    "sampled_text",
     "scan_transitions",
     "verdict_schema",
 ]

@@ -20,6 +20,7 @@ from trajmill.schemas.transition import TRANSITION_SCHEMA, encode_schema
 
 _JSON_COLUMNS: Final = (
     ("action", "arguments"),
+    ("action", "sampled"),
     ("next_observation", "envelope"),
     ("context", "action_space"),
     ("environment", "sampling"),

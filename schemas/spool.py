@@ -111,7 +111,7 @@ def step_bytes(step: Step) -> int:
     action, seen = step.action, step.next_observation
     size = len(action.text) + len(action.arguments or "") + len(action.message or "") + len(action.reasoning or "")
     shown = 0 if seen is None else len(seen.content or "") + len(seen.envelope or "")
-    return size + shown + len(step.interleaved or "") + _STEP_BYTES
+    return size + shown + len(action.sampled or "") + len(step.interleaved or "") + _STEP_BYTES
 
 
 class Shelf(Sequence[T]):

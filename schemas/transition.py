@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from trajmill.schemas.domains import DOMAINS
 
-SCHEMA_VERSION: Final = "5"
+SCHEMA_VERSION: Final = "6"
 """Version of the row format, in the metadata of every file; `migrations` says how older ones differ."""
 
 VERSION_KEY: Final = b"trajmill.transition_schema"
@@ -90,6 +90,13 @@ ACTION: Final = pa.struct(
         _field("text", _S, "the action in the form a model reads"),
         _field("message", _S, "what the agent said aloud with it", "it said nothing, or " + _ABSENT),
         _field("reasoning", _S, "the agent's own; never enters a world-model view", _ABSENT),
+        _field(
+            "sampled",
+            _S,
+            "JSON text of {token_ids, logprobs}: what the model sampled for the whole turn, on its first call; "
+            "logprobs has a number for each id, or is null",
+            _ABSENT + ", scrubbing changed an action of the turn, or written before version 6",
+        ),
     ]
 )
 
@@ -227,7 +234,11 @@ SHARED_TEXT: Final = tuple(
 """The columns whose texts share one dictionary in memory with those of the same name on the other side."""
 
 PLAIN_TEXT: Final = frozenset(
-    {"row_id", "action.arguments", "action.call_id", "action.text", "action.message", "action.reasoning", "interleaved"}
+    {
+        "row_id",
+        *(f"action.{name}" for name in ("arguments", "call_id", "text", "message", "reasoning", "sampled")),
+        "interleaved",
+    }
 )
 """Text that seldom repeats: kept plain in memory too."""
 

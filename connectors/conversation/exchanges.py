@@ -18,8 +18,9 @@ from typing import Any, Final, NamedTuple
 from trajmill.connectors.conversation.declared_tools import declare, iterate_declared
 from trajmill.connectors.conversation.history import Mark, Shared, marks, shared
 from trajmill.connectors.conversation.pairing import Conversation, Unmatched, conversation
+from trajmill.connectors.conversation.sampled import sampled_in
 from trajmill.connectors.conversation.shapes import parts_in
-from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
+from trajmill.connectors.conversation.turns import Call, Part, Result, Said, Sampled, System, Text, Thought, Unlogged
 from trajmill.connectors.conversation.written_calls import detect_written
 from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
 from trajmill.schemas import Step
@@ -130,13 +131,14 @@ def _structure_calls(request: dict[str, Any], response: dict[str, Any]) -> tuple
     asked, choices = objects_of(request.get("messages")), objects_of(response.get("choices"))
     if not asked or request.get("tools") or request.get("functions"):
         return request, response
-    reply = choices[0].get("message") if choices else response
+    choice = choices[0] if choices else {}
+    reply = choice.get("message") if choices else response
     replies = [{**reply, "role": "assistant"}] if isinstance(reply, dict) and "content" in reply else []
     written = detect_written([*asked, *replies, _AWAITED], str_of(request.get("system")), [])
     if written is None:
         return request, response
     reply_choices = (
-        {"choices": [{"message": message} for message in written.structured(replies)][:1]} if replies else {}
+        {"choices": [{**choice, "message": message} for message in written.structured(replies)][:1]} if replies else {}
     )
     return {**request, "messages": list(written.structured(asked))}, {**response, **reply_choices}
 
@@ -163,6 +165,7 @@ def _reuse_parent(
     if best is None or not most.known:
         return history
     chain.parent, chain.shared = best, _end(best.marks, most.known)
+    chain.shared += any(isinstance(part, Sampled) for part in best.parts[chain.shared : chain.shared + 1])
     after = _with_ids_of(best, history, most.calls, _end(history_marks, most.told))
     return [*best.parts[: chain.shared], *after]
 
@@ -177,7 +180,7 @@ def _id(part: Part) -> str | None:
 
 
 def _acts(part: Part) -> bool:
-    return isinstance(part, Text | Thought | Call)
+    return isinstance(part, Text | Thought | Call | Sampled)
 
 
 def _with_ids_of(chain: Chain, history: list[Part], calls: Sequence[tuple[int, int]], after: int) -> list[Part]:
@@ -215,7 +218,9 @@ def _response_parts(response: dict[str, Any], offset: int) -> list[Part]:
     for key, inner in (("choices", "message"), ("candidates", "content")):
         listed = response.get(key)
         if isinstance(listed, list) and listed and isinstance(listed[0], dict):
-            return _agent_parts(listed[0].get(inner), offset)
+            parts = _agent_parts(listed[0].get(inner), offset)
+            sampled = sampled_in(listed[0])
+            return parts if sampled is None else [*parts, Sampled(sampled, len(parts), offset)]
     output = response.get("output")
     if isinstance(output, list):
         return parts_in([item for item in output if isinstance(item, dict)], offset)

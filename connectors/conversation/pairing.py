@@ -39,6 +39,7 @@ from trajmill.connectors.conversation.turns import (
     Part,
     Result,
     Said,
+    Sampled,
     System,
     Text,
     Thought,
@@ -131,12 +132,17 @@ class Pairing:
         self._member = member
         self._turn: Turn | None = None
         self._speaks = False
+        self._acted = 0
         self._by_id: dict[str, tuple[Turn, Call] | int | str] = {}
 
     def take(self, part: Part) -> None:
         """Takes in the next part of the log."""
         if isinstance(part, Text | Thought | Call):
             self._act(part)
+            return
+        if isinstance(part, Sampled):
+            if self._turn is not None and self._speaks and self._acted == part.parts:
+                self._turn.sampled = part.text
             return
         self._speaks = False
         if isinstance(part, Result):
@@ -155,7 +161,9 @@ class Pairing:
         if turn is None or not self._speaks:
             turn = self._turn = Turn(part.offset, self._member, part.at)
             self.items.append(turn)
-            self._speaks = True
+            self._speaks, self._acted = True, 0
+        turn.sampled = None  # what was sampled before is not all of the turn
+        self._acted += 1
         if isinstance(part, Text):
             turn.texts.append(part.text)
         elif isinstance(part, Thought):

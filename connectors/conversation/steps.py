@@ -147,7 +147,15 @@ class _Making:
             call.shown = with_references(with_cut(call.shown))
             self.steps.append(
                 Step(
-                    action=Action(call.name, call.written, call.arguments, call.call_id, call.message, call.reasoning),
+                    action=Action(
+                        call.name,
+                        call.written,
+                        call.arguments,
+                        call.call_id,
+                        call.message,
+                        call.reasoning,
+                        turn.sampled if index == 0 else None,
+                    ),
                     observation=before if call.seen is None else with_references(call.seen[0]),
                     next_observation=call.shown,
                     turn=self._turns,
@@ -193,7 +201,11 @@ class _Making:
         self.steps.append(
             Step(
                 action=Action(
-                    MESSAGE, call_text_of(MESSAGE, arguments), arguments, reasoning=join_paragraphs(turn.thoughts)
+                    MESSAGE,
+                    call_text_of(MESSAGE, arguments),
+                    arguments,
+                    reasoning=join_paragraphs(turn.thoughts),
+                    sampled=turn.sampled,
                 ),
                 observation=self.shown,
                 next_observation=answer,
@@ -216,6 +228,7 @@ def _answers(message: Said) -> bool:
 def _pass_on(turn: Turn, later: Turn) -> None:
     """Gives what was said in a turn without a call to the next turn, since nothing stands between the two."""
     texts = [text for text in turn.texts if text]
+    later.sampled = None
     if later.calls:
         first = later.calls[0]
         first.message = join_paragraphs([*texts, *([first.message] if first.message else [])])

@@ -165,7 +165,22 @@ class Unlogged:
     offset: int
 
 
-Part = Text | Thought | Call | Result | Said | System | Unlogged
+@record
+class Sampled:
+    """What a model sampled for the agent's last parts, all those of one answer.
+
+    Attributes:
+        text: token ids and log-probabilities, see `schemas.sampled_text`.
+        parts: how many parts they are.
+        offset: where the answer's record begins.
+    """
+
+    text: str
+    parts: int
+    offset: int
+
+
+Part = Text | Thought | Call | Result | Said | System | Unlogged | Sampled
 
 
 @dataclass(slots=True)
@@ -180,6 +195,7 @@ class Turn:
         texts: what was said since the last call.
         thoughts: what was thought since the last call.
         mark: a number of the reader's own, under which it asks how many steps there were up to the turn's end.
+        sampled: what the model sampled for all of it, see `Sampled`.
     """
 
     offset: int
@@ -189,6 +205,7 @@ class Turn:
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     mark: int | None = None
+    sampled: str | None = None
 
     def add(self, call: Call) -> None:
         """Takes in a call, with what was said and thought before it."""
@@ -253,6 +270,7 @@ _KINDS: Final[tuple[type[Any], ...]] = (
     Gap,
     Observation,
     Attachment,
+    Sampled,
 )
 _NAMES: Final = {kind: tuple(one.name for one in fields(kind)) for kind in _KINDS}
 _LISTS: Final = frozenset({"calls", "texts", "thoughts"})

@@ -64,7 +64,7 @@ class Adp(Connector):
     """ADP's standardized trajectories."""
 
     name: ClassVar[str] = "adp"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "Agent Data Protocol, standardized rows (JSONL or JSON)"
 

@@ -164,7 +164,7 @@ def _message(row: Row) -> Iterator[dict[str, Any]]:
     step: dict[str, Any] = {"source": "agent", "message": json.loads(action["arguments"])["content"]}
     if action["reasoning"] is not None:
         step["reasoning_content"] = action["reasoning"]
-    yield _add_time(step, row)
+    yield _add_time(step | _metrics(action), row)
     if reply is not None:
         own_fields = {"role": "user", **({"uri": reply["uri"]} if reply["uri"] is not None else {})}
         yield {"source": "user", "message": reply["content"], "extra": {OWN: own_fields}}
@@ -199,9 +199,18 @@ def _agent_step(turn: Sequence[Row], before_turn: dict[str, Any]) -> dict[str, A
     ]
     if results:
         step["observation"] = {"results": results}
+    step |= _metrics(first)
     if before_turn:
         step["extra"] = {OWN: before_turn}
     return step
+
+
+def _metrics(action: Row) -> dict[str, Any]:
+    """Return what the model sampled for a step, as metrics of ATIF; nothing where that is not known."""
+    if action["sampled"] is None:
+        return {}
+    sampled = json.loads(action["sampled"])
+    return {"metrics": _present({"completion_token_ids": sampled["token_ids"], "logprobs": sampled["logprobs"]})}
 
 
 def _ids(turn: Iterable[Row]) -> Iterator[str]:

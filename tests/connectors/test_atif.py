@@ -202,3 +202,52 @@ def test_a_sidechain_of_claude_code_is_the_trajectory_of_a_sub_agent():
         ("subagent", "s", ["Grep"]),
     ]
     assert found[0].task.instruction == "Mend it."
+
+
+def sampled(made: list[Step]) -> list[Value | None]:
+    return [None if step.action.sampled is None else json.loads(step.action.sampled) for step in made]
+
+
+def test_token_ids_of_a_step_are_those_of_its_turn_and_stand_on_the_first_call():
+    metrics = {"prompt_token_ids": [1, 2], "completion_token_ids": [5, 9, 2], "logprobs": [-0.5, 0, -1e-05]}
+    made = steps(
+        acts("a", "b", results=[told("1", "a"), told("2", "b")], metrics=metrics),
+        acts("c", results=[told("3", "c")]),
+        {"source": "agent", "message": "Done.", "metrics": {"completion_token_ids": [8]}},
+    )
+    assert sampled(made) == [
+        {"token_ids": [5, 9, 2], "logprobs": [-0.5, 0, -1e-05]},
+        None,
+        None,
+        {"token_ids": [8], "logprobs": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    "ids", [None, [], "5", {"0": 5}, [5, -1], [5, 2**31], [5, 10**400], [5, True], [5, 2.0], ["5"], [[5]]]
+)
+def test_token_ids_that_are_none_are_left_out(ids):
+    metrics = {"completion_token_ids": ids, "logprobs": [-0.5, -0.5]}
+    assert sampled(steps(acts("a", results=[told("1", "a")], metrics=metrics))) == [None]
+    assert sampled(steps(acts("a", results=[told("1", "a")], metrics=ids))) == [None]
+
+
+@pytest.mark.parametrize(
+    "logprobs", [None, [], "-1", [-0.5], [-0.5, -0.5, -0.5], [-0.5, None], [-0.5, float("nan")], [-0.5, -(10**400)]]
+)
+def test_log_probabilities_that_are_not_one_for_each_id_are_left_out(logprobs):
+    metrics = {"completion_token_ids": [5, 9], "logprobs": logprobs}
+    made = steps(acts("a", results=[told("1", "a")], metrics=metrics))
+    assert sampled(made) == [{"token_ids": [5, 9], "logprobs": None}]
+
+
+def test_token_ids_of_several_answers_or_of_a_call_that_is_not_carried_on_are_left_out():
+    metrics = {"completion_token_ids": [5, 9]}
+    assert sampled(steps(acts("a", results=[told("1", "a")], metrics=metrics, llm_call_count=2))) == [None]
+    said = {"source": "agent", "message": "I look.", "metrics": metrics}
+    assert sampled(steps(said, acts("a", results=[told("1", "a")], metrics=metrics))) == [None]
+    step = acts("a", results=[told("1", "a")], metrics=metrics)
+    step["tool_calls"].append({"tool_call_id": "b", "function_name": 7, "arguments": {}})
+    found, rejects = read(document(step))
+    assert sampled(list(found[0].steps)) == [None]
+    assert [one.reason for one in rejects] == ["bad_call"]

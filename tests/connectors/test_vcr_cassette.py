@@ -111,3 +111,95 @@ def test_bodies_that_say_their_kind_and_lines_of_json_are_read_as_ollama_streams
     assert (first.action.name, first.action.arguments, first.action.message) == ("dip", '{"well": 3}', "I look.")
     assert first.next_observation is not None
     assert first.next_observation.content == "four metres"
+
+
+LOOK = {"id": "k", "type": "function", "function": {"name": "look", "arguments": '{"bed": 2}'}}
+ASKED = [{"role": "user", "content": "How is bed 2?"}]
+CALLED = {"role": "assistant", "content": "I look.", "tool_calls": [LOOK]}
+SAID = {"role": "assistant", "content": "Dry."}
+HISTORY = [*ASKED, CALLED, tool("k", "dry")]
+
+
+def sampled(*exchanges):
+    """What stands as sampled on each step of the one conversation that the exchanges are."""
+    data = json.dumps({"interactions": exchanges, "version": 1}).encode()
+    (made,) = VcrCassette().parse(MemoryBlob("cassette.json", data))
+    assert isinstance(made, Trajectory)
+    return [None if step.action.sampled is None else json.loads(step.action.sampled) for step in made.steps]
+
+
+def choice(message, **beside):
+    return {"choices": [{"index": 0, "message": message, **beside}], "prompt_token_ids": [1, 2]}
+
+
+def logprobs(*pairs):
+    return {"content": [{"token": token, "logprob": logprob, "top_logprobs": []} for token, logprob in pairs]}
+
+
+def test_token_ids_that_servers_put_beside_their_answers_are_kept_with_log_probabilities():
+    ids, pairs = [31, 7, 2], [("I", -0.25), (" look", -1.5), ("<e>", 0.0)]
+    rows = [[logprob, token_id, token] for (token, logprob), token_id in zip(pairs, ids, strict=True)]
+    printed = [(f"token_id:{token_id}", logprob) for (_, logprob), token_id in zip(pairs, ids, strict=True)]
+    last = http(CHAT, {"messages": HISTORY}, choice(SAID, token_ids=[8, 2]))
+    for beside in (
+        {"token_ids": ids, "logprobs": logprobs(*pairs)},
+        {"provider_specific_fields": {"token_ids": ids}, "logprobs": logprobs(*pairs)},
+        {"meta_info": {"output_token_logprobs": rows}},
+        {"logprobs": logprobs(*printed)},
+    ):
+        assert sampled(http(CHAT, {"messages": ASKED}, choice(CALLED, **beside)), last) == [
+            {"token_ids": ids, "logprobs": [-0.25, -1.5, 0.0]},
+            {"token_ids": [8, 2], "logprobs": None},
+        ], beside
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"token_ids": [3, -1]},
+        {"token_ids": {"0": 3}},
+        {"token_ids": [2**40], "logprobs": logprobs(("token_id:3", -1.0))},
+        {"logprobs": logprobs(("token_id:3", -1.0), ("x", -1.0))},
+        {"logprobs": [3], "provider_specific_fields": 3, "meta_info": 3},
+        {"meta_info": {"output_token_logprobs": [[-1.0, 3], [-1.0]]}},
+        {"meta_info": {"output_token_logprobs": [[-1.0, "3", "x"]]}},
+        {"meta_info": {"output_token_logprobs": {"a": 1}}},
+    ],
+)
+def test_what_is_no_list_of_token_ids_is_left_out(beside):
+    first = http(CHAT, {"messages": ASKED}, choice(CALLED, **beside))
+    assert sampled(first, http(CHAT, {"messages": HISTORY}, choice(SAID))) == [None, None]
+
+
+def stream(*deltas):
+    """A streamed answer of vLLM: (delta, token ids) of each chunk."""
+    chunks = [
+        {"choices": [{"index": 0, "delta": delta, **({} if ids is None else {"token_ids": ids})}]}
+        for delta, ids in deltas
+    ]
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
+def test_token_ids_of_a_stream_are_put_together_unless_a_piece_has_none():
+    call = {"tool_calls": [{"index": 0, **LOOK}]}
+    role = ({"role": "assistant", "content": ""}, None)
+    last = http(CHAT, {"messages": HISTORY}, choice(SAID))
+    whole = http(CHAT, {"messages": ASKED}, stream(role, ({"content": "I look."}, [31, 7]), (call, [2])))
+    assert sampled(whole, last) == [{"token_ids": [31, 7, 2], "logprobs": None}, None]
+    holed = http(CHAT, {"messages": ASKED}, stream(role, ({"content": "I look."}, None), (call, [2])))
+    assert sampled(holed, last) == [None, None]
+
+
+def test_a_branch_keeps_the_token_ids_of_what_it_shares():
+    exchanges = [http(CHAT, {"messages": ASKED}, choice(CALLED, token_ids=[31, 2]))]
+    for bed in (3, 4):
+        call = {"id": f"k{bed}", "type": "function", "function": {"name": "look", "arguments": f'{{"bed": {bed}}}'}}
+        also = {"role": "assistant", "content": None, "tool_calls": [call]}
+        exchanges.append(http(CHAT, {"messages": HISTORY}, choice(also, token_ids=[bed])))
+        exchanges.append(http(CHAT, {"messages": [*HISTORY, also, tool(f"k{bed}", "wet")]}, choice(SAID)))
+    data = json.dumps({"interactions": exchanges, "version": 1}).encode()
+    made = [one for one in VcrCassette().parse(MemoryBlob("cassette.json", data)) if isinstance(one, Trajectory)]
+    assert [one.relation for one in made] == [None, "branch"]
+    for bed, one in zip((3, 4), made, strict=True):
+        ids = [json.loads(step.action.sampled or "{}").get("token_ids") for step in one.steps]
+        assert ids == [[31, 2], [bed], None]

@@ -27,6 +27,7 @@ from trajmill.schemas import (
     Task,
     Trajectory,
     json_text,
+    sampled_text,
 )
 from trajmill.schemas.invariants import check
 from trajmill.schemas.transition import TRANSITION_SCHEMA, encode_schema, leaves
@@ -315,6 +316,16 @@ def test_a_secret_that_only_the_object_holds_is_cleaned_and_counted():
     assert second["observation"]["envelope"] == first["next_observation"]["envelope"]
     assert json.loads(first["next_observation"]["envelope"])["structuredContent"]["n"] == 1.5
     assert counts.to_pylist() == [1, 1]
+
+
+def test_token_ids_of_a_turn_with_a_secret_in_an_action_are_dropped():
+    ids = sampled_text([4, 2], None)
+    acts = [Action("run", "{}", sampled=ids), Action("run", "{}", reasoning=f"Write to {MAIL}.")]
+    both = [Step(action, None, Observation("ok"), 0, 0, "", number, 2) for number, action in enumerate(acts)]
+    later = Step(Action("run", "{}", sampled=ids), Observation("ok"), Observation(MAIL), 1, 0)
+    scrubbed, counts = scrub(batch_of(Trajectory("t", "mcp", [*both, later])))
+    assert [row["action"]["sampled"] for row in check(scrubbed).to_pylist()] == [None, None, ids]
+    assert counts.to_pylist() == [0, 1, 1]
 
 
 def test_rows_are_of_the_trajectory_before_as_long_as_its_id_is_the_same() -> None:

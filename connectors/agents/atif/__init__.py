@@ -17,8 +17,9 @@ the agent's own and marks as a sidechain, are one such trajectory too. Order: a 
 In a folder, `trajectory.json` with `trajectory.*.json` and the images below it are one log. Paths are resolved within
 the log alone.
 
-Rejected: unreadable steps, results without a call, missing images and missing documents of sub-agents. Left out without
-a reject: metrics, and steps of copied context, which the trajectory holds that they were copied from.
+Token ids and log-probabilities of completions are kept (`metrics.completion_token_ids`, `metrics.logprobs`). Rejected:
+unreadable steps, results without a call, missing images and missing documents of sub-agents. Left out without a reject:
+other metrics, and steps of copied context, which the trajectory holds that they were copied from.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Atif(Connector):
     """ATIF documents of Harbor's agents and of others that write the format."""
 
     name: ClassVar[str] = "atif"
-    version: ClassVar[str] = "9"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "Agent Trajectory Interchange Format (JSON)"
 

@@ -36,7 +36,16 @@ from trajmill.connectors.reading.fields import str_in, text_in
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.own_arguments import arguments_in
 from trajmill.connectors.reading.times import microseconds
-from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Attachment, Observation, json_text, keystrokes_text
+from trajmill.schemas import (
+    COMPLETE,
+    KEYSTROKES,
+    WAIT,
+    Attachment,
+    Observation,
+    json_text,
+    keystrokes_text,
+    sampled_text,
+)
 
 RAW: Final = "raw_response"
 """Name of an action that is the agent's message itself, answered by the environment."""
@@ -201,6 +210,9 @@ class Reader:
         texts = [message] if message and not message.isspace() and not values.is_filler(step, message) else []
         thoughts = [thought] if isinstance(thought, str) and thought else []
         turn = Turn(self._offset, self._member, at, [], texts, thoughts)
+        if "metrics" in step and step.get("llm_call_count") in (None, 1):
+            metrics = values.table(step, "metrics")
+            turn.sampled = sampled_text(metrics.get("completion_token_ids"), metrics.get("logprobs"))
         observed, calls = get("observation"), get("tool_calls")
         results = values.items(observed, "results") if observed else []
         if not isinstance(calls, list):
@@ -228,6 +240,8 @@ class Reader:
             for item in calls:
                 if (new_call := self._call(item, at, repeated)) is not None:
                     turn.add(new_call)
+                else:
+                    turn.sampled = None
         if not calls and results and turn.texts and any(self._says(result) for result in results):
             turn.add(self._raw(turn))
         self._override(turn, step, calls)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from trajmill.connectors.reading.fields import object_of, plain_text
+from trajmill.connectors.reading.fields import object_of, objects_of, plain_text
 from trajmill.connectors.reading.server_events import sse_data
 from trajmill.connectors.reading.values import json_value
 
@@ -56,6 +56,7 @@ def _chat(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": "", "reasoning_content": ""}
     calls: dict[int, dict[str, Any]] = {}
     response: dict[str, Any] = {}
+    first_choices: list[dict[str, Any]] = []
     for chunk in chunks:
         for key in ("id", "model"):
             if isinstance(chunk.get(key), str) and chunk[key]:
@@ -66,6 +67,7 @@ def _chat(chunks: list[dict[str, Any]]) -> dict[str, Any]:
         delta = first.get("delta")
         if not isinstance(delta, dict):
             continue
+        first_choices.append(first)
         for key, into in (
             ("content", "content"),
             ("reasoning_content", "reasoning_content"),
@@ -79,7 +81,21 @@ def _chat(chunks: list[dict[str, Any]]) -> dict[str, Any]:
                 _grow(calls, part, number)
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
-    return {**response, "choices": [{"index": 0, "message": message}]}
+    return {**response, "choices": [{"index": 0, "message": message, **_samples(first_choices)}]}
+
+
+def _samples(choices: list[dict[str, Any]]) -> dict[str, Any]:
+    """Token ids and log-probabilities of a streamed choice; nothing where a piece of it has none."""
+    ids: list[Any] = []
+    tokens: list[Any] = []
+    for choice in choices:
+        pieces = choice.get("token_ids")
+        if isinstance(pieces, list):
+            ids += pieces
+        elif any(value for key, value in choice["delta"].items() if key != "role"):
+            return {}
+        tokens += objects_of(object_of(choice.get("logprobs")).get("content"))
+    return {"token_ids": ids, "logprobs": {"content": tokens}} if ids else {}
 
 
 def _ollama(chunks: list[dict[str, Any]]) -> dict[str, Any]:

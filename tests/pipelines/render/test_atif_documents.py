@@ -31,6 +31,7 @@ from trajmill.schemas import (
     Trajectory,
     call_text,
     json_text,
+    sampled_text,
 )
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -61,11 +62,12 @@ def said(content: str, **more: Any) -> Action:
 
 
 def whole() -> Trajectory:
+    first = replace(call("run", line="ls"), sampled=sampled_text([4, 2**31 - 1], [-0.1, -1e-7]))
     one, two = Observation("a.txt\n", uri="/srv/app"), Observation("denied", is_error=True, origin="harness")
     reply = Observation("go on", origin="user", uri="/srv/app")
     steps = [
         Step(
-            call("run", line="ls"), Observation("$ ", form="screen"), one, 0, 5, num_calls=2,
+            first, Observation("$ ", form="screen"), one, 0, 5, num_calls=2,
             started_at=1_700_000_000_000_000, duration_s=0.25, exit_code=0,
             interleaved=json_text([{"role": "user", "content": "quick"}, {"role": "harness", "content": "note"}]),
         ),
@@ -77,7 +79,10 @@ def whole() -> Trajectory:
             Action("wait", "[]", None, "c1", "Waiting.", "It takes time."), None, None, 4, 40,
             reward=1.0, terminated=True, truncated=False,
         ),
-        Step(said("Done."), Observation("{}", "application/json", "state", "tree/1"), None, 5, 50),
+        Step(
+            said("Done.", sampled=sampled_text([7], None)),
+            Observation("{}", "application/json", "state", "tree/1"), None, 5, 50,
+        ),
     ]  # fmt: skip
     return Trajectory(
         "native",
@@ -124,6 +129,14 @@ def test_a_document_has_what_the_format_requires_and_numbers_its_steps_from_one(
         known = {one["tool_call_id"] for one in step.get("tool_calls", ())}
         assert {one["source_call_id"] for one in step.get("observation", {}).get("results", ())} <= known
         assert isinstance(step["message"], str)
+
+
+def test_what_a_model_sampled_stands_in_the_metrics_of_its_step():
+    document = atif_document(rows_of(whole()))
+    assert [step["metrics"] for step in document["steps"] if "metrics" in step] == [
+        {"completion_token_ids": [4, 2147483647], "logprobs": [-0.1, -1e-07]},
+        {"completion_token_ids": [7]},
+    ]
 
 
 def test_an_action_space_that_is_written_otherwise_is_no_list_of_tools():
