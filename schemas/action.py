@@ -104,7 +104,7 @@ def sampled_text(token_ids: Any, logprobs: Any) -> str | None:
 
 
 def _is_finite(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300
+    return type(value) in (int, float) and abs(value) < 1e30
 
 
 def call_text(name: str, arguments: Mapping[str, Any] | None) -> str:

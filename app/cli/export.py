@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -12,7 +13,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajmill.pipelines.render.agent_view import Fidelity, Reasoning, Refused, agent_conversations
+from trajmill.pipelines.publish.forms import agent_ids
+from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
+from trajmill.pipelines.render.agent_view import Conversation, Fidelity, Reasoning, Refused, agent_conversations
 from trajmill.pipelines.render.atif_documents import atif_document
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_transitions, write_parquet
@@ -44,6 +47,19 @@ AGENT_SCHEMA: Final = pa.schema(
             ),
         ),
         ("tools", pa.string()),
+        (
+            "turns",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("message", pa.int32()),
+                        ("ids", pa.string()),
+                        ("token_ids", pa.list_(pa.int32())),
+                        ("logprobs", pa.list_(pa.float32())),
+                    ]
+                )
+            ),
+        ),
         ("fidelity", pa.struct([(name, pa.string()) for name in Fidelity._fields])),
     ]
 )
@@ -57,29 +73,45 @@ _NOT_KEPT: Final = Refused("not_kept", "the recipe drops it")
 Row = Mapping[str, Any]
 
 
-def write_agent_rows(trajectories: Iterable[Sequence[Row]], folder: Folder, reasoning: Reasoning = "keep") -> int:
-    """Writes the conversations, and beside them a line with `id`, `reason` and `detail` for each refused.
+def write_agent_rows(
+    trajectories: Iterable[Sequence[Row]],
+    folder: Folder,
+    reasoning: Reasoning = "keep",
+    tokenizing: Tokenizing | None = None,
+) -> Counter[str]:
+    """Writes the conversations, as token ids where there is a tokenizer, and what is refused beside them.
 
-    An id is that of rows, without the step: trajectories that did the same share theirs, whatever they were asked. What
-    goes on after a compaction has its number behind it (`#1`).
-    Of conversations that are the same letter by letter one is written.
+    Of each that is refused a line has `id`, `reason` and `detail`. An id is that of rows, without the step:
+    trajectories that did the same share theirs, whatever they were asked. What goes on after a compaction has its
+    number behind it (`#1`). Of conversations that are the same letter by letter one is written.
 
     Args:
         trajectories: rows of each, with `kept` and `group` where they are judged.
         folder: where to.
         reasoning: the reasoning that stays.
+        tokenizing: the tokenizer.
 
     Returns:
-        The number of conversations.
+        The number of trajectories, and of turns by the source of their ids.
     """
     refused: list[bytes] = []
-    entry = write_parquet(folder, FILE, AGENT_SCHEMA, _batches(_rows(trajectories, refused, reasoning)), shard=True)
+    counts: Counter[str] = Counter()
+    rows = _counted(_rows(trajectories, refused, reasoning, tokenizing), counts)
+    schema = AGENT_SCHEMA if tokenizing is None else agent_ids.SCHEMA
+    write_parquet(folder, FILE, schema, _batches(rows, schema), shard=True)
     folder.write(REFUSED, b"".join(refused))
-    return entry.rows
+    return counts
+
+
+def _counted(rows: Iterable[dict[str, Any]], counts: Counter[str]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        counts["trajectories"] += 1
+        counts.update(turn["ids"] for turn in row["turns"])
+        yield row
 
 
 def _rows(
-    trajectories: Iterable[Sequence[Row]], refused: list[bytes], reasoning: Reasoning
+    trajectories: Iterable[Sequence[Row]], refused: list[bytes], reasoning: Reasoning, tokenizing: Tokenizing | None
 ) -> Iterator[dict[str, Any]]:
     seen: set[bytes] = set()
     for rows in trajectories:
@@ -88,14 +120,15 @@ def _rows(
         is_kept = all(row.get("kept", True) for row in rows)
         for number, conversation in enumerate(agent_conversations(rows, reasoning) if is_kept else [_NOT_KEPT]):
             part = f"{key}#{number}" if number else key
-            if isinstance(conversation, Refused):
-                line = {"id": part, "reason": conversation.reason, "detail": conversation.detail}
-                refused.append(orjson.dumps(line) + b"\n")
+            if isinstance(conversation, Conversation):
+                same = hashlib.sha256(orjson.dumps([conversation.messages, conversation.tools])).digest()
+                if same in seen:
+                    continue
+                seen.add(same)
+            content = _content(conversation, tokenizing)
+            if isinstance(content, Refused):
+                refused.append(orjson.dumps({"id": part, **content._asdict()}) + b"\n")
                 continue
-            same = hashlib.sha256(orjson.dumps([conversation.messages, conversation.tools])).digest()
-            if same in seen:
-                continue
-            seen.add(same)
             yield {
                 "id": part,
                 "domain": first["domain"],
@@ -103,24 +136,35 @@ def _rows(
                 "parent_trajectory_id": first["parent_trajectory_id"],
                 "relation": first["relation"],
                 "group": first.get("group"),
-                "messages": conversation.messages,
-                "tools": conversation.tools,
-                "fidelity": conversation.fidelity._asdict(),
+                **content,
             }
 
 
-def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+def _content(conversation: Conversation | Refused, tokenizing: Tokenizing | None) -> dict[str, Any] | Refused:
+    if isinstance(conversation, Refused):
+        return conversation
+    if tokenizing is not None:
+        return agent_ids.encode(conversation, tokenizing)
+    return {
+        "messages": conversation.messages,
+        "tools": conversation.tools,
+        "turns": [turn._asdict() for turn in conversation.turns],
+        "fidelity": conversation.fidelity._asdict(),
+    }
+
+
+def _batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     batch: list[dict[str, Any]] = []
     for row in rows:
         batch.append(row)
         if len(batch) == _BATCH:
-            yield pa.RecordBatch.from_pylist(batch, AGENT_SCHEMA)
+            yield pa.RecordBatch.from_pylist(batch, schema)
             batch = []
     if batch:
-        yield pa.RecordBatch.from_pylist(batch, AGENT_SCHEMA)
+        yield pa.RecordBatch.from_pylist(batch, schema)
 
 
-FORMATS: Final = ("atif", "agent_sft")
+FORMATS: Final = ("atif", "agent_sft", "agent_ids")
 _VERDICT: Final = ("kept", "group")
 
 
@@ -165,12 +209,19 @@ def _number_row(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
     return before[0] + (row["step"] == 0), row
 
 
-def export(path: str, form: str, out: str, also: Sequence[str] = (), reasoning: Reasoning = "keep") -> int:
-    """Write every trajectory stored at a path below `out` and return how many.
+def export(
+    path: str,
+    form: str,
+    out: str,
+    also: Sequence[str] = (),
+    reasoning: Reasoning = "keep",
+    tokenizing: Tokenizing | None = None,
+) -> Counter[str]:
+    """Write every trajectory stored at a path below `out`; return how many, and turns by the source of their ids.
 
-    `atif` is written as `<trajectory id>/trajectory.json`, `agent_sft` as one table with what it refuses beside it. A
-    trajectory that stands twice is written once. `also` are names of forms that are written elsewhere, to be told of;
-    `reasoning` is that of agents that `agent_sft` keeps.
+    `atif` is written as `<trajectory id>/trajectory.json`, `agent_sft` and `agent_ids` as one table with what they
+    refuse beside it. A trajectory that stands twice is written once. `also` are names of forms that are written
+    elsewhere, to be told of; `reasoning` is that of agents that the tables keep; `tokenizing` is for `agent_ids`.
 
     Raises:
         ConfigError: the format is not known, there are no transitions, or the folder holds files.
@@ -180,12 +231,12 @@ def export(path: str, form: str, out: str, also: Sequence[str] = (), reasoning: 
     folder, done = Folder(out), set[str]()
     if folder.names():
         raise ConfigError(f"{out} holds files, which are not replaced. Choose another --out, or empty it.")
-    if form == "agent_sft":
-        return write_agent_rows(read_trajectories(path, judged=True), folder, reasoning)
+    if form != "atif":
+        return write_agent_rows(read_trajectories(path, judged=True), folder, reasoning, tokenizing)
     for rows in read_trajectories(path):
         key = rows[0]["trajectory_id"]
         if key not in done:
             done.add(key)
             document = orjson.dumps(atif_document(rows), option=orjson.OPT_INDENT_2)
             folder.write(f"{key}/trajectory.json", document + b"\n")
-    return len(done)
+    return Counter(trajectories=len(done))

@@ -67,13 +67,15 @@ def leave_report(out: str, summary: Summary) -> bool:
 
 def export(
     path: Annotated[
-        str, typer.Argument(help="A run's folder; for atif and agent_sft also its transitions, or a file.")
+        str, typer.Argument(help="A run's folder; for atif, agent_sft and agent_ids also its transitions, or a file.")
     ],
     out: Annotated[str, typer.Option(help="The folder that is written.")],
     form: Annotated[
         str,
         typer.Option(
-            "--to", "--format", help="atif, agent_sft (of transitions), or a form of shards: see docs/forms.md."
+            "--to",
+            "--format",
+            help="atif, agent_sft, agent_ids (of transitions), or a form of shards: see docs/forms.md.",
         ),
     ] = "atif",
     tokenizer: Annotated[
@@ -85,18 +87,24 @@ def export(
     window: Annotated[int | None, typer.Option(min=2, help="Tokens that a conversation is cut or packed to.")] = None,
     reasoning: Annotated[
         Literal["keep", "strip", "last"],
-        typer.Option(help="For agent_sft: the agent's reasoning that stays; last: behind the user's last message."),
+        typer.Option(
+            help="For agent_sft and agent_ids: the agent's reasoning that stays; last: behind the user's last message."
+        ),
     ] = "keep",
 ) -> None:
     """Write transitions or shards in the form of another tool."""
     from trajmill.app.cli.export import export as write
     from trajmill.app.cli.tables import show_export
-    from trajmill.pipelines.publish.forms.forms import FORMS, export_form
+    from trajmill.pipelines.publish.forms.forms import FORMS, export_form, open_tokenizer
 
     if form in FORMS:
         show_export(export_form(path, form, out, tokenizer, chat_template, window), results())
         return
-    if tokenizer is not None or chat_template is not None or window is not None:
+    if window is not None or (form != "agent_ids" and (tokenizer is not None or chat_template is not None)):
         raise ConfigError(f"--tokenizer, --chat-template and --window are for: {', '.join(FORMS)}.")
-    count = write(path, form, out, also=tuple(FORMS), reasoning=reasoning)
-    results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
+    opened = open_tokenizer(form, tokenizer, chat_template) if form == "agent_ids" else None
+    counts = write(path, form, out, tuple(FORMS), reasoning, opened)
+    results().print(f"{counts.pop('trajectories', 0):,} trajectories written below {out}", soft_wrap=True)
+    if counts:
+        turns = ", ".join(f"{number:,} {source}" for source, number in sorted(counts.items()))
+        results().print(f"Token ids of turns: {turns}.", soft_wrap=True)

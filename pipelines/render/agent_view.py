@@ -67,6 +67,22 @@ class Fidelity(NamedTuple):
     end: str
 
 
+class TurnIds(NamedTuple):
+    """Token ids of a message of the agent.
+
+    Attributes:
+        message: its position among the messages.
+        ids: `sampled`: the log holds what the model sampled for it; `retokenized`: a tokenizer makes them of its text.
+        token_ids: the sampled ones.
+        logprobs: a number for each of them, where the log holds any.
+    """
+
+    message: int
+    ids: str
+    token_ids: list[int] | None
+    logprobs: list[float] | None
+
+
 class Conversation(NamedTuple):
     """Messages to, from and about an agent: what it was told, did and was answered.
 
@@ -75,11 +91,13 @@ class Conversation(NamedTuple):
             `tool_call_id`, `name` and `loss`; null where a message has none of it. `loss` is null but on the
             assistant's.
         tools: JSON text of the list of tools; None where there is none.
+        turns: one for each message of the agent.
         fidelity: how far it is that of the log.
     """
 
     messages: list[dict[str, Any]]
     tools: str | None
+    turns: list[TurnIds]
     fidelity: Fidelity
 
 
@@ -134,7 +152,18 @@ def _conversation(rows: Rows, reasoning: Reasoning) -> Conversation | Refused:
             messages.pop()  # the agent answered to more than that
     tools = _tools(rows[0])
     fidelity = _fidelity(messages, restored, tools, "logged" if end is None else end.reason)
-    return Conversation(_with_reasoning(messages, reasoning), tools, fidelity)
+    messages = _with_reasoning(messages, reasoning)
+    samples = [message.pop("sampled") for message in messages]
+    turns = [
+        _turn(number, samples[number]) for number, message in enumerate(messages) if message["role"] == "assistant"
+    ]
+    return Conversation(messages, tools, turns, fidelity)
+
+
+def _turn(number: int, sampled: str | None) -> TurnIds:
+    if sampled is None:
+        return TurnIds(number, "retokenized", None, None)
+    return TurnIds(number, "sampled", **json.loads(sampled))
 
 
 def _require_conversation(rows: Rows) -> None:
@@ -227,6 +256,7 @@ def _message(role: str, content: str | None, **more: Any) -> dict[str, Any]:
         "tool_call_id": None,
         "name": None,
         "loss": None,
+        "sampled": None,
         **more,
     }
 
@@ -250,7 +280,10 @@ def _spoken(row: Row) -> dict[str, Any]:
     value = value_or_none(row["action"]["arguments"] or "")
     if not isinstance(value, dict) or value.keys() != {"content"}:
         raise _RefusedError("words", "what the agent said is not a text alone")
-    return _message("assistant", value["content"], reasoning_content=row["action"]["reasoning"], loss=True)
+    action = row["action"]
+    return _message(
+        "assistant", value["content"], reasoning_content=action["reasoning"], loss=True, sampled=action["sampled"]
+    )
 
 
 def _call_message(calls: Sequence[Row]) -> dict[str, Any]:
@@ -261,6 +294,7 @@ def _call_message(calls: Sequence[Row]) -> dict[str, Any]:
         reasoning_content=_join_texts(calls, "reasoning"),
         tool_calls=json_text([_call(row["action"]) for row in calls]),
         loss=True,
+        sampled=calls[0]["action"]["sampled"],
     )
 
 
@@ -346,4 +380,9 @@ def _with_reasoning(messages: list[dict[str, Any]], reasoning: Reasoning) -> lis
         if message_of["role"] == "user" and message_of["name"] is None
     ]
     begin = len(messages) if reasoning == "strip" else max(users, default=-1) + 1
-    return [{**message, "reasoning_content": None} for message in messages[:begin]] + messages[begin:]
+    return [_without_reasoning(message) for message in messages[:begin]] + messages[begin:]
+
+
+def _without_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+    """Return the message without its reasoning, and without what was sampled for both."""
+    return message if message["reasoning_content"] is None else message | {"reasoning_content": None, "sampled": None}

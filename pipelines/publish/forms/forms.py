@@ -47,6 +47,17 @@ FORMS: Final[Mapping[str, Form]] = {
 }
 
 
+def open_tokenizer(form: str, tokenizer: str | None, chat_template: str | None) -> Tokenizing:
+    """Open the tokenizer that a form needs.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if tokenizer is None:
+        raise ConfigError(f"The form '{form}' needs --tokenizer: a tokenizer.json, or a folder with one.")
+    return Tokenizing(tokenizer, chat_template)
+
+
 def export_form(
     path: str,
     name: str,
@@ -73,12 +84,10 @@ def export_form(
         raise ConfigError(f"--window: the form '{name}' is not cut to a window; the recipe bounds its samples.")
     if window is None and form.packed:
         raise ConfigError(f"The form '{name}' needs --window: the tokens of a pack.")
-    if form.tokens and tokenizer is None:
-        raise ConfigError(f"The form '{name}' needs --tokenizer: a tokenizer.json, or a folder with one.")
     if chat_template is not None and tokenizer is None:
         raise ConfigError("--chat-template goes with --tokenizer.")
+    opened = open_tokenizer(name, tokenizer, chat_template) if form.tokens or tokenizer is not None else None
     shards = StoredShards(path)
-    opened = Tokenizing(tokenizer, chat_template) if tokenizer is not None else None
     job = Job(shards, FormFolder(out), opened, window)
     form.write(job)
     models = {} if opened is None else {"tokenizer": opened.digest, "chat_template": opened.template_digest}

@@ -249,8 +249,10 @@ class Tokenizing:
             straddlers += partly
         return Tokens(np.concatenate(ids), np.concatenate(loss), straddlers, tuple(ends), tuple(trained))
 
-    def shown(self, messages: Sequence[dict[str, str]], *, ask: bool = False) -> str:
-        """The text that the template makes of messages; `ask` has it end where an answer begins.
+    def shown(
+        self, messages: Sequence[dict[str, Any]], *, ask: bool = False, tools: list[dict[str, Any]] | None = None
+    ) -> str:
+        """The text that the template makes of messages and tools; `ask` has it end where an answer begins.
 
         Raises:
             ConfigError: there is no template, or it refuses them.
@@ -258,7 +260,9 @@ class Tokenizing:
         if not self.template:
             raise ConfigError(f"{self.path} has no chat template. Give one with --chat-template.")
         try:
-            return str(self._whole.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=ask))
+            return str(
+                self._whole.apply_chat_template(list(messages), tools, tokenize=False, add_generation_prompt=ask)
+            )
         except Exception as error:  # the template's own refusals are of any class
             roles = ", ".join(message["role"] for message in messages[:3])
             raise ConfigError(f"The chat template of {self.path} refuses {roles}, …: {error}") from error
@@ -274,7 +278,7 @@ class Tokenizing:
             texts.append(rest)
             if len(texts) <= len(marks) or any(mark in text for text in texts for mark in marks):
                 raise ConfigError(f"The chat template of {self.path} does not show each content once, in order.")
-            pieces = [self._with_control(text) for text in texts]
+            pieces = [self.with_control(text) for text in texts]
             self._frames[roles] = _Frame(tuple(pieces), tuple(self._closing(piece) for piece in pieces[1:]))
         return self._frames[roles]
 
@@ -298,8 +302,28 @@ class Tokenizing:
             bytes_of.setdefault(number, bytes(_BYTES.get(character, 0x3F) for character in token))
         return bytes_of
 
-    def _with_control(self, text: str) -> Ids:
+    def with_control(self, text: str) -> Ids:
+        """Encode a text as tokens, control tokens among them."""
         return np.array(self._whole.backend_tokenizer.encode(text, add_special_tokens=False).ids, np.int32)
+
+    def split_turn(self, text: str) -> tuple[list[int], list[int], list[int]]:
+        """Split the ids of a message as the template shows it: up to the token that closes it, that token, the rest.
+
+        The last control token closes it; without one nothing does.
+        """
+        ids = self.with_control(text).tolist()
+        last = next((number for number in reversed(range(len(ids))) if ids[number] in self._control_ids), len(ids))
+        return ids[:last], ids[last : last + 1], ids[last + 1 :]
+
+    def knows(self, ids: Iterable[int]) -> bool:
+        """Return True if the tokenizer has a token for each id."""
+        return all(self._whole.backend_tokenizer.id_to_token(token_id) is not None for token_id in ids)
+
+    def without_control(self, text: str) -> str:
+        """Remove the control tokens from a text."""
+        for token in self._control:
+            text = text.replace(token, "") if token.strip() else text
+        return text
 
     def _closing(self, piece: Ids) -> int:
         """Count the tokens up to the first control token; 0 where there is no such token."""

@@ -224,6 +224,50 @@ def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path)
     assert {one["reason"] for one in refused} == {"no_conversation"}
 
 
+def test_sampled_token_ids_are_exported_unless_scrubbing_changed_what_they_say(tmp_path):
+    def says(text, key, *ids):
+        calls = [{"tool_call_id": key, "function_name": "look", "arguments": {"bed": 2}}]
+        results = [{"source_call_id": key, "content": "dry"}]
+        metrics = {"completion_token_ids": ids, "logprobs": [-0.1] * len(ids)}
+        return {
+            "source": "agent",
+            "message": text,
+            "tool_calls": calls,
+            "observation": {"results": results},
+            "metrics": metrics,
+        }
+
+    steps = [
+        {"source": "user", "message": "How is it?"},
+        says("I look.", "a", 7, 9),
+        says("I ask carol.jones@corp.io.", "b", 8),
+    ]
+    document = {"schema_version": "ATIF-v1.7", "agent": {"name": "a", "version": "1"}, "steps": steps}
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "trajectory.json").write_text(json.dumps(document))
+    trajmill("run", "all", "--raw", tmp_path / "raw", "--out", tmp_path / "out", "--stop-after", "normalize")
+    for form in ("atif", "agent_sft"):
+        trajmill("export", tmp_path / "out", "--to", form, "--out", tmp_path / form)
+    (written,) = (tmp_path / "atif").glob("*/trajectory.json")
+    metrics = [step.get("metrics") for step in json.loads(written.read_text())["steps"] if step["source"] == "agent"]
+    assert metrics == [{"completion_token_ids": [7, 9], "logprobs": [-0.1, -0.1]}, None]
+    (row,) = pq.read_table(tmp_path / "agent_sft" / "train.parquet").to_pylist()
+    assert [(turn["message"], turn["ids"], turn["token_ids"]) for turn in row["turns"]] == [
+        (1, "sampled", [7, 9]),
+        (3, "retokenized", None),
+    ]
+    template = tmp_path / "calls.jinja"
+    template.write_text(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{{ m.tool_calls or '' }}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    encodes = ["--tokenizer", ROOT / "tests" / "fixtures" / "tokenizer", "--chat-template", template]
+    told = trajmill("export", tmp_path / "out", "--to", "agent_ids", *encodes, "--out", tmp_path / "agent_ids")
+    assert "1 mismatched, 1 retokenized" in told
+    (row,) = pq.read_table(tmp_path / "agent_ids" / "train.parquet").to_pylist()
+    assert [turn["ids"] for turn in row["turns"]] == ["mismatched", "retokenized"]
+
+
 def test_the_schema_page_is_up_to_date():
     assert trajmill("formats", "--markdown") == (ROOT / "docs" / "schema.md").read_text("utf-8")
 

@@ -14,7 +14,7 @@ from tests.rows import blob_at, parsed
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.registry import connectors
 from trajmill.pipelines.render.agent_view import Conversation, agent_conversations
-from trajmill.schemas import ParseError
+from trajmill.schemas import ParseError, sampled_text
 
 FIXTURES = ROOT / "tests" / "fixtures"
 
@@ -263,6 +263,16 @@ def test_reasoning_stays_as_it_is_asked_for(reasoning, stays):
     assert isinstance(found, Conversation)
     assert [one["reasoning_content"] for one in found.messages if one["reasoning_content"]] == stays
     assert [one["content"] for one in found.messages] == [one["content"] for one in talk]
+
+
+def test_what_was_sampled_for_words_and_reasoning_goes_where_the_reasoning_goes():
+    rows = rows_of([*TALK[:5], TALK[7]])
+    sampled = [sampled_text([7, 9], [-0.5, -1.0]), None, sampled_text([8], None)]
+    for row, text in zip(rows, sampled, strict=True):
+        row["action"]["sampled"] = text
+    kept, stripped = agent_conversation(rows), agent_conversation(rows, "strip")
+    assert kept.turns == [(2, "sampled", [7, 9], [-0.5, -1.0]), (5, "sampled", [8], None)]
+    assert stripped.turns == [(2, "retokenized", None, None), (5, "sampled", [8], None)]
 
 
 def test_what_follows_a_compaction_begins_with_its_summary():
