@@ -94,14 +94,14 @@ FORMATS: Final[Mapping[str, Format]] = {
     "awm": Format("trajmill.connectors.benches.awm", "4", ("trajectory.json",)),
     "chat_tools": Format("trajmill.connectors.apis.chat_tools", "17"),
     "sweagent": Format("trajmill.connectors.swe.sweagent", "11", (".traj",)),
-    "mini_swe_agent": Format("trajmill.connectors.swe.mini_swe_agent", "11", (".traj.json",)),
-    "openhands": Format("trajmill.connectors.swe.openhands", "11", (".json",)),
+    "mini_swe_agent": Format("trajmill.connectors.swe.mini_swe_agent", "12", (".traj.json",)),
+    "openhands": Format("trajmill.connectors.swe.openhands", "12", (".json",)),
     "swebench_eval": Format(
         "trajmill.connectors.swe.swebench_eval", "6", ("report.json", "test_output.txt", ".eval.log")
     ),
     "swebench_predictions": Format("trajmill.connectors.swe.swebench_predictions", "6"),
     "aider": Format("trajmill.connectors.swe.aider", "6"),
-    "swe_rows": Format("trajmill.connectors.swe.swe_rows", "12"),
+    "swe_rows": Format("trajmill.connectors.swe.swe_rows", "13"),
     "script": Format(
         "trajmill.connectors.recordings.script", "4", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
     ),

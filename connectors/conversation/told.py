@@ -59,12 +59,12 @@ class Told:
         if text:
             self._items.append(Said(role, text, answers=False))
 
-    def turn(self, calls: Sequence[Call]) -> None:
-        """Adds a turn of one or more parallel actions, in call order."""
+    def turn(self, calls: Sequence[Call], sampled: str | None = None) -> None:
+        """Adds a turn of one or more parallel actions, in call order, and what the model sampled for it."""
         if not calls:
             return
         first = calls[0]
-        turn = Turn(first.offset, first.member, first.at)
+        turn = Turn(first.offset, first.member, first.at, sampled=sampled)
         text = text_of_message(first) if len(calls) == 1 and first.shown is None else None
         if text is not None:  # said to nobody: it goes with the turn after it, if nothing stands between
             turn.texts, turn.thoughts = [text], [first.reasoning] if first.reasoning else []

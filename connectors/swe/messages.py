@@ -10,9 +10,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from trajmill.connectors.conversation.sampled import sampled_in
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import find_kill_limit
-from trajmill.connectors.reading.fields import join_paragraphs, text_in, whole_number_of
+from trajmill.connectors.reading.fields import join_paragraphs, object_of, objects_of, text_in, whole_number_of
 from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.reading.times import microseconds
 from trajmill.connectors.swe.actions import call
@@ -49,6 +50,7 @@ class Message:
         not_executed: it says that the command was not run.
         at: when it was made, microseconds since 1970 UTC.
         created: when the model's reply was made, seconds since 1970.
+        sampled: what the model sampled for it, see `schemas.sampled_text`.
     """
 
     role: str
@@ -63,6 +65,7 @@ class Message:
     not_executed: bool = False
     at: int | None = None
     created: Any = None
+    sampled: str | None = None
 
 
 @dataclass(slots=True)
@@ -106,6 +109,7 @@ def _together(first: Message, second: Message) -> Message:
         text=join_paragraphs([text for text in (first.text, second.text) if text]),
         calls=(*first.calls, *second.calls),
         reasoning=join_paragraphs([thought for thought in (first.reasoning, second.reasoning) if thought]),
+        sampled=None,
     )
 
 
@@ -195,7 +199,8 @@ def _message(
     reasoning: str | None = None,
 ) -> Message:
     """The message with what mini-swe-agent tells of it in `extra`."""
-    response = extra.get("response")
+    response = object_of(extra.get("response"))
+    choices = objects_of(response.get("choices"))
     exception = text_in(extra, "exception_info")
     return Message(
         role=role,
@@ -209,7 +214,8 @@ def _message(
         killed_after=find_kill_limit(exception),
         not_executed=exception == "action was not executed",
         at=microseconds(extra["timestamp"]) if "timestamp" in extra else None,
-        created=response.get("created") if isinstance(response, dict) else None,
+        created=response.get("created"),
+        sampled=sampled_in(choices[0]) if choices else None,
     )
 
 

@@ -22,7 +22,8 @@ warning before an output that was cut, the exception that stopped a command, and
 The agent's words around a block are its reasoning where they begin with THOUGHT, else its message. What the agent wrote
 with no action in it, or with several, is a message, and the harness's reply its next observation. After the command
 that submits stands what it put out, mostly the patch, less its first line, which the harness took off: that is its next
-observation, cut by the harness. The raw reply of the model, repeated in `extra.response`, is read for its time alone.
+observation, cut by the harness. The raw reply of the model, repeated in `extra.response`, is read for its time and its
+token ids.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class MiniSweAgent(Connector):
     """Trajectories of mini-swe-agent."""
 
     name: ClassVar[str] = "mini_swe_agent"
-    version: ClassVar[str] = "11"
+    version: ClassVar[str] = "12"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     companions = re.compile(r"minisweagent\.log|exit_statuses_[^/]*\.yaml|" + EVALUATION_FILES.pattern)
@@ -204,7 +205,7 @@ class _Run:
                 output = unwrap(reply.text or "")
                 used[position] = output or Output(reply.text)
                 acts.append(self._act(turn, action, acted, reply, output, last))
-        course.turn(acts)
+        course.turn(acts, turn.message.sampled)
         for position in sorted(used):
             for note in used[position].notes:
                 course.say("harness", note)

@@ -64,7 +64,7 @@ class SweRows(Connector):
     """Rows of published trajectories."""
 
     name: ClassVar[str] = "swe_rows"
-    version: ClassVar[str] = "12"
+    version: ClassVar[str] = "13"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "rows of SWE trajectory data sets (SWE-smith, Nebius, CoderForge)"
 
@@ -207,7 +207,7 @@ def _add(course: Told, turn: Exchange, reading: str) -> bool:
             seen, output = _seen(after[position], action, acted)
             acts.append(answered(action, seen, offset))
             action.ends(output)
-    course.turn(acts)
+    course.turn(acts, turn.message.sampled)
     if len(used) < len(after):
         for position, message in enumerate(after):
             if position not in used:

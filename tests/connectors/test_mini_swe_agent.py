@@ -135,3 +135,16 @@ def test_each_trajectory_of_a_run_is_a_log_of_its_own_and_the_summary_is_shared_
 
 def test_reports_far_from_a_trajectory_are_not_joined():
     assert list(MiniSweAgent().join(["logs/x__y-1/report.json", "of/quite/another/run/x__y-1.traj.json"])) == []
+
+
+def test_token_ids_of_the_raw_reply_are_kept_unless_two_replies_are_one_turn():
+    reply = {"choices": [{"provider_specific_fields": {"token_ids": [5, 9]}, "logprobs": None}], "created": 1}
+    first, second = ({**agent("", (key, "ls")), "extra": {"response": reply}} for key in "ab")
+    ids = {"token_ids": [5, 9], "logprobs": None}
+    made = read([first, tool("a", "x"), second, tool("b", "x")])
+    assert [json.loads(step.action.sampled or "null") for step in made] == [ids, ids]
+    made = read([first, second, tool("a", "x"), tool("b", "x")])
+    assert [step.action.sampled for step in made] == [None, None]
+    for bad in (7, {"choices": 7}, {"choices": [7]}, {"choices": [{"token_ids": ["5"]}]}):
+        made = read([{**agent("", ("a", "ls")), "extra": {"response": bad}}, tool("a", "x")])
+        assert [step.action.sampled for step in made] == [None]

@@ -173,3 +173,22 @@ def test_events_a_line_are_the_events_of_an_array_and_a_broken_line_is_a_gap():
     steps, rejects = parsed(b"\n".join([*lines[:3], lines[3][:-9], *lines[4:]]))
     assert answers(steps) == ["a", None, "/"]
     assert rejects == ["bad_json"]
+
+
+def test_token_ids_of_a_reply_with_one_call_are_kept():
+    def asks(number, *commands):
+        calls = [
+            {"id": c, "function": {"name": "execute_bash", "arguments": f'{{"command": "{c}"}}'}} for c in commands
+        ]
+        response = {"id": f"r{number}", "choices": [{"message": {"tool_calls": calls}, "token_ids": [number, 2]}]}
+        for place, command in enumerate(commands):
+            event = run(command, number + place)
+            event["tool_call_metadata"] = {"tool_call_id": command, "model_response": response}
+            yield event
+
+    steps, _ = read(*asks(0, "ls"), out(0, "a"), *asks(1, "pwd", "id"), out(1, "/"), out(2, "me"))
+    assert [json.loads(step.action.sampled or "null") for step in steps] == [
+        {"token_ids": [0, 2], "logprobs": None},
+        None,
+        None,
+    ]

@@ -78,7 +78,7 @@ class OpenHands(Connector):
     """Events and evaluation outputs of OpenHands."""
 
     name: ClassVar[str] = "openhands"
-    version: ClassVar[str] = "11"
+    version: ClassVar[str] = "12"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "OpenHands events (array, folder, JSONL) and output.jsonl (evaluation, resolver)"
     companions = re.compile(r"(?:infer_)?logs/instance_[^/]*\.log|(?:agent_state|conversation_stats)\.pkl")
@@ -405,7 +405,7 @@ class _Telling:
         acts = [_act(did, shown, self._members) for did, shown in self._open]
         if self._overtaken:
             self._course.show(self._before)
-        self._course.turn(acts)
+        self._course.turn(acts, self._open[0][0].sampled if len(self._open) == 1 else None)
         own = [shown for _, shown in self._open if shown is not None and shown.offset >= 0]
         self._overtaken = self._overtaken or any(id(shown) not in self._met for shown in own)
         self._open = []

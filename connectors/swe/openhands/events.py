@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 from trajmill.connectors.conversation.failures import is_failure
 from trajmill.connectors.conversation.harness_text import Source, is_clients, read_output, speaker
 from trajmill.connectors.conversation.opaque import attachment_of_url
+from trajmill.connectors.conversation.sampled import sampled_in
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
 from trajmill.connectors.reading.fields import key_of, text_in, whole_number_of
@@ -82,7 +83,8 @@ _NO_ACTIONS: Final = frozenset({"change_agent_state", "null", "recall", "condens
 class Did:
     """An action: its event's id, what its observations may name instead, and the model's reply that it came from.
 
-    `at` is in microseconds on the log's own clock, which is UTC if `is_utc`.
+    `at` is in microseconds on the log's own clock, which is UTC if `is_utc`. `sampled` is what the model sampled for a
+    reply that has this call alone.
     """
 
     action: Call
@@ -92,6 +94,7 @@ class Did:
     at: int | None
     is_utc: bool
     ends: bool = False
+    sampled: str | None = None
 
 
 @record
@@ -191,7 +194,10 @@ def _read_action(value: Mapping[str, Any], offset: int) -> list[Event]:
     if name in _RUN:
         action.limit = limit_of(args.get("timeout")) or limit_of(value.get("timeout"))
     ends = name in ("finish", "reject")
-    return [Did(action=action, offset=offset, ident=ident, reply=reply, at=at, is_utc=is_utc, ends=ends)]
+    sampled = own.get("sampled")
+    return [
+        Did(action=action, offset=offset, ident=ident, reply=reply, at=at, is_utc=is_utc, ends=ends, sampled=sampled)
+    ]
 
 
 def _call(name: str, args: Mapping[str, Any], value: Mapping[str, Any], own: Mapping[str, Any]) -> Call | None:
@@ -246,7 +252,13 @@ def _find_call(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
     for index, tool_call in enumerate(calls if isinstance(calls, list) else ()):
         if text_in(tool_call, "id") == ident and text_in(tool_call, "function", "name") is not None:
             inner = reply_message.get("reasoning_content") if index == 0 else None
-            return reply, {"id": ident, "call": tool_call["function"], "reasoning_content": inner}
+            sampled = sampled_in(first) if len(calls) == 1 else None
+            return reply, {
+                "id": ident,
+                "call": tool_call["function"],
+                "reasoning_content": inner,
+                "sampled": sampled,
+            }
     return reply, {"id": ident, "tool": text_in(metadata, "function_name")}
 
 
