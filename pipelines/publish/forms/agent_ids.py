@@ -47,7 +47,12 @@ class _Encoded:
 
 
 def encode(conversation: Conversation, tokenizing: Tokenizing) -> dict[str, Any] | Refused:
-    """Encode a conversation as values of `SCHEMA`, of all columns that do not identify it."""
+    """Encode a conversation as values of `SCHEMA`, of all columns that do not identify it.
+
+    Raises:
+        ConfigError: there is no chat template.
+    """
+    tokenizing.require_template()
     if any(map(tokenizing.control_strings, _texts(conversation))):
         return Refused("control_strings", "a text holds a control string of the tokenizer")
     try:

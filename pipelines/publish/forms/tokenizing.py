@@ -249,6 +249,11 @@ class Tokenizing:
             straddlers += partly
         return Tokens(np.concatenate(ids), np.concatenate(loss), straddlers, tuple(ends), tuple(trained))
 
+    def require_template(self) -> None:
+        """Raise ConfigError if there is no chat template."""
+        if not self.template:
+            raise ConfigError(f"{self.path} has no chat template. Give one with --chat-template.")
+
     def shown(
         self, messages: Sequence[dict[str, Any]], *, ask: bool = False, tools: list[dict[str, Any]] | None = None
     ) -> str:
@@ -257,8 +262,7 @@ class Tokenizing:
         Raises:
             ConfigError: there is no template, or it refuses them.
         """
-        if not self.template:
-            raise ConfigError(f"{self.path} has no chat template. Give one with --chat-template.")
+        self.require_template()
         try:
             return str(
                 self._whole.apply_chat_template(list(messages), tools, tokenize=False, add_generation_prompt=ask)

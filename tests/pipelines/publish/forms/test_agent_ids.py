@@ -11,6 +11,7 @@ from trajmill.connectors.connector import MemoryBlob
 from trajmill.pipelines.publish.forms.agent_ids import encode
 from trajmill.pipelines.publish.forms.tokenizing import IGNORED, Tokenizing
 from trajmill.pipelines.render.agent_view import Conversation, Refused, agent_conversations
+from trajmill.schemas import ConfigError
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
@@ -138,3 +139,8 @@ def test_a_control_string_in_a_text_and_a_template_that_changes_its_mind_are_ref
     refused = encode(conversation(), Tokenizing(TOKENIZER, str(path)))
     assert isinstance(refused, Refused)
     assert refused.reason == "template"
+
+
+def test_a_tokenizer_without_a_chat_template_is_a_config_error():
+    with pytest.raises(ConfigError, match="chat template"):
+        encode(conversation(), Tokenizing(f"{TOKENIZER}/tokenizer.json"))
