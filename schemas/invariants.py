@@ -20,12 +20,13 @@ from trajmill.schemas.transition import TRANSITION_SCHEMA, encode_schema
 
 _JSON_COLUMNS: Final = (
     ("action", "arguments"),
-    ("action", "sampled"),
     ("next_observation", "envelope"),
     ("context", "action_space"),
     ("environment", "sampling"),
     ("interleaved",),
 )
+
+_SAMPLED: Final = r'^\{"token_ids": \[[0-9, ]+\], "logprobs": (null|\[[0-9eE+., -]+\])\}$'
 
 
 def check(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -33,7 +34,7 @@ def check(batch: pa.RecordBatch) -> pa.RecordBatch:
 
     Checked: types, nulls, closed sets, ids, that no row's own is there twice, the order and completeness of steps,
     turns and calls, that a predicted environment names its world model by revision and its sampling, and no other does,
-    JSON text, durations. Whole trajectories are expected: rows of one are contiguous.
+    JSON text, sampled token ids, durations. Whole trajectories are expected: rows of one are contiguous.
 
     Raises:
         ContractError: the first breach found.
@@ -48,6 +49,8 @@ def check(batch: pa.RecordBatch) -> pa.RecordBatch:
         _check_order(batch)
         _check_model(batch)
         _check_json(batch)
+        sampled = pc.struct_field(batch["action"], "sampled")
+        _require("action.sampled", pc.match_substring_regex(sampled, _SAMPLED), "be what `sampled_text` makes")
         _require("duration_s", pc.greater_equal(batch["duration_s"], 0.0), "be at least 0 seconds")
         _require("time_limit_s", pc.greater(batch["time_limit_s"], 0.0), "be more than 0 seconds")
     return batch

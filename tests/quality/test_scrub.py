@@ -140,7 +140,7 @@ def test_a_column_that_is_not_scrubbed_holds_a_closed_set_a_digest_or_what_no_lo
     assert closed == {
         "row_id", "trajectory_id", "parent_trajectory_id", "relation", "domain", "source", "environment.kind",
         "context.origin", "observation.origin", "next_observation.origin", "provenance.connector",
-        "provenance.connector_version", "provenance.licence",
+        "provenance.connector_version", "provenance.licence", "action.sampled",
     }  # fmt: skip
 
 

@@ -104,6 +104,7 @@ def broken(**changes):
         (broken(next_observation=Observation("x", origin="god")), "next_observation.origin"),
         (broken(next_observation=Observation("x", truncation="some")), "next_observation.truncation"),
         (broken(action=Action("run", "run", "not json")), "action.arguments"),
+        (broken(action=Action("run", "run", sampled='{"token_ids": ["key"], "logprobs": null}')), "action.sampled"),
         (broken(interleaved="{"), "interleaved"),
         (trajectory("a", domain="moon"), "domain"),
         (trajectory("a", relation="cousin"), "relation"),
