@@ -6,6 +6,7 @@ import json
 import lzma
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
@@ -30,7 +31,7 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.summary import Summary
-from trajmill.schemas import Reject, scan_transitions
+from trajmill.schemas import ConfigError, ContractError, ParseError, Reject, ShardError, scan_transitions
 
 RECIPE = parse_recipe('{"name": "rows", "source": "tests", "normalize": {"max_reject_ratio": 0.5}}', "rows")
 SLICE = 5000
@@ -89,16 +90,8 @@ def tables_of(out: Path, folder: str) -> list[Any]:
     return pl.read_parquet(f"{out}/{folder}/**/*.parquet").rows()
 
 
-@pytest.mark.parametrize(
-    "execution",
-    [
-        Execution(part_bytes=1),
-        Execution(2, part_bytes=3 * SLICE),
-        Execution(part_bytes=9000, beam=("--runner=FnApiRunner",)),
-    ],
-)
-def test_however_slices_are_put_into_parts_the_same_comes_out(raw, finished, tmp_path, execution):
-    summary = run(raw, tmp_path, execution)
+def test_however_slices_are_put_into_parts_the_same_comes_out(raw, finished, tmp_path):
+    summary = run(raw, tmp_path, Execution(part_bytes=9000))
     assert len(summary.plan.parts) > 4
     assert shards_of(tmp_path) == shards_of(finished)
     for folder in ("transitions", "rejects/normalize", "rejects/judge", "verdicts"):
@@ -109,7 +102,7 @@ def test_slices_hold_every_row_of_the_whole_at_its_place_with_the_digest_of_the_
     raw, finished, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(file_slices, "SLICE_BYTES", 1 << 30)
-    whole = run(raw, tmp_path)
+    whole = Run(RECIPE, [str(raw)], str(tmp_path)).run("normalize")
     assert len(whole.plan.parts) == 1
     cut, kept = (scan_transitions(out).drop("row_id").collect().rows() for out in (finished, tmp_path))
     assert cut == kept
@@ -204,9 +197,8 @@ FILES = {
 }
 
 
-def contents_of(raw: Path) -> list[Any]:
+def contents_of(plan: Plan) -> list[Any]:
     """What slices of a file hold, in their order, without the places in it."""
-    plan = make_plan(RECIPE, [str(raw)])
     found = [made for part in plan.parts for one in part.inputs for made, _ in read_input(one, RECIPE)]
     return [
         one if isinstance(one, Reject) else (one.native_id, [replace(step, offset=0) for step in one.steps])
@@ -215,26 +207,27 @@ def contents_of(raw: Path) -> list[Any]:
     ]
 
 
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What a file of lines holds that is read whole."""
+    path = tmp_path_factory.mktemp("whole") / "rows.jsonl"
+    path.write_bytes(lines(ROWS))
+    found = contents_of(make_plan(RECIPE, [str(path)]))
+    assert [native_id for native_id, _ in found] == [row["id"] for row in ROWS]
+    return found
+
+
 @pytest.mark.parametrize("name", FILES)
-def test_slices_of_any_size_hold_every_row_once_and_in_order(name, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
-    (folder / "rows.jsonl").write_bytes(lines(ROWS))
-    (folder / name).write_bytes(FILES[name]())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_slices, "SLICE_BYTES", 1 << 30)
-        wanted = contents_of(folder / "rows.jsonl")
-        assert contents_of(folder / name) == wanted
-    assert [native_id for native_id, _ in wanted] == [row["id"] for row in ROWS]
-    sizes = [512, 1500, 3777]
-    counts = []
-    for size in [*sizes, *random.Random(name).choices(range(300, 20_000), k=2)]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(file_slices, "SLICE_BYTES", size)
-            slices = [one for part in make_plan(RECIPE, [str(folder / name)]).parts for one in part.inputs]
-            counts.append(len(slices))
-            assert sum(one.bytes for one in slices) == (folder / name).stat().st_size
-            assert contents_of(folder / name) == wanted, size
-    assert min(counts[:2]) > 3
+def test_slices_of_any_size_hold_every_row_once_and_in_order(name, wanted, tmp_path, monkeypatch):
+    path, size = tmp_path / name, len(lines(ROWS))
+    path.write_bytes(FILES[name]())
+    for most in (size // 19, size // 6, random.Random(name).randrange(size // 30, size)):
+        monkeypatch.setattr(file_slices, "SLICE_BYTES", most)
+        plan = make_plan(RECIPE, [str(path)])
+        slices = [one for part in plan.parts for one in part.inputs]
+        assert len(slices) > 3 or most > size // 6
+        assert sum(one.bytes for one in slices) == path.stat().st_size
+        assert contents_of(plan) == wanted, most
 
 
 def test_an_array_with_more_behind_it_and_a_compressed_array_are_read_whole(tmp_path):
@@ -245,6 +238,19 @@ def test_an_array_with_more_behind_it_and_a_compressed_array_are_read_whole(tmp_
         ("array.json.gz", None),
         ("more.json", None),
     ]
+
+
+def test_a_compressed_file_is_read_whole_if_its_first_frame_is_long_and_not_if_all_are_long_together(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(file_slices, "FRAME_BYTES", 100_000)
+    rows = [conversation(number) for number in range(900)]
+    assert len(lines(rows)) > 3 * 100_000
+    for name, count in (("short", 100), ("long", 800)):
+        (tmp_path / f"{name}.jsonl.gz").write_bytes(packed(rows, gzip.compress, count, is_apart=True))
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    slices = Counter(one.uri for part in plan.parts for one in part.inputs)
+    assert slices == {"long.jsonl.gz": 1, "short.jsonl.gz": 9}
 
 
 def test_a_compressed_file_with_damage_is_read_whole_and_keeps_the_rows_before_it(tmp_path):
@@ -262,6 +268,34 @@ def test_a_compressed_file_with_damage_is_read_whole_and_keeps_the_rows_before_i
     whole = [one.native_id for one in found if not isinstance(one, Reject)]
     assert whole == [row["id"] for row in ROWS[: len(whole)]]
     assert len(whole) > 2
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_fault_met_while_a_file_is_cut_costs_the_cut_and_an_error_that_is_no_fault_of_it_ends_the_plan(
+    tmp_path, monkeypatch, strict
+):
+    (tmp_path / "rows.jsonl").write_bytes(lines(conversation(number) for number in range(40)))
+
+    def cut_over(error: Exception) -> list[Any]:
+        def is_sliceable(*_: Any) -> bool:
+            raise error
+
+        monkeypatch.setattr(ChatTools, "is_sliceable", is_sliceable)
+        plan = make_plan(RECIPE, [str(tmp_path)], strict=strict)
+        return [one.file_slice for part in plan.parts for one in part.inputs]
+
+    assert cut_over(ParseError("rows.jsonl", 0, "bad_json", "damage")) == [None]
+    ends = [
+        OSError(5, "Input/output error"),
+        MemoryError(),
+        ConfigError("no"),
+        ContractError("bug"),
+        ShardError("gone"),
+    ]
+    for error in [*ends, *([KeyError("bug")] if strict else [])]:
+        with pytest.raises(type(error)):
+            cut_over(error)
+    assert strict or cut_over(KeyError("bug")) == [None]
 
 
 def test_a_file_that_was_read_in_slices_is_known_and_what_it_grew_by_is_added(tmp_path):
