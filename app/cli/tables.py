@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.segment import Segment, Segments
-from rich.table import Table
 
 from trajmill.app.console import Printer, label_text, text
 from trajmill.connectors.connector import Connector
@@ -48,6 +47,7 @@ REMEDIES: Final = {
     "near_duplicate": "Copies but for a few words; one of each is kept. `judge.near_duplicates` sets how near.",
     "contaminated": "They show items of a benchmark in `judge.benchmarks`.",
     "harness_share": "Unknown text of the harness stands in the answers; see `trajmill inspect OUT --harness`.",
+    "excluded": "`judge.include` does not name them, or `judge.exclude` does.",
     "simulated": "A model wrote the answers; `judge.simulated` allows some.",
     "no_target": "No answer of theirs may bear the loss; the viewer names the rule of each row.",
     "few_turns": "The rule `few_turns` asks for more turns.",
@@ -68,7 +68,7 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
     took = sum(summary.seconds.values())
     console.print(f"{recipe.name}: {' → '.join(steps)}, in {took:.0f} s", soft_wrap=True)
     if summary.domains:
-        console.print(_tokens_by_domain(summary))
+        _show_tokens(summary, console)
     for loss in largest_losses(summary):
         console.print(loss, soft_wrap=True)
     for warning in summary.warnings:
@@ -82,28 +82,27 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
         console.print(f"next: {command}", soft_wrap=True)
 
 
-def _tokens_by_domain(summary: Summary) -> Table:
-    """Make a table of trajectories by domain, those that are kept, and the tokens of each pool."""
+def _show_tokens(summary: Summary, console: Printer) -> None:
+    """Print a table of trajectories by domain, those that are kept, and the tokens of each pool."""
     drawn = summary.mixture.get("stages", {})
     pools = [pool for pool in POOLS if drawn.get(pool)]
-    table = Table(title="trajectories" + (", and tokens by pool" if pools else ""), title_justify="left")
-    table.add_column("", no_wrap=True)
-    for name in ("found", "kept", *(_POOL_NAMES[pool] for pool in pools)):
-        table.add_column(name, justify="right")
+    names = [_POOL_NAMES[pool] for pool in pools]
     tokens: dict[str, Counter[str]] = {pool: Counter() for pool in pools}
     for pool in pools:
         for part in drawn[pool]:
             tokens[pool][part["domain"] or "passages"] += part["tokens"]
+    rows = []
     for domain in sorted({*summary.domains, *(domain for pool in pools for domain in tokens[pool])}):
         judged, kept_count = summary.domains.get(domain, (0, 0))
-        table.add_row(domain, f"{judged:,}", f"{kept_count:,}", *(f"{tokens[pool][domain]:,}" for pool in pools))
-    table.add_section()
-    sums = (sum(column) for column in zip(*summary.domains.values(), strict=True))
-    table.add_row("all", *(f"{total:,}" for total in sums), *(f"{tokens[pool].total():,}" for pool in pools))
+        rows.append((domain, f"{judged:,}", f"{kept_count:,}", *(f"{tokens[pool][domain]:,}" for pool in pools)))
+    totals = (sum(column) for column in zip(*summary.domains.values(), strict=True))
+    rows.append(("all", *(f"{total:,}" for total in totals), *(f"{tokens[pool].total():,}" for pool in pools)))
     loss = [sum(part["loss_tokens"] for part in drawn[pool]) for pool in pools]
     if any(loss):
-        table.add_row("under loss", "", "", *(f"{number:,}" if number else "" for number in loss))
-    return table
+        rows.append(("under loss", "", "", *(f"{number:,}" if number else "" for number in loss)))
+    title = "trajectories" + (", and tokens by pool" if pools else "")
+    dropped = ("found", *reversed(names))
+    console.table(("domain", "found", "kept", *names), rows, dropped=dropped, title=title, sums=1 + any(loss))
 
 
 def largest_losses(summary: Summary) -> list[str]:
@@ -142,6 +141,14 @@ def summary_event(summary: Summary) -> str:
     )
 
 
+def unchanged_event(out: str, appended: Appended) -> str:
+    """An append that found nothing new, as one line of JSON."""
+    from trajmill.app.cli.progress import event
+
+    counts = {"generation": appended.generation.number, "known": appended.known, "changed": list(appended.changed)}
+    return event("nothing_new", out=out, **counts) + "\n"
+
+
 def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
     """Print what an append added: inputs that are new, were read before, or have changed since."""
     generation = appended.generation
@@ -149,16 +156,21 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         console.print(f"nothing is new: generation {generation.number} is the last one", soft_wrap=True)
     else:
         new, is_added = len(appended.summary.plan.inputs), appended.summary.last == "mix"
-        message = f"generation {generation.number}: {new:,} new inputs were added"
-        left = f"{new:,} new inputs were judged; the same without --stop-after adds them"
+        message = f"generation {generation.number}: {new:,} inputs were added"
+        left = f"{new:,} inputs were judged; the same without --stop-after adds them"
         console.print(message if is_added else left, soft_wrap=True)
     console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
     if appended.changed:
         shown = ", ".join(appended.changed[:_SHOWN])
         more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
-        left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
         setting = f"normalize.grown: {recipe.normalize.grown}"
-        message = f"changed since, {left} ({setting}): {len(appended.changed):,} ({shown}{more})"
+        if recipe.extends_logs:
+            what = f"read again for what is new in them ({setting})"
+        elif recipe.normalize.grown == "ignore":
+            what = f"left as they were read ({setting})"
+        else:
+            what = "left as they were read (judge.mask_duplicate_transitions: false)"
+        message = f"grown or changed since, {what}: {len(appended.changed):,} ({shown}{more})"
         console.print(message, style="yellow", soft_wrap=True)
     if appended.begun:
         message = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"
