@@ -17,6 +17,7 @@ from trajmill.pipelines.judge.reasons import (
     EXCLUDED,
     HARNESS_SHARE,
     HARNESS_TEXT,
+    MAX_PER_TASK,
     NEAR_DUPLICATE,
     NO_TARGET,
     NO_TEXT,
@@ -36,6 +37,7 @@ _WORDS: Final[Mapping[str, str]] = {
     CONTAMINATED: "it shows an item of a benchmark, which the detail names",
     DUPLICATE_TRAJECTORY: "another trajectory has the same content and is kept",
     NEAR_DUPLICATE: "another trajectory that is kept holds nearly all of it",
+    MAX_PER_TASK: "enough better trajectories of its task are kept",
     DUPLICATE_TRANSITION: "the same observation, action and answer are learnt elsewhere",
     REPLICATE: "enough rows with the same history and action bear the loss",
     HARNESS_TEXT: "its answer is text of the harness",
@@ -114,17 +116,18 @@ class Bound:
     said: str | None = None
 
 
-def bounds(verdict: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]]) -> list[Bound]:
+def bounds(verdict: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]], domain: str) -> list[Bound]:
     """List all signals of a verdict with their rules: the deciding ones first, then those that do not pass, then the
     rest.
 
     Args:
         verdict: of a row, as `Rows.verdict` gives it.
-        rules: name → `signal`, `min`, `max`, `use` and `cap`, as the record of a run has them in `judge.rules`.
+        rules: name → `signal`, `min`, `max`, `use` and so on, as the record of a run has them in `judge.rules`.
+        domain: of the row.
     """
     bounded, signals = [], signals_of(verdict)
     for name, rule in rules.items():
-        if rule.get("signal") in signals:
+        if rule.get("signal") in signals and domain in (rule.get("domains") or (domain,)):
             value, text = signals[rule["signal"]]
             least, most, number = rule.get("min"), rule.get("max"), round(float(value), 6)
             passes = (least is None or number >= least) and (most is None or number <= most)

@@ -194,6 +194,7 @@ _WHY: Final[Mapping[str, str]] = {
     "duplicate_trajectory": "the same as another, which stays",
     "duplicate_transition": "shown and learnt in another trajectory before",
     "excluded": "the recipe includes other trajectories, or excludes it",
+    "max_per_task": "better ones of its task stay",
     "near_duplicate": "hardly anything of it is absent from another, which stays",
     "no_observation": "its log tells no answer to it",
     "no_target": "nothing of it can be learnt",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from trajmill.pipelines.recipe.section import LISTED, Section, Share, known
+from trajmill.pipelines.recipe.section import LISTED, Domain, Section, Share, known
 from trajmill.pipelines.recipe.trajectory_ids import read_ids
 from trajmill.quality.settings import DATATROVE, ESTIMATE, FEW, PREFERENCES
 from trajmill.schemas import ConfigError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trajmill.quality.signal import Signal
 
 Bounded = Literal["task", "environment", "place", "command_head"]
+Preference = Literal["outcome", "solved", "complete", "longer", "shorter"]
 
 
 class RuleValues(Section):
@@ -31,6 +32,7 @@ class RuleValues(Section):
         signal: name of the signal: one that needs no settings, `datatrove:` and a filter, or one of `judge.signals`.
         min: smallest value that passes.
         max: largest value that passes.
+        domains: whose rows it speaks of; empty means all.
         use: what a transition that does not pass becomes: `omit` by default, `context` by default under a cap.
         cap: share of targets up to which transitions that do not pass stay targets; chosen by hash.
         of: whose targets the cap is a share of: the `trajectory`'s own; by default those of the domain.
@@ -41,6 +43,7 @@ class RuleValues(Section):
     signal: str
     min: float | None = None
     max: float | None = None
+    domains: Annotated[tuple[Domain, ...], LISTED] = ()
     use: Literal["context", "omit"] | None = None
     cap: Annotated[float, Field(ge=0, lt=1)] | None = None
     of: Literal["trajectory"] | None = None
@@ -59,7 +62,8 @@ class RuleValues(Section):
         from trajmill.quality.rule import Rule
 
         use = self.use or ("omit" if self.cap is None else "context")
-        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, self.spare or 0.0, self.of or "domain")
+        spare, of = self.spare or 0.0, self.of or "domain"
+        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, spare, of, self.domains)
 
 
 class NearDuplicates(Section):
@@ -202,12 +206,14 @@ class Judge(Section):
             where that is another, so that one may stand there several times.
         measure: signals that are measured besides those of the rules, so that a mixture can choose by them.
         rules: by name; the name is the reason that is written for what the rule drops.
-        prefer: of several like trajectories which is kept, what weighs most first; then the smallest id.
+        prefer: of several like trajectories, or of one task, which is kept, what weighs most first; then the smallest
+            id.
         near_duplicates: what counts as one; null looks for none.
         replicates: what is done with them; null does not look for any.
         harness_text: what is done with text that a harness put around answers; null does not look for any.
         benchmarks: trajectories that show an item of one are dropped (`contaminated`).
         contamination: what it is to show an item.
+        max_per_task: how many trajectories of one task are kept, the best by `prefer`; no bound if null.
         max_share: how much of what is kept in a domain one value may be: of trajectories one `task` or `environment`,
             of targets one `place` or `command_head`; see `quality.share_caps`.
         group_folders: whether logs of one working folder are one group, and so of one pool; false where one holds most
@@ -226,12 +232,13 @@ class Judge(Section):
     signals: dict[str, dict[str, Any]] = Field(default_factory=dict)
     measure: Annotated[tuple[str, ...], LISTED] = ()
     rules: dict[str, RuleValues] = Field(default_factory=dict)
-    prefer: Annotated[tuple[Literal["outcome", "complete", "longer"], ...], LISTED] = PREFERENCES
+    prefer: Annotated[tuple[Preference, ...], LISTED] = PREFERENCES
     near_duplicates: NearDuplicates | None = NearDuplicates()
     replicates: Replicates | None = Replicates()
     harness_text: HarnessText | None = None
     benchmarks: Annotated[tuple[Benchmark, ...], LISTED] = ()
     contamination: Contamination = Contamination()
+    max_per_task: Annotated[int, Field(ge=1)] | None = None
     max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
     spans: bool = False
     simulated: Literal["refuse", "allow"] = "refuse"
@@ -252,6 +259,13 @@ class Judge(Section):
     def _of_ids(cls, value: str | None) -> str | None:
         if value is not None:
             read_ids(value)
+        return value
+
+    @field_validator("prefer")
+    @classmethod
+    def _ordered(cls, value: tuple[Preference, ...]) -> tuple[Preference, ...]:
+        if len(set(value)) < len(value) or {"longer", "shorter"} <= set(value):
+            raise ValueError("each preference stands once, and longer or shorter, not both")
         return value
 
     @field_validator("tokenizer")

@@ -29,8 +29,8 @@ def fault(text):
 
 @pytest.mark.parametrize("name", list(builtin_recipes()))
 def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(name):
-    assert load_recipe(name).domains == (DOMAINS if name in ("all", "world-model") else (name,))
-    assert builtin_recipes()[name].startswith(f"# make shards DOMAIN={name}")
+    assert load_recipe(name).domains == (DOMAINS if name in ("all", "agent", "world-model") else (name,))
+    assert builtin_recipes()[name].startswith((f"# make shards DOMAIN={name}", f"# trajmill run {name} --raw"))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,12 @@ def test_a_fault_is_named_by_its_place_and_the_nearest_valid_name(text, words):
     message = fault(text)
     for word in words:
         assert word in message
+
+
+def test_no_rule_of_the_recipe_for_agents_takes_the_loss_of_a_single_transition():
+    asked = load_recipe("agent").judge
+    assert {rule.scope for rule in asked.ordered_rules()} == {"trajectory"}
+    assert not any((asked.mask_duplicate_transitions, asked.replicates, asked.harness_text, asked.max_share))
 
 
 def test_a_rule_omits_by_default_and_leaves_context_under_a_cap():
