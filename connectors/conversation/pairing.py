@@ -24,6 +24,7 @@ from trajmill.connectors.conversation.harness_text import (
     ANY,
     CLAUDE_CODE,
     CLAUDE_CODE_TOOLS,
+    PYDANTIC_AI,
     Source,
     read_output,
     speaker,
@@ -56,7 +57,7 @@ _PART_BYTES: Final = 512
 _SEVERAL: Final = "several"
 """Stands for the call of an id that several calls have."""
 
-_PYDANTIC: Final = Source("pydantic-ai", None, "")
+_PYDANTIC: Final = Source(PYDANTIC_AI, None, "")
 """Speakers in the place of a tool or a user when the agent is to try again."""
 
 
@@ -152,9 +153,9 @@ class Pairing:
                 part = replace(part, role="harness", answers=True)
             self._hear(*(_voices(part) if part.role == "user" and CLOSING.search(part.text) else (part,)))
         elif isinstance(part, System) and self._turn is not None:
-            self._hear(Said("harness", part.text))
+            self._hear(Said("system" if part.replaces else "harness", part.text))
         elif isinstance(part, System) and part.text:
-            self.system.append(part.text)
+            self.system = [part.text] if part.replaces else [*self.system, part.text]
 
     def _act(self, part: Text | Thought | Call) -> None:
         turn = self._turn

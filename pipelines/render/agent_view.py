@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from trajmill.connectors.conversation.harness_text import asks_to_retry
 from trajmill.connectors.reading.values import value_or_none
 from trajmill.pipelines.render.turns import Rows
 from trajmill.schemas import MESSAGE, json_text
@@ -28,11 +29,12 @@ _NO_CONVERSATIONS: Final = frozenset({"aider", "swebench_eval", "swebench_predic
 _SCENARIOS: Final = frozenset({"tau2", "tau_bench"})
 """Connectors whose instruction is what the simulated user was told; the agent never saw it."""
 
-_UNSEEN: Final = frozenset({"tool", "user_call"})
-"""Roles of what the user did with tools of its own, and was answered."""
+_UNSEEN: Final = frozenset({"tool", "user_call", "system"})
+"""Roles of what stands in no message between turns: the user's own calls and their answers, and system prompts."""
 
 _HARNESS: Final = "harness"
 _COMPACTION: Final = "compaction"
+_SYSTEM: Final = "system"
 
 _HOSTED: Final = ("srvtoolu_", "mcptoolu_", "mcp_", "ci_", "ws_", "fs_", "ig_", "tsc_")
 """Prefixes of ids of calls that a model's provider answered itself, within the model's answer (Anthropic, OpenAI)."""
@@ -89,7 +91,7 @@ class Conversation(NamedTuple):
     Attributes:
         messages: each with `role`, `content`, `reasoning_content`, `tool_calls` (JSON text of OpenAI's list),
             `tool_call_id`, `name` and `loss`; null where a message has none of it. `loss` is null but on the
-            assistant's.
+            assistant's, and there where another system prompt held.
         tools: JSON text of the list of tools; None where there is none.
         turns: one for each message of the agent.
         fidelity: how far it is that of the log.
@@ -115,7 +117,8 @@ class _RefusedError(Exception):
 
 
 def agent_conversations(rows: Rows, reasoning: Reasoning = "keep") -> list[Conversation | Refused]:
-    """The conversations of a trajectory, as far as the rows hold what the agent saw: one, and one for each compaction.
+    """The conversations of a trajectory, as far as the rows hold what the agent saw: one, one more for each compaction,
+    and one more for each system prompt that takes the place of another.
 
     Args:
         rows: all rows of one trajectory in order, as Python values of the transition schema, those that a
@@ -126,32 +129,72 @@ def agent_conversations(rows: Rows, reasoning: Reasoning = "keep") -> list[Conve
         _require_conversation(rows)
     except _RefusedError as error:
         return [error.refused]
-    return [_conversation(part, reasoning) for part in _parts(rows)]
+    return [_conversation(*part, reasoning) for part in _parts(_with_retry_notes(rows))]
 
 
-def _parts(rows: Rows) -> Iterator[Rows]:
-    """The rows between compactions: the agent saw no more of what stood before than a summary."""
+def _with_retry_notes(rows: Rows) -> Rows:
+    """The rows with each request of Pydantic AI to try again behind the answer that it was part of, if that is known:
+    one answer alone, or as many failed ones as there are requests.
+    """
+    restored = [dict(row) for row in rows]
+    for number, row in enumerate(rows):
+        entries = json.loads(row["interleaved"]) if row["interleaved"] else []
+        notes = [entry for entry in entries if entry["role"] == _HARNESS and asks_to_retry(entry["content"])]
+        if not notes or not number:
+            continue
+        answered = [one for one in restored[number - rows[number - 1]["num_calls"] : number] if one["next_observation"]]
+        failed = answered if len(answered) == 1 else [one for one in answered if one["next_observation"]["is_error"]]
+        if len(failed) != len(notes):
+            continue
+        for one, note in zip(failed, notes, strict=True):
+            answer = one["next_observation"]
+            one["next_observation"] = {**answer, "content": f"{answer['content']}\n\n{note['content']}"}
+        restored[number]["interleaved"] = json_text([entry for entry in entries if entry not in notes])
+        for one in restored[number : number + row["num_calls"]]:
+            if one["observation"] == rows[answered[-1]["step"]]["next_observation"]:
+                one["observation"] = answered[-1]["next_observation"]
+    return restored
+
+
+def _parts(rows: Rows) -> Iterator[tuple[Rows, int, str | None]]:
+    """Yield the rows of each conversation, the number of those that another holds too, and its system prompt.
+
+    Of what stood before a compaction the agent saw no more than a summary.
+    """
     begins = [number for number, row in enumerate(rows) if number == 0 or _is_resumed(row)]
+    prompt: str | None = rows[0]["context"]["agent_system"]
     for begin, end in pairwise([*begins, len(rows)]):
-        yield rows[begin:end]
+        prompts = {begin: prompt}
+        prompts |= {number: text for number in range(begin, end) if (text := _new_prompt(rows[number]))}
+        for first, last in pairwise([*prompts, end]):
+            prompt = prompts[first]
+            yield rows[begin:last], first - begin, prompt
 
 
-def _conversation(rows: Rows, reasoning: Reasoning) -> Conversation | Refused:
-    messages = list(_opening(rows[0]))
+def _new_prompt(row: Row) -> str | None:
+    """The system prompt that takes the place of the earlier one before the row; None if none does."""
+    entries = json.loads(row["interleaved"]) if row["interleaved"] else ()
+    return next((entry["content"] for entry in reversed(entries) if entry["role"] == _SYSTEM), None)
+
+
+def _conversation(rows: Rows, known: int, prompt: str | None, reasoning: Reasoning) -> Conversation | Refused:
+    messages = [] if prompt is None else [_message("system", prompt)]
+    messages += _opening(rows[0])
     restored: list[Row] = []
     end: Refused | None = None
     try:
         for calls, added in _turns(rows):
-            messages += added
+            is_known = len(restored) < known
+            messages += ({**message, "loss": None} for message in added) if is_known else added
             restored += calls
     except _RefusedError as error:
         end = error.refused
-        if not restored:
+        if len(restored) <= known:
             return end
         while messages[-1]["role"] != "assistant":
             messages.pop()  # the agent answered to more than that
     tools = _tools(rows[0])
-    fidelity = _fidelity(messages, restored, tools, "logged" if end is None else end.reason)
+    fidelity = _fidelity(messages, restored, tools, prompt is not None, "logged" if end is None else end.reason)
     messages = _with_reasoning(messages, reasoning)
     samples = [message.pop("sampled") for message in messages]
     turns = [
@@ -184,11 +227,9 @@ def _has_words(row: Row) -> bool:
 
 
 def _opening(first: Row) -> Iterator[dict[str, Any]]:
-    """Yield the messages before the agent's first; words of the harness come before the task, as most harnesses have
-    it.
+    """Yield the messages before the agent's first but the system prompt; words of the harness come before the task, as
+    most harnesses have it.
     """
-    if first["context"]["agent_system"] is not None:
-        yield _message("system", first["context"]["agent_system"])
     words = _words_before(first)
     if _is_resumed(first):
         yield from (_heard(role, content) for role, content in words[_last_compaction(words) :])
@@ -213,9 +254,12 @@ def _task(first: Row) -> str | None:
 
 
 def _turns(rows: Rows) -> Iterator[tuple[Sequence[Row], list[dict[str, Any]]]]:
-    """Yield the messages of each turn, and the rows that they restore."""
+    """Yield the messages of each turn, and the rows that they restore; as in the opening, words of the harness come
+    before those of the user.
+    """
     last = rows[-1]["turn"]
     is_first = True
+    replies: list[dict[str, Any]] = []
     shown = (rows[0]["observation"] or {}).get("content") if _is_resumed(rows[0]) else None
     for turn, group in groupby(rows, key=lambda row: row["turn"]):
         calls = list(group)
@@ -226,14 +270,17 @@ def _turns(rows: Rows) -> Iterator[tuple[Sequence[Row], list[dict[str, Any]]]]:
             words = [_heard(role, content) for role, content in _words_before(calls[0])]
             if not words and shown is None:
                 raise _RefusedError("unanswered", "something stood between two turns that the log does not hold")
-            yield [], words
-        is_first = False
+            harness = list(takewhile(lambda message: message["name"] == _HARNESS, words))
+            yield [], [*harness, *replies, *words[len(harness) :]]
+        is_first, replies = False, []
         if len(calls) != calls[0]["num_calls"]:
             raise _RefusedError("incomplete", "calls of a turn are not there")
         yield calls, [_spoken(calls[0]) if _is_message(calls[0]) else _call_message(calls)]
         for row in calls:
             answer = row["next_observation"]
-            if answer is not None:
+            if answer is not None and _is_message(row):
+                replies.append(_answer(row))
+            elif answer is not None:
                 yield [], [_answer(row)]
             elif turn != last and not _is_message(row):
                 raise _RefusedError("unanswered", "a call is not answered, and the conversation goes on")
@@ -245,6 +292,7 @@ def _turns(rows: Rows) -> Iterator[tuple[Sequence[Row], list[dict[str, Any]]]]:
             ),
             shown,
         )
+    yield [], replies
 
 
 def _message(role: str, content: str | None, **more: Any) -> dict[str, Any]:
@@ -338,7 +386,7 @@ def _tools(first: Row) -> str | None:
     return space if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
 
 
-def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, end: str) -> Fidelity:
+def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, has_prompt: bool, end: str) -> Fidelity:
     """Grade the messages, which restore these rows, by their likeness to those of the log."""
     first = rows[0]
     is_derived = first["context"]["origin"] != "logged"
@@ -352,7 +400,7 @@ def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, e
     )
     is_unwrapped = any(row["exit_code"] is not None or row["timed_out"] for row in rows)
     return Fidelity(
-        system="logged" if first["context"]["agent_system"] is not None else "not_logged",
+        system="logged" if has_prompt else "not_logged",
         task="logged" if first["task"]["instruction"] is not None else "not_logged",
         tools="not_logged" if tools is None else "derived" if is_derived else "logged",
         calls="parsed" if is_parsed else "hosted" if is_hosted else "logged",

@@ -112,7 +112,7 @@ def compare_answers(logged: str, replayed: str, *, unordered: bool = False, now:
         logged: what the log says.
         replayed: what came.
         unordered: whether the lines stand in an order that hangs on the file system, such as those of `find`.
-        now: when it came; this moment by default.
+        now: when it came, by the clock that showed it; this moment in UTC by default.
     """
     old, new = (plain(text) for text in (logged, replayed))
     if old == new:
@@ -123,7 +123,7 @@ def compare_answers(logged: str, replayed: str, *, unordered: bool = False, now:
     return Compared(VOLATILE if alike else DIFFERS, shown, words)
 
 
-def differs_as_replays(logged: str, first: str, second: str) -> bool:
+def differs_as_replays(logged: str, first: str, second: str, now: datetime | None = None) -> bool:
     """Return True if an answer differs from two replays only in what these do not have in common.
 
     Where the replays hold the same words in another order, so does the answer; elsewhere it holds a word of the same
@@ -133,13 +133,13 @@ def differs_as_replays(logged: str, first: str, second: str) -> bool:
         logged: what the log says.
         first: what came at first.
         second: what came the second time.
+        now: as in `compare_answers`.
     """
     texts = [plain(text) for text in (logged, first, second)]
     if texts[0] in texts[1:]:
         return True
-    moment = datetime.now(UTC)
-    known, seen = _both_masked(texts[0], texts[1], moment)
-    lines = known.split("\n"), seen.split("\n"), _both_masked(texts[0], texts[2], moment)[1].split("\n")
+    known, seen = _both_masked(texts[0], texts[1], now)
+    lines = known.split("\n"), seen.split("\n"), _both_masked(texts[0], texts[2], now)[1].split("\n")
     if len({len(side) for side in lines}) > 1 or lines[1] == lines[2]:
         return False
     if sorted(lines[1]) == sorted(lines[2]):
@@ -263,7 +263,7 @@ def difference(logged: str, replayed: str) -> str:
     return "\n".join(shown)[:SHOWN]
 
 
-def compare_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
+def compare_lines(logged: str, lines: Sequence[str], whole: bool, alone: bool = False) -> Compared:
     """Compare the numbered lines of a file that a log shows with the lines that the file holds.
 
     How a tool words its answer is its own matter; what it shows of the file is not.
@@ -272,8 +272,12 @@ def compare_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
         logged: the answer.
         lines: of the file.
         whole: whether the answer shows the file to its end.
+        alone: whether nothing may stand behind the lines.
     """
-    matches = [(index, match) for index, match in enumerate(map(_NUMBERED.match, logged.split("\n"))) if match]
+    shown_lines = logged.split("\n")
+    matches = [(index, match) for index, match in enumerate(map(_NUMBERED.match, shown_lines)) if match]
+    if alone and matches and (behind := "\n".join(shown_lines[matches[-1][0] + 1 :]).strip()):
+        return Compared(DIFFERS, f"the answer goes on behind its lines: {behind[:200]}")
     shown = [(int(match[1]), match[2].rstrip()) for _, match in matches]
     if len({index - int(match[1]) for index, match in matches}) > 1:
         return Compared(DIFFERS, "the lines of the answer do not follow each other")

@@ -75,14 +75,14 @@ def _encode(conversation: Conversation, tokenizing: Tokenizing) -> dict[str, Any
             raise ConfigError("The chat template does not show all that a message says.")
         encoded.add(tokenizing.with_control(asked[len(before) :]).tolist(), 0)
         body, closing, rest = tokenizing.split_turn(text)
-        begin = len(encoded.ids)
+        begin, loss = len(encoded.ids), int(bool(conversation.messages[turn.message]["loss"]))
         if sampled is not None and tokenizing.knows(sampled) and _is_same(tokenizing, sampled, text):
             source = "sampled"
-            encoded.add(sampled, 1, turn.logprobs)
+            encoded.add(sampled, loss, turn.logprobs)
             rest = rest if set(closing) <= set(sampled) else closing + rest  # the answer was cut
         else:
             source = "retokenized" if sampled is None else "mismatched"
-            encoded.add(body + closing, 1)
+            encoded.add(body + closing, loss)
         turns.append({"begin": begin, "end": len(encoded.ids), "ids": source})
         encoded.add(rest, 0)
         before = answered

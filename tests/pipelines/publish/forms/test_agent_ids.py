@@ -144,3 +144,15 @@ def test_a_control_string_in_a_text_and_a_template_that_changes_its_mind_are_ref
 def test_a_tokenizer_without_a_chat_template_is_a_config_error():
     with pytest.raises(ConfigError, match="chat template"):
         encode(conversation(), Tokenizing(f"{TOKENIZER}/tokenizer.json"))
+
+
+def test_a_message_that_was_said_under_another_system_prompt_is_shown_without_loss(calling):
+    logged = conversation()
+    first = logged.turns[0].message
+    messages = [
+        message | {"loss": None} if number == first else message for number, message in enumerate(logged.messages)
+    ]
+    row = encode(logged._replace(messages=messages), calling)
+    shown, learned = (row["loss_mask"][turn["begin"] : turn["end"]] for turn in row["turns"])
+    assert set(shown) == {0}
+    assert set(learned) == {1}
