@@ -44,7 +44,7 @@ help: ## list the targets
 
 install: .venv/installed ## set up .venv with the trajmill command, and what extras need: EXTRAS=llm,s3
 	$(if $(EXTRAS),$(UV) pip install --quiet --python $(BIN)/python --no-build-isolation --editable '.[$(EXTRAS)]' \
-		$(addprefix --constraint requirements/,runtime.txt dev.txt stores.txt))
+		--constraint requirements/all.txt)
 
 shards: .venv/installed ## make shards of DOMAIN (or all, or world-model) from RAW (default: the samples) into OUT
 	$(BIN)/trajmill run configs/$(DOMAIN).yaml --raw $(RAW) --out $(OUT) --runner $(RUNNER) $(ARGS)
@@ -97,7 +97,10 @@ dataflow: .venv/dataflow ## run on Dataflow as far as this machine can be it, an
 stores: .venv/stores ## run on S3 and Google Cloud Storage, as local servers have them, that fail as stores do
 	$(BIN)/pytest tests/stores $(ARGS)
 
-screens: .venv/developing ## view hostile logs in headless Chromium, and take the pictures of docs/images (a few minutes; needs Chromium)
+.venv/axe/package/axe.min.js:
+	mkdir -p .venv/axe && npm pack --silent --pack-destination .venv/axe axe-core@4.11.0 && tar -xzf .venv/axe/axe-core-4.11.0.tgz -C .venv/axe
+
+screens: .venv/developing .venv/axe/package/axe.min.js ## view hostile logs in headless Chromium, check all pages with axe-core, take the pictures of docs/images (minutes; needs Chromium and npm)
 	$(BIN)/python -m benchmarks.screens $(ARGS)
 
 worlds: worlds-replay worlds-drift worlds-serve ## ask worlds again: replay the samples, two simulators held against a world, a served model (minutes)
@@ -158,8 +161,9 @@ lock: | .venv/bin/python ## resolve the dependencies anew and lock them by versi
 		pyproject.toml --group build -o requirements/runtime.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
-	for extra in s3 gcs dataflow; do $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-emit-index-url pyproject.toml --extra $$extra -c requirements/runtime.txt -o requirements/$$extra.txt || exit; done
+	for extra in all dataflow; do $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url pyproject.toml --extra $$extra -c requirements/runtime.txt -c requirements/dev.txt \
+		-o requirements/$$extra.txt || exit; done
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml --extra s3 --extra gcs --group stores -c requirements/runtime.txt -c requirements/dev.txt \
 		-o requirements/stores.txt

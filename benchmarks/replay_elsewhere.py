@@ -35,7 +35,7 @@ from samples.writing import claude_code as cli
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.worlds.replay.engines import Limits
-from trajmill.worlds.replay.replay import Asking, Replay
+from trajmill.worlds.replay.replay import Replay, ReplaySettings
 
 Row = dict[str, Any]
 SESSIONS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["session"]
@@ -312,8 +312,8 @@ def main() -> None:
         root = make_root(asked.folder, system)
         out, out_again = record_twice(root, system, work)
         rows, again = tables(out / "transitions"), tables(out_again / "transitions")
-        asking = Asking("terminal", bases, Limits(address=0), system.variables, str(root), system.user)
-        Replay(str(out), asking).run()
+        settings = ReplaySettings("terminal", bases, Limits(address=0), system.variables, str(root), system.user)
+        Replay(str(out), settings).run()
         replays = read_replays(out)
         by_answers: dict[str, list[Row]] = {"deterministic": [], "others": []}
         for key, row in rows.items():
@@ -323,7 +323,7 @@ def main() -> None:
             if asked.show and replay["replayed"] not in CERTIFIED:
                 print(key, is_steady, replay["replayed"], replay["reason"], replay["difference"], sep="\n  ")
         certain = [row for row in by_answers["deterministic"] if replays[row["row_id"]]["replayed"] in CERTIFIED]
-        liar = Liar(str(out), asking)
+        liar = Liar(str(out), settings)
         missing = LIES - totals["deterministic"]["falsified"]
         liar.lies = choose_lies(chance.sample(certain, len(certain)), chance, -(-missing // left))
         liar.run()

@@ -40,7 +40,6 @@ from trajmill.pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from trajmill.pipelines.judge.selected_ids import unknown_ids
 from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
 from trajmill.pipelines.mix.candidates import draws_name
-from trajmill.pipelines.mix.certified import replays_of
 from trajmill.pipelines.mix.known import Known, Verdicts
 from trajmill.pipelines.mix.large_tasks import require_room
 from trajmill.pipelines.mix.mix import UnitsToShards
@@ -52,6 +51,7 @@ from trajmill.pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJE
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.passages.preparation import Preparation, passage_inputs
 from trajmill.pipelines.mix.passages.preparing import names_to_keep, prepare
+from trajmill.pipelines.mix.replay_results import replays_of
 from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.normalize.connector_errors import broken_connectors, read_failures, withdrawals
@@ -239,7 +239,8 @@ class Run:
         normalized = self._timed("normalize", lambda: self._normalize(plan))
         planned = sum(len(part.inputs) for part in plan.parts)
         inputs, records = input_line(planned, normalized.counts, damaged), record_line(normalized.counts)
-        files = unrecognized_line(sum(len(one.members) for one in plan.inputs), lost)
+        places = {place for log in plan.inputs for place in log.members.values()}  # logs may share a file
+        files = unrecognized_line(len(places), lost)
         attached = attachment_line(normalized.counts)
         read = (*((files,) if files.lost else ()), inputs, records, *((attached,) if attached.entered else ()))
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
@@ -270,13 +271,18 @@ class Run:
         if mixed is None:
             return self._reached(replace(summary, last="draw"))
         counts, lines, mixture = mixed
-        samples = {k.removeprefix("samples."): n for k, n in counts.items() if k.startswith("samples.")}
+        samples, tokens_drawn, loss_tokens = (
+            {key.removeprefix(f"{unit}."): number for key, number in counts.items() if key.startswith(f"{unit}.")}
+            for unit in ("samples", "tokens", "loss_tokens")
+        )
         nothing = nothing_kept(lines)
-        told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples))
+        first = {"is_first": not self._known.stages}
+        told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples, **first))
         shown = images_in(counts)
         told += (f"the samples show {shown:,} screenshots, and no picture is scrubbed",) if shown else ()
-        more = {"samples": samples, "warnings": told, "mixture": mixture.told()}
-        return self._reached(replace(summary, last="mix", lines=lines, **more))
+        drawn = {"samples": samples, "drawn_tokens": tokens_drawn, "loss_tokens": loss_tokens}
+        drawn |= {"warnings": told, "mixture": mixture.told()}
+        return self._reached(replace(summary, last="mix", lines=lines, **drawn))
 
     def _timed(self, stage: str, work: Callable[[], Any]) -> Any:
         begin = time.monotonic()

@@ -16,16 +16,16 @@ from trajmill.schemas.errors import ConfigError
 from trajmill.schemas.row_ids import KEY, RowIds
 from trajmill.schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, VERSION_KEY
 
-_OF_6: Final = ("action.sampled",)
-_OF_5: Final = ("observation.envelope", "next_observation.envelope", *_OF_6)
-_OF_4: Final = ("time_limit_s", "timed_out", *_OF_5)
+_ADDED_IN_6: Final = ("action.sampled",)
+_ADDED_FROM_5: Final = ("observation.envelope", "next_observation.envelope", *_ADDED_IN_6)
+_ADDED_FROM_4: Final = ("time_limit_s", "timed_out", *_ADDED_FROM_5)
 
 LACKING: Final[Mapping[str, tuple[str, ...]]] = {
-    "1": (KEY, "scrubbed", *_OF_4),
-    "2": (KEY, *_OF_4),
-    "3": _OF_4,
-    "4": _OF_5,
-    "5": _OF_6,
+    "1": (KEY, "scrubbed", *_ADDED_FROM_4),
+    "2": (KEY, *_ADDED_FROM_4),
+    "3": _ADDED_FROM_4,
+    "4": _ADDED_FROM_5,
+    "5": _ADDED_IN_6,
     SCHEMA_VERSION: (),
 }
 """Columns of the newest version, or fields of them (`observation.envelope`), that files of a version lack."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.segment import Segment, Segments
 
-from trajmill.app.console import Printer, label_text, text
+from trajmill.app.console import Printer, label_text, quantity, text
 from trajmill.connectors.connector import Connector
 from trajmill.connectors.registry import FORMATS, VERIFIED
 from trajmill.pipelines.judge.harness_text import table_line
@@ -65,7 +65,7 @@ _SHOWN = 5
 def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_reported: bool) -> None:
     """Print what became of the logs by domain, the largest losses, the folder, and the commands to try next."""
     lines = {line.unit: line for line in summary.lines}
-    steps = [f"{lines[unit].entered:,} {name}" for unit, name in _UNITS.items() if unit in lines]
+    steps = [quantity(lines[unit].entered, name) for unit, name in _UNITS.items() if unit in lines]
     took = sum(summary.seconds.values())
     console.print(f"{recipe.name}: {' → '.join(steps)}, in {took:.0f} s", soft_wrap=True)
     if summary.domains:
@@ -84,26 +84,36 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
 
 
 def _show_tokens(summary: Summary, console: Printer) -> None:
-    """Print a table of trajectories by domain, those that are kept, and the tokens of each pool."""
-    drawn = summary.mixture.get("stages", {})
-    pools = [pool for pool in POOLS if drawn.get(pool)]
-    names = [_POOL_NAMES[pool] for pool in pools]
-    tokens: dict[str, Counter[str]] = {pool: Counter() for pool in pools}
-    for pool in pools:
-        for part in drawn[pool]:
-            tokens[pool][part["domain"] or "passages"] += part["tokens"]
+    """Print a table of trajectories by domain, those that are kept, and the size of each pool."""
+    sizes = {
+        pool: {
+            key.removeprefix(f"{pool}."): count if pool == "eval" else summary.drawn_tokens.get(key, 0)
+            for key, count in summary.samples.items()
+            if count and key.startswith(f"{pool}.")
+        }
+        for pool in POOLS
+    }
+    sizes = {pool: size for pool, size in sizes.items() if size}
     rows = []
-    for domain in sorted({*summary.domains, *(domain for pool in pools for domain in tokens[pool])}):
+    for domain in sorted({*summary.domains, *(domain for size in sizes.values() for domain in size)}):
         judged, kept_count = summary.domains.get(domain, (0, 0))
-        rows.append((domain, f"{judged:,}", f"{kept_count:,}", *(f"{tokens[pool][domain]:,}" for pool in pools)))
-    totals = (sum(column) for column in zip(*summary.domains.values(), strict=True))
-    rows.append(("all", *(f"{total:,}" for total in totals), *(f"{tokens[pool].total():,}" for pool in pools)))
-    loss = [sum(part["loss_tokens"] for part in drawn[pool]) for pool in pools]
-    if any(loss):
-        rows.append(("under loss", "", "", *(f"{number:,}" if number else "" for number in loss)))
-    title = "trajectories" + (", and tokens by pool" if pools else "")
+        rows.append(
+            (domain, f"{judged:,}", f"{kept_count:,}", *(f"{size.get(domain, 0):,}" for size in sizes.values()))
+        )
+    judged, kept_count = (sum(column) for column in zip(*summary.domains.values(), strict=True))
+    unread = sum(line.entered for line in summary.lines if line.unit == "trajectories") - judged
+    if unread > 0:  # a run that stops after judging has not counted them
+        rows.append(("not judged", f"{unread:,}", "0", *("" for _ in sizes)))
+    totals = (f"{sum(size.values()):,}" for size in sizes.values())
+    rows.append(("all", f"{judged + max(0, unread):,}", f"{kept_count:,}", *totals))
+    loss = {pool: sum(n for key, n in summary.loss_tokens.items() if key.startswith(f"{pool}.")) for pool in sizes}
+    if any(loss.values()):
+        rows.append(("under loss", "", "", *(f"{number:,}" if number else "" for number in loss.values())))
+    names = [_POOL_NAMES[pool] for pool in sizes]
+    title = "trajectories" + (", and tokens by pool (of eval: samples)" if sizes else "")
     dropped = ("found", *reversed(names))
-    console.table(("domain", "found", "kept", *names), rows, dropped=dropped, title=title, sums=1 + any(loss))
+    sums = 1 + any(loss.values())
+    console.table(("domain", "found", "kept", *names), rows, dropped=dropped, title=title, sums=sums)
 
 
 def largest_losses(summary: Summary) -> list[str]:
@@ -114,7 +124,7 @@ def largest_losses(summary: Summary) -> list[str]:
             losses |= {reason: (count, _UNITS[line.unit]) for reason, count in {**line.lost, **line.merged}.items()}
     largest = sorted(losses.items(), key=lambda loss: (-loss[1][0], loss[0]))[:_LOSSES]
     return [
-        f"{count:,} {unit} lost: {reason}. {REMEDIES.get(reason, _REMEDY)}".replace("OUT", summary.out)
+        f"{quantity(count, unit)} lost: {reason}. {REMEDIES.get(reason, _REMEDY)}".replace("OUT", summary.out)
         for reason, (count, unit) in largest
     ]
 
@@ -157,8 +167,8 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         console.print(f"nothing is new: generation {generation.number} is the last one", soft_wrap=True)
     else:
         new, is_added = len(appended.summary.plan.inputs), appended.summary.last == "mix"
-        message = f"generation {generation.number}: {new:,} inputs were added"
-        left = f"{new:,} inputs were judged; the same without --stop-after adds them"
+        message = f"generation {generation.number}: {quantity(new, 'logs')} added"
+        left = f"{quantity(new, 'new logs')} judged; the same command without --stop-after adds them"
         console.print(message if is_added else left, soft_wrap=True)
     console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
     if appended.changed:
@@ -190,19 +200,21 @@ def show_dataset(out: str, console: Printer) -> None:
         unit, _, component = key.partition(".")
         if unit == "samples":
             samples[component.partition(".")[0]] += number
-    pools = ", ".join(f"{_POOL_NAMES[pool]} {samples[pool]:,}" for pool in POOLS if samples[pool])
-    generations = f"{len(sources.leads):,} generation{'s' if len(sources.leads) > 1 else ''}"
+    pools = ", ".join(f"{_POOL_NAMES[pool]} {samples[pool]:,}" for pool in POOLS)
+    generations = quantity(len(sources.leads), "generations")
     console.print(
-        f"the dataset now, of {generations}: {kept_count:,} trajectories kept; samples {pools}", soft_wrap=True
+        f"the dataset now, of {generations}: {quantity(kept_count, 'trajectories')} kept; samples {pools}",
+        soft_wrap=True,
     )
 
 
 def show_forgotten(forgotten: Forgotten, console: Printer) -> None:
     """Print what was forgotten, where copies of it may still exist, and what to do about them."""
-    of = f", all that {len(forgotten.logs):,} logs held" if forgotten.logs else ""
-    console.print(f"forgotten: {forgotten.trajectories:,} trajectories{of}", soft_wrap=True)
+    of = f", all that {quantity(len(forgotten.logs), 'logs')} held" if forgotten.logs else ""
+    console.print(f"forgotten: {quantity(forgotten.trajectories, 'trajectories')}{of}", soft_wrap=True)
     console.print(
-        f"written again: {len(forgotten.rewritten):,} files; looked through: {forgotten.scanned:,}", soft_wrap=True
+        f"written again: {quantity(len(forgotten.rewritten), 'files')}; looked through: {forgotten.scanned:,}",
+        soft_wrap=True,
     )
     if forgotten.older is None:
         message = "whether the store keeps older versions of its objects could not be asked: look there"
@@ -251,10 +263,7 @@ def _next(summary: Summary) -> list[str]:
     pools = {key.split(".")[0] for key, count in summary.samples.items() if count}
     config = next((pool for pool in ("sft", "cpt", "rl") if pool in pools), None)
     look = [f"trajmill view {summary.out}", f"trajmill verify {summary.out}"]
-    if config is None:
-        return look
-    load = f"load_dataset('{summary.out}/shards', '{config}')"
-    return [f'python -c "from datasets import load_dataset; print({load})"', *look]
+    return look if config is None else [f"trajmill inspect {summary.out}/shards/{config}", *look]
 
 
 def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
@@ -354,18 +363,19 @@ def show_found(contents: Found, console: Printer, lines: int) -> None:
 def _reject_line(row: Mapping[str, Any]) -> str:
     """Tell a reject in a line: what it is of, where that stands, and why."""
     location = " › ".join(filter(None, (row["uri"], row["member"])))
-    step = f", step {row['step']}" if row["step"] >= 0 else ""
-    byte = f" at {row['offset']}" if row["offset"] >= 0 else ""
+    step = f", step {row['step'] + 1}" if row["step"] >= 0 else ""
+    byte = f" at byte {row['offset']}" if row["offset"] >= 0 else ""
     return f"{location}{byte}{step}: {row['unit']} {row['reason']}: {row['detail']}"
 
 
 def _show_trajectory(rows: Sequence[Mapping[str, Any]], console: Printer, lines: int) -> None:
     first = rows[0]
     for name in ("task", "environment", "agent", "context", "outcome", "provenance"):
-        present = {key: value for key, value in (first[name] or {}).items() if value is not None}
-        console.print(label_text(f"{name}: ", _clip(str(present), lines)))
+        for key, value in (first[name] or {}).items():
+            if value not in (None, ""):
+                console.print(label_text(f"{name}.{key}: ", _clip(str(value), lines)))
     for row in rows:
-        console.rule(f"step {row['step']} of {row['num_steps']}, turn {row['turn']}", align="left")
+        console.rule(f"step {row['step'] + 1} of {row['num_steps']}, turn {row['turn'] + 1}", align="left")
         if row["step"] == 0 and row["observation"]:
             console.print(text(_clip(row["observation"]["content"] or "(no text)", lines), "dim"))
         if row["interleaved"]:
@@ -401,7 +411,9 @@ def _show_next(row: Mapping[str, Any], console: Printer, lines: int) -> None:
 
 
 def _show_value(path: str, value: Any, console: Printer, lines: int) -> None:
-    if isinstance(value, dict):
+    if path == "spans" and value:
+        console.print(label_text("spans: ", ", ".join(_span_words(span) for span in value)))
+    elif isinstance(value, dict):
         for key, inner in value.items():
             _show_value(f"{path}.{key}" if path else str(key), inner, console, lines)
     elif isinstance(value, list) and value and isinstance(value[0], dict | str):
@@ -409,6 +421,12 @@ def _show_value(path: str, value: Any, console: Printer, lines: int) -> None:
             _show_value(f"{path}[{number}]", inner, console, lines)
     else:
         console.print(label_text(f"{path}: ", _clip(str(value), lines)))
+
+
+def _span_words(span: Mapping[str, Any]) -> str:
+    """Write a span of text under loss: its message, if a sample has messages, where it lies, and its class."""
+    message = f"message {span['message']}: " if "message" in span else ""
+    return f"{message}{span['begin']}–{span['end']}" + (f" {span['label']}" if span.get("label") else "")
 
 
 def _clip(content: str, lines: int) -> str:
@@ -432,7 +450,9 @@ def show_verification(verification: Verification, console: Printer) -> None:
     """Print a line per stage, a line per fault, and the remedy."""
     for stage in verification.stages:
         state = "sealed" if stage.sealed else "not finished"
-        console.print(f"{stage.name}: {state}, {stage.files:,} files, {stage.bytes / 1e6:,.1f} MB", soft_wrap=True)
+        console.print(
+            f"{stage.name}: {state}, {quantity(stage.files, 'files')}, {stage.bytes / 1e6:,.1f} MB", soft_wrap=True
+        )
     for fault in verification.faults:
         console.print(f"{fault.name} {fault.what}", soft_wrap=True)
     for name in verification.foreign:
@@ -475,4 +495,4 @@ def show_export(manifest: Manifest, console: Printer) -> None:
     for name, digest in manifest.models.items():
         console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
     size = sum(file.bytes for file in manifest.files)
-    console.print(f"{manifest.unit}: {len(manifest.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)
+    console.print(f"{manifest.unit}: {quantity(len(manifest.files), 'files')}, {size / 1e6:,.1f} MB", soft_wrap=True)
