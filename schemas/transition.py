@@ -45,38 +45,38 @@ _ABSENT = "the log does not hold it"
 
 ATTACHMENT: Final = pa.struct(
     [
-        _field("sha256", _S, "digest of the blob, 64 hex digits; the key into the blob folder"),
+        _field("sha256", _S, "SHA-256 digest of the blob, 64 hex digits; its key in the blob folder"),
         _field("media_type", _S, "media type, e.g. image/png", "not known"),
-        _field("role", _S, "what it shows: screenshot, image, document, audio or the log's own word"),
+        _field("role", _S, "kind of content: screenshot, image, document, audio or the log's own word"),
         _field("name", _S, "the log's own file name or reference", _ABSENT),
     ]
 )
 
 OBSERVATION: Final = pa.struct(
     [
-        _field("content", _S, "what was shown, as UTF-8 text", "only attachments hold it (a screenshot without text)"),
+        _field("content", _S, "shown content as UTF-8 text", "only attachments hold it (a screenshot without text)"),
         _field("media_type", _S, "media type of content, e.g. text/plain, application/json"),
         _choice(
             "form",
             OBSERVATION_FORMS,
-            "screen: all that is visible now; stream: what was newly put out; state: a structured whole; "
+            "screen: everything visible now; stream: new output; state: a complete structured state; "
             "response: the answer to one call",
         ),
         _field("dialect", _S, "the text form within its media type, e.g. uitree/1, ansi-screen", "plain text"),
-        _choice("origin", OBSERVATION_ORIGINS, "who said it"),
+        _choice("origin", OBSERVATION_ORIGINS, "author of the content"),
         _field("is_error", _B, "whether the environment itself marked it as an error", "the log does not mark errors"),
         _choice(
             "truncation",
             TRUNCATIONS,
-            "harness: the agent saw it cut, so the cut is learnable; recorder: the log lost the rest, so no loss there",
+            "harness: the agent saw the cut text, so the cut is learnable; recorder: the log lost the rest, so it bears no loss",
         ),
-        _field("uri", _S, "where the agent was: URL, activity, working folder", _ABSENT),
+        _field("uri", _S, "location of the agent: URL, activity, working folder", _ABSENT),
         _field("attachments", pa.list_(pa.field("item", ATTACHMENT, nullable=False)), "blobs by digest, in order"),
         _field(
             "envelope",
             _S,
-            "JSON text of the result object of MCP whose text content is: as a line or a text of the log holds it, "
-            "else as we write JSON; opaque payloads are references",
+            "JSON text of the MCP result object that holds the content: as the log wrote it, "
+            "else serialized again; opaque payloads are replaced by references",
             _ABSENT + ", or written before version 5",
         ),
     ]
@@ -87,9 +87,9 @@ ACTION: Final = pa.struct(
         _field("name", _S, "the action or tool, in the domain's vocabulary or the log's own word"),
         _field("arguments", _S, "JSON text of an object: the original arguments", "the action takes none"),
         _field("call_id", _S, "the log's id of the call; not trusted to be unique", _ABSENT),
-        _field("text", _S, "the action in the form a model reads"),
-        _field("message", _S, "what the agent said aloud with it", "it said nothing, or " + _ABSENT),
-        _field("reasoning", _S, "the agent's own; never enters a world-model view", _ABSENT),
+        _field("text", _S, "the action in the form that a model reads"),
+        _field("message", _S, "text that the agent wrote with the action", "it wrote nothing, or " + _ABSENT),
+        _field("reasoning", _S, "the agent's reasoning; never shown to a world model", _ABSENT),
         _field(
             "sampled",
             _S,
@@ -103,7 +103,9 @@ ACTION: Final = pa.struct(
 ENVIRONMENT: Final = pa.struct(
     [
         _field("id", _S, "the environment: app package, site, image, server", _ABSENT),
-        _field("instance_id", _S, "one instance of it: container, device, repository at a commit", _ABSENT),
+        _field(
+            "instance_id", _S, "one instance of the environment: container, device, repository at a commit", _ABSENT
+        ),
         _choice("kind", ENVIRONMENT_KINDS, "real; code: a programmed simulator; model: predicted by a world model"),
         _field("version", _S, "its version", _ABSENT),
         _field("world_model", _S, "name@revision of the predicting model", "kind is not model"),
@@ -128,11 +130,16 @@ TASK: Final = pa.struct(
 
 CONTEXT: Final = pa.struct(
     [
-        _field("action_space", _S, "JSON text: the tools or actions that could be taken", _ABSENT),
-        _field("initial_state", _S, "the world before the first action, as text", _ABSENT),
+        _field("action_space", _S, "JSON text of the available tools or actions", _ABSENT),
+        _field("initial_state", _S, "the environment before the first action, as text", _ABSENT),
         _field("demonstrations", _S, "examples shown to the agent", _ABSENT),
-        _field("simulation_instruction", _S, "what a simulator is told to bring about", "none was given"),
-        _field("agent_system", _S, "the agent's own system prompt; never enters a world-model view", _ABSENT),
+        _field(
+            "simulation_instruction",
+            _S,
+            "instruction to a simulator: the events that it is to bring about",
+            "none was given",
+        ),
+        _field("agent_system", _S, "the agent's system prompt; never shown to a world model", _ABSENT),
         _choice("origin", CONTEXT_ORIGINS, "whether the fields above were logged, derived or synthesized"),
     ]
 )
@@ -141,7 +148,7 @@ OUTCOME: Final = pa.struct(
     [
         _field("resolved", _B, "whether the task was solved", "not known"),
         _field("score", pa.float32(), "the verifier's score, in its own range", "not known"),
-        _field("verifier", _S, "who judged: test suite, reward model, the agent itself", "not known"),
+        _field("verifier", _S, "author of the verdict: test suite, reward model, the agent itself", "not known"),
     ]
 )
 
@@ -155,7 +162,7 @@ PROVENANCE: Final = pa.struct(
             "bytes into the decompressed member where the action's record begins; in Parquet and Arrow the row",
         ),
         _field("sha256", _S, "digest of the whole decompressed member, 64 hex digits"),
-        _field("connector", _S, "which parser read it"),
+        _field("connector", _S, "connector that read the log"),
         _field("connector_version", _S, "its version"),
         _field("licence", _S, "SPDX id of the source's licence", "neither recipe, row nor dataset card says"),
     ]
@@ -167,8 +174,8 @@ TRANSITION_SCHEMA: Final = pa.schema(
             "row_id",
             _S,
             "the key, unique in the table and the same whenever the same inputs are read: `trajectory_id`-copy-`step`, "
-            "where copy is 16 hex digits that tell apart trajectories with one id, by input and order; verdicts bear "
-            "it too",
+            "where copy is 16 hex digits, derived from input and order, that distinguish trajectories with one id; "
+            "verdicts hold it too",
         ),
         _field(
             "trajectory_id",
@@ -181,47 +188,52 @@ TRANSITION_SCHEMA: Final = pa.schema(
         _field("turn", _I, "0-based turn; the calls of one turn share it and its observation"),
         _field("call_index", _I, "0 … num_calls-1: place of the call in its turn"),
         _field("num_calls", _I, "calls in the turn"),
-        _field("parent_trajectory_id", _S, "trajectory this one came out of", "it stands alone"),
-        _field("parent_step", _I, "step of the parent that started it", "it stands alone, or " + _ABSENT),
-        _choice("relation", RELATIONS, "how it came out of the parent", "it stands alone"),
+        _field("parent_trajectory_id", _S, "trajectory that started this one", "it has no parent"),
+        _field("parent_step", _I, "step of the parent that started it", "it has no parent, or " + _ABSENT),
+        _choice("relation", RELATIONS, "relation to the parent", "it has no parent"),
         _field("segment", _I, "0-based segment; a trajectory over 128 MB is split into several, between turns"),
         _field("num_segments", _I, "segments of the trajectory"),
-        _choice("domain", DOMAINS, "the world it is of"),
+        _choice("domain", DOMAINS, "domain of the trajectory"),
         _field("source", _S, "the corpus, as the recipe names it"),
-        _field("environment", ENVIRONMENT, "where it happened"),
-        _field("agent", AGENT, "who acted"),
-        _field("task", TASK, "what for"),
-        _field("context", CONTEXT, "what a system prompt needs"),
-        _field("observation", OBSERVATION, "what stood before the action", _ABSENT),
-        _field("action", ACTION, "what was done"),
-        _field("next_observation", OBSERVATION, "what the environment then showed", _ABSENT),
-        _field("interleaved", _S, "JSON array of {role, content} said between observation and action", "nothing was"),
+        _field("environment", ENVIRONMENT, "the environment that answered"),
+        _field("agent", AGENT, "the agent that acted"),
+        _field("task", TASK, "the agent's task"),
+        _field("context", CONTEXT, "context for a system prompt"),
+        _field("observation", OBSERVATION, "observation before the action", _ABSENT),
+        _field("action", ACTION, "the action"),
+        _field("next_observation", OBSERVATION, "the environment's answer", _ABSENT),
+        _field(
+            "interleaved",
+            _S,
+            "messages between observation and action: a JSON array of {role, content}",
+            "there were none",
+        ),
         _field("reward", pa.float32(), "reward of the transition (Gymnasium)", _ABSENT),
         _field("terminated", _B, "the environment ended the episode here (Gymnasium)", _ABSENT),
         _field("truncated", _B, "a limit outside the task ended it here (Gymnasium)", _ABSENT),
-        _field("outcome", OUTCOME, "of the whole trajectory", "not known"),
+        _field("outcome", OUTCOME, "outcome of the whole trajectory", "not known"),
         _field("exit_code", _I, "exit status of the command", "no process ended, or " + _ABSENT),
         _field("started_at", pa.timestamp("us", tz="UTC"), "when the action began", _ABSENT + ", or without a zone"),
         _field("duration_s", pa.float64(), "seconds from action to next observation, >= 0", _ABSENT),
         _field(
             "time_limit_s",
             pa.float64(),
-            "seconds after which the harness kills what the action started, as far as that is known before it, > 0",
+            "seconds after which the harness kills the started process, if known before the action, > 0",
             _ABSENT,
         ),
         _field(
             "timed_out",
             _B,
-            "whether the harness killed what the action started since its time was up; the next observation is what "
-            "had been put out until then",
+            "whether the harness killed the started process at its time limit; the next observation is the output until "
+            "then",
             _ABSENT + ", or written before version 4",
         ),
-        _field("provenance", PROVENANCE, "enough to find the raw bytes again"),
+        _field("provenance", PROVENANCE, "location of the raw bytes"),
         _field(
             "scrubbed",
             _I,
-            "placeholders that scrubbing put into the row's own texts: both observations, the action, interleaved; "
-            "where it is not 0, what is compared letter by letter is no longer what the environment said",
+            "number of placeholders that scrubbing put into the row's own texts: both observations, the action, "
+            "interleaved; if it is not 0, an exact comparison with the environment's answer is not possible",
             "written before version 2",
         ),
     ],
