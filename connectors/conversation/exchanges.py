@@ -4,8 +4,9 @@ An exchange goes on with a conversation if its request begins with all that the 
 answer to the one before then stands in the history of the next, where its calls have their results. Else it begins a
 conversation of its own, with the history that its request holds; what that shares with an earlier one, part by part, is
 taken from there, since a response tells more than a history. A request that names an earlier response
-(`previous_response_id`) goes on with that. What two responses say is never one turn, even where nothing stands between
-them, as where an API paused. It decides nothing about what is carried on.
+(`previous_response_id`) goes on with that. Another system prompt than the conversation had, as where one agent hands
+over to another, takes its place from there on. What two responses say is never one turn, even where nothing stands
+between them, as where an API paused. It decides nothing about what is carried on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.conversation.declared_tools import declare, iterate_declared
-from trajmill.connectors.conversation.history import Mark, Shared, marks, shared
+from trajmill.connectors.conversation.history import Mark, Shared, marks, remove_blanks, shared
 from trajmill.connectors.conversation.pairing import Conversation, Unmatched, conversation
 from trajmill.connectors.conversation.shapes import parts_in
 from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
@@ -82,7 +83,7 @@ class Chains:
 
     def add(self, offset: int, history: list[Part], spoken: list[Part]) -> Chain:
         """Return the conversation that continues a history with new parts, or begins with it."""
-        history_marks = marks(history)
+        history_marks, prompt = marks(history), _prompt(history)
         alike = [(chain_before, shared(chain_before.marks, history_marks)) for chain_before in self.chains]
         chain, most = _find_continued(alike, history)
         if chain is None:
@@ -91,6 +92,8 @@ class Chains:
             history = _reuse_parent(chain, alike, history, history_marks)
         else:
             history = _with_ids_of(chain, history, most.calls, _end(history_marks, most.told))
+        if prompt and remove_blanks(prompt) != remove_blanks(_prompt([*chain.parts, *history])):
+            history = [*history, System(prompt, replaces=True)]
         new = [*history, *spoken]
         if chain.parts and new and _acts(chain.parts[-1]) and _acts(new[0]):
             chain.parts.append(Unlogged(offset))  # the agent was asked again, so it is another turn
@@ -116,7 +119,10 @@ class Chains:
         system = [request.get(key) for key in ("instructions", "system", "systemInstruction", "system_instruction")]
         parts: list[Part] = [part for prompt in system if prompt is not None for part in _system(prompt)]
         parts += [Said("user", messages)] if isinstance(messages, str) else parts_in(messages, offset)
-        return [*before, *(part for part in parts if not (before and isinstance(part, System)))]
+        prompts = [part for part in parts if isinstance(part, System)] if before else []
+        if prompts:
+            before = [part for part in before if not isinstance(part, System)]
+        return [*prompts, *before, *(part for part in parts if part not in prompts)]
 
     def _referred(self, item: Any) -> Any:
         """The output item that an input item refers to by its id."""
@@ -165,6 +171,15 @@ def _reuse_parent(
     chain.parent, chain.shared = best, _end(best.marks, most.known)
     after = _with_ids_of(best, history, most.calls, _end(history_marks, most.told))
     return [*best.parts[: chain.shared], *after]
+
+
+def _prompt(parts: Sequence[Part]) -> str:
+    """The system prompt in effect behind the parts; empty if they have none."""
+    later = [part.text for part in parts if isinstance(part, System) and part.replaces]
+    if later:
+        return later[-1]
+    first = next((position for position, part in enumerate(parts) if not isinstance(part, System)), len(parts))
+    return "\n\n".join(part.text for part in parts[:first] if isinstance(part, System) and part.text)
 
 
 def _end(known: list[Mark], count: int) -> int:

@@ -116,7 +116,7 @@ def _alike(
         return (1, 1) if ours.hosted and theirs.hosted else None
     if ours.kind == "result":
         first, second = ours.sign[0], theirs.sign[0]
-        same = _remove_blanks(first) == _remove_blanks(second) or _normalize_json(first) == _normalize_json(second)
+        same = remove_blanks(first) == remove_blanks(second) or _normalize_json(first) == _normalize_json(second)
         return (1, 1) if same or ours.hosted or theirs.hosted else None
     return _in_pieces(known, position, history, history_position)
 
@@ -151,12 +151,12 @@ def _in_pieces(
         mark = sides[short][at]
         if mark.kind != kind or len(mark.sign) > 1:
             return None
-        texts[short] += _remove_blanks(mark.sign[0])
+        texts[short] += remove_blanks(mark.sign[0])
         counts[short] += 1
     return counts[0], counts[1]
 
 
-def _remove_blanks(text: str) -> str:
+def remove_blanks(text: str) -> str:
     """The text without blanks, since joining its blocks may put some in."""
     return "".join(text.split())
 

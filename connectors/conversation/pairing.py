@@ -146,9 +146,9 @@ class Pairing:
                 part = replace(part, role="harness", answers=True)
             self._hear(*(_voices(part) if part.role == "user" and CLOSING.search(part.text) else (part,)))
         elif isinstance(part, System) and self._turn is not None:
-            self._hear(Said("harness", part.text))
+            self._hear(Said("system" if part.replaces else "harness", part.text))
         elif isinstance(part, System) and part.text:
-            self.system.append(part.text)
+            self.system = [part.text] if part.replaces else [*self.system, part.text]
 
     def _act(self, part: Text | Thought | Call) -> None:
         turn = self._turn

@@ -28,10 +28,11 @@ Time = int | datetime | None
 class Said:
     """A text of the `user` or the `harness`; or `user_call` and `tool`, a call that the user made and its result.
 
-    A `compaction` is the harness's summary, which takes the place of all that stood before.
+    A `compaction` is the harness's summary, which takes the place of all that stood before; `system` is a system prompt
+    that takes the place of the earlier one, as where one agent hands over to another.
 
     Attributes:
-        role: one of the five.
+        role: one of the six.
         text: empty where a user sent only images.
         attachments: the images.
         uri: the page that the user showed.
@@ -153,9 +154,15 @@ class Result:
 
 @record
 class System:
-    """A system prompt, or a note of the harness if it comes after the agent's first turn."""
+    """A system prompt, or a note of the harness if it comes after the agent's first turn.
+
+    Attributes:
+        text: the prompt.
+        replaces: whether it takes the place of the earlier one.
+    """
 
     text: str
+    replaces: bool = False
 
 
 @record

@@ -28,11 +28,12 @@ _NO_CONVERSATIONS: Final = frozenset({"aider", "swebench_eval", "swebench_predic
 _SCENARIOS: Final = frozenset({"tau2", "tau_bench"})
 """Connectors whose instruction is what the simulated user was told; the agent never saw it."""
 
-_UNSEEN: Final = frozenset({"tool", "user_call"})
-"""Roles of what the user did with tools of its own, and was answered."""
+_UNSEEN: Final = frozenset({"tool", "user_call", "system"})
+"""Roles of what stands in no message between turns: the user's own calls and their answers, and system prompts."""
 
 _HARNESS: Final = "harness"
 _COMPACTION: Final = "compaction"
+_SYSTEM: Final = "system"
 
 _HOSTED: Final = ("srvtoolu_", "mcptoolu_", "mcp_", "ci_", "ws_", "fs_", "ig_", "tsc_")
 """Prefixes of ids of calls that a model's provider answered itself, within the model's answer (Anthropic, OpenAI)."""
@@ -73,7 +74,7 @@ class Conversation(NamedTuple):
     Attributes:
         messages: each with `role`, `content`, `reasoning_content`, `tool_calls` (JSON text of OpenAI's list),
             `tool_call_id`, `name` and `loss`; null where a message has none of it. `loss` is null but on the
-            assistant's.
+            assistant's, and there where another system prompt held.
         tools: JSON text of the list of tools; None where there is none.
         fidelity: how far it is that of the log.
     """
@@ -97,7 +98,8 @@ class _RefusedError(Exception):
 
 
 def agent_conversations(rows: Rows, reasoning: Reasoning = "keep") -> list[Conversation | Refused]:
-    """The conversations of a trajectory, as far as the rows hold what the agent saw: one, and one for each compaction.
+    """The conversations of a trajectory, as far as the rows hold what the agent saw: one, one more for each compaction,
+    and one more for each system prompt that takes the place of another.
 
     Args:
         rows: all rows of one trajectory in order, as Python values of the transition schema, those that a
@@ -108,32 +110,47 @@ def agent_conversations(rows: Rows, reasoning: Reasoning = "keep") -> list[Conve
         _require_conversation(rows)
     except _RefusedError as error:
         return [error.refused]
-    return [_conversation(part, reasoning) for part in _parts(rows)]
+    return [_conversation(*part, reasoning) for part in _parts(rows)]
 
 
-def _parts(rows: Rows) -> Iterator[Rows]:
-    """The rows between compactions: the agent saw no more of what stood before than a summary."""
+def _parts(rows: Rows) -> Iterator[tuple[Rows, int, str | None]]:
+    """Yield the rows of each conversation, the number of those that another holds too, and its system prompt.
+
+    Of what stood before a compaction the agent saw no more than a summary.
+    """
     begins = [number for number, row in enumerate(rows) if number == 0 or _is_resumed(row)]
+    prompt: str | None = rows[0]["context"]["agent_system"]
     for begin, end in pairwise([*begins, len(rows)]):
-        yield rows[begin:end]
+        prompts = {begin: prompt} | {number: text for number in range(begin, end) if (text := _new_prompt(rows[number]))}
+        for first, last in pairwise([*prompts, end]):
+            prompt = prompts[first]
+            yield rows[begin:last], first - begin, prompt
 
 
-def _conversation(rows: Rows, reasoning: Reasoning) -> Conversation | Refused:
-    messages = list(_opening(rows[0]))
+def _new_prompt(row: Row) -> str | None:
+    """The system prompt that takes the place of the earlier one before the row; None if none does."""
+    entries = json.loads(row["interleaved"]) if row["interleaved"] else ()
+    return next((entry["content"] for entry in reversed(entries) if entry["role"] == _SYSTEM), None)
+
+
+def _conversation(rows: Rows, known: int, prompt: str | None, reasoning: Reasoning) -> Conversation | Refused:
+    messages = [] if prompt is None else [_message("system", prompt)]
+    messages += _opening(rows[0])
     restored: list[Row] = []
     end: Refused | None = None
     try:
         for calls, added in _turns(rows):
-            messages += added
+            is_known = len(restored) < known
+            messages += ({**message, "loss": None} for message in added) if is_known else added
             restored += calls
     except _RefusedError as error:
         end = error.refused
-        if not restored:
+        if len(restored) <= known:
             return end
         while messages[-1]["role"] != "assistant":
             messages.pop()  # the agent answered to more than that
     tools = _tools(rows[0])
-    fidelity = _fidelity(messages, restored, tools, "logged" if end is None else end.reason)
+    fidelity = _fidelity(messages, restored, tools, prompt is not None, "logged" if end is None else end.reason)
     return Conversation(_with_reasoning(messages, reasoning), tools, fidelity)
 
 
@@ -155,11 +172,9 @@ def _has_words(row: Row) -> bool:
 
 
 def _opening(first: Row) -> Iterator[dict[str, Any]]:
-    """Yield the messages before the agent's first; words of the harness come before the task, as most harnesses have
-    it.
+    """Yield the messages before the agent's first but the system prompt; words of the harness come before the task, as
+    most harnesses have it.
     """
-    if first["context"]["agent_system"] is not None:
-        yield _message("system", first["context"]["agent_system"])
     words = _words_before(first)
     if _is_resumed(first):
         yield from (_heard(role, content) for role, content in words[_last_compaction(words) :])
@@ -304,7 +319,9 @@ def _tools(first: Row) -> str | None:
     return space if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
 
 
-def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, end: str) -> Fidelity:
+def _fidelity(
+    messages: Sequence[Row], rows: Sequence[Row], tools: str | None, has_prompt: bool, end: str
+) -> Fidelity:
     """Grade the messages, which restore these rows, by their likeness to those of the log."""
     first = rows[0]
     is_derived = first["context"]["origin"] != "logged"
@@ -318,7 +335,7 @@ def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, e
     )
     is_unwrapped = any(row["exit_code"] is not None or row["timed_out"] for row in rows)
     return Fidelity(
-        system="logged" if first["context"]["agent_system"] is not None else "not_logged",
+        system="logged" if has_prompt else "not_logged",
         task="logged" if first["task"]["instruction"] is not None else "not_logged",
         tools="not_logged" if tools is None else "derived" if is_derived else "logged",
         calls="parsed" if is_parsed else "hosted" if is_hosted else "logged",
