@@ -3,8 +3,9 @@
 A cassette holds the requests themselves. Those of cassettes with an answered call are read here by code of its own, and
 looked for in the conversations that `agent_sft` makes of the transitions. A request is restored if a conversation
 begins with its messages: who spoke, and each text, thought, call and answer with ids, names and arguments, members of
-JSON in any order. Boundaries of blocks, blanks at the ends of a message, signatures, sealed reasoning and marks for
-caching do not count. Declared tools are compared on their own.
+JSON in any order. Boundaries of blocks, blanks, signatures, sealed reasoning and marks for caching do not count.
+Declared tools are compared on their own. Pictures and files stand in no text, so requests with one are counted apart,
+and so are those that hold no answer and belong to no trajectory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +36,9 @@ _APIS: Final = (
 )
 _SEALED: Final = frozenset({"cache_control", "encrypted_content", "encrypted_index", "signature"})
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
-_PAIRS: Final = 2
+_FILES: Final = re.compile(
+    r'"type": "(?:image|image_url|input_image|document|document_url|file|input_file|input_audio)"|\b(?:See|is) file '
+)
 
 
 class _Loader(yaml.CSafeLoader):
@@ -46,12 +49,19 @@ _Loader.add_constructor("!binary", yaml.CSafeLoader.construct_yaml_binary)
 
 
 class Comparison(NamedTuple):
-    """A logged request beside the conversation that comes closest to it."""
+    """A logged request beside the conversation that comes closest to it.
+
+    Attributes:
+        api: that the request is of.
+        outcome: `restored`, `differs`, `files` (it holds a picture or file) or `unanswered` (no answer, no trajectory).
+        has_tools: whether a restored request's tools are declared too.
+        difference: the first items that differ, of the request and of the conversation.
+    """
 
     api: str
-    is_restored: bool
-    has_tools: bool
-    difference: tuple[Item | None, Item | None] | None
+    outcome: str
+    has_tools: bool = False
+    difference: tuple[Item, Item | None] | None = None
 
 
 def compare_requests(path: Path) -> Iterator[Comparison]:
@@ -99,21 +109,24 @@ def _conversations(path: Path) -> Iterator[Conversation]:
 def _compare(api: str, body: dict[str, Any], conversations: Sequence[Conversation]) -> Comparison:
     wanted = _logged_items(body)
     thinks = any(item[0] == "thought" for item in wanted)
-    best, difference = -1, None
+    best, difference = -1, (wanted[0], None)
     for conversation in conversations:
         items = _restored_items(conversation, thinks)
         if body.get("previous_response_id"):  # the request holds what is new alone
-            new = [item for item in wanted if item[0] != "system"]
-            starts = [start for start in range(len(items)) if items[start : start + len(new)] == new]
-            equal = len(wanted) if starts else 0
-        else:
-            equal = next((n for n, (a, b) in enumerate(zip(wanted, items)) if a != b), min(len(wanted), len(items)))
+            wanted = [item for item in wanted if item[0] != "system"]
+            starts = (n for n in range(len(items)) if items[n : n + len(wanted)] == wanted)
+            items = items[next(starts, 0) :]
+        equal = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(wanted, items, strict=False))))
         if equal == len(wanted):
             declared = json.loads(conversation.tools or "[]")
-            return Comparison(api, True, all(tool in declared for tool in body.get("tools") or ()), None)
+            return Comparison(api, "restored", all(tool in declared for tool in body.get("tools") or ()))
         if equal > best:
             best, difference = equal, (wanted[equal], items[equal] if equal < len(items) else None)
-    return Comparison(api, False, False, difference)
+    if _FILES.search(json.dumps(body.get("messages", body.get("input")))):
+        return Comparison(api, "files")
+    if not any(item[0] == "result" for item in wanted):
+        return Comparison(api, "unanswered")
+    return Comparison(api, "differs", False, difference)
 
 
 def _logged_items(body: dict[str, Any]) -> list[Item]:
@@ -179,8 +192,10 @@ def _restored_items(conversation: Conversation, thinks: bool) -> list[Item]:
         if message["reasoning_content"] and thinks:
             items.append(("thought", message["reasoning_content"]))
         items.append((message["role"], message["content"] or ""))
-        for call in json.loads(message["tool_calls"] or "[]"):
-            items.append(("call", call["id"], call["function"]["name"], _arguments(call["function"]["arguments"])))
+        items += [
+            ("call", call["id"], call["function"]["name"], _arguments(call["function"]["arguments"]))
+            for call in json.loads(message["tool_calls"] or "[]")
+        ]
     return _joined(items)
 
 
@@ -189,12 +204,17 @@ def _joined(items: Sequence[Item]) -> list[Item]:
     joined: list[Item] = []
     for kind, group in groupby(items, key=lambda item: item[0]):
         if kind == "result":
-            joined += sorted(group)
+            joined += sorted((kind, key, _plain(text)) for _, key, text in group)
         elif kind == "call":
             joined += group
-        elif text := "\n".join(item[1].strip() for item in group if item[1].strip()):
-            joined.append((kind, re.sub(r"\n+", "\n", text)))
+        elif text := _plain("\n".join(item[1] for item in group)):
+            joined.append((kind, text))
     return joined
+
+
+def _plain(text: str) -> str:
+    """A text with single blanks; lines that are JSON with their members in order."""
+    return " ".join(" ".join(_canonical(line) for line in text.split("\n")).split())
 
 
 def _text(content: Any) -> str:
@@ -206,10 +226,14 @@ def _text(content: Any) -> str:
 
 
 def _arguments(written: Any) -> str:
+    return _canonical(written or "{}") if isinstance(written, str) else _json(written)
+
+
+def _canonical(text: str) -> str:
     try:
-        return _json(json.loads(written or "{}") if isinstance(written, str) else written)
+        return _json(json.loads(text))
     except ValueError:
-        return written
+        return text
 
 
 def _json(value: Any) -> str:
@@ -233,12 +257,15 @@ def main() -> None:
     counts: dict[str, Counter[str]] = {name: Counter() for name, _ in _APIS}
     for path in sorted(path for path in asked.folder.rglob("*.*") if path.suffix in (".yaml", ".yml", ".json")):
         for comparison in compare_requests(path):
-            counts[comparison.api] += Counter(requests=1, restored=comparison.is_restored, tools=comparison.has_tools)
+            counts[comparison.api] += Counter({"requests": 1, comparison.outcome: 1, "tools": comparison.has_tools})
             if asked.show and comparison.difference is not None:
                 print(path, comparison.api, *comparison.difference, sep="\n  ")
-    print("| requests to | requests | restored | with its tools |\n|---|--:|--:|--:|")
-    for name, count in [*counts.items(), ("all", sum(counts.values(), Counter()))]:
-        print(f"| {name} | {count['requests']} | {count['restored']} | {count['tools']} |")
+    columns = ("requests", "files", "unanswered", "restored", "tools", "differs")
+    print(
+        "| requests to | all | with a file | no answer | restored | its tools too | differs |\n|---" + 6 * "|--:" + "|"
+    )
+    for name, count in [*counts.items(), ("all", sum(counts.values(), Counter[str]()))]:
+        print(f"| {name} | " + " | ".join(str(count[column]) for column in columns) + " |")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ r"""The meaning of a form, and its place.
 CLAUDE_CODE: Final = "claude-code"
 CODEX: Final = "codex"
 GEMINI_CLI: Final = "gemini-cli"
+PYDANTIC_AI: Final = "pydantic-ai"
 
 ANY: Final = "*"
 
@@ -284,6 +285,12 @@ def line_behind(text: str, end: int, source: Source) -> int:
     start = text.rfind("\n", 0, end) + 1
     line = any(form.pattern.fullmatch(text, start, end) for form in forms(source, "behind"))
     return start if line else -1
+
+
+def asks_to_retry(text: str) -> bool:
+    """Check if a text is what Pydantic AI writes two lines behind an answer, so that the agent tries again."""
+    forms_behind = (form for form in FORMS if form.agent == PYDANTIC_AI and form.meaning == "after")
+    return any(form.pattern.fullmatch(text) for form in forms_behind)
 
 
 def is_empty(text: str, source: Source) -> bool:

@@ -24,6 +24,7 @@ from trajmill.connectors.conversation.harness_text import (
     ANY,
     CLAUDE_CODE,
     CLAUDE_CODE_TOOLS,
+    PYDANTIC_AI,
     Source,
     read_output,
     speaker,
@@ -55,7 +56,7 @@ _PART_BYTES: Final = 512
 _SEVERAL: Final = "several"
 """Stands for the call of an id that several calls have."""
 
-_PYDANTIC: Final = Source("pydantic-ai", None, "")
+_PYDANTIC: Final = Source(PYDANTIC_AI, None, "")
 """Speakers in the place of a tool or a user when the agent is to try again."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from trajmill.connectors.conversation.harness_text import asks_to_retry
 from trajmill.connectors.reading.values import value_or_none
 from trajmill.pipelines.render.turns import Rows
 from trajmill.schemas import MESSAGE, json_text
@@ -110,7 +111,31 @@ def agent_conversations(rows: Rows, reasoning: Reasoning = "keep") -> list[Conve
         _require_conversation(rows)
     except _RefusedError as error:
         return [error.refused]
-    return [_conversation(*part, reasoning) for part in _parts(rows)]
+    return [_conversation(*part, reasoning) for part in _parts(_with_retry_notes(rows))]
+
+
+def _with_retry_notes(rows: Rows) -> Rows:
+    """The rows with each request of Pydantic AI to try again behind the answer that it was part of, if that is known:
+    one answer alone, or as many failed ones as there are requests.
+    """
+    restored = [dict(row) for row in rows]
+    for number, row in enumerate(rows):
+        entries = json.loads(row["interleaved"]) if row["interleaved"] else []
+        notes = [entry for entry in entries if entry["role"] == _HARNESS and asks_to_retry(entry["content"])]
+        if not notes or not number:
+            continue
+        answered = [one for one in restored[number - rows[number - 1]["num_calls"] : number] if one["next_observation"]]
+        failed = answered if len(answered) == 1 else [one for one in answered if one["next_observation"]["is_error"]]
+        if len(failed) != len(notes):
+            continue
+        for one, note in zip(failed, notes, strict=True):
+            answer = one["next_observation"]
+            one["next_observation"] = {**answer, "content": f"{answer['content']}\n\n{note['content']}"}
+        restored[number]["interleaved"] = json_text([entry for entry in entries if entry not in notes])
+        for one in restored[number : number + row["num_calls"]]:
+            if one["observation"] == rows[answered[-1]["step"]]["next_observation"]:
+                one["observation"] = answered[-1]["next_observation"]
+    return restored
 
 
 def _parts(rows: Rows) -> Iterator[tuple[Rows, int, str | None]]:

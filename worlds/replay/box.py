@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -49,6 +50,7 @@ _LOAD: Final = (
 )
 _PATIENCE_S: Final = 10.0
 _LOOK_S: Final = 0.1
+_DAY_S: Final = 86_400
 
 
 class BoxEndedError(Exception):
@@ -155,8 +157,15 @@ class Box:
         base.archive.seek(0)
         while data := base.archive.read(1 << 20):
             self._send(data, seconds)
-        if self._answer(seconds)["stopped"]:
+        answer = self._answer(seconds)
+        if answer["stopped"]:
             raise BoxEndedError("base")
+        ahead = answer.get("ahead_s")
+        self._ahead = timedelta(seconds=ahead if isinstance(ahead, int) and abs(ahead) < _DAY_S else 0)
+
+    def now(self) -> datetime:
+        """The time that clocks in the box show, as its zone has it."""
+        return datetime.now(UTC) + self._ahead
 
     def __enter__(self) -> Self:
         return self

@@ -112,7 +112,7 @@ def compare_answers(logged: str, replayed: str, *, unordered: bool = False, now:
         logged: what the log says.
         replayed: what came.
         unordered: whether the lines stand in an order that hangs on the file system, such as those of `find`.
-        now: when it came; this moment by default.
+        now: when it came, by the clock that showed it; this moment in UTC by default.
     """
     old, new = (plain(text) for text in (logged, replayed))
     if old == new:
@@ -123,7 +123,7 @@ def compare_answers(logged: str, replayed: str, *, unordered: bool = False, now:
     return Compared(VOLATILE if alike else DIFFERS, shown, words)
 
 
-def differs_as_replays(logged: str, first: str, second: str) -> bool:
+def differs_as_replays(logged: str, first: str, second: str, now: datetime | None = None) -> bool:
     """Return True if an answer differs from two replays only in what these do not have in common.
 
     Where the replays hold the same words in another order, so does the answer; elsewhere it holds a word of the same
@@ -133,13 +133,13 @@ def differs_as_replays(logged: str, first: str, second: str) -> bool:
         logged: what the log says.
         first: what came at first.
         second: what came the second time.
+        now: as in `compare_answers`.
     """
     texts = [plain(text) for text in (logged, first, second)]
     if texts[0] in texts[1:]:
         return True
-    moment = datetime.now(UTC)
-    known, seen = _both_masked(texts[0], texts[1], moment)
-    lines = known.split("\n"), seen.split("\n"), _both_masked(texts[0], texts[2], moment)[1].split("\n")
+    known, seen = _both_masked(texts[0], texts[1], now)
+    lines = known.split("\n"), seen.split("\n"), _both_masked(texts[0], texts[2], now)[1].split("\n")
     if len({len(side) for side in lines}) > 1 or lines[1] == lines[2]:
         return False
     if sorted(lines[1]) == sorted(lines[2]):

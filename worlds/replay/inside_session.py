@@ -450,7 +450,7 @@ def _begun(begin: dict[str, Any], requests: BinaryIO) -> dict[str, Any]:
             _unpack(begin["folder"], data)
     except (OSError, tarfile.TarError) as error:
         return {"stopped": f"base: {error}"}
-    return {"stopped": ""}
+    return {"stopped": "", "ahead_s": time.localtime().tm_gmtoff}
 
 
 def _tell(answers: BinaryIO, value: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 from trajmill.connectors.recordings.screen import Screen, check_size
@@ -73,28 +74,30 @@ def place_of(
 
     A user that was given has the name that scrubbing gave it in the log, where it has one.
     """
-    setting = _place_of_log(rows, Place(default, user=user or "dev", variables=variables, system=system))
-    if not user or user == setting.user:
-        return setting
-    is_scrubbed = len(setting.user) == len(user) and NUMBERED_USER.fullmatch(setting.user.encode())
-    return replace(setting, real_user=user) if is_scrubbed else replace(setting, user=user)
-
-
-def _place_of_log(rows: Sequence[Mapping[str, Any]], setting: Place) -> Place:
-    """A place with the user, host and working folder that the log tells."""
+    setting = Place(default, user=user or "dev", variables=variables, system=system)
     prompt = _first_prompt(rows)
     match = _PROMPT.match(prompt) or _SHORT.match(prompt)
     if match is not None:
         names = match.groupdict()
-        setting = replace(setting, user=names.get("user") or setting.user, host=names.get("host") or setting.host)
+        setting = _with_user(setting, names.get("user") or setting.user, user)
+        setting = replace(setting, host=names.get("host") or setting.host)
         folder = names["folder"].replace("~", setting.home, 1)
         return replace(setting, folder=folder) if may_be_folder(folder) else setting
     for row in rows:
         for path in ((row["next_observation"] or {}).get("uri"), row["environment"]["instance_id"]):
             if path and may_be_folder(path):
                 home = _HOME.match(path)
-                return replace(setting, folder=path, user=home[1] or "root" if home else setting.user)
+                name = home[1] or "root" if home else setting.user
+                return replace(_with_user(setting, name, user), folder=path)
     return setting
+
+
+def _with_user(setting: Place, name: str, given: str) -> Place:
+    """A place whose user the log calls so; a given user has that name only where it is one of scrubbing."""
+    if not given or name == given:
+        return replace(setting, user=name)
+    is_scrubbed = len(name) == len(given) and NUMBERED_USER.fullmatch(name.encode())
+    return replace(setting, user=name, real_user=given) if is_scrubbed else replace(setting, user=given)
 
 
 def _first_prompt(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -144,19 +147,20 @@ def replay_trajectory(
 
     rows = [_as_told(row, setting) for row in rows]
 
-    def run(begun: int) -> list[Replayed]:
+    def run(begun: int) -> tuple[list[Replayed], datetime | None]:
         try:
             with Box(base, setting, limits, begun) as box:
                 if begin:
                     box.ask({"do": "run", "command": begin, "keeps_folder": False, "apart": False})
-                return list(_Session(box, rows, scrubbed).answers(questions))
+                return list(_Session(box, rows, scrubbed).answers(questions)), box.now()
         except BoxEndedError as error:
-            return [Replayed(NOT_RUN, str(error))] * len(rows)
+            return [Replayed(NOT_RUN, str(error))] * len(rows), None
 
-    answers = run(0)
+    answers, _ = run(0)
     if not any(answer.status == DIFFERS and answer.texts for answer in answers):
         return answers
-    return [_mark_volatile(*both) for both in zip(answers, run(_BEGUN), strict=True)]
+    again, now = run(_BEGUN)
+    return [_mark_volatile(*both, now) for both in zip(answers, again, strict=True)]
 
 
 def _as_told(row: Mapping[str, Any], setting: Place) -> Mapping[str, Any]:
@@ -172,12 +176,12 @@ def _as_told(row: Mapping[str, Any], setting: Place) -> Mapping[str, Any]:
     return {**row, **changed}
 
 
-def _mark_volatile(answer: Replayed, again: Replayed) -> Replayed:
+def _mark_volatile(answer: Replayed, again: Replayed, now: datetime | None) -> Replayed:
     """An answer that differs from the log is volatile if that lies in what two replays do not have in common."""
     if answer.status != DIFFERS or answer.texts is None or again.texts is None:
         return answer
     logged, first = answer.texts
-    return replace(answer, status=VOLATILE) if differs_as_replays(logged, first, again.texts[1]) else answer
+    return replace(answer, status=VOLATILE) if differs_as_replays(logged, first, again.texts[1], now) else answer
 
 
 def _shows_prompt(row: Mapping[str, Any]) -> bool:
@@ -304,7 +308,8 @@ class _Session:
     ) -> Compared:
         logged = row["next_observation"]["content"]
         if parts is not None:
-            return of_whole(compare_answers(*parts, unordered=_is_unordered(row)), parts, (logged, text))
+            comparison = compare_answers(*parts, unordered=_is_unordered(row), now=self._box.now())
+            return of_whole(comparison, parts, (logged, text))
         assert asked.request is not None
         failed = bool(reply.get("failed"))
         lines = reply.get("lines")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,8 @@ def test_a_given_user_has_its_account_of_the_system_and_the_name_that_scrubbing_
     assert (place.user, tuple(place.account)) == ("u0651", (1203, 1204, "/data/u0651"))
     place = place_of(called([("whoami", "maria")], "/srv/work"), "/srv/work", {}, str(tmp_path), "maria")
     assert (place.user, tuple(place.account)) == ("maria", (1203, 1204, "/data/maria"))
+    place = place_of(typed(["ls\r"], ["u0651@mill:~/work$", ""]), "/work", {}, str(tmp_path), "maria")
+    assert (place.user, place.home, place.folder) == ("u0651", "/data/u0651", "/data/u0651/work")
     rows = called([("whoami", "maria")], "/home/u0651/work")
     found = replay_trajectory(
         rows,
@@ -113,6 +116,15 @@ def test_a_given_user_has_its_account_of_the_system_and_the_name_that_scrubbing_
         Limits(),
     )
     assert [one.status for one in found] == ["same"]
+
+
+@needs_box
+def test_a_time_of_day_is_read_by_the_clock_of_the_box() -> None:
+    now, earlier = (f"{datetime.now(UTC) - timedelta(hours=hours):%H:%M}" for hours in (0, 9))
+    rows = called([("date +%H:%M", earlier), (f"echo {now}", earlier)], "/home/ada/work")
+    place = place_of(rows, "/work", {"TZ": "MILL-5:30"}, "")
+    found = replay_trajectory(rows, [plan_request("terminal", row) for row in rows], Base(), place, Limits())
+    assert [one.status for one in found] == ["volatile", "differs"]
 
 
 @needs_box
