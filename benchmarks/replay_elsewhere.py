@@ -23,7 +23,7 @@ import termios
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +44,7 @@ MIRROR: Final = "http://deb.debian.org/debian"
 PROMPT: Final = r"\u@\h:\w\\\$ "
 _PROMPTED: Final = re.compile(rb"[$#] (?:\x1b\[\?2004h)?\Z")
 LIES: Final = 200
+CERTIFIED: Final = ("same", "volatile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,88 +266,85 @@ def falsify(row: Row, chance: random.Random) -> Iterator[str]:
         yield "\n".join([*lines[:at], *kind, *lines[at + 1 :]])
 
 
+def record_twice(root: Path, system: System, work: Path) -> tuple[Path, Path]:
+    """Record all sessions in a system two times, and return the judged run of each recording."""
+    first, second = outs = work / system.suite / "first", work / system.suite / "second"
+    for out in outs:
+        raw = out.with_name(f"raw-{out.name}")
+        raw.mkdir(parents=True)
+        for session in SESSIONS:
+            Recorder(root, system, raw).record(session, work / "bases" / session["name"])
+        Run(load_recipe("terminal"), [str(raw)], str(out)).run("judge")
+    return first, second
+
+
+def read_replays(out: Path) -> dict[str, Row]:
+    """The rows of a run's replays by row id."""
+    rows = [row for file in (out / "replays").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    return {row["row_id"]: row for row in rows}
+
+
+def choose_lies(rows: Iterable[Row], chance: random.Random, count: int) -> dict[str, str]:
+    """Falsified answers of so many rows, by row id."""
+    lies: dict[str, str] = {}
+    for row in rows:
+        lie = next((text for text in falsify(row, chance) if text != row["next_observation"]["content"]), None)
+        if lie is not None and len(lies) < count:
+            lies[row["row_id"]] = lie
+    return lies
+
+
 def main() -> None:
-    """Records, replays, falsifies, and prints a table."""
+    """Record, replay, falsify, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="that systems and recordings are written to")
-    parser.add_argument("--show", action="store_true", help="print what is deterministic and differs")
+    parser.add_argument("--show", action="store_true", help="print what differs, and what was certified wrongly")
     asked = parser.parse_args()
     work = asked.folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     laid_out(work / "bases")
-    totals, chance = Counter[str](), random.Random(7)
-    print("| system | rows | deterministic | same | volatile | differs | not run | falsified | certified |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    bases = tuple(f"{session['name']}={work / 'bases' / session['name']}" for session in SESSIONS)
+    totals = {"deterministic": Counter[str](), "others": Counter[str]()}
+    chance = random.Random(7)
+    print("| system | answers | rows | same | volatile | differs | not run | falsified | certified |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for left, system in zip((3, 2, 1), SYSTEMS, strict=True):
-        root, outs = make_root(asked.folder, system), []
-        for time_of in ("first", "second"):
-            raw, out = work / system.suite / f"raw-{time_of}", work / system.suite / time_of
-            raw.mkdir(parents=True)
-            for session in SESSIONS:
-                Recorder(root, system, raw).record(session, work / "bases" / session["name"])
-            Run(load_recipe("terminal"), [str(raw)], str(out)).run("judge")
-            outs.append(out)
-        first, second = (tables(out / "transitions") for out in outs)
-        steady = [key for key, row in first.items() if key in second and shown(row) == shown(second[key])]
-        bases = tuple(f"{session['name']}={work / 'bases' / session['name']}" for session in SESSIONS)
+        root = make_root(asked.folder, system)
+        out, out_again = record_twice(root, system, work)
+        rows, again = tables(out / "transitions"), tables(out_again / "transitions")
         asking = Asking("terminal", bases, Limits(address=0), system.variables, str(root), system.user)
-        Replay(str(outs[0]), asking).run()
-        answers = {
-            row["row_id"]: row
-            for file in (outs[0] / "replays").rglob("*.parquet")
-            for row in pq.read_table(file).to_pylist()
-        }
-        counts = Counter(answers[first[key]["row_id"]]["replayed"] for key in steady)
-        if asked.show:
-            for key, row in first.items():
-                answer = answers[row["row_id"]]
-                if answer["replayed"] in ("differs", "not_run"):
-                    print(
-                        key,
-                        key in steady,
-                        answer["replayed"],
-                        answer["reason"],
-                        row["action"]["text"][:120],
-                        answer["difference"],
-                        sep="\n  ",
-                    )
-        certain = [key for key in steady if answers[first[key]["row_id"]]["replayed"] in ("same", "volatile")]
-        lies: dict[str, str] = {}
-        for key in chance.sample(certain, len(certain)):
-            row = first[key]
-            lie = next((text for text in falsify(row, chance) if text != row["next_observation"]["content"]), None)
-            if lie is not None and len(lies) < -(-(LIES - totals["falsified"]) // left):
-                lies[row["row_id"]] = lie
-        liar = Liar(str(outs[0]), asking)
-        liar.lies = lies
+        Replay(str(out), asking).run()
+        replays = read_replays(out)
+        by_answers: dict[str, list[Row]] = {"deterministic": [], "others": []}
+        for key, row in rows.items():
+            is_steady = key in again and shown(row) == shown(again[key])
+            by_answers["deterministic" if is_steady else "others"].append(row)
+            replay = replays[row["row_id"]]
+            if asked.show and replay["replayed"] not in CERTIFIED:
+                print(key, is_steady, replay["replayed"], replay["reason"], replay["difference"], sep="\n  ")
+        certain = [row for row in by_answers["deterministic"] if replays[row["row_id"]]["replayed"] in CERTIFIED]
+        liar = Liar(str(out), asking)
+        missing = LIES - totals["deterministic"]["falsified"]
+        liar.lies = choose_lies(chance.sample(certain, len(certain)), chance, -(-missing // left))
         liar.run()
-        lied = {
-            row["row_id"]: row
-            for file in (outs[0] / "replays").rglob("*.parquet")
-            for row in pq.read_table(file).to_pylist()
-        }
-        passed = [row_id for row_id in lies if lied[row_id]["replayed"] in ("same", "volatile")]
-        if asked.show:
-            for row_id in passed:
-                print("certified", lies[row_id], lied[row_id]["difference"], sep="\n  ")
-        row = {
-            "rows": len(first),
-            "deterministic": len(steady),
-            **counts,
-            "falsified": len(lies),
-            "certified": len(passed),
-        }
-        totals.update(row)
-        print_row(system.suite, row)
-    print_row("all", totals)
-    share = (totals["same"] + totals["volatile"]) / totals["deterministic"]
-    print(f"\nOf what is deterministic {share:.1%} is the same or volatile.")
+        passed = {row_id: row for row_id, row in read_replays(out).items() if row_id in liar.lies}
+        passed = {row_id: row for row_id, row in passed.items() if row["replayed"] in CERTIFIED}
+        for row_id, row in passed.items() if asked.show else ():
+            print("certified", liar.lies[row_id], row["difference"], sep="\n  ")
+        for answers, its_rows in by_answers.items():
+            counts = Counter({"rows": len(its_rows)}) + Counter(replays[row["row_id"]]["replayed"] for row in its_rows)
+            if answers == "deterministic":
+                counts += Counter(falsified=len(liar.lies), certified=len(passed))
+            totals[answers] += counts
+            print_row(system.suite, answers, counts)
+    for answers, sums in totals.items():
+        print_row("all", answers, sums)
 
 
-def print_row(name: str, row: Mapping[str, int]) -> None:
-    """Prints a row of the table."""
-    names = ("rows", "deterministic", "same", "volatile", "differs", "not_run", "falsified", "certified")
-    print(f"| {name} | " + " | ".join(f"{row.get(column, 0)}" for column in names) + " |", flush=True)
+def print_row(system: str, answers: str, counts: Mapping[str, int]) -> None:
+    """Print a row of the table."""
+    names = ("rows", "same", "volatile", "differs", "not_run", "falsified", "certified")
+    print(f"| {system} | {answers} | " + " | ".join(f"{counts.get(name, 0)}" for name in names) + " |", flush=True)
 
 
 if __name__ == "__main__":
