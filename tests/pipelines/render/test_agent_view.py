@@ -1,6 +1,7 @@
 """The agent view says what logs say, message for message, and what of it they do not hold."""
 
 import json
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,12 @@ import pytest
 import yaml
 from transformers import AutoTokenizer
 
+from benchmarks.agent_requests import compare_requests
 from tests.conftest import ROOT, corpora_folder
 from tests.rows import blob_at, parsed
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.registry import connectors
 from trajmill.pipelines.render.agent_view import Conversation, agent_conversations
-from trajmill.schemas import ParseError
 
 FIXTURES = ROOT / "tests" / "fixtures"
 
@@ -365,27 +366,72 @@ def test_what_logs_of_tau_bench_say_comes_back():
     assert count > 20
 
 
+def cassette_of(path, requests, answers):
+    """A cassette of requests to OpenAI, each with the message that answered it."""
+    interactions = [
+        {
+            "request": {
+                "method": "POST",
+                "uri": "https://api.openai.com/v1/chat/completions",
+                "headers": {},
+                "body": json.dumps({"model": "m", "tools": TOOLS, "messages": messages}),
+            },
+            "response": {
+                "status": {"code": 200, "message": ""},
+                "headers": {},
+                "body": {"string": json.dumps({"choices": [{"message": answer}], "model": "m"})},
+            },
+        }
+        for messages, answer in zip(requests, answers, strict=True)
+    ]
+    path.write_text(json.dumps({"interactions": interactions, "version": 1}))
+    return path
+
+
+def test_an_agent_that_takes_over_has_a_conversation_under_its_own_system_prompt(tmp_path):
+    words = [{"role": "user", "content": "How is bed 2?"}]
+    words.append({"role": "assistant", "content": None, "tool_calls": [asked("hand_over", "a", "{}")]})
+    words.append({"role": "tool", "tool_call_id": "a", "content": "to the gardener"})
+    words.append({"role": "assistant", "content": None, "tool_calls": [asked("look", "b", '{"bed": 2}')]})
+    words.append({"role": "tool", "tool_call_id": "b", "content": "dry"})
+    words.append({"role": "assistant", "content": "Dry."})
+    first, second = ({"role": "system", "content": text} for text in ("You greet.", "You garden."))
+    requests = [[first, words[0]], [second, *words[:3]], [second, *words[:5]]]
+    path = cassette_of(tmp_path / "taken_over.json", requests, [words[1], words[3], words[5]])
+    rows, _ = parsed(connectors()["vcr_cassette"], blob_at(path))
+    greeting, gardening = agent_conversations(rows)
+    assert isinstance(greeting, Conversation)
+    assert isinstance(gardening, Conversation)
+    assert plain(greeting.messages) == plain([first, *words[:3]])
+    assert plain(gardening.messages) == plain([second, *words])
+    assert [one["loss"] for one in gardening.messages if one["role"] == "assistant"] == [None, True, True]
+    assert [comparison.outcome for comparison in compare_requests(path)] == 3 * ["restored"]
+
+
+def test_a_request_to_try_again_stands_behind_its_answer_again(tmp_path):
+    refused = {"role": "tool", "tool_call_id": "a", "content": "No bed 9.\n\nFix the errors and try again."}
+    talk = [*TALK[:2], {**TALK[9], "tool_calls": [asked("look", "a", '{"bed": 9}')]}, refused, *TALK[9:]]
+    found = restored(talk)
+    assert plain(found.messages) == plain(talk)
+    assert departures(found) == {}
+
+
+def test_a_request_that_says_something_else_is_not_restored(tmp_path):
+    requests = [TALK[:2], TALK[:7], TALK[:9]]
+    path = cassette_of(tmp_path / "talk.json", requests, [TALK[2], TALK[7], TALK[9]])
+    assert [comparison.outcome for comparison in compare_requests(path)] == 3 * ["restored"]
+    path.write_text(path.read_text().replace("Only look", "Only dig", 1))
+    assert [comparison.outcome for comparison in compare_requests(path)].count("restored") < 3
+
+
 def test_requests_of_cassettes_come_back():
     folder = corpora_folder()
     if folder is None:
         pytest.skip("no corpora beside the repository")
-    asked_for = restored_ones = 0
-    for file in sorted((folder / "mcp").glob("vcr*/**/*.yaml")):
-        if "/v1/messages" not in (text := file.read_text()) and "/v1/chat/completions" not in text:
-            continue
-        try:
-            found = [one for one in conversations("vcr_cassette", blob_at(file)) if isinstance(one, Conversation)]
-        except ParseError:  # the cassette holds no call
-            continue
-        if any(departures(one).keys() - {"system"} for one in found):
-            continue
-        mine = [plain(one.messages) for one in found]
-        for logged in as_logged(file):
-            if any(role == "assistant" for role, _, _ in logged):
-                asked_for += 1
-                restored_ones += any(one[: len(logged)] == logged for one in mine)
-    assert restored_ones == asked_for
-    assert asked_for > 5
+    files = sorted((folder / "mcp").glob("vcr*/**/*.yaml"))
+    outcomes = Counter(comparison.outcome for file in files for comparison in compare_requests(file))
+    assert outcomes["restored"] > 40
+    assert outcomes["restored"] >= 0.9 * (outcomes["restored"] + outcomes["differs"])
 
 
 TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
