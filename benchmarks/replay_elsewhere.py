@@ -78,7 +78,7 @@ mount --rbind /dev {root}/dev
 hostname {suite}
 for each in $(seq $((RANDOM % 300))); do (:); done
 exec chroot {root} setpriv --reuid={uid} --regid={uid} --clear-groups env -i {variables} \\
-    bash -c 'cd "$1"; shift; "$@"' enter {folder} {command}
+    bash -c 'cd "$1"; shift; "$@"; exit $?' enter {folder} {command}
 """
 
 
