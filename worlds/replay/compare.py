@@ -263,7 +263,7 @@ def difference(logged: str, replayed: str) -> str:
     return "\n".join(shown)[:SHOWN]
 
 
-def compare_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
+def compare_lines(logged: str, lines: Sequence[str], whole: bool, alone: bool = False) -> Compared:
     """Compare the numbered lines of a file that a log shows with the lines that the file holds.
 
     How a tool words its answer is its own matter; what it shows of the file is not.
@@ -272,8 +272,12 @@ def compare_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
         logged: the answer.
         lines: of the file.
         whole: whether the answer shows the file to its end.
+        alone: whether nothing may stand behind the lines.
     """
-    matches = [(index, match) for index, match in enumerate(map(_NUMBERED.match, logged.split("\n"))) if match]
+    shown_lines = logged.split("\n")
+    matches = [(index, match) for index, match in enumerate(map(_NUMBERED.match, shown_lines)) if match]
+    if alone and matches and (behind := "\n".join(shown_lines[matches[-1][0] + 1 :]).strip()):
+        return Compared(DIFFERS, f"the answer goes on behind its lines: {behind[:200]}")
     shown = [(int(match[1]), match[2].rstrip()) for _, match in matches]
     if len({index - int(match[1]) for index, match in matches}) > 1:
         return Compared(DIFFERS, "the lines of the answer do not follow each other")

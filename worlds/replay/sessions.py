@@ -327,4 +327,5 @@ class _Session:
             if len(lines) < 1 << 14
             else [str(file_line) for file_line in lines]
         )
-        return compare_lines(logged, present, asked.kind == "view" and bool(asked.request.get("whole")))
+        is_view = asked.kind == "view"
+        return compare_lines(logged, present, is_view and bool(asked.request.get("whole")), is_view)

@@ -133,6 +133,12 @@ def test_numbered_lines_are_those_of_the_file(logged: str, whole: bool, told: st
     assert compare_lines(logged, ["one", "two", ""], whole).replayed == told
 
 
+def test_nothing_stands_behind_the_lines_of_a_file_that_a_tool_only_shows() -> None:
+    logged = "     1\tone\n     2\ttwo\n\nReview the changes."
+    assert compare_lines(logged, ["one", "two", ""], whole=False).replayed == "same"
+    assert compare_lines(logged, ["one", "two", ""], whole=False, alone=True).replayed == "differs"
+
+
 @pytest.mark.parametrize(
     ("logged", "first", "second"),
     [
