@@ -92,6 +92,8 @@ class Chains:
             history = _reuse_parent(chain, alike, history, history_marks)
         else:
             history = _with_ids_of(chain, history, most.calls, _end(history_marks, most.told))
+        if chain.parts and history and _is_thought_again(chain.parts[-1], history[0]):
+            history = history[1:]
         if prompt and remove_blanks(prompt) != remove_blanks(_prompt([*chain.parts, *history])):
             history = [*history, System(prompt, replaces=True)]
         new = [*history, *spoken]
@@ -171,6 +173,11 @@ def _reuse_parent(
     chain.parent, chain.shared = best, _end(best.marks, most.known)
     after = _with_ids_of(best, history, most.calls, _end(history_marks, most.told))
     return [*best.parts[: chain.shared], *after]
+
+
+def _is_thought_again(last: Part, first: Part) -> bool:
+    """Check if a history tells again what a response that broke off ended with, since no thought is compared."""
+    return isinstance(last, Thought) and isinstance(first, Thought) and last.text.strip() == first.text.strip()
 
 
 def _prompt(parts: Sequence[Part]) -> str:

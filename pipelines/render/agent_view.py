@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from trajmill.connectors.conversation.harness_text import asks_to_retry
@@ -146,7 +146,8 @@ def _parts(rows: Rows) -> Iterator[tuple[Rows, int, str | None]]:
     begins = [number for number, row in enumerate(rows) if number == 0 or _is_resumed(row)]
     prompt: str | None = rows[0]["context"]["agent_system"]
     for begin, end in pairwise([*begins, len(rows)]):
-        prompts = {begin: prompt} | {number: text for number in range(begin, end) if (text := _new_prompt(rows[number]))}
+        prompts = {begin: prompt}
+        prompts |= {number: text for number in range(begin, end) if (text := _new_prompt(rows[number]))}
         for first, last in pairwise([*prompts, end]):
             prompt = prompts[first]
             yield rows[begin:last], first - begin, prompt
@@ -224,9 +225,12 @@ def _task(first: Row) -> str | None:
 
 
 def _turns(rows: Rows) -> Iterator[tuple[Sequence[Row], list[dict[str, Any]]]]:
-    """Yield the messages of each turn, and the rows that they restore."""
+    """Yield the messages of each turn, and the rows that they restore; as in the opening, words of the harness come
+    before those of the user.
+    """
     last = rows[-1]["turn"]
     is_first = True
+    replies: list[dict[str, Any]] = []
     shown = (rows[0]["observation"] or {}).get("content") if _is_resumed(rows[0]) else None
     for turn, group in groupby(rows, key=lambda row: row["turn"]):
         calls = list(group)
@@ -237,14 +241,17 @@ def _turns(rows: Rows) -> Iterator[tuple[Sequence[Row], list[dict[str, Any]]]]:
             words = [_heard(role, content) for role, content in _words_before(calls[0])]
             if not words and shown is None:
                 raise _RefusedError("unanswered", "something stood between two turns that the log does not hold")
-            yield [], words
-        is_first = False
+            harness = list(takewhile(lambda message: message["name"] == _HARNESS, words))
+            yield [], [*harness, *replies, *words[len(harness) :]]
+        is_first, replies = False, []
         if len(calls) != calls[0]["num_calls"]:
             raise _RefusedError("incomplete", "calls of a turn are not there")
         yield calls, [_spoken(calls[0]) if _is_message(calls[0]) else _call_message(calls)]
         for row in calls:
             answer = row["next_observation"]
-            if answer is not None:
+            if answer is not None and _is_message(row):
+                replies.append(_answer(row))
+            elif answer is not None:
                 yield [], [_answer(row)]
             elif turn != last and not _is_message(row):
                 raise _RefusedError("unanswered", "a call is not answered, and the conversation goes on")
@@ -256,6 +263,7 @@ def _turns(rows: Rows) -> Iterator[tuple[Sequence[Row], list[dict[str, Any]]]]:
             ),
             shown,
         )
+    yield [], replies
 
 
 def _message(role: str, content: str | None, **more: Any) -> dict[str, Any]:
@@ -344,9 +352,7 @@ def _tools(first: Row) -> str | None:
     return space if isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools) else None
 
 
-def _fidelity(
-    messages: Sequence[Row], rows: Sequence[Row], tools: str | None, has_prompt: bool, end: str
-) -> Fidelity:
+def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, has_prompt: bool, end: str) -> Fidelity:
     """Grade the messages, which restore these rows, by their likeness to those of the log."""
     first = rows[0]
     is_derived = first["context"]["origin"] != "logged"

@@ -408,7 +408,25 @@ def test_an_agent_that_takes_over_has_a_conversation_under_its_own_system_prompt
     assert [comparison.outcome for comparison in compare_requests(path)] == 3 * ["restored"]
 
 
-def test_a_request_to_try_again_stands_behind_its_answer_again(tmp_path):
+def test_a_thought_that_a_history_tells_again_is_thought_once(tmp_path):
+    thought = {"role": "assistant", "content": None, "reasoning_content": "Look first."}
+    called = {**thought, "tool_calls": [asked("look", "a", '{"bed": 2}')]}
+    words = [TALK[1], called, {"role": "tool", "tool_call_id": "a", "content": "dry"}]
+    path = cassette_of(
+        tmp_path / "broken_off.json", [words[:1], words], [thought, {"role": "assistant", "content": "Dry."}]
+    )
+    rows, _ = parsed(connectors()["vcr_cassette"], blob_at(path))
+    found = agent_conversation(rows)
+    assert [one["reasoning_content"] for one in found.messages if one["role"] == "assistant"] == ["Look first.", None]
+
+
+def test_words_of_the_harness_stand_before_the_reply_of_the_user():
+    note = {"role": "system", "content": "Two calls are left."}
+    found = restored([*TALK[:8], note, *TALK[8:]])
+    assert [one["content"] for one in found.messages[7:10]] == ["Dry. More?", "Two calls are left.", "Yes: bed 3."]
+
+
+def test_a_request_to_try_again_stands_behind_its_answer_again():
     refused = {"role": "tool", "tool_call_id": "a", "content": "No bed 9.\n\nFix the errors and try again."}
     talk = [*TALK[:2], {**TALK[9], "tool_calls": [asked("look", "a", '{"bed": 9}')]}, refused, *TALK[9:]]
     found = restored(talk)
