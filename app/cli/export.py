@@ -61,7 +61,7 @@ def write_agent_rows(trajectories: Iterable[Sequence[Row]], folder: Folder, reas
     """Writes the conversations, and beside them a line with `id`, `reason` and `detail` for each refused.
 
     An id is that of rows, without the step: trajectories that did the same share theirs, whatever they were asked. What
-    goes on after a compaction has its number behind it (`#1`).
+    goes on after a compaction, or under another system prompt, has its number behind it (`#1`).
     Of conversations that are the same letter by letter one is written.
 
     Args:
