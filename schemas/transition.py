@@ -68,7 +68,7 @@ OBSERVATION: Final = pa.struct(
         _choice(
             "truncation",
             TRUNCATIONS,
-            "harness: the agent saw the cut text, so the cut is learnable; recorder: the log lost the rest, so it bears no loss",
+            "harness: the agent saw the cut text, so the cut is learnable; recorder: the log lost the rest, so no loss there",
         ),
         _field("uri", _S, "location of the agent: URL, activity, working folder", _ABSENT),
         _field("attachments", pa.list_(pa.field("item", ATTACHMENT, nullable=False)), "blobs by digest, in order"),
@@ -224,8 +224,8 @@ TRANSITION_SCHEMA: Final = pa.schema(
         _field(
             "timed_out",
             _B,
-            "whether the harness killed the started process at its time limit; the next observation is the output until "
-            "then",
+            "whether the harness killed the started process at its time limit; the next observation is the output "
+            "until then",
             _ABSENT + ", or written before version 4",
         ),
         _field("provenance", PROVENANCE, "location of the raw bytes"),

@@ -81,11 +81,12 @@ def write_agent_rows(
     reasoning: Reasoning = "keep",
     tokenizing: Tokenizing | None = None,
 ) -> Counter[str]:
-    """Writes the conversations, as token ids where there is a tokenizer, and what is refused beside them.
+    """Write the conversations, as token ids where there is a tokenizer, and what is refused beside them.
 
     Of each that is refused a line has `id`, `reason` and `detail`. An id is that of rows, without the step:
-    trajectories that did the same share theirs, whatever they were asked. What goes on after a compaction has its
-    number behind it (`#1`). Of conversations that are the same letter by letter one is written.
+    trajectories that did the same share theirs, whatever they were asked. What goes on after a compaction, or
+    under another system prompt, has its number behind it (`#1`). Of conversations that are the same letter by letter
+    one is written.
 
     Args:
         trajectories: rows of each, with `kept` and `group` where they are judged.

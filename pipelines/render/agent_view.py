@@ -148,7 +148,8 @@ def _with_retry_notes(rows: Rows) -> Rows:
             continue
         for one, note in zip(failed, notes, strict=True):
             answer = one["next_observation"]
-            one["next_observation"] = {**answer, "content": f"{answer['content']}\n\n{note['content']}"}
+            content = "\n\n".join(filter(None, (answer["content"], note["content"])))
+            one["next_observation"] = {**answer, "content": content}
         restored[number]["interleaved"] = json_text([entry for entry in entries if entry not in notes])
         for one in restored[number : number + row["num_calls"]]:
             if one["observation"] == rows[answered[-1]["step"]]["next_observation"]:
