@@ -12,6 +12,7 @@ import stat
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -158,15 +159,13 @@ def _local_file(path: str, root: str, *, named: bool = False, walked: bool = Fal
         named: by the user, so that it may lie anywhere.
         walked: whether no folder between root and file is a link, so that one that is none itself lies below the root.
     """
-    try:
+    size, changed, touched, is_plain = 0, "0", inf, False
+    with suppress(OSError):
         status = os.lstat(path)
-        is_link = stat.S_ISLNK(status.st_mode)
-        status = os.stat(path) if is_link else status
-        size, changed, plain = status.st_size, str(status.st_mtime), stat.S_ISREG(status.st_mode)
-        touched = max(status.st_mtime, status.st_ctime)
-    except OSError:
-        size, changed, plain, is_link, touched = 0, "0", False, True, inf
-    fault = "" if walked and plain and not is_link else _fault(path, root, named=named, plain=plain and not is_link)
+        is_plain = stat.S_ISREG(status.st_mode)
+        status = os.stat(path) if stat.S_ISLNK(status.st_mode) else status
+        size, changed, touched = status.st_size, str(status.st_mtime), max(status.st_mtime, status.st_ctime)
+    fault = "" if walked and is_plain else _fault(path, root, named=named, is_plain=is_plain)
     if not fault and not os.access(path, os.R_OK):
         fault = "unreadable"
     return RawFile(_relative(path, root), Place(path), size, changed, fault=fault, root=root, touched=touched)
@@ -186,18 +185,18 @@ def raw_file(path: str) -> RawFile:
     return _remote_file(filesystem, name, filesystem.info(name), name.rpartition("/")[0])
 
 
-def _fault(path: str, root: str, *, named: bool, plain: bool) -> str:
+def _fault(path: str, root: str, *, named: bool, is_plain: bool) -> str:
     """Return the reason for which a local path is not to be opened; empty if it is a file that lies below its root,
     links followed.
 
-    A file that the user `named` may lie anywhere; of one that is `plain` only the folders above it may be links. Pipes
+    A file that the user `named` may lie anywhere; of one that `is_plain` only the folders above it may be links. Pipes
     and devices would hang the run, and a link in a folder of logs may lead to what was never meant to be read.
     """
     folder, _, name = path.rpartition("/")
-    real = f"{_real(folder)}/{name}" if plain else os.path.realpath(path)
+    real = f"{_real(folder)}/{name}" if is_plain else os.path.realpath(path)
     if not named and not f"{real}/".startswith(f"{_real(root).rstrip('/')}/"):
         return "outside_root"
-    return "" if plain or os.path.isfile(real) else "not_a_file"
+    return "" if is_plain or os.path.isfile(real) else "not_a_file"
 
 
 @lru_cache(maxsize=4096)

@@ -6,6 +6,7 @@ import json
 import lzma
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
@@ -30,7 +31,7 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.summary import Summary
-from trajmill.schemas import Reject, scan_transitions
+from trajmill.schemas import ParseError, Reject, ShardError, scan_transitions
 
 RECIPE = parse_recipe('{"name": "rows", "source": "tests", "normalize": {"max_reject_ratio": 0.5}}', "rows")
 SLICE = 5000
@@ -247,6 +248,19 @@ def test_an_array_with_more_behind_it_and_a_compressed_array_are_read_whole(tmp_
     ]
 
 
+def test_a_compressed_file_is_read_whole_if_its_first_frame_is_long_and_not_if_all_are_long_together(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(file_slices, "FRAME_BYTES", 100_000)
+    rows = [conversation(number) for number in range(900)]
+    assert len(lines(rows)) > 3 * 100_000
+    for name, count in (("short", 100), ("long", 800)):
+        (tmp_path / f"{name}.jsonl.gz").write_bytes(packed(rows, gzip.compress, count, is_apart=True))
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    slices = Counter(one.uri for part in plan.parts for one in part.inputs)
+    assert slices == {"long.jsonl.gz": 1, "short.jsonl.gz": 9}
+
+
 def test_a_compressed_file_with_damage_is_read_whole_and_keeps_the_rows_before_it(tmp_path):
     data = packed(ROWS, gzip.compress, 2, is_apart=True)
     (tmp_path / "rows.jsonl.gz").write_bytes(data)
@@ -262,6 +276,26 @@ def test_a_compressed_file_with_damage_is_read_whole_and_keeps_the_rows_before_i
     whole = [one.native_id for one in found if not isinstance(one, Reject)]
     assert whole == [row["id"] for row in ROWS[: len(whole)]]
     assert len(whole) > 2
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_fault_met_while_a_file_is_cut_costs_the_cut_and_an_error_of_the_store_ends_the_plan(
+    tmp_path, monkeypatch, strict
+):
+    (tmp_path / "rows.jsonl").write_bytes(lines(conversation(number) for number in range(40)))
+
+    def cut_over(error: Exception) -> list[Any]:
+        def is_sliceable(*_: Any) -> bool:
+            raise error
+
+        monkeypatch.setattr(ChatTools, "is_sliceable", is_sliceable)
+        plan = make_plan(RECIPE, [str(tmp_path)], strict=strict)
+        return [one.file_slice for part in plan.parts for one in part.inputs]
+
+    assert cut_over(ParseError("rows.jsonl", 0, "bad_json", "damage")) == [None]
+    for error in (OSError(5, "Input/output error"), ShardError("gone")):
+        with pytest.raises(type(error)):
+            cut_over(error)
 
 
 def test_a_file_that_was_read_in_slices_is_known_and_what_it_grew_by_is_added(tmp_path):

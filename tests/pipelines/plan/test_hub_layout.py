@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import random
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
@@ -14,9 +15,12 @@ from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from tests.conftest import ROOT
+from trajmill.connectors.connector import HEAD_BYTES
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan import hub_layout as hub
+from trajmill.pipelines.plan.column_mapping import ColumnMapping
 from trajmill.pipelines.plan.plan import make_plan
+from trajmill.pipelines.plan.raw_files import gather
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -127,6 +131,13 @@ def test_configurations_without_a_default_have_to_be_named(dataset):
     assert uris(dataset, config="small") == ["small/rows.jsonl"]
 
 
+def test_of_several_default_configurations_the_first_is_taken():
+    walks, runs = (hub.Config(name, True, (("train", (f"{name}/*",)),)) for name in ("walks", "runs"))
+    card = hub.Card(None, (hub.Config("small", False, ()), walks, runs))
+    names = ["runs/a.jsonl", "walks/a.jsonl"]
+    assert hub.choose_files(names, card, "", [], "hub") == ["walks/a.jsonl"]
+
+
 def test_a_configuration_whose_files_are_not_there_is_a_config_error(dataset):
     (dataset / "small" / "rows.jsonl").unlink()
     with pytest.raises(ConfigError):
@@ -169,6 +180,12 @@ def test_the_licence_is_read_from_the_card(front, licence):
 )
 def test_a_readme_that_is_no_card_makes_no_data_set(text):
     assert hub.read_card(text.encode()) is None
+
+
+@pytest.mark.parametrize(("size", "licence"), [(4 * 1024 * 1024, "MIT"), (4 * 1024 * 1024 + 1, None)])
+def test_a_card_whose_front_ends_behind_4_mebibytes_is_none(dataset, size, licence):
+    (dataset / "README.md").write_text("---\nlicense: mit\n---\n".rjust(size + 1, "\n"))
+    assert {file.licence for file in gather([str(dataset)])} == {licence}
 
 
 def test_the_licence_of_the_card_stands_in_every_row_unless_the_recipe_states_one(dataset):
@@ -219,6 +236,15 @@ def test_a_column_that_a_later_row_alone_has_is_there(tmp_path):
     assert uris(tmp_path, columns=columns) == ["rows.jsonl"]
     with pytest.raises(ConfigError, match="'act'"):
         uris(tmp_path, columns={**columns, "action": "acts"})
+
+
+@pytest.mark.parametrize(("begin", "is_seen"), [(16 * 1024 * 1024 - 1, True), (16 * 1024 * 1024, False)])
+def test_columns_are_told_by_rows_that_begin_in_the_first_16_mebibytes(tmp_path, begin, is_seen):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"said": "a" * (begin - len('{"said": ""}\n'))}) + '\n{"act": "b"}\n')
+    asked = ColumnMapping(recipe(columns={"id": "said", "observation": "said", "action": "act"}))
+    with nullcontext() if is_seen else pytest.raises(ConfigError):
+        asked("rows.jsonl", Place(str(path)), path.read_bytes()[:HEAD_BYTES])
 
 
 def test_fields_are_looked_for_four_names_deep_and_deeper_ones_are_taken_as_they_are(tmp_path):
