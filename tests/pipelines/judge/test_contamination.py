@@ -111,28 +111,42 @@ def test_a_domain_that_goes_whole_is_a_warning_that_names_the_rule_and_the_bench
     assert domain.endswith("qa 4, world 1")
 
 
-@pytest.mark.parametrize("part_bytes", [1 << 28, 9_000])
-def test_planted_items_go_by_name_and_nothing_else_does(raw, benchmarks, tmp_path, part_bytes):
-    summary = Run(recipe(benchmarks), [str(raw)], str(tmp_path), Execution(part_bytes=part_bytes)).run("judge")
-    assert gone(tmp_path) == {name: item for name, item in EXPECTED.items() if item is not None}
-    assert [line.checked() for line in summary.lines] == list(summary.lines)
-    verdicts = pl.read_parquet(tmp_path / "verdicts" / "*" / "*.parquet")
-    assert set(verdicts.filter(pl.col("reason") == "contaminated")["use"]) == {"omit"}
+@pytest.fixture(scope="module")
+def judged(raw, benchmarks, tmp_path_factory) -> list[Path]:
+    """The same logs judged as one part and as many."""
+    outs = [tmp_path_factory.mktemp("judged") for _ in range(2)]
+    for out, part_bytes in zip(outs, (1 << 28, 9_000), strict=True):
+        summary = Run(recipe(benchmarks), [str(raw)], str(out), Execution(part_bytes=part_bytes)).run("judge")
+        assert [line.checked() for line in summary.lines] == list(summary.lines)
+    return outs
 
 
-def test_the_same_verdicts_for_any_parts_and_a_second_run_measures_nothing(raw, benchmarks, tmp_path):
-    found = []
-    for part_bytes in (1 << 28, 9_000):
-        out = tmp_path / str(part_bytes)
-        Run(recipe(benchmarks), [str(raw)], str(out), Execution(part_bytes=part_bytes)).run("judge")
+def test_planted_items_go_by_name_and_nothing_else_does_whatever_the_parts(judged):
+    tables = []
+    for out in judged:
+        assert gone(out) == {name: item for name, item in EXPECTED.items() if item is not None}
         table = pl.read_parquet(out / "verdicts" / "*" / "*.parquet").sort("trajectory_id", "step")
-        found.append(table.drop("group"))
-    assert found[0].equals(found[1])
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "9000" / "measures").glob("*.benchmarks.parquet")}
+        assert set(table.filter(pl.col("reason") == "contaminated")["use"]) == {"omit"}
+        tables.append(table.drop("group"))
+    assert tables[0].equals(tables[1])
+
+
+def test_another_bound_measures_nothing_again(raw, benchmarks, judged):
+    before = {path: path.stat().st_mtime_ns for path in (judged[1] / "measures").glob("*.benchmarks.parquet")}
     assert len(before) > 1
     looser = recipe(benchmarks, contamination={"min_score": 0.9})
-    Run(looser, [str(raw)], str(tmp_path / "9000"), Execution(part_bytes=9_000)).run("judge")
+    Run(looser, [str(raw)], str(judged[1]), Execution(part_bytes=9_000)).run("judge")
     assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_numbers_of_an_item_are_texts_and_what_is_not_known_is_none(tmp_path):
+    indexed = []
+    for number, values in enumerate(([QUESTION, None, True, 7], [QUESTION, "7"])):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text(json.dumps({"question": values}) + "\n")
+        write_index([Benchmark(name="b", path=str(path), texts=("question",))], Folder(str(tmp_path / f"{number}")))
+        indexed.append(pl.read_parquet(tmp_path / f"{number}" / NAME).drop("item"))
+    assert indexed[0].equals(indexed[1])
 
 
 def test_the_index_holds_no_text_and_hangs_on_no_order(benchmarks, tmp_path):

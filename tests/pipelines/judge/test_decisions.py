@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from trajmill.pipelines.judge import judging as settings
 from trajmill.pipelines.judge import measuring
-from trajmill.pipelines.judge.corpus_rule import UNITS, final_answers, schedule_rounds
-from trajmill.pipelines.judge.judge import decisions
-from trajmill.pipelines.judge.judging import Judging, Unit
+from trajmill.pipelines.judge.corpus_rule import UNITS, Answers, Key, Keys, Round, final_answers, schedule_rounds
+from trajmill.pipelines.judge.judge import _keys, _of_round, decisions
+from trajmill.pipelines.judge.judging import Judging, Unit, count_packed_records
 from trajmill.pipelines.judge.measuring import measuring_digest
-from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TEXT, REASONS
-from trajmill.pipelines.judge.verdicts import verdict_reasons
+from trajmill.pipelines.judge.reasons import BRIDGES_POOLS, LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS
+from trajmill.pipelines.judge.verdicts import _details, verdict_reasons
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.storage.folders import Folder
 
@@ -99,3 +100,49 @@ def test_measures_are_made_again_if_the_code_of_one_that_is_asked_for_changed(ve
     after = digests()
     assert before[0] == after[0]
     assert len({*before, after[1]}) == 3
+
+
+def test_a_round_is_told_what_units_answer_it_and_the_units_themselves():
+    unit = Unit(3, "terminal/part-3.parquet", "")
+    assert _of_round((3, ("runs", ("answer", b"x"))), "runs") == [(("runs", 3), b"x")]
+    assert _of_round((3, (UNITS, unit)), UNITS) == [((UNITS, 3), unit)]
+    assert _of_round((3, (UNITS, unit)), "runs") == []
+
+
+def test_a_decided_unit_gives_keys_to_the_rounds_that_take_it_alone():
+    def keys(_: Any) -> Keys:
+        yield 1, b"key"
+
+    def nothing(_: Key, __: Any) -> Answers:
+        yield from ()
+
+    rounds = [Round("all", keys, nothing, takes_decided=True), Round("new", keys, nothing)]
+    for folder, names in ((None, ["all", "new"]), (Folder("earlier"), ["all"])):
+        unit = Unit(0, "terminal/part-0.parquet", "", folder)
+        assert [name for (name, _), _ in _keys((0, [(UNITS, unit)]), rounds, judging(), {})] == names
+
+
+@pytest.mark.parametrize(("near", "records"), [(None, 70), ({"bands": 10}, 100), ({"bands": 5}, 70)])
+def test_the_largest_exchange_has_a_record_for_each_row_or_for_each_band_of_a_trajectory(near, records, monkeypatch):
+    sealed = SimpleNamespace(counts={"trajectories": 5}, files=[SimpleNamespace(rows=30), SimpleNamespace(rows=5)])
+    monkeypatch.setattr(settings, "read_manifest", lambda *_: sealed)
+    recipe: Any = SimpleNamespace(judge=SimpleNamespace(near_duplicates=near and SimpleNamespace(**near)))
+    assert count_packed_records(recipe, [Folder("one"), Folder("two")]) == records
+
+
+def test_a_reject_tells_why_by_its_reason():
+    decision: Any = SimpleNamespace(
+        reasons=("contaminated",), words=lambda reason, survivor: f"{reason} by item {survivor}"
+    )
+    reasons = [BRIDGES_POOLS, NO_TARGET, "contaminated", "few_turns", "few_turns"]
+    words = np.array([None] * 4 + ["3 turns"], object)
+    told = _details([decision], np.array(reasons, object), np.arange(5, dtype=np.uint64), words)(np.arange(5))
+    assert told[2] == "contaminated by item 2"
+    assert [("two pools" in text, "no transition" in text, "rule" in text) for text in told] == [
+        (True, False, False),
+        (False, True, False),
+        (False, False, False),
+        (False, False, True),
+        (False, False, True),
+    ]
+    assert told[4].startswith("3 turns")

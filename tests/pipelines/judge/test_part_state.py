@@ -4,11 +4,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.pipelines.judge.part_state import Standing
+from trajmill.pipelines.judge.packed_rows import partition_records
+from trajmill.pipelines.judge.part_state import LIMITS, Standing
 from trajmill.pipelines.judge.reasons import REASONS
 
 OMITS = [reason.name for reason in REASONS if not reason.whole]
@@ -68,3 +70,30 @@ def test_a_trajectory_is_kept_unless_a_rule_or_a_reason_for_wholes_drops_it(reas
 )
 def test_a_reason_takes_the_loss_of_a_trajectory_or_of_one_row(reason, left):
     assert standing([2, 3], lost={reason: [0]}).targets().sum() == left + 3
+
+
+def test_rows_over_the_cap_of_a_domain_count_for_no_cap_of_their_trajectory():
+    rules = [SimpleNamespace(cap=0.2, of="domain"), SimpleNamespace(cap=0.5, of="trajectory")]
+    made: Any = SimpleNamespace(
+        fetch_blocks=iter, recipe=SimpleNamespace(judge=SimpleNamespace(ordered_rules=lambda: rules))
+    )
+    none_of_the_first = np.array([0, 1 << 40], "<i8").tobytes()
+    state = Standing(None, made, {LIMITS: [none_of_the_first]})  # type: ignore[arg-type]
+    vars(state).update((name, vars(standing([5]))[name]) for name in ("measures", "losers"))
+    state.measures.decision.capped = np.array([0, 0, 1, 1, -1])
+    state.measures.table = pa.table({"trajectory_id": ["t"] * 5, "step": range(5)})
+    state.measures.column = {"step": np.arange(5), "has_text": np.array([True] * 5)}.__getitem__
+    over = state.over.tolist()
+    assert over[:2] == [0, 0]
+    assert sorted(over[2:4]) == [-1, 1]  # one target is left, beside which as many may break the second rule
+    assert over[4] == -1
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=20), st.sampled_from([1, 2, 64, 4096]))
+def test_partitions_are_equal_ranges_of_the_key(keys, count):
+    records = np.array([(key, number) for number, key in enumerate(keys)], [("key", "<u8"), ("row", "<u8")])
+    parts = {number: np.frombuffer(data, records.dtype) for number, data in partition_records(records, "key", count)}
+    assert {number: part["row"].tolist() for number, part in parts.items()} == {
+        number: [row for row, key in enumerate(keys) if key * count >> 64 == number]
+        for number in {key * count >> 64 for key in keys}
+    }

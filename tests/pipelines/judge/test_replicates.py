@@ -75,6 +75,26 @@ def answered(answers: Callable[[int, list[bytes]], Answers], rows: np.ndarray, p
     return {"tally": summed, **told}
 
 
+def test_the_ceiling_is_the_mean_over_groups_of_what_their_answers_agree_on():
+    tallies: list[Any] = [
+        ("terminal", {"groups": 2, "rows": 4, "differing": 1}),
+        ("terminal", {"groups": 1, "rows": 5}),
+        ("terminal", {"compared": 1, "agreement": 0.123456}),
+    ]
+    assert json.loads(replicates.report(tallies)) == {
+        "terminal": {
+            "groups": 3, "rows": 9, "differing": 1, "compared": 1,
+            "agreement_where_differing": 0.1235, "noise_ceiling": 0.7078,  # (1 + 1 + 0.123456) / 3
+        }
+    }  # fmt: skip
+
+
+def test_a_group_of_two_domains_counts_in_that_of_its_best_row():
+    rows = np.zeros(2, ROW)
+    rows["key"], rows["content"], rows["unit"], rows["rank"] = 7, (5, 6), (0, 1), (2, 1)
+    assert answered(replicates.tally_groups, rows, 64)["tally"][DOMAINS[1]] == {"groups": 1, "rows": 2}
+
+
 def rollout(native_id: str, answers: list[str], **meta: str) -> str:
     """A Codex rollout in one working folder that makes as many calls as there are answers."""
     lines = [{"type": "session_meta", "payload": {"id": native_id, "cwd": "/a/b/c", "cli_version": "0.99.0", **meta}}]
