@@ -389,7 +389,7 @@ class Trials:
     def _killer(self, mutant: Mutant) -> str | None:
         """The first test that fails, or comes to no end, over a mutant and passes without."""
         tests = self._tests_of(mutant)
-        while (failing := self._first_failure(tests, mutant)) is not None:
+        while tests and (failing := self._first_failure(tests, mutant)) is not None:
             if failing not in self._sound and self._first_failure([failing], None) is not None:
                 tests.remove(failing)
                 continue

@@ -31,7 +31,7 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.summary import Summary
-from trajmill.schemas import ParseError, Reject, ShardError, scan_transitions
+from trajmill.schemas import ConfigError, ContractError, ParseError, Reject, ShardError, scan_transitions
 
 RECIPE = parse_recipe('{"name": "rows", "source": "tests", "normalize": {"max_reject_ratio": 0.5}}', "rows")
 SLICE = 5000
@@ -271,7 +271,7 @@ def test_a_compressed_file_with_damage_is_read_whole_and_keeps_the_rows_before_i
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_fault_met_while_a_file_is_cut_costs_the_cut_and_an_error_of_the_store_ends_the_plan(
+def test_a_fault_met_while_a_file_is_cut_costs_the_cut_and_an_error_that_is_no_fault_of_it_ends_the_plan(
     tmp_path, monkeypatch, strict
 ):
     (tmp_path / "rows.jsonl").write_bytes(lines(conversation(number) for number in range(40)))
@@ -285,9 +285,17 @@ def test_a_fault_met_while_a_file_is_cut_costs_the_cut_and_an_error_of_the_store
         return [one.file_slice for part in plan.parts for one in part.inputs]
 
     assert cut_over(ParseError("rows.jsonl", 0, "bad_json", "damage")) == [None]
-    for error in (OSError(5, "Input/output error"), ShardError("gone")):
+    ends = [
+        OSError(5, "Input/output error"),
+        MemoryError(),
+        ConfigError("no"),
+        ContractError("bug"),
+        ShardError("gone"),
+    ]
+    for error in [*ends, *([KeyError("bug")] if strict else [])]:
         with pytest.raises(type(error)):
             cut_over(error)
+    assert strict or cut_over(KeyError("bug")) == [None]
 
 
 def test_a_file_that_was_read_in_slices_is_known_and_what_it_grew_by_is_added(tmp_path):

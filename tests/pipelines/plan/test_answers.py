@@ -12,7 +12,7 @@ from trajmill.connectors.swe.swebench_eval import SwebenchEval
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan.plan import Plan, make_plan
 from trajmill.pipelines.recipe.recipe import Recipe
-from trajmill.schemas import Reject, Trajectory
+from trajmill.schemas import ContractError, Reject, Trajectory
 
 RECIPE = Recipe(name="t", source="t")
 PATCH = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
@@ -183,6 +183,18 @@ def test_a_bug_in_looking_for_answers_leaves_every_file_as_it_was(tmp_path, monk
     with pytest.raises(KeyError) as caught:
         make_plan(RECIPE, [str(tmp_path)], strict=True)
     assert caught.value.__notes__ == ["while connector 'swebench_eval' was asked what its logs answer"]
+    (tmp_path / "preds.json").unlink()
+    assert [one.uri for one in make_plan(RECIPE, [str(tmp_path)]).withdrawn] == [min(files)]
+
+
+def test_an_error_in_looking_for_answers_that_is_no_bug_of_the_connector_ends_the_plan(tmp_path, monkeypatch):
+    def fails(*_: object) -> None:
+        raise ContractError("bug")
+
+    laid(tmp_path, {f"{folder('a__b-1')}/report.json": report("a__b-1")})
+    monkeypatch.setattr(SwebenchEval, "answers", fails)
+    with pytest.raises(ContractError):
+        make_plan(RECIPE, [str(tmp_path)])
 
 
 PREFIX = "[a__b__1.0] [a__b-1] "

@@ -176,10 +176,10 @@ def test_the_licence_is_read_from_the_card(front, licence):
 
 
 @pytest.mark.parametrize(
-    "text", ["# Walks\n---\na: b\n---", "---\n- a\n---\n", "---\na: [\n---\n", "", "---\n\x00\n---\n"]
+    "front", ["# Walks\n---\na: b", "---\n- a", "---\na: [", "", "---\n\x00", "---\na: 2024-13-45"]
 )
-def test_a_readme_that_is_no_card_makes_no_data_set(text):
-    assert hub.read_card(text.encode()) is None
+def test_a_readme_that_is_no_card_makes_no_data_set(front):
+    assert hub.read_card(f"{front}\n---\n".encode()) is None
 
 
 @pytest.mark.parametrize(("size", "licence"), [(4 * 1024 * 1024, "MIT"), (4 * 1024 * 1024 + 1, None)])
@@ -315,12 +315,12 @@ def test_a_data_set_that_the_hub_does_not_have_is_a_config_error(dataset, hf):
         make_plan(recipe(), ["hf://owner"])
 
 
-def test_a_hub_that_does_not_answer_is_a_config_error(monkeypatch):
-    from huggingface_hub import HfFileSystem
-    from huggingface_hub.errors import HTTPError
+@pytest.mark.parametrize("error", ["HTTPError", "OSError"])
+def test_a_hub_that_does_not_answer_is_a_config_error(monkeypatch, error):
+    from huggingface_hub import HfFileSystem, errors
 
     def fail(*_: object, **__: object) -> bool:
-        raise HTTPError("no route")
+        raise getattr(errors, error, OSError)("no route")
 
     monkeypatch.setattr(HfFileSystem, "exists", fail)
     with pytest.raises(ConfigError):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.pipelines.hostile import GOOD, tarred, zipped
 from trajmill.pipelines.plan.plan import Plan, make_plan
-from trajmill.pipelines.plan.raw_files import gather
+from trajmill.pipelines.plan.raw_files import gather, root_name
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.paths import Place, name_of, text_of, url_of
@@ -92,6 +92,41 @@ def test_a_name_that_looks_like_a_chain_leads_to_no_other_file(tmp_path):
         ("link.jsonl!/x", "unrecognized"),
         ("link.jsonl::x", "unrecognized"),
     ]
+
+
+def test_links_are_followed_within_the_folder_that_is_named_and_anywhere_where_they_are_named_themselves(tmp_path):
+    put(tmp_path, b"outside.jsonl")
+    put(tmp_path, b"raw/log.jsonl")
+    (tmp_path / "raw" / "inside.jsonl").symlink_to("log.jsonl")
+    (tmp_path / "raw" / "link.jsonl").symlink_to("../outside.jsonl")
+    (tmp_path / "raw" / "nothing.jsonl").symlink_to("nowhere.jsonl")
+    found = {one.name: (one.fault, one.bytes) for one in gather([str(tmp_path / "raw")])}
+    assert found == {
+        "inside.jsonl": ("", len(GOOD)),
+        "link.jsonl": ("outside_root", len(GOOD)),
+        "log.jsonl": ("", len(GOOD)),
+        "nothing.jsonl": ("not_a_file", 0),
+    }
+    assert [one.fault for one in gather([str(tmp_path / "raw" / "link.jsonl")])] == [""]
+
+
+def test_an_object_without_bytes_has_none():
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/hollow/a.jsonl", b"")
+    try:
+        assert [one.bytes for one in gather(["memory://hollow"])] == [0]
+    finally:
+        memory.rm("/hollow", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("root", "name"),
+    [("/data/logs", "logs"), ("/", ""), ("/home/ann", ""), ("/Users/ann", ""), ("~", ""), ("/home/ann/logs", "logs")],
+)
+def test_a_root_is_called_by_its_own_name_unless_that_is_a_persons(root, name):
+    assert root_name(os.path.expanduser(root)) == name
 
 
 def test_a_chained_url_is_a_local_path_that_is_not_there(tmp_path):
