@@ -200,7 +200,7 @@ def read_measures(unit: Unit, judging: Judging) -> Measures:
     rules = judging.recipe.judge.ordered_rules()
     keys = _keys(table) if any(rule.spare for rule in rules) else None
     decision = apply_rules(rules, numbers, table.num_rows, keys)
-    starts = np.flatnonzero(table["step"].combine_chunks().to_numpy(zero_copy_only=False) == 0)
+    starts = np.flatnonzero(table["step"].to_numpy() == 0)
     return Measures(table, decision, starts)
 
 
@@ -215,6 +215,6 @@ def read_sketches(label: str, measures: Folder, starts: npt.NDArray[np.int64] | 
     """The sketches of the unit with that label; `starts` are the first rows of its trajectories, if known."""
     if starts is None:
         step = pa.Table.from_batches(read_batches(measures, f"{label}.parquet", ["step"]))["step"]
-        starts = np.flatnonzero(step.combine_chunks().to_numpy(zero_copy_only=False) == 0)
+        starts = np.flatnonzero(step.to_numpy() == 0)
     batches = read_batches(measures, measure_file(label, "sketch"))
     return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)

@@ -122,7 +122,7 @@ def _rejects(
     """Build one row for each trajectory dropped, and one for each transition of a kept one that is no target."""
     columns = ["trajectory_id", "step", "num_steps", "provenance"]
     rows = read_table(judging.transitions, unit.name, columns)
-    step = rows["step"].combine_chunks().to_numpy(zero_copy_only=False)
+    step = rows["step"].to_numpy()
     chosen = np.flatnonzero(np.where(kept_rows, use != "target", step == 0))
     taken = rows.take(pa.array(chosen)).combine_chunks()
     whole = ~kept_rows[chosen]
@@ -134,7 +134,7 @@ def _rejects(
         *(pc.struct_field(provenance, name) for name in ("uri", "member", "offset", "connector")),
         taken["trajectory_id"].combine_chunks(),
         np.where(whole, -1, step[chosen]).astype(np.int32),
-        np.where(whole, taken["num_steps"].combine_chunks().to_numpy(zero_copy_only=False), 1).astype(np.int64),
+        np.where(whole, taken["num_steps"].to_numpy(), 1).astype(np.int64),
         [""] * len(chosen),
     ]
     arrays = [pa.array(value, field.type) for value, field in zip(values, REJECT_SCHEMA, strict=True)]

@@ -111,7 +111,7 @@ def stretches(
 def python_values(column: pa.Array) -> list[Any]:
     """A column as Python values; a text that a dictionary holds is one object."""
     if pa.types.is_dictionary(column.type):
-        index, dictionary = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False), column.dictionary
+        index, dictionary = pc.fill_null(column.indices, -1).to_numpy(), column.dictionary
         if len(dictionary) > len(index):  # of a few rows that are taken out of many
             used, index = np.unique(np.append(index, -1), return_inverse=True)
             index, dictionary = index[:-1] - 1, dictionary.take(pa.array(used[1:]))

@@ -71,7 +71,7 @@ def group_by_domain(group: npt.NDArray[np.uint64], domain: Coded) -> Groups:
     pairs.sort()
     new = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])) if len(pairs) else np.zeros(0, np.int64)
     sizes = np.diff(new, append=len(pairs)).astype(np.uint32)
-    group_numbers, domain_numbers = np.divmod(pairs[new], np.uint64(max(len(domains), 1)))
+    group_numbers, domain_numbers = np.divmod(pairs[new], np.uint64(len(domains)))
     begins = np.searchsorted(group_numbers, np.arange(len(names) + 1, dtype=np.uint64))
     return Groups(names, number, begins, fitting(domain_numbers, len(domains)), sizes, domains)
 

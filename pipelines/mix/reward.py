@@ -204,7 +204,7 @@ def _exit_code(_: Check, text: str, __: Truth) -> int | None:
     """The exit code that the text's first or last lines tell; None where they tell none or contradict each other."""
     lines = [line for line in text.split("\n") if line.strip()]
     edges = lines if len(lines) <= 5 else [*lines[:2], *lines[-3:]]
-    matches = [_EXITS.fullmatch(line.strip()) for line in edges if len(line) < 200]
+    matches = [_EXITS.fullmatch(line.strip()) for line in edges]
     codes = {next(group for group in match.groups() if group is not None) for match in matches if match}
     return int(codes.pop()) if len(codes) == 1 else None
 

@@ -116,7 +116,11 @@ def test_a_decided_unit_gives_keys_to_the_rounds_that_take_it_alone():
     def nothing(_: Key, __: Any) -> Answers:
         yield from ()
 
-    rounds = [Round("all", keys, nothing, takes_decided=True), Round("new", keys, nothing)]
+    decision: Any = SimpleNamespace(
+        rounds=(Round("all", keys, nothing, takes_decided=True), Round("new", keys, nothing)), losing=""
+    )
+    [level] = schedule_rounds([decision])
+    rounds = [entry.round for entry in level]
     for folder, names in ((None, ["all", "new"]), (Folder("earlier"), ["all"])):
         unit = Unit(0, "terminal/part-0.parquet", "", folder)
         assert [name for (name, _), _ in _keys((0, [(UNITS, unit)]), rounds, judging(), {})] == names

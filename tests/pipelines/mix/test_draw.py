@@ -279,6 +279,14 @@ def test_a_stage_that_stops_at_a_shortfall_goes_on_where_there_is_none():
     assert draw_stage(items_of(rows), stage(samples=10, budget=10_000, **asked)).copies.sum() == 10
 
 
+def test_samples_that_were_drawn_before_count_in_the_number_that_is_asked_for():
+    asked = stage(samples=10, on_shortfall="stop")
+    before = PriorDraws(samples=3)
+    assert draw_stage(items_of([{} for _ in range(7)]), asked, carried=before).copies.sum() == 7
+    with pytest.raises(ConfigError):
+        draw_stage(items_of([{} for _ in range(6)]), asked, carried=before)
+
+
 def test_what_a_bound_keeps_out_is_a_shortfall_too():
     rows = [{"domain": domain} for domain in ("web", "swe") for _ in range(100)]
     values = {

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trajmill.pipelines.mix.candidates import read_values, weigh_keys, weights_by
+from trajmill.pipelines.mix.candidates import NOTHING, Wanted, read_values, weigh_keys, weights_by
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.schemas import ConfigError
 
@@ -24,6 +24,12 @@ def test_values_are_found_by_trajectory_and_unknown_ones_are_no_number(tmp_path)
     ids = pa.array(["a", "nobody", "c", "b"]).dictionary_encode()
     np.testing.assert_array_equal(found.of("values.gain", ids), [1, np.nan, np.nan, 2])
     assert found.of("values.gain", pa.array([], pa.string())).tolist() == []
+
+
+def test_where_nothing_is_drawn_trajectories_have_no_keys():
+    ids = pa.array(["a", "b"])
+    assert [len(keys) for keys in NOTHING.keys(ids).values()] == [0, 0]
+    assert [len(set(keys.tolist())) for keys in Wanted(7).keys(ids).values()] == [2, 2]
 
 
 @pytest.mark.parametrize(

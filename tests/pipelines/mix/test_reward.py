@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
 
@@ -193,6 +194,12 @@ def test_an_answer_of_marks_of_lines_scores_and_does_not_raise(told, before, aft
 
 def test_numbers_of_elements_count_a_fiftieth():
     assert rated(AFTER.replace("#", "#9"), AFTER, **SCREEN) == pytest.approx(0.98)
+
+
+@given(st.text("abc", max_size=8), st.text("abc", max_size=8))
+def test_what_two_texts_have_in_order_is_their_longest_common_subsequence(first, second):
+    parts = [{part for size in range(9) for part in combinations(text, size)} for text in (first, second)]
+    assert reward._in_order(first, second) == max(map(len, set.intersection(*parts)))
 
 
 def test_lines_wrongly_added_kept_or_dropped_cost():

@@ -23,6 +23,7 @@ from tests.pipelines.render.assembled import (
 from tests.pipelines.render.test_costs import MIXES, UNIT
 from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.judge.measuring import Answering
+from trajmill.pipelines.mix import shard_writing
 from trajmill.pipelines.mix.mix import blocks_by_shard
 from trajmill.pipelines.mix.sample_columns import unwritten_schema
 from trajmill.pipelines.recipe.recipe import Mix
@@ -227,12 +228,28 @@ def test_answers_that_are_all_too_long_are_told_where_a_prompt_may_be_of_any_len
     assert found.reason == "over_window"
 
 
+@pytest.mark.parametrize(("segment", "unit", "step"), [(0, "trajectory", -1), (1, "transition", 4)])
+def test_a_later_segment_that_becomes_no_sample_is_told_by_its_first_row(segment, unit, step):
+    rows = [{**row(0, "ls", "a", use="context", step=4), "segment": segment, "num_segments": 2}]
+    (found,) = made_of("sft", rows)
+    assert isinstance(found, Reject)
+    assert (found.unit, found.step, found.reason) == (unit, step, "no_target")
+
+
 def test_a_trajectory_that_is_drawn_twice_is_there_twice():
     assembler, stretch = assembler_of("sft", [row(0, "ls", "a")], Mix(), copies=2)
     (made,) = assembler.of(stretch)
     assert isinstance(made, pa.RecordBatch)
     assert made.num_rows == 2
     assert made.slice(0, 1).equals(made.slice(1, 1))
+
+
+def test_samples_larger_than_a_row_group_have_one_each(monkeypatch):
+    monkeypatch.setattr(shard_writing, "SHARD_ROW_GROUP_BYTES", 100)
+    table = pa.table({"text": ["x" * 300, "y" * 300, "z" * 300]})
+    assert [group["text"].to_pylist() for group in shard_writing._row_groups(table)] == [
+        [text] for text in table["text"].to_pylist()
+    ]
 
 
 @pytest.mark.parametrize("pool", ["sft", "cpt", "eval"])
