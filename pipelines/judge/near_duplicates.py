@@ -211,8 +211,6 @@ def members_of(standing: Standing) -> npt.NDArray[np.void]:
     some, near = rollouts_of(standing), standing.judging.recipe.judge.near_duplicates
     assert near is not None
     chosen = np.flatnonzero(some.stays)
-    if not len(chosen):
-        return np.zeros(0, MEMBER)
     who = np.zeros(len(chosen), MEMBER)
     who["rank"], who["node"], who["tie"] = some.rank[chosen], some.task[chosen], some.ties(chosen)
     who["unit"], who["row"] = standing.unit.number, some.first[chosen]

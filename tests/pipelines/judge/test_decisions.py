@@ -117,7 +117,7 @@ def test_a_decided_unit_gives_keys_to_the_rounds_that_take_it_alone():
         yield from ()
 
     decision: Any = SimpleNamespace(
-        rounds=(Round("all", keys, nothing, takes_decided=True), Round("new", keys, nothing)), losing=""
+        rounds=(Round("all", keys, nothing, takes_decided=True), Round("new", keys, nothing, common=UNITS)), losing=""
     )
     [level] = schedule_rounds([decision])
     rounds = [entry.round for entry in level]

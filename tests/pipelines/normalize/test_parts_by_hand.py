@@ -5,6 +5,7 @@ import json
 import random
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,19 @@ from typer.testing import CliRunner
 from tests.pipelines.test_run import RAW, shards_of
 from trajmill.app.cli.cli import app
 from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.judge import units_by_hand
+from trajmill.pipelines.judge.evaluation_index import write_index
+from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.judge.units_by_hand import measure_share
 from trajmill.pipelines.mix.samples_by_hand import mix_share
 from trajmill.pipelines.normalize.parts_by_hand import Share, ShareDone, normalize_share
-from trajmill.pipelines.recipe.recipe_file import load_recipe
+from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.ownership import LOCK
-from trajmill.schemas import ConfigError
+from trajmill.pipelines.storage.units import MANIFEST
+from trajmill.schemas import SCHEMA_VERSION, ConfigError
+from trajmill.schemas.manifest import FileEntry, Manifest
 
 RECIPE = load_recipe("terminal")
 SMALL = Execution(part_bytes=20_000)
@@ -81,6 +88,27 @@ def test_shares_of_judging_measure_once_what_a_run_then_judges(raw, whole, tmp_p
     Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
     assert {one: one.stat().st_ino for one in files} == {one: inode for one, (inode, _) in files.items()}
     assert shards_of(tmp_path) == shards_of(whole)
+
+
+def test_shares_of_judging_wait_for_transitions_and_the_index_of_benchmarks(tmp_path):
+    plain, recipe = (
+        parse_recipe(json.dumps({"name": "r", "source": "tests", "judge": {"benchmarks": benchmarks}}), "r")
+        for benchmarks in ([], [{"name": "ours", "ids": ["a"]}])
+    )
+    folder = Folder(str(tmp_path))
+    sealed = Manifest("normalize", "", "digest", SCHEMA_VERSION, (FileEntry("os/part-00000.parquet", 1, 1, "s"),))
+    waits = partial(pytest.raises, ConfigError, match="--stop-after normalize")
+    with waits():
+        units_by_hand._units(plain, folder)
+    (folder / "transitions").write(MANIFEST, sealed.to_json())
+    units = [Unit(0, "os/part-00000.parquet", "s")]
+    assert units_by_hand._units(plain, folder) == units
+    with waits():
+        units_by_hand._units(recipe, folder)
+    digest = write_index(recipe.judge.benchmarks, folder / "measures")
+    assert units_by_hand._units(recipe, folder) == units
+    judging = units_by_hand._judging(recipe, folder)
+    assert (judging.benchmarks, judging.transitions) == (digest, folder / "transitions")
 
 
 def test_shares_of_mixing_make_samples_then_shards_that_a_run_only_seals(raw, whole, tmp_path):
