@@ -4,12 +4,16 @@ import json
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from tests.pipelines.judge.test_near_duplicates import atif, verdicts
 from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.judge import world_models
+from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
+from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ConfigError
 
 WORLDS = ("dream@1", "dream@2")
@@ -18,6 +22,18 @@ WORLDS = ("dream@1", "dream@2")
 def simulated(log, world):
     told = {"kind": "model", "world_model": world, "sampling": {"temperature": 0}}
     return log | {"extra": {"trajmill": {"environment": told}}}
+
+
+@pytest.mark.parametrize(("word", "refused"), [("refuse", [(2, 1), (4, 2)]), ("allow", [(4, 2)])])
+def test_what_one_world_model_answered_may_be_allowed_and_what_several_answered_not(monkeypatch, word, refused):
+    models = [None, None, None, "dream@1", "dream@1", "dream@2"]
+    environment = [{"kind": "model" if model else "real", "world_model": model} for model in models]
+    table = pa.table({"step": [0, 1, 0, 1, 0, 1], "environment": environment})
+    monkeypatch.setattr(world_models, "read_table", lambda *_: table)
+    folder = Folder("nowhere")
+    judging = Judging(recipe(simulated=word), folder, folder, folder, folder, folder, "")
+    found = world_models.refused_trajectories(Unit(0, "terminal/part-0.parquet", word), judging)
+    assert [(int(lost["row"]), int(lost["kept"])) for lost in found] == refused
 
 
 @pytest.fixture(scope="module")
