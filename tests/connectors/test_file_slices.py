@@ -163,7 +163,7 @@ def test_rows_of_parquet_are_read_in_slices_by_the_format_that_its_first_rows_te
     assert connectors()["table"].is_sliceable(MemoryBlob("x", data))
     whole = outcome("table", MemoryBlob("x", data))
     assert [(type(one).__name__) for one in whole].count("Trajectory") == 2
-    for size in (50, 300, 700):
+    for size in (150, 700):
         cuts = slices_of(data, range(0, len(data), size))
         assert [one for cut in cuts for one in outcome("table", MemoryBlob("x", data, file_slice=cut))] == whole
 
