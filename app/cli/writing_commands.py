@@ -101,7 +101,9 @@ def export(
         show_export(export_form(path, form, out, tokenizer, chat_template, window), results())
         return
     if window is not None or (form != "agent_ids" and (tokenizer is not None or chat_template is not None)):
-        raise ConfigError(f"--tokenizer, --chat-template and --window are for: {', '.join(FORMS)}.")
+        raise ConfigError(
+            f"--tokenizer and --chat-template are for agent_ids, and like --window for: {', '.join(FORMS)}."
+        )
     opened = open_tokenizer(form, tokenizer, chat_template) if form == "agent_ids" else None
     counts = write(path, form, out, tuple(FORMS), reasoning, opened)
     results().print(f"{counts.pop('trajectories', 0):,} trajectories written below {out}", soft_wrap=True)
