@@ -68,7 +68,8 @@ OBSERVATION: Final = pa.struct(
         _choice(
             "truncation",
             TRUNCATIONS,
-            "harness: the agent saw the cut text, so the cut is learnable; recorder: the log lost the rest, so no loss there",
+            "harness: the agent saw the cut text, so the cut is learnable; "
+            "recorder: the log lost the rest, which bears no loss",
         ),
         _field("uri", _S, "location of the agent: URL, activity, working folder", _ABSENT),
         _field("attachments", pa.list_(pa.field("item", ATTACHMENT, nullable=False)), "blobs by digest, in order"),
