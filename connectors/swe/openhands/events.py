@@ -248,8 +248,9 @@ def _find_call(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = first.get("message")
     reply_message: Mapping[str, Any] = message if isinstance(message, dict) else {}
-    calls = reply_message.get("tool_calls")
-    for index, tool_call in enumerate(calls if isinstance(calls, list) else ()):
+    asked = reply_message.get("tool_calls")
+    calls = asked if isinstance(asked, list) else []
+    for index, tool_call in enumerate(calls):
         if text_in(tool_call, "id") == ident and text_in(tool_call, "function", "name") is not None:
             inner = reply_message.get("reasoning_content") if index == 0 else None
             sampled = sampled_in(first) if len(calls) == 1 else None
