@@ -26,7 +26,7 @@ from trajmill.connectors.mcp.vcr_cassette import VcrCassette
 from trajmill.pipelines.render.agent_view import Conversation, agent_conversations
 from trajmill.schemas import Assembler, Origin, ParseError, Trajectory
 
-Item = tuple[str, ...]
+Item = tuple[Any, ...]
 """(role, text), (`call`, id, name, arguments) or (`result`, id, text)."""
 
 _APIS: Final = (
@@ -37,7 +37,7 @@ _APIS: Final = (
 _SEALED: Final = frozenset({"cache_control", "encrypted_content", "encrypted_index", "signature"})
 _HARNESS: Final = "harness"
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
-_THOUGHT: Final = re.compile(r"(?s)(?:\s*<think>(.*?)</think>)?(.*)")
+_THOUGHT: Final = re.compile(r"(?s)\A\s*<think>(.*?)</think>")
 _FILES: Final = re.compile(
     r'"type": "(?:image|image_url|input_image|document|document_url|file|input_file|input_audio)"|\b(?:See|is) file '
 )
@@ -47,7 +47,7 @@ class _Loader(yaml.CSafeLoader):
     """Reads the tag by which VCR for Ruby marks bytes."""
 
 
-_Loader.add_constructor("!binary", yaml.CSafeLoader.construct_yaml_binary)
+_Loader.add_constructor("!binary", yaml.constructor.SafeConstructor.construct_yaml_binary)  # type: ignore[type-var]
 
 
 class Comparison(NamedTuple):
@@ -111,7 +111,8 @@ def _conversations(path: Path) -> Iterator[Conversation]:
 def _compare(api: str, body: dict[str, Any], conversations: Sequence[Conversation]) -> Comparison:
     wanted = _logged_items(body)
     thinks = any(item[0] == "thought" for item in wanted)
-    best, difference = -1, (wanted[0], None)
+    best = -1
+    difference: tuple[Item, Item | None] = wanted[0], None
     for conversation in conversations:
         items = _restored_items(conversation, thinks)
         if body.get("previous_response_id"):  # the request holds what is new alone
@@ -148,7 +149,7 @@ def _begins(restored: Sequence[Item], logged: Item) -> bool:
 def _logged_items(body: dict[str, Any]) -> list[Item]:
     system = body.get("instructions") or body.get("system")
     messages = body.get("messages", body.get("input"))
-    items = [("system", _text(system))] if system else []
+    items: list[Item] = [("system", _text(system))] if system else []
     if isinstance(messages, str):
         items.append(("user", messages))
     for message in messages if isinstance(messages, list) else ():
@@ -173,8 +174,10 @@ def _message_items(message: dict[str, Any]) -> Iterator[Item]:
         elif kind == "thinking":
             yield "thought", block["thinking"]
         elif kind != "redacted_thinking":
-            thought, text = _THOUGHT.fullmatch(_text([block])).groups()
-            yield from [("thought", thought)] if thought else []
+            text = _text([block])
+            if (thought := _THOUGHT.match(text)) is not None:
+                yield "thought", thought[1]
+                text = text[thought.end() :]
             yield role, text
     for call in message.get("tool_calls") or ():
         written = call.get("function") or {**call["custom"], "arguments": {"input": call["custom"]["input"]}}

@@ -400,7 +400,7 @@ def cassette_of(path, requests, answers):
 
 
 def test_an_agent_that_takes_over_has_a_conversation_under_its_own_system_prompt(tmp_path):
-    words = [{"role": "user", "content": "How is bed 2?"}]
+    words: list[dict[str, Any]] = [{"role": "user", "content": "How is bed 2?"}]
     words.append({"role": "assistant", "content": None, "tool_calls": [asked("hand_over", "a", "{}")]})
     words.append({"role": "tool", "tool_call_id": "a", "content": "to the gardener"})
     words.append({"role": "assistant", "content": None, "tool_calls": [asked("look", "b", '{"bed": 2}')]})
