@@ -115,3 +115,14 @@ def test_a_page_that_is_shown_again_and_again_is_in_memory_once(tmp_path):
     (one,) = logs.stretches(np.ones(40, np.bool_))
     texts = python_values(pc.struct_field(one.batch["next_observation"], "content"))
     assert len({id(text) for text in texts}) == 1
+
+
+@pytest.mark.parametrize(
+    "values", [[], ["a", None, "b", "a"], ["a", "b"], [1, None, 3], [1, 2], [None, None], [[1], None, []], [True, None]]
+)
+def test_a_column_comes_as_its_values_however_it_is_held(values):
+    column = pa.array(values)
+    assert python_values(column) == values
+    if values and isinstance(values[0], str):
+        assert python_values(column.dictionary_encode()) == values
+        assert python_values(column.dictionary_encode().slice(1)) == values[1:]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trajmill.pipelines.mix import reward
@@ -137,6 +137,11 @@ def test_a_check_tells_right_from_wrong(check, right, wrong, also):
         assert not reward.passes(check, one, loaded), one
 
 
+@pytest.mark.parametrize(("text", "value"), [("n=1\nn=1", "1"), ("n=1\nn=2", ["1", "2"]), ("m=1", None)])
+def test_a_pattern_captures_one_text_where_its_matches_agree_and_all_where_they_do_not(text, value):
+    assert reward.value_in({"type": "regex", "pattern": "(?m)^n=(.*)$"}, text, json.loads(truth(text))) == value
+
+
 def test_an_exact_answer_may_be_written_as_other_json():
     assert reward.passes(EXACT, '{"b":[1],"a":2}', json.loads(truth('{"a": 2, "b": [1]}', [EXACT])))
     assert not reward.passes(EXACT, '{"b":[1],"a":3}', json.loads(truth('{"a": 2, "b": [1]}', [EXACT])))
@@ -196,7 +201,8 @@ def test_numbers_of_elements_count_a_fiftieth():
     assert rated(AFTER.replace("#", "#9"), AFTER, **SCREEN) == pytest.approx(0.98)
 
 
-@given(st.text("abc", max_size=8), st.text("abc", max_size=8))
+@example("xaab", "a-b")
+@given(st.text("ab", max_size=8), st.text("ab", max_size=8))
 def test_what_two_texts_have_in_order_is_their_longest_common_subsequence(first, second):
     parts = [{part for size in range(9) for part in combinations(text, size)} for text in (first, second)]
     assert reward._in_order(first, second) == max(map(len, set.intersection(*parts)))

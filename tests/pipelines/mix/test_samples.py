@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,12 +26,15 @@ from tests.pipelines.render.test_turns import row
 from trajmill.pipelines.judge.measuring import Answering
 from trajmill.pipelines.mix import shard_writing
 from trajmill.pipelines.mix.mix import blocks_by_shard
+from trajmill.pipelines.mix.mixing import Mixing, Shard
 from trajmill.pipelines.mix.sample_columns import unwritten_schema
 from trajmill.pipelines.recipe.recipe import Mix
+from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.render.answered import Distractors
 from trajmill.pipelines.render.fixed_texts import ASKING, MARKER
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import trajectories, turns
+from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.scrub import scrub_text
 from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.quality.tokens import TokenCounter
@@ -242,6 +246,26 @@ def test_a_trajectory_that_is_drawn_twice_is_there_twice():
     assert isinstance(made, pa.RecordBatch)
     assert made.num_rows == 2
     assert made.slice(0, 1).equals(made.slice(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("pool", "column", "names"),
+    [
+        ("cpt", "id", ["cpt/mcp/train-00000-of-00001.parquet"]),
+        ("sft", "id", ["sft/mcp/train-00000-of-00001.parquet"]),
+        ("eval", "sample_id", ["eval/mcp_test.jsonl", "eval/mcp/test-00000-of-00001.parquet"]),
+    ],
+)
+def test_samples_that_are_there_twice_have_ids_of_their_own_and_those_of_eval_are_lines_too(
+    pool, column, names, tmp_path
+):
+    assembler, stretch = assembler_of(pool, calls(ASKED), Mix(), copies=2)
+    blocks = [one for one in assembler.of(stretch) if isinstance(one, pa.RecordBatch)]
+    recipe = parse_recipe('{"name": "r", "source": "tests"}', "r")
+    mixing = Mixing(recipe, *[Folder(str(tmp_path))] * 8, "digest", shards=(Shard(0, pool, "mcp", 0, 1),))
+    assert [file.name for file in shard_writing.write_shard(0, blocks, mixing).files] == names
+    first, second = pq.read_table(tmp_path / names[-1])[column].to_pylist()
+    assert second == f"{first}.2"
 
 
 def test_samples_larger_than_a_row_group_have_one_each(monkeypatch):
