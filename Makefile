@@ -97,7 +97,10 @@ dataflow: .venv/dataflow ## run on Dataflow as far as this machine can be it, an
 stores: .venv/stores ## run on S3 and Google Cloud Storage, as local servers have them, that fail as stores do
 	$(BIN)/pytest tests/stores $(ARGS)
 
-screens: .venv/developing ## view hostile logs in headless Chromium, and take the pictures of docs/images (a few minutes; needs Chromium)
+.venv/axe/package/axe.min.js:
+	mkdir -p .venv/axe && npm pack --silent --pack-destination .venv/axe axe-core@4.11.0 && tar -xzf .venv/axe/axe-core-4.11.0.tgz -C .venv/axe
+
+screens: .venv/developing .venv/axe/package/axe.min.js ## view hostile logs in headless Chromium, check all pages with axe-core, take the pictures of docs/images (minutes; needs Chromium and npm)
 	$(BIN)/python -m benchmarks.screens $(ARGS)
 
 worlds: worlds-replay worlds-drift worlds-serve ## ask worlds again: replay the samples, two simulators held against a world, a served model (minutes)

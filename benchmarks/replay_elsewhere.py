@@ -35,7 +35,7 @@ from samples.writing import claude_code as cli
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.worlds.replay.engines import Limits
-from trajmill.worlds.replay.replay import Asking, Replay
+from trajmill.worlds.replay.replay import Replay, ReplaySettings
 
 Row = dict[str, Any]
 SESSIONS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["session"]
@@ -289,8 +289,8 @@ def main() -> None:
         first, second = (tables(out / "transitions") for out in outs)
         steady = [key for key, row in first.items() if key in second and shown(row) == shown(second[key])]
         bases = tuple(f"{session['name']}={work / 'bases' / session['name']}" for session in SESSIONS)
-        asking = Asking("terminal", bases, Limits(address=0), system.variables, str(root), system.user)
-        Replay(str(outs[0]), asking).run()
+        settings = ReplaySettings("terminal", bases, Limits(address=0), system.variables, str(root), system.user)
+        Replay(str(outs[0]), settings).run()
         answers = {
             row["row_id"]: row
             for file in (outs[0] / "replays").rglob("*.parquet")
@@ -317,7 +317,7 @@ def main() -> None:
             lie = next((text for text in falsify(row, chance) if text != row["next_observation"]["content"]), None)
             if lie is not None and len(lies) < -(-(LIES - totals["falsified"]) // left):
                 lies[row["row_id"]] = lie
-        liar = Liar(str(outs[0]), asking)
+        liar = Liar(str(outs[0]), settings)
         liar.lies = lies
         liar.run()
         lied = {

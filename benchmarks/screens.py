@@ -1,10 +1,13 @@
-"""`python -m benchmarks.screens`: the viewer in headless Chromium: no log runs or loads anything; and its pictures.
+"""`python -m benchmarks.screens`: check the viewer in headless Chromium, and take the pictures of docs/images.
 
-The first part views runs that hold hostile texts wherever a text can stand. Chromium is told to take a listener of ours
-for everything beyond the viewer, so that whatever a page asks of anybody else arrives there; every page is read back
-after its scripts have run, and none may have done what the texts attempt. That the listener hears, and that Chromium
-runs what stands unescaped, is shown first by the same texts without a viewer. The second part takes the pictures of
-docs/images from a run of the samples.
+*attacks* opens runs that hold hostile texts wherever a text can stand. Chromium sends every request that is not for the
+viewer to a listener of this program, so whatever a page asks of other servers is counted. Each page is read after its
+scripts have run; none may have done what a text attempts. The same texts are first shown without the viewer, to prove
+that Chromium runs them and that the listener hears it.
+
+*audit* runs axe-core over every kind of page, at two sizes, light and dark. Findings that are serious or critical fail.
+
+*pictures* takes the pictures of docs/images from a run of the samples.
 """
 
 from __future__ import annotations
@@ -12,24 +15,23 @@ from __future__ import annotations
 import argparse
 import http.server
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 import uvicorn
 
-from benchmarks.small_pictures import shrink_picture
+from benchmarks.browser import Browser
 from tests.app.viewer.hostile_texts import LISTENER, TEXTS, hostile_run, pages_of
 from tests.conftest import ROOT
 from trajmill.app.cli.serving_commands import listening
 from trajmill.app.pages.contents import Contents, RunContents
+from trajmill.app.pages.copies import find_copies
 from trajmill.app.viewer.app import ADDRESS, viewer
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe
@@ -37,22 +39,23 @@ from trajmill.pipelines.run import Run
 
 _TOKEN: Final = "screens"
 _IMAGES: Final = ROOT / "docs" / "images"
+_AXE: Final = ROOT / ".venv" / "axe" / "package" / "axe.min.js"
 _DOMAINS: Final = ("mcp", "search", "terminal", "swe", "web", "os", "android")
 _OWN: Final = re.compile(r"(?:https?://)?[a-z0-9-]+\.(?:google|googleapis)\.com[:/]")
 """What Chromium asks for on its own account, whatever page it shows; no hostile text names it."""
 
-_FORMS: Final[Mapping[str, tuple[str, bool]]] = {"wide": ("1280,860", False), "narrow-dark": ("390,844", True)}
-"""Name of a form of a picture → size of the window, and whether it is dark; `--all` takes both sizes light and dark."""
+_FORMS: Final[Mapping[str, tuple[int, int, bool]]] = {
+    "wide": (1280, 860, False),
+    "wide-dark": (1280, 860, True),
+    "narrow": (390, 844, False),
+    "narrow-dark": (390, 844, True),
+}
+"""Name of a form of a picture → width and height of the window, and whether it is dark."""
 
-_ALL_FORMS: Final[Mapping[str, tuple[str, bool]]] = {
-    **_FORMS, "wide-dark": ("1280,860", True), "narrow": ("390,844", False)
-}  # fmt: skip
-
-_QUIET: Final = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--disable-default-apps",
-    "--disable-extensions", "--disable-features=OptimizationHints,MediaRouter,Translate", "--virtual-time-budget=5000",
-)  # fmt: skip
+_FINDINGS: Final = """axe.run().then(({violations}) => violations
+    .filter(({impact}) => impact === "serious" || impact === "critical")
+    .map(({id, impact, help, nodes}) => ({id, impact, help, at: nodes.slice(0, 3).map(({html}) => html.slice(0, 99))})))
+"""
 
 
 class Heard(http.server.BaseHTTPRequestHandler):
@@ -98,54 +101,38 @@ def serve(contents: Contents) -> Iterator[int]:
             thread.join()
 
 
-class Browser:
-    """A headless Chromium, for which everything but one address of this machine is the listener.
-
-    Args:
-        profile: a folder of its own.
-        proxy: port of the listener.
-    """
-
-    def __init__(self, profile: str, proxy: int) -> None:
-        program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        if program is None:
-            sys.exit("There is no Chromium here.")
-        self._command = [program, *_QUIET, f"--user-data-dir={profile}"]
-        self._proxy = proxy
-
-    def _run(self, url: str, *options: str) -> str:
-        host = url.split("/")[2]
-        ways = f"--proxy-server=http://{ADDRESS}:{self._proxy}", f"--proxy-bypass-list=<-loopback>;{host}"
-        done = subprocess.run([*self._command, *ways, *options, url], capture_output=True, timeout=120, check=True)
-        return done.stdout.decode("utf-8", "replace")
-
-    def page(self, url: str) -> str:
-        """The page as it is after its scripts have run."""
-        return self._run(url, "--dump-dom")
-
-    def picture(self, url: str, file: Path, *, dark: bool, size: str) -> None:
-        """Takes a picture of a page."""
-        scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-        self._run(url, scheme, f"--window-size={size}", f"--screenshot={file}")
-        shrink_picture(file)
-        print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
+@contextmanager
+def visit(contents: Contents, listener: int) -> Iterator[tuple[Browser, str]]:
+    """Serve contents while the block runs; yield a browser with access to them, and their address."""
+    with serve(contents) as port, _profile() as profile:
+        address = f"http://{ADDRESS}:{port}"
+        with Browser(profile, *_proxy(listener, f"{ADDRESS}:{port}")) as browser:
+            browser.set_cookie(address, f"trajmill_{port}", _TOKEN)
+            yield browser, address
 
 
-def attack(browser: Browser, listener: int) -> int:
-    """Views hostile runs; returns how many faults were found, each told."""
+def _profile() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+
+
+def _proxy(listener: int, direct: str) -> tuple[str, str]:
+    return f"--proxy-server=http://{ADDRESS}:{listener}", f"--proxy-bypass-list=<-loopback>;{direct}"
+
+
+def attack(listener: int) -> int:
+    """View hostile runs, print what the texts achieved, and return the number of faults."""
     faults = 0
     own = f"http://{ADDRESS}:{listener}"
     everything = "\n".join(TEXTS)
-    for text in (
-        everything,
-        *(text_of_link for text_of_link in TEXTS if text_of_link.startswith(("javascript:", "data:", "//", LISTENER))),
-    ):
+    links = (text for text in TEXTS if text.startswith(("javascript:", "data:", "//", LISTENER)))
+    for text in (everything, *links):
         with tempfile.TemporaryDirectory() as folder:
             keys = hostile_run(Path(folder), text.replace(LISTENER, own))
-            with serve(RunContents(folder)) as port:
+            with visit(RunContents(folder), listener) as (browser, address):
                 for path in pages_of(keys) if text is everything else pages_of(keys)[:2]:
                     Heard.lines.clear()
-                    dom = browser.page(f"http://{ADDRESS}:{port}{path}?token={_TOKEN}")
+                    browser.open(address + path)
+                    dom = browser.dom()
                     if "</main>" not in dom or "<title>owned" in dom or "<script>document" in dom:
                         faults += 1
                         print(f"{path}: it ran, or is no page: {dom[:300]!r}")
@@ -155,11 +142,13 @@ def attack(browser: Browser, listener: int) -> int:
     return faults
 
 
-def control(browser: Browser, listener: int) -> int:
-    """Shows the same texts as they are; returns 1 if nothing happens, since then nothing would be proved."""
+def control(listener: int) -> int:
+    """Show the same texts without the viewer; return 1 if nothing happens, since attacks would then prove nothing."""
     own = f"http://{ADDRESS}:{listener}"
     Heard.page = f"<!doctype html><title>x</title>{TEXTS[0].replace(LISTENER, own)}<img src='{own}/img'>".encode()
-    dom = browser.page(f"{own}/control")
+    with _profile() as profile, Browser(profile, *_proxy(listener, "")) as browser:
+        browser.open(f"{own}/control")
+        dom = browser.dom()
     Heard.page = b""
     if "<title>owned" in dom and any("/script" in line for line in Heard.lines):
         return 0
@@ -167,49 +156,97 @@ def control(browser: Browser, listener: int) -> int:
     return 1
 
 
-def take_pictures(browser: Browser, out: str | None, folder: Path, forms: Mapping[str, tuple[str, bool]]) -> None:
-    """Takes pictures of a run of the samples; a run is made if none is given."""
-    with tempfile.TemporaryDirectory() as scratch:
-        run_folder = out or f"{scratch}/samples"
-        if out is None:
-            Run(load_recipe("all"), [str(ROOT / "samples" / name) for name in _DOMAINS], run_folder, Execution()).run()
-        folder.mkdir(exist_ok=True)
-        contents = RunContents(run_folder)
-        with serve(contents) as port:
-            for name, path in _views(contents).items():
-                for form, (size, dark) in forms.items():
-                    address = f"http://{ADDRESS}:{port}{path}?token={_TOKEN}"
-                    browser.picture(address, folder / f"{name}-{form}.png", dark=dark, size=size)
+def audit(contents: Contents, listener: int, axe: Path) -> int:
+    """Run axe-core over the pages of a run, print serious and critical findings, and return their number."""
+    script, found = axe.read_text("utf-8"), 0
+    with visit(contents, listener) as (browser, address):
+        for path in _audited(contents):
+            for form, (width, height, dark) in _FORMS.items():
+                browser.show(width=width, height=height, dark=dark)
+                browser.open(address + path)
+                browser.evaluate(script)
+                findings: list[Mapping[str, Any]] = browser.evaluate(_FINDINGS)
+                found += len(findings)
+                for finding in findings:
+                    print(f"{path} {form}: {finding['impact']} {finding['id']}: {finding['help']} {finding['at']}")
+                overflow = browser.evaluate("document.documentElement.scrollWidth") - width
+                if overflow > 0:
+                    found += 1
+                    print(f"{path} {form}: {overflow} pixels wider than the window")
+    return found
+
+
+def _audited(contents: Contents) -> list[str]:
+    """List an address of every kind of page."""
+    tapped = _tapped(contents)
+    keeper = find_copies(contents.index, contents.rejects)["keeper"][0]
+    lists = ["/", "/?q=calendar&fate=kept", "/search?q=calendar", "/rejects", "/rejects/0", "/copies", "/samples"]
+    trajectory = [f"/t/{tapped}", f"/t/{tapped}/1", f"/t/{tapped}/1/raw", f"/t/{tapped}/sample", f"/copies/{keeper}"]
+    return [*lists, *trajectory, "/samples/sft/terminal/2", "/samples/rl/web/0", "/report", "/t/missing"]
+
+
+def take_pictures(contents: Contents, listener: int, folder: Path) -> None:
+    """Take pictures of pages of a run of the samples."""
+    folder.mkdir(exist_ok=True)
+    with visit(contents, listener) as (browser, address):
+        for name, path in _views(contents).items():
+            for form, (width, height, dark) in _FORMS.items():
+                browser.show(width=width, height=height, dark=dark)
+                browser.open(address + path)
+                file = folder / f"{name}-{form}.png"
+                browser.picture(file)
+                print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
 
 
 def _views(contents: Contents) -> Mapping[str, str]:
     """Name of the picture → address."""
-    tapped = contents.index.filter((pl.col("connector") == "appagent") & (pl.col("fate") == "kept"))["key"][0]
     return {
         "trajectories": "/",
-        "transcript": f"/t/{tapped}",
+        "transcript": f"/t/{_tapped(contents)}",
         "rejects": "/rejects",
         "sample": "/samples/sft/terminal/2",
         "report": "/report",
     }
 
 
+def _tapped(contents: Contents) -> str:
+    """The key of a trajectory with screens of a phone."""
+    key: str = contents.index.filter((pl.col("connector") == "appagent") & (pl.col("fate") == "kept"))["key"][0]
+    return key
+
+
+@contextmanager
+def samples(out: str | None) -> Iterator[Contents]:
+    """Open a finished run of the samples; a run is made if none is given."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = out or f"{scratch}/samples"
+        if out is None:
+            Run(load_recipe("all"), [str(ROOT / "samples" / name) for name in _DOMAINS], folder, Execution()).run()
+        yield RunContents(folder)
+
+
 def main() -> None:
-    """Runs both parts; ends with 1 if a hostile text did anything."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run the parts; exit with 1 if a hostile text did anything or axe-core found something serious."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", help="a finished run of the samples")
-    parser.add_argument("--all", action="store_true", help="take each picture at both sizes, light and dark")
+    parser.add_argument("--axe", type=Path, default=_AXE, help="axe.min.js of the npm package axe-core")
     parser.add_argument("--to", type=Path, default=_IMAGES, help="the folder of the pictures")
-    parser.add_argument("--only", choices=("attacks", "pictures"))
+    parser.add_argument("--only", choices=("attacks", "audit", "pictures"))
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as profile, Listener((ADDRESS, 0), Heard) as server:
+    faults = 0
+    with Listener((ADDRESS, 0), Heard) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        browser, faults = Browser(profile, server.server_port), 0
-        if arguments.only != "pictures":
-            faults = control(browser, server.server_port) or attack(browser, server.server_port)
+        if arguments.only in (None, "attacks"):
+            faults = control(server.server_port) or attack(server.server_port)
             print(f"{len(TEXTS)} hostile texts: {faults} faults")
         if arguments.only != "attacks":
-            take_pictures(browser, arguments.out, arguments.to, _ALL_FORMS if arguments.all else _FORMS)
+            with samples(arguments.out) as contents:
+                if arguments.only != "pictures":
+                    found = audit(contents, server.server_port, arguments.axe)
+                    print(f"axe-core: {found} serious findings")
+                    faults += found
+                if arguments.only != "audit":
+                    take_pictures(contents, server.server_port, arguments.to)
         server.shutdown()
     sys.exit(1 if faults else 0)
 

@@ -29,7 +29,7 @@ from trajmill.app.cli.world_commands import count_by_domain
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.worlds.replay.engines import Limits
-from trajmill.worlds.replay.replay import Asking, Replay
+from trajmill.worlds.replay.replay import Replay, ReplaySettings
 
 ROOT: Final = Path(__file__).parent.parent
 GIT: Final = {
@@ -128,7 +128,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="bases-") as temporary:
             bases = tuple(f"{name}={folder}" for name, folder in sample.bases(Path(temporary)))
             limits = Limits(address=0)
-            by_domain |= count_by_domain(Replay(str(out), Asking(sample.world, bases, limits, sample.variables)).run())
+            settings = ReplaySettings(sample.world, bases, limits, sample.variables)
+            by_domain |= count_by_domain(Replay(str(out), settings).run())
     print("| domain | same | volatile | differs | not run | why not |\n|---|---:|---:|---:|---:|---|")
     for domain, of in by_domain.items():
         why = ", ".join(f"{reason} {count}" for reason, count in of["reasons"].items())

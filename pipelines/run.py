@@ -39,7 +39,6 @@ from trajmill.pipelines.judge.replicates import NAME as REPLICATES
 from trajmill.pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
 from trajmill.pipelines.mix.candidates import draws_name
-from trajmill.pipelines.mix.certified import replays_of
 from trajmill.pipelines.mix.known import Known, Verdicts
 from trajmill.pipelines.mix.large_tasks import require_room
 from trajmill.pipelines.mix.mix import UnitsToShards
@@ -51,6 +50,7 @@ from trajmill.pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJE
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
 from trajmill.pipelines.mix.passages.preparation import Preparation, passage_inputs
 from trajmill.pipelines.mix.passages.preparing import names_to_keep, prepare
+from trajmill.pipelines.mix.replay_results import replays_of
 from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.mix.simulation_instructions import read_instructions
 from trajmill.pipelines.normalize.connector_errors import broken_connectors, read_failures, withdrawals

@@ -1,4 +1,8 @@
-"""Sets of words or runs of words of many texts, and which members of one text's set another text's set holds."""
+"""Sets of hashes for many texts, kept as sorted numpy arrays, and the array functions that they are built from.
+
+An element is a word or a run of words, known by its hash. All sets together are one sorted array, so that membership of
+millions of elements is tested by binary search.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,16 @@ Places = npt.NDArray[np.int64]
 
 
 def ranges(first: Places, count: Places) -> Places:
-    """first[0] … first[0] + count[0] - 1, then the same of the next, and so on."""
+    """Concatenate ranges of numbers: first[0] to first[0] + count[0] - 1, then first[1] onward, and so on."""
     ends = np.cumsum(count)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Each of the values once, ascending.
+    """Return the distinct values in ascending order.
 
-    numpy's own `unique` and `isin` go through a hash table, which is many times slower for keys that differ in their
-    upper bits, as those made of a place and a hash do.
+    numpy's own `unique` and `isin` use a hash table, which is many times slower for keys that differ in their upper
+    bits, as the keys of `join_keys` do.
     """
     ordered = np.sort(values)
     new = np.ones(len(ordered), np.bool_)
@@ -32,7 +36,7 @@ def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def holds(ordered: npt.NDArray[Any], keys: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Flag the keys that are among the ordered ones."""
+    """Flag the keys that occur in a sorted array."""
     if not len(ordered):
         return np.zeros(len(keys), np.bool_)
     positions = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
@@ -41,7 +45,7 @@ def holds(ordered: npt.NDArray[Any], keys: npt.NDArray[Any]) -> npt.NDArray[np.b
 
 
 def expand_lists(values: npt.NDArray[Any], offsets: Places, chosen: Places) -> tuple[Places, npt.NDArray[Any]]:
-    """Return (position in `chosen`, value) of every value of the chosen lists, one after the other.
+    """Return the values of the chosen lists, one list after the other, each with its list's position in `chosen`.
 
     Args:
         values: of all lists.
@@ -54,47 +58,61 @@ def expand_lists(values: npt.NDArray[Any], offsets: Places, chosen: Places) -> t
 
 
 def join_keys(number: Places, hashes: npt.NDArray[np.uint32]) -> Keys:
-    """Join pairs of a place and a 32-bit hash to one number each, which sort as the pairs do."""
+    """Pack each pair of a number and a 32-bit hash into one key; keys sort as the pairs do."""
     return (number.astype(np.uint64) << np.uint64(32)) | hashes
 
 
 def split(pairs: Keys) -> tuple[Places, npt.NDArray[np.uint32]]:
-    """Split what `join_keys` put together."""
+    """Unpack the keys of `join_keys` into numbers and hashes."""
     return (pairs >> np.uint64(32)).astype(np.int64), pairs.astype(np.uint32)
 
 
 def marks_before(marks: npt.NDArray[np.bool_], places: Places) -> Places:
-    """Count the marks before each place, by eight, which is quicker than `np.add.reduceat`."""
+    """Count the marks before each position.
+
+    Eight marks are counted at once as the bytes of one number, which is faster than `np.add.reduceat`.
+    """
     eights = np.zeros(len(marks) // 8 + 1, np.uint64)
     eights.view(np.bool_)[: len(marks)] = marks
     return _before(eights, places, np.bitwise_count)
 
 
 def sums_before(eights: npt.NDArray[np.uint64], places: Places) -> Places:
-    """Sum the bytes before each place, of which no eight may add up to over 255."""
+    """Sum the bytes before each position.
+
+    Args:
+        eights: the bytes, eight in each number; the eight bytes of a number may not sum to more than 255.
+        places: positions of bytes.
+    """
     return _before(eights, places, _sums_of_eight)
 
 
 def _before(
     eights: npt.NDArray[np.uint64],
     places: Places,
-    counted: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.unsignedinteger]],
+    count: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.unsignedinteger]],
 ) -> Places:
-    """Sum what is counted of the bytes before each place, which stand by eight."""
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(counted(eights), dtype=np.int64)])
+    """Sum the result of `count` over all bytes before each position; `eights` holds eight bytes in each number."""
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(count(eights), dtype=np.int64)])
     whole, rest = np.divmod(places, 8)
     within = eights[whole] & ((np.uint64(1) << (rest.astype(np.uint64) * np.uint64(8))) - np.uint64(1))
-    return before[whole] + counted(within).astype(np.int64)
+    return before[whole] + count(within).astype(np.int64)
 
 
 def _sums_of_eight(eights: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Sum the eight bytes of each number, which a product adds up in its top byte."""
+    """Sum the eight bytes of each number: the multiplication leaves the sum in the top byte."""
     sums: npt.NDArray[np.uint64] = (eights * np.uint64(0x0101010101010101)) >> np.uint64(56)
     return sums
 
 
 def common_bits(*texts: int) -> int:
-    """Bits of hash that are left beside the place of a text, for sets of so many texts that are to be compared."""
+    """Return how many bits of a key are left for the hash, beside the number of a text.
+
+    Sets can be compared only if they keep the same bits of a hash.
+
+    Args:
+        texts: the number of texts of each collection of sets that is to be compared.
+    """
     return 64 - (max(texts) + 1).bit_length()
 
 
@@ -103,9 +121,9 @@ class Sets:
     """A set of hashes for each text.
 
     Attributes:
-        keys: in order: the text's place above `bits` bits of the hash, so that one sort makes all sets.
-        at: where each text's keys begin, and where the last one's end.
-        bits: of a hash.
+        keys: one for each element, sorted: the number of the text in the upper bits, the hash in the lower `bits` bits.
+        at: position of each text's first key, and at the end the number of keys.
+        bits: number of bits that are kept of a hash.
     """
 
     keys: Keys
@@ -114,11 +132,11 @@ class Sets:
 
     @classmethod
     def of(cls, hashes: Keys, offsets: Places, bits: int) -> Sets:
-        """The sets of hashes that stand text by text, with repetition.
+        """Build one set for each text from its hashes, in which a hash may be repeated.
 
         Args:
-            hashes: of all texts, one after the other.
-            offsets: where each text's begin, and where the last one's end.
+            hashes: those of all texts, one text after the other.
+            offsets: position of each text's first hash, and at the end the number of hashes.
             bits: see `common_bits`.
         """
         text = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64), np.diff(offsets))
@@ -130,26 +148,27 @@ class Sets:
 
     @property
     def sizes(self) -> Places:
-        """Members of each text's set."""
+        """Number of elements of each text's set."""
         return np.diff(self.at)
 
     def within(self, texts: Places, other_sets: Sets, other_texts: Places) -> tuple[Places, npt.NDArray[np.bool_]]:
-        """Return for each pair (a text of these, a text of `other_sets`) the members of the first, and flags of those
-        that the second has.
+        """Compare pairs of sets: for each element of the first set of a pair, flag whether the second contains it.
 
         Args:
-            texts: places of texts of these sets.
-            other_sets: sets with as many bits.
-            other_texts: places of its texts, one for each of `texts`; -1 for one without a member.
+            texts: numbers of texts of these sets, the first of each pair.
+            other_sets: sets with the same number of bits.
+            other_texts: numbers of texts of `other_sets`, the second of each pair; -1 stands for an empty set.
 
         Returns:
-            (number of the pair, whether it is held) for each member; members of a pair come in the order of the set.
+            Two arrays with an entry for each element of the first sets: the number of its pair, and whether the second
+            set of the pair contains it. Elements of a pair have the order of their set.
         """
-        number = self.sizes[texts]
-        whose = np.repeat(other_texts, number)
-        flags = np.zeros(len(whose), np.bool_)
-        asked = np.flatnonzero(whose >= 0)
-        if len(asked):
-            member = self.keys[ranges(self.at[:-1][texts], number)[asked]] & np.uint64((1 << self.bits) - 1)
-            flags[asked] = holds(other_sets.keys, (whose[asked].astype(np.uint64) << np.uint64(self.bits)) | member)
-        return np.repeat(np.arange(len(texts)), number), flags
+        sizes = self.sizes[texts]
+        other_text = np.repeat(other_texts, sizes)
+        flags = np.zeros(len(other_text), np.bool_)
+        compared = np.flatnonzero(other_text >= 0)
+        if len(compared):
+            hashes = self.keys[ranges(self.at[:-1][texts], sizes)[compared]] & np.uint64((1 << self.bits) - 1)
+            keys = (other_text[compared].astype(np.uint64) << np.uint64(self.bits)) | hashes
+            flags[compared] = holds(other_sets.keys, keys)
+        return np.repeat(np.arange(len(texts)), sizes), flags

@@ -1,21 +1,28 @@
-"""The vocabulary of what can go wrong: four flat, picklable errors, named by who has to act.
+"""Exceptions of trajmill.
 
-Every message says what was met, where, what was wanted and what to do. Nothing here knows how an error is shown.
+    TrajmillError
+      ConfigError      the user corrects the recipe or the command line
+      ParseError       a log is broken: it becomes a reject, and the run continues
+      ContractError    trajmill has a bug: the run ends
+      ShardError       a file cannot be read or written: the same work may be tried again
+
+All of them can be pickled, since workers raise them. A message names the value, its place, what is valid there, and
+what to do.
 """
 
 from __future__ import annotations
 
 
 class TrajmillError(Exception):
-    """Base of the four; never raised itself."""
+    """Base of all exceptions of trajmill; never raised itself."""
 
 
 class ConfigError(TrajmillError):
-    """The recipe or the command line is wrong: raised at launch, before any input is read.
+    """A recipe or a command line is invalid. Raised at launch, before any input is read.
 
     Args:
-        message: what was met and what was wanted.
-        nearest: the valid name closest to the one met, if one is close enough to be a slip of the pen.
+        message: the invalid value and what is valid.
+        nearest: the closest valid name, if one is close enough for the given one to be a typing error.
     """
 
     def __init__(self, message: str, nearest: str | None = None) -> None:
@@ -28,15 +35,15 @@ class ConfigError(TrajmillError):
 
 
 class ParseError(TrajmillError):
-    """A log or a record of it is not what its format says: becomes a reject, and the run goes on.
+    """A log, or a record of it, breaks the rules of its format. It becomes a reject, and the run continues.
 
     Args:
-        uri: the input, relative to the raw root it was found under.
-        offset: byte offset in the decompressed member where reading failed; -1 if it concerns the input as a whole.
-        reason: a short snake_case word that the counts are kept by, such as `bad_json`.
-        detail: one line for a person.
-        member: the file of a log made of several files; empty for a log of one file.
-        excerpt: bytes around the offset, at most 4 KB of which are kept.
+        uri: the input, relative to the folder of raw logs.
+        offset: byte offset in the decompressed member where reading failed; -1 for the whole input.
+        reason: short snake_case word that rejects are counted by, such as `bad_json`.
+        detail: one line for a person to read.
+        member: the file, in a log of several files; empty in a log of one file.
+        excerpt: bytes around the offset, of which at most 4 KB are kept.
     """
 
     def __init__(self, uri: str, offset: int, reason: str, detail: str, member: str = "", excerpt: bytes = b"") -> None:
@@ -54,8 +61,8 @@ class ParseError(TrajmillError):
 
 
 class ContractError(TrajmillError):
-    """Our own code broke an invariant of the schema: crashes the run, since the data would be wrong."""
+    """A bug in trajmill broke an invariant of the schema. It ends the run, since the data would be wrong."""
 
 
 class ShardError(TrajmillError):
-    """Reading or writing a file of the output failed; trying the same unit of work again is safe."""
+    """A file of the output folder could not be read or written. The same unit of work can safely be tried again."""

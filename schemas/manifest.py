@@ -1,4 +1,7 @@
-"""Manifests: what a finished unit of work or a finished folder holds, written last, so that its presence means done."""
+"""Manifest of a finished part or folder: its files with digests, and counts.
+
+A manifest is written after all files that it lists, so where it is present, the work is complete.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from typing import Any, Final
 
 MANIFEST_VERSION: Final = 1
 PROGRAM_VERSION: Final = version("trajmill")
-"""Another version may read or judge otherwise, so what it left is not taken for done."""
+"""Version of trajmill. Work that another version finished is done again, because its results may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A finished file: its name relative to the manifest's folder, rows, bytes and sha256."""
+    """Entry of a finished file: name relative to the manifest's folder, rows, bytes and sha256."""
 
     name: str
     rows: int
@@ -28,17 +31,17 @@ class Manifest:
 
     Attributes:
         stage: plan, normalize, judge or mix.
-        unit: the unit of work, such as `part-00003`; empty for a whole folder.
-        digest: of everything the content depends on: recipe, inputs, versions. Equal digest, equal content.
-        schema_version: of the transitions it was made under.
-        program_version: of trajmill that made it; empty where it was not noted yet.
-        files: in the order of their names.
-        counts: numbers by name, added up over units.
-        diversity: of the dataset, by domain and kind of thing, its effective numbers; absent where empty.
-        mixture: of the dataset, what its pools and stages ask for and what they were given; absent where empty.
-        models: sha256 of the files that the recipe names, tokenizer and models, by name; absent where empty.
-        code: sha256 of the code that read a part on which connectors failed, which other code reads again; absent where
-            empty.
+        unit: the part, such as `part-00003`; empty for a whole folder.
+        digest: digest of the recipe, inputs and versions that the content depends on. Equal digests mean equal content.
+        schema_version: version of the transition schema.
+        program_version: version of trajmill that did the work; empty in manifests of the first versions.
+        files: sorted by name.
+        counts: numbers by name; those of parts add up to those of the folder.
+        diversity: effective numbers of the dataset by domain and kind; not written if empty.
+        mixture: what pools and stages of the dataset ask for and what they got; not written if empty.
+        models: file name → sha256 of the tokenizer and models that the recipe names; not written if empty.
+        code: sha256 of the code under which a connector failed on the part, so that changed code reads it again; not
+            written if empty.
     """
 
     stage: str
@@ -54,7 +57,7 @@ class Manifest:
     code: str = ""
 
     def to_json(self) -> bytes:
-        """The manifest as JSON, the same bytes for the same content."""
+        """Serialize as JSON; the same content gives the same bytes."""
         values = {"manifest_version": MANIFEST_VERSION, **asdict(self)}
         for name in ("diversity", "mixture", "models", "code"):
             if not values[name]:
@@ -63,10 +66,10 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
-        """The manifest that `to_json` wrote.
+        """Parse a manifest that `to_json` wrote.
 
         Raises:
-            ValueError: it is no manifest of this version.
+            ValueError: the data is no manifest of this version.
         """
         values: dict[str, Any] = json.loads(data)
         if not isinstance(values, dict) or values.pop("manifest_version", None) != MANIFEST_VERSION:
@@ -77,7 +80,7 @@ class Manifest:
 
 
 def sum_counts(manifests: list[Manifest]) -> dict[str, int]:
-    """Add up the counts of many units by name, names sorted."""
+    """Add up the counts of several manifests by name, in sorted order."""
     total: dict[str, int] = {}
     for manifest in manifests:
         for name, count in manifest.counts.items():

@@ -1,8 +1,8 @@
-"""Migrations: what files of older schema versions lack, so that they can still be read.
+"""Migrations of transition files from older schema versions to the newest.
 
-A version adds columns, or fields at the end of a struct, and takes none away: rows of an older one have null there,
-which the column's own documentation explains, and the `row_id` that the newest version would give them. Stages do not
-read older files, they make them anew; people do.
+A new version adds columns, or fields at the end of a struct, and removes none. Migrated rows hold null in each added
+column, except `row_id`, which is computed. Migrations serve commands and functions that people read older runs with;
+stages write files of an older version again.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from trajmill.schemas.errors import ConfigError
 from trajmill.schemas.row_ids import KEY, RowIds
 from trajmill.schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, VERSION_KEY
 
-_OF_5: Final = ("observation.envelope", "next_observation.envelope")
-_OF_4: Final = ("time_limit_s", "timed_out", *_OF_5)
+_ADDED_IN_5: Final = ("observation.envelope", "next_observation.envelope")
+_ADDED_FROM_4: Final = ("time_limit_s", "timed_out", *_ADDED_IN_5)
 
 LACKING: Final[Mapping[str, tuple[str, ...]]] = {
-    "1": (KEY, "scrubbed", *_OF_4),
-    "2": (KEY, *_OF_4),
-    "3": _OF_4,
-    "4": _OF_5,
+    "1": (KEY, "scrubbed", *_ADDED_FROM_4),
+    "2": (KEY, *_ADDED_FROM_4),
+    "3": _ADDED_FROM_4,
+    "4": _ADDED_IN_5,
     SCHEMA_VERSION: (),
 }
-"""Columns of the newest version, or fields of them (`observation.envelope`), that files of a version lack."""
+"""Schema version of a file → columns that it lacks, or fields of them (`observation.envelope`)."""
 
 
 def lacking(metadata: Mapping[bytes, bytes] | None, where: str) -> tuple[str, ...]:
-    """The columns that a file of transitions lacks, by its metadata; `where` names it in errors.
+    """List the columns that a file of transitions lacks, from its schema metadata; `where` names it in errors.
 
     Raises:
         ConfigError: it holds no transitions, or those of a version that is not known.
@@ -63,11 +63,11 @@ class Migration:
 
     @property
     def is_needed(self) -> bool:
-        """True if the file lacks columns, which are made from others."""
+        """True if the file lacks columns."""
         return bool(self._columns)
 
     def migrate(self, table: pa.Table) -> pa.Table:
-        """Convert the rows that follow those given before, with all columns in the order of `TRANSITION_SCHEMA`."""
+        """Convert the next rows of the file; columns come in the order of `TRANSITION_SCHEMA`."""
         for path in self._columns:
             name, _, inner = path.partition(".")
             field = TRANSITION_SCHEMA.field(name)
@@ -83,8 +83,8 @@ class Migration:
 
 def _with_field(column: pa.ChunkedArray, kind: pa.StructType, name: str) -> pa.Array:
     """Append a further field, which is null everywhere, to a column of structs."""
-    array_ = column.combine_chunks()
-    children = [array_.field(field_number) for field_number in range(array_.type.num_fields)]
-    fields = [*array_.type.fields, kind.field(name)]
-    mask = array_.is_null() if array_.null_count else None
-    return pa.StructArray.from_arrays([*children, pa.nulls(len(array_), pa.string())], fields=fields, mask=mask)
+    structs = column.combine_chunks()
+    children = [structs.field(field_number) for field_number in range(structs.type.num_fields)]
+    fields = [*structs.type.fields, kind.field(name)]
+    mask = structs.is_null() if structs.null_count else None
+    return pa.StructArray.from_arrays([*children, pa.nulls(len(structs), pa.string())], fields=fields, mask=mask)

@@ -103,7 +103,7 @@ def openai_library() -> Any:
     try:
         import openai
     except ImportError as error:
-        raise ConfigError("Asking models needs the package openai: make install EXTRAS=llm.") from error
+        raise ConfigError("The package openai is not installed. Install trajmill[llm].") from error
     return openai
 
 

@@ -1,4 +1,4 @@
-"""Command `trajmill forget`, and helpers shared with `run`."""
+"""Command `trajmill forget`, and functions that `trajmill run` uses too."""
 
 from __future__ import annotations
 
@@ -22,30 +22,34 @@ Config = Annotated[str, typer.Argument(help="A recipe file, or the name of a bui
 
 
 def paths_and_flags(raw: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
-    """Words after the first path of `--raw` are paths too; flags that are not ours are Beam's."""
-    paths, flags = list(raw), list[str]()
-    taking = True
-    for word in extra:
-        taking = taking and not word.startswith("-")
-        (paths if taking else flags).append(word)
-    return paths, flags
+    """Split the words that no option took into further paths of `--raw` and options of Beam.
+
+    Args:
+        raw: paths given to `--raw`.
+        extra: the words in their order; those before the first option are paths.
+    """
+    first_flag = next((number for number, word in enumerate(extra) if word.startswith("-")), len(extra))
+    return [*raw, *extra[:first_flag]], extra[first_flag:]
 
 
 def forget(
     out: Annotated[str, typer.Argument(help="A run's output folder, with all generations that were added to it.")],
     source: Annotated[
-        list[str] | None, typer.Option(help="A corpus as rows name it, a log by its uri, or a folder of logs.")
+        list[str] | None, typer.Option(help="A source as rows name it, the uri of a log, or a folder of logs.")
     ] = None,
-    trajectory: Annotated[list[str] | None, typer.Option(help="An id.")] = None,
-    licence: Annotated[list[str] | None, typer.Option(help="A licence, as rows have it.")] = None,
+    trajectory: Annotated[list[str] | None, typer.Option(help="A trajectory id.")] = None,
+    licence: Annotated[list[str] | None, typer.Option(help="A licence as rows name it.")] = None,
     before: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="A day (UTC): what began before it, if logs tell."),
+        typer.Option(
+            formats=["%Y-%m-%d"], help="A day (UTC): trajectories that began before it, if their log holds times."
+        ),
     ] = None,
 ) -> None:
-    """Take trajectories out of all that was written: stages, tables, rejects, plan and shards. Raw logs stay.
+    """Remove trajectories from all files of a run: stages, tables, rejects, plan and shards. Raw logs stay.
 
-    Each option may be given again; what any of them names goes, with its copies, and is not read in again.
+    Each option may be repeated. Trajectories that any option names are removed with their copies, and are not read
+    again.
     """
     from trajmill.app.cli.tables import show_forgotten
     from trajmill.app.report.report import write_report
@@ -58,7 +62,7 @@ def forget(
     folder = Folder.named(out)
     record = folder.found(RUN)
     if record is None:
-        raise ConfigError(f"{out} holds no run that could forget.")
+        raise ConfigError(f"{out} holds no run.")
     day = before.date() if before is not None else None
     selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
     forgetting = Forgetting(recipe_in(record, folder.path(RUN)), out)
@@ -68,15 +72,15 @@ def forget(
 
 
 def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool) -> None:
-    """Tells what a run did, and ends the command as bugs of connectors do.
+    """Print the summary of a run; exit with code 3 if a connector failed.
 
     Args:
         summary: of the run.
-        recipe: that it followed.
-        is_reported: whether it left a report.
+        recipe: the recipe of the run.
+        is_reported: whether the run wrote a report.
 
     Raises:
-        typer.Exit: there were some.
+        typer.Exit: a connector failed.
     """
     from trajmill.app.cli.tables import show_broken, show_summary, summary_event
 

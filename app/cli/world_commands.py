@@ -104,7 +104,7 @@ def replay(
     turns of RL.
     """
     from trajmill.worlds.replay.engines import Limits, filters_calls
-    from trajmill.worlds.replay.replay import Asking, Replay
+    from trajmill.worlds.replay.replay import Replay, ReplaySettings
 
     limits = Limits(
         seconds=seconds,
@@ -115,11 +115,13 @@ def replay(
         disk=disk << 20,
         session_seconds=max(120.0, 12 * seconds),
     )
-    asking = Asking(world.value, tuple(base or ()), limits, _variables(env or []), system, user, limit, branch)
+    settings = ReplaySettings(
+        world.value, tuple(base or ()), limits, _variables(env or []), system, user, limit, branch
+    )
     branch_file = _Branches(out, branch, branches)
     done = 0
     if not filters_calls():
-        notices().print("Boxes filter no system calls: that takes libseccomp and make install EXTRAS=replay.")
+        notices().print("Sandboxes do not filter system calls. For a filter, install libseccomp and trajmill[worlds].")
     with notices().status("replaying") as status:
 
         def tell(answers: Any) -> None:
@@ -133,7 +135,7 @@ def replay(
             if not as_json:
                 results().print(text("\n".join([log, *lines[:_CHANGES], *more])), soft_wrap=True)
 
-        counts = Replay(out, asking, tell, branch_file.write, show_change).run()
+        counts = Replay(out, settings, tell, branch_file.write, show_change).run()
     if as_json:
         results().document(json.dumps(count_by_domain(counts), indent=1) + "\n")
     else:

@@ -1,4 +1,7 @@
-"""`report.html` of an output folder: one file that holds all it shows, without a script, same folder, same bytes."""
+"""Report of an output folder, written as `report.html`: one HTML file without scripts that loads nothing.
+
+The same folder gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,13 @@ def _link(text: str, path: str = "/", **chosen: str) -> Markup:
 
 
 def page(template: str, values: Mapping[str, Any], more_style: str = "") -> bytes:
-    """A page of one file: its style sheet stands in it, and is all that a browser may use."""
+    """Render a template as one file with its style sheet inside; its policy allows browsers to use nothing else.
+
+    Args:
+        template: its name.
+        values: of the template.
+        more_style: CSS that follows that of the report.
+    """
     style = stylesheet() + (TEMPLATES / "report.css").read_text("utf-8") + more_style
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     rendered = _templates().get_template(template).render(style=style, style_digest=digest, **values)
@@ -81,11 +90,11 @@ def page(template: str, values: Mapping[str, Any], more_style: str = "") -> byte
 @lru_cache
 def _templates() -> Environment:
     templates = environment(TEMPLATES)
-    templates.optimized = False  # which takes longer than it saves in a page that is made once
+    templates.optimized = False  # optimizing takes longer than it saves, since the page is rendered once
     return templates
 
 
 def _pools(all_figures: Figures) -> list[str]:
-    """The pools that were asked for, in the order of the recipe, then others that there are samples of."""
-    asked = list(all_figures.recipe.get("mix", {}).get("pools", {}))
-    return asked + sorted({key.partition(".")[0] for key in all_figures.samples} - set(asked))
+    """List the pools of the recipe in its order, then any others that have samples."""
+    pools = list(all_figures.recipe.get("mix", {}).get("pools", {}))
+    return pools + sorted({key.partition(".")[0] for key in all_figures.samples} - set(pools))

@@ -1,4 +1,4 @@
-r"""Antigravity sessions (`~/.gemini/antigravity*/brain/<id>/…/transcript.jsonl`), one step a line.
+r"""Sessions of Google's Antigravity (`~/.gemini/antigravity*/brain/<id>/…/transcript.jsonl`), one step a line.
 
 >>> show(Antigravity(), '''
 ... {"step_index": 1, "source": "MODEL", "type": "PLANNER_RESPONSE", "tool_calls": [ \
@@ -8,11 +8,11 @@ r"""Antigravity sessions (`~/.gemini/antigravity*/brain/<id>/…/transcript.json
 action  | {"name": "run_command", "arguments": {"CommandLine": "ls"}}
 after   | notes.txt
 
-An answer names no call. It goes to the first open call of the response before it whose tool gives answers of its type,
-and to none where there is no such call. Older clients write each argument as JSON text. A step names the fields that
-the client cut when it wrote the transcript: of an answer among them a part is lost, and a cut response is told as far
-as it goes. What the client put into a request, and its own messages, are the harness's words; the times at the head of
-an answer are left out.
+A result does not name its call. It is assigned to the first open call of the preceding response whose tool gives
+results of that type; without such a call it is rejected. Older clients write each argument as JSON text. A step lists
+the fields that the client cut when it wrote the transcript: a result with cut content is marked as lost in part, and
+a cut response is kept as it is. Text that the client added to a request and messages of the client belong to the
+harness. Time stamps at the head of a result are left out.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from trajmill.connectors.reading.times import moment
 from trajmill.connectors.reading.values import JsonError, json_value
 
 _HARNESS: Final = frozenset({"SYSTEM_MESSAGE", "EPHEMERAL_MESSAGE", "CHECKPOINT", "ERROR_MESSAGE"})
-_BOOKS: Final = frozenset({"CONVERSATION_HISTORY", "KNOWLEDGE_ARTIFACTS", "TASK_BOUNDARY"})
+_IGNORED: Final = frozenset({"CONVERSATION_HISTORY", "KNOWLEDGE_ARTIFACTS", "TASK_BOUNDARY"})
 _TAG: Final = re.compile(r"<(USER_REQUEST|ADDITIONAL_METADATA|USER_SETTINGS_CHANGE)>\s*(.*?)\s*</\1>", re.DOTALL)
-_STAMPS: Final = re.compile(r"\ACreated At: [^\n]*\n(?:Completed At: [^\n]*\n)?")
+_TIME_STAMPS: Final = re.compile(r"\ACreated At: [^\n]*\n(?:Completed At: [^\n]*\n)?")
 _TOOLS: Final = {
     "RUN_COMMAND": ("run_command",),
     "COMMAND_STATUS": ("command_status",),
@@ -48,9 +48,9 @@ _TOOLS: Final = {
     "GENERATE_IMAGE": ("generate_image",),
     "BROWSER_SUBAGENT": ("browser_subagent",),
 }
-"""The tools that give answers of a type; what other tools give is of type GENERIC, or of one that is theirs."""
+"""Type of a result → tools that give it. Results of other tools have the type GENERIC or a type of their own."""
 
-_WITH_TYPE: Final = frozenset(name for names in _TOOLS.values() for name in names)
+_TYPED_TOOLS: Final = frozenset(name for names in _TOOLS.values() for name in names)
 
 
 class Antigravity(AgentSession):
@@ -73,8 +73,9 @@ class Antigravity(AgentSession):
     def _parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterator[Part]:
         kind, text, at = line["type"], str_of(line.get("content")), moment(line.get("created_at"))
         if kind == "USER_INPUT":
-            asked = [(match[1], match[2]) for match in _TAG.finditer(text)] or [("USER_REQUEST", text)]
-            yield from (Said("user" if tag == "USER_REQUEST" else "harness", words, at=at) for tag, words in asked)
+            tagged_texts = [(match[1], match[2]) for match in _TAG.finditer(text)] or [("USER_REQUEST", text)]
+            for tag, content in tagged_texts:
+                yield Said("user" if tag == "USER_REQUEST" else "harness", content, at=at)
         elif kind == "PLANNER_RESPONSE":
             if facts.waiting:
                 yield Unlogged(offset)
@@ -89,21 +90,20 @@ class Antigravity(AgentSession):
                 )
         elif kind in _HARNESS:
             yield Said("harness", text)
-        elif kind not in _BOOKS:
-            wanted = _TOOLS.get(kind)
-            name = next(
-                (tool for tool in facts.waiting if (tool in wanted if wanted else tool not in _WITH_TYPE)), None
-            )
+        elif kind not in _IGNORED:
+            tools = _TOOLS.get(kind)
+            fits = (tool for tool in facts.waiting if (tool in tools if tools else tool not in _TYPED_TOOLS))
+            name = next(fits, None)
             if name is None:
                 raise MessageError("result_without_call", f"no open call gives an answer of type {kind:.80}")
             facts.waiting.remove(name)
             is_cut = "content" in (line.get("truncated_fields") or ())
             code = whole_number_of(line.get("exit_code"), INT32)
-            yield Result(None, name, _STAMPS.sub("", text), offset, at=at, exit_code=code, lost=is_cut)
+            yield Result(None, name, _TIME_STAMPS.sub("", text), offset, at=at, exit_code=code, lost=is_cut)
 
 
 def _arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call, of which older clients write each as JSON text, and newer ones none."""
+    """Decode the arguments of a call if all of them are JSON text, as older clients write them."""
     try:
         return {
             key: json_value(value) if isinstance(value, str) else json_value("") for key, value in arguments.items()

@@ -1,4 +1,4 @@
-r"""Recordings of asciinema and of whatever else writes asciicast, versions 1, 2 and 3.
+r"""Terminal recordings in the asciicast format, versions 1, 2 and 3, as asciinema and other tools write it.
 
 >>> show(Asciicast(), r'''
 ... {"version": 2, "width": 40, "height": 5}
@@ -12,19 +12,19 @@ after   | $ date +%Y
         | 2026
         | $
 
-Format: docs.asciinema.org/manual/asciicast. A trajectory is one recording. An action is what was typed until the
-terminal was left to answer; an observation is the screen, as text, when the next action begins. With recorded input
-(`i` events) nothing is guessed; see `bursts` for where an action ends. Without, typed lines are told from their echo
-(`echo`), and the arguments say so (`"source": "echo"`). A recording of which no action can be told is rejected as
-`no_input`. Where input was lost between two actions, the trajectory ends there (truncated) and another continues it.
+Format: docs.asciinema.org/manual/asciicast. A recording is a trajectory. An action is a run of keystrokes up to the
+point where the terminal answers (see `bursts`); an observation is the screen as text when the next action begins. If
+the recording holds input (`i` events), actions are read from it. If not, typed lines are derived from their echo on
+the screen (see `echo`), and the arguments say so (`"source": "echo"`). A recording without any action is rejected as
+`no_input`. Where input is missing between two actions, the trajectory ends there (truncated) and a new one continues
+it.
 
-A bad event ends the trajectory. What stands before it is kept, since it is whole; the last screen is marked as cut by
-the recorder, and the event becomes a reject. Reading on would give screens that nobody can vouch for. Refusing the
-whole file, as the importer of the format's author does, would lose what a killed recorder did write. Themes are not
-looked at.
+A bad event becomes a reject and ends the trajectory; its last screen is marked as cut by the recorder. Steps before the
+bad event are complete and are kept, since a recorder that was killed leaves such files. Events after it are not read,
+because the screens could be wrong. Themes are ignored.
 
-A title is no instruction, so there is no task. The native id is the recording's timestamp, since an id must not hang
-on a path; a recording without one has no id of its own. What was typed at a hidden prompt stays, marked as not echoed.
+A title is no instruction, so there is no task. The native id is the timestamp of the recording, if it has one,
+because an id must not depend on a path. Text typed at a hidden prompt is kept and marked as not echoed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Actions of agents that solve issues, as calls: of tools, of a line of shell, of a patch, or saying something."""
+"""Constructors of calls for the formats of coding agents: tool calls, shell commands, messages, submitted patches."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from trajmill.connectors.conversation.turns import Call
 from trajmill.schemas import MESSAGE, json_text
 
 BASH: Final = "bash"
-"""Name of the action that is a line of shell, whichever agent typed it."""
+"""Action name of shell commands, the same for all agents."""
 
 SUBMIT: Final = "submit_patch"
-"""Name of the action by which a patch is handed in, where the log holds the patch and not the call."""
+"""Action name of submitted patches, for logs that hold the patch but not the call that submitted it."""
 
 
 def call(
@@ -23,7 +23,7 @@ def call(
     message: str | None = None,
     reasoning: str | None = None,
 ) -> Call | None:
-    """A call as `conversation.calls.call` makes it; None where its arguments are nested too deeply to be carried on."""
+    """Build a tool call; None if its arguments are nested too deeply to be stored."""
     try:
         tool_call = calls.call(name, arguments, call_id, 0)
     except calls.MessageError:
@@ -33,15 +33,15 @@ def call(
 
 
 def shell(command: str, message: str | None = None, reasoning: str | None = None) -> Call:
-    """A line of shell as a call of `bash`."""
+    """Build the call of a shell command."""
     return Call(BASH, json_text({"command": command}), None, 0, message=message, reasoning=reasoning)
 
 
 def spoken(text: str, reasoning: str | None = None) -> Call:
-    """Return the call that stands for words of the agent without an action."""
+    """Build the call that stands for a message of the agent without an action."""
     return Call(MESSAGE, json_text({"content": text}), None, 0, reasoning=reasoning)
 
 
 def submission(patch: str) -> Call:
-    """A patch handed in."""
+    """Build the call that submits a patch."""
     return Call(SUBMIT, json_text({"patch": patch}), None, 0)

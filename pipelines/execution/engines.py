@@ -38,7 +38,7 @@ waits: what a step is told whole comes beside elements that were grouped, and gr
 def lacks(name: str) -> tuple[str, ...]:
     """Programs and packages that the engine needs and that are not here."""
     if name == "dataflow":
-        return () if is_dataflow_installed() else ("the packages of make install EXTRAS=dataflow",)
+        return () if is_dataflow_installed() else ("the packages of trajmill[dataflow]",)
     return missing_of_flink() if name == "flink" else ()
 
 
@@ -89,7 +89,7 @@ def _boot() -> tuple[str, ...]:
     """
     command = Path(sys.executable).with_name(WORKER)
     if not command.exists():
-        raise ConfigError(f"{command} is missing: install trajmill anew, such as by make install.")
+        raise ConfigError(f"{command} is missing. Install trajmill again.")
     return (
         "--environment_type=PROCESS",
         f"--environment_config={json.dumps({'command': str(command)})}",

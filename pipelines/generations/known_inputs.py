@@ -1,7 +1,8 @@
-"""Inputs that earlier generations read: known by their bytes, whatever their names, and by where they lie.
+"""Inputs that earlier generations read, and which inputs an append therefore skips.
 
-A log whose bytes are known is not read again. One that lies where a known one lay, with other bytes, has grown or was
-changed: it is left as it was read first, or read again, as the recipe says. One that is gone stays read.
+An input with the bytes of an earlier one is skipped, whatever its name. An input at the path of an earlier one with
+other bytes has grown or was changed: `normalize.grown` of the recipe says whether it is read again. Data of a log
+that was deleted stays.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ from trajmill.schemas import ParseError, ShardError
 
 @dataclass(slots=True)
 class Contents:
-    """Digests of logs by their decompressed bytes, each read once.
+    """Digests of the decompressed bytes of logs; each log is read once.
 
     Attributes:
-        limit: decompressed bytes of a file above which it is not read.
+        limit: a file with more decompressed bytes is not read.
     """
 
     limit: int = 8 << 30
     _of: dict[str, str] = field(default_factory=dict)
 
     def of(self, source: Input) -> str:
-        """Digest the bytes of a log and the connector that reads it; empty where they cannot be read."""
+        """Digest the bytes of a log with the name of its connector; empty if it cannot be read."""
         key = f"{place_of(source)} {source.stamp}"
         if key not in self._of:
             try:
@@ -55,13 +56,14 @@ class Contents:
         return self._of[key]
 
     def read(self, inputs: Iterable[Input], stages: Folder) -> dict[str, str]:
-        """Digest logs as they were when a run read them, by `place_of`.
+        """Digest logs as they were when a run read them, and return the digests by `place_of`.
 
-        A log of one file is told by its rows. One of several is known if nothing of it changed since.
+        The digest of a log of one file is taken from its rows. A log of several files has a digest only if it was not
+        changed since.
 
         Args:
-            inputs: that were read.
-            stages: where the stages of the run lie.
+            inputs: inputs of the run.
+            stages: folder of the run's stages.
 
         Raises:
             ShardError: the rows cannot be read.
@@ -73,17 +75,17 @@ class Contents:
             pairs = pa.table({name: pc.struct_field(rows, name).cast(pa.string()) for name in ("uri", "sha256")})
             distinct = pairs.group_by(["uri", "sha256"]).aggregate([]).to_pylist()
             digests |= {row["uri"]: row["sha256"] for row in distinct if row["sha256"]}
-        return {place_of(source): self._was(source, digests.get(source.uri, "")) for source in inputs}
+        return {place_of(source): self._digest_as_read(source, digests.get(source.uri, "")) for source in inputs}
 
-    def _was(self, source: Input, digest: str) -> str:
+    def _digest_as_read(self, source: Input, digest: str) -> str:
         if len(source.members) == 1 and digest:
             return _content(source, [(name, digest) for name in source.members])
-        if f"{place_of(source)} {source.stamp}" in self._of or _is_as_it_was(source):
+        if f"{place_of(source)} {source.stamp}" in self._of or _is_unchanged(source):
             return self.of(source)
         return ""
 
 
-def _is_as_it_was(source: Input) -> bool:
+def _is_unchanged(source: Input) -> bool:
     try:
         files = {name: raw_file(location.path) for name, location in source.members.items() if not location.within}
     except OSError:
@@ -97,22 +99,22 @@ def _content(source: Input, digests: Sequence[tuple[str, str]]) -> str:
 
 
 def place_of(source: Input) -> str:
-    """Digest the paths of an input's files, and the connector that reads them."""
+    """Digest the paths of an input's files with the name of its connector."""
     locations = [location.to_json() for _, location in sorted(source.members.items())]
     return hashlib.sha256(json.dumps([source.connector, locations]).encode()).hexdigest()
 
 
 @dataclass(slots=True)
 class KnownInputs:
-    """Inputs that earlier generations read, and those of them that were met again.
+    """Inputs that earlier generations read, and counts of those that occur again.
 
     Attributes:
-        rows: of the ledgers of inputs.
+        rows: rows of the ledgers of inputs.
+        reads_grown: whether an input at a known path with other bytes is read.
+        tombstones: logs that were forgotten; they are not read.
         contents: digests of raw files.
-        reads_grown: whether an input that lies where a known one lay, with other bytes, is read too.
-        tombstones: of logs that were forgotten, which are not read either.
-        again: how many inputs were known by their bytes.
-        changed: where those lie that have other bytes than were read there.
+        again: number of inputs that were skipped because their bytes are known.
+        changed: uris of inputs at a known path with other bytes.
     """
 
     rows: npt.NDArray[np.void]
@@ -127,8 +129,8 @@ class KnownInputs:
 
     @classmethod
     def of(cls, known: KnownGenerations, recipe: Recipe, contents: Contents) -> KnownInputs:
-        """Those of earlier runs, for one by a recipe."""
-        ledgers = known.places if known.stages else ()  # of who keeps pools alone, nothing else is known
+        """Load the inputs of earlier generations for an append by a recipe."""
+        ledgers = known.places if known.stages else ()  # a run that is known for its pools alone has no stages
         rows = read_ledger(ledgers, "inputs")
         return cls(rows, recipe.normalize.grown == "extend", known.tombstones, contents)
 
@@ -138,7 +140,10 @@ class KnownInputs:
         self._stamps = set(self.rows[["place", "place_low", "stamp"]].tolist())
 
     def knows(self, source: Input) -> bool:
-        """Return True if the input is not to be read; note what was met. A log that has not changed is not opened."""
+        """Return True if the input is to be skipped, and count it.
+
+        A log at a known path that has not changed since is not opened.
+        """
         key = _numbers(place_of(source))
         if (*key, _numbers(source.stamp)[0]) in self._stamps:
             self.again += 1
@@ -157,12 +162,12 @@ class KnownInputs:
 
 @dataclass(slots=True)
 class FoundBefore:
-    """Earlier plans' results on each file, as long as neither it nor its connector changes.
+    """Results of earlier plans on files, valid while neither the file nor its connector changes.
 
     Attributes:
-        inputs: which are a file by themselves, by its place.
-        opened: (digest of who was asked, place, stamp) of other files → how many logs it holds.
-        again: how many logs of files that were not opened again are known by that.
+        inputs: place of a file → the inputs that consist of this file alone.
+        opened: (digest of the plan's settings, place, stamp) of an archive → number of logs in it.
+        again: number of logs in archives that were not opened again.
     """
 
     inputs: Mapping[Place, Sequence[Input]]
@@ -173,18 +178,22 @@ class FoundBefore:
     def of(cls, plans: Sequence[Plan]) -> FoundBefore:
         """Collect the results of earlier plans."""
         inputs: dict[Place, list[Input]] = {}
-        for source in (source_of_plan for plan in plans for source_of_plan in plan.inputs):
-            if list(source.members) == [""]:
-                inputs.setdefault(source.members[""], []).append(source)
+        for plan in plans:
+            for source in plan.inputs:
+                if list(source.members) == [""]:
+                    inputs.setdefault(source.members[""], []).append(source)
         opened = {
             (plan.asked, archive.place, archive.stamp): archive.inputs for plan in plans for archive in plan.opened
         }
         return cls(inputs, opened)
 
     def among(self, asked: str) -> Callable[[RawFile], Recognized | None]:
-        """See `plan.FoundBefore`; what was opened and holds nothing new is nothing, and what was met is noted."""
+        """Return a function as `plan.FoundBefore` describes it.
 
-        def told(file: RawFile) -> Recognized | None:
+        For a known archive the function returns no inputs, and counts them as read before.
+        """
+
+        def recognize(file: RawFile) -> Recognized | None:
             stamp = stamp_of({"": file})
             for source in self.inputs.get(file.place, ()):
                 connector = connectors().get(source.connector)
@@ -194,11 +203,11 @@ class FoundBefore:
             self.again += inputs_inside or 0
             return None if inputs_inside is None else Recognized()
 
-        return told
+        return recognize
 
 
 def input_rows(inputs: Iterable[Input], contents: Mapping[str, str]) -> npt.NDArray[np.void]:
-    """Build the rows of a ledger for inputs that were read, of which the contents are told by place."""
+    """Build the rows of a ledger for inputs that were read; `contents` holds their digests by `place_of`."""
     keys = [(place_of(source), source.stamp) for source in inputs]
     rows = [(*_numbers(contents.get(key, "")), *_numbers(key), _numbers(stamp)[0]) for key, stamp in keys]
     return np.array(rows, INPUTS)

@@ -1,4 +1,8 @@
-"""Spans beside the transitions: what a trajectory tells of its texts, span by span, and what its replicates tell."""
+"""Spans of next observations, written to OUT/spans: character ranges with a class each, such as `copied` or `volatile`.
+
+Measuring classifies each text by its own trajectory. Judging adds the class `volatile`: words on which replicates (rows
+with the same history and action) disagree, found by exchanging the hashed words of such rows.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +27,17 @@ from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.manifest import Manifest
 
 VOLATILE: Final = "volatile"
-"""Name of the answer on words that replicates do not agree on."""
+"""Name of the exchange that finds the words on which replicates disagree."""
 
 RANDOM: Final = "random_tools"
-"""Name of the answer on tools whose replicates never agree."""
+"""Name of the exchange that finds the tools whose replicates never agree."""
 
 MEMBER: Final = np.dtype([("rank", "<u8"), ("tie", "<u8"), ("unit", "<u4"), ("row", "<u4")])
-"""One of the rows that are compared: rank and tie, by which the smallest is the best, and where it stands."""
+"""Record of a row that is compared: its priority (rank, then tie; the smallest is the best), its unit and its row."""
 
 
 def pack_member(row: npt.NDArray[np.void] | np.void, words: Words) -> bytes:
-    """Pack a compared row with its words; `row` has the fields of `MEMBER` among others."""
+    """Pack a row that is compared, and its words; `row` has the fields of `MEMBER` among others."""
     member = np.zeros(1, MEMBER)
     for name in MEMBER.fields or ():
         member[name] = row[name]
@@ -41,7 +45,7 @@ def pack_member(row: npt.NDArray[np.void] | np.void, words: Words) -> bytes:
 
 
 def unpack_members(packed: Iterable[bytes]) -> tuple[npt.NDArray[np.void], list[Words]]:
-    """Unpack the members of a group and the words of each, the best first, as `pack_member` made them."""
+    """Unpack the rows of a group and the words of each from the blocks of `pack_member`, the best row first."""
     blocks = list(packed)
     members = np.concatenate([np.frombuffer(data, MEMBER, 1) for data in blocks])
     order = np.argsort(members)
@@ -49,8 +53,10 @@ def unpack_members(packed: Iterable[bytes]) -> tuple[npt.NDArray[np.void], list[
 
 
 def volatile_words(packed: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield (unit, packed row with a bit a word) of each member of a group of replicates: the words that some others
-    lack.
+    """Find the words of each row of a group of replicates that another row of the group lacks.
+
+    Yields:
+        The unit of a row, and its number with a bit for each word, packed.
     """
     members, words = unpack_members(packed)
     for number, member in enumerate(members):
@@ -69,7 +75,7 @@ def _unpack_flags(packed: Iterable[bytes]) -> dict[int, npt.NDArray[np.bool_]]:
 
 
 def tools_of(measures: Folder, label: str) -> Numbers:
-    """The hash of the tool of each row of a unit; that of a shell with the program it runs."""
+    """Load the hash of each row's tool; for a shell the hash includes the program that it ran."""
     batches = read_batches(measures, measure_file(label, "variety"))
     variety = pa.Table.from_batches(batches, schema=VARIETY_SCHEMA)
     action, head = (variety[name].to_numpy() for name in ("action", "command_head"))
@@ -77,13 +83,13 @@ def tools_of(measures: Folder, label: str) -> Numbers:
 
 
 def write_spans(unit: Unit, judging: Judging, volatile: Iterable[bytes], tools: Iterable[bytes]) -> Manifest:
-    """Writes the spans of a unit, aligned to its transitions, and returns their manifest.
+    """Write the spans of a unit, aligned to its transitions row by row, and return their manifest.
 
     Args:
         unit: the unit.
-        judging: the rest.
-        volatile: what `volatile_words` made of its rows.
-        tools: hashes of those whose answers are volatile as a whole.
+        judging: folders and settings of the judge stage.
+        volatile: results of `volatile_words` for rows of the unit.
+        tools: hashes of tools whose next observations are volatile as a whole.
     """
     flags: dict[int, npt.NDArray[np.bool_] | None] = {**_unpack_flags(volatile)}
     if random := b"".join(tools):

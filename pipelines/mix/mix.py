@@ -21,7 +21,6 @@ from trajmill.pipelines.execution.exchange import BLOCK_BYTES, Block, Exchange
 from trajmill.pipelines.execution.flow import Collection, Map, MapTuple, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.judging import Unit, measure_file
-from trajmill.pipelines.mix.certified import is_certified, read_replays
 from trajmill.pipelines.mix.drawn_rows import stretches
 from trajmill.pipelines.mix.keyed import keyed_hash
 from trajmill.pipelines.mix.mixing import STAGE, Mixing
@@ -29,6 +28,7 @@ from trajmill.pipelines.mix.mixture import read_answers, read_draws
 from trajmill.pipelines.mix.passages.drawing import render_passages
 from trajmill.pipelines.mix.passages.preparation import PassageUnit
 from trajmill.pipelines.mix.questions import turn_powers
+from trajmill.pipelines.mix.replay_results import is_certified, read_replays
 from trajmill.pipelines.mix.sample_columns import unwritten_schema
 from trajmill.pipelines.mix.sample_plan import Plan
 from trajmill.pipelines.mix.samples import Assembler, leaves_of

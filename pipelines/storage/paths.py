@@ -113,9 +113,7 @@ def local_path(raw: str) -> str:
 
 
 def missing_package(error: BaseException) -> str:
-    """Advise what to do where fsspec lacks the package of a file system, or knows no file system of that name; else
-    empty.
-    """
+    """Say what to install for a file system that fsspec cannot open, or that there is none of that name; else empty."""
     if isinstance(error, ImportError) and str(error):
         lacking = [name for name, known in known_implementations.items() if known.get("err") == str(error)]
         if lacking:
@@ -123,8 +121,9 @@ def missing_package(error: BaseException) -> str:
             module = known_implementations[lacking[0]]["class"].partition(".")[0]
             package = "aiohttp requests" if module == "fsspec" and "aiohttp" in str(error) else module
             extra = {"s3fs": "s3", "gcsfs": "gcs"}.get(package)
-            words = str(error) if package == "fsspec" else f"make install EXTRAS={extra}" if extra else package
-            return f"{names} cannot be opened, since a package is missing: {words}"
+            wanted = f"trajmill[{extra}]" if extra else package
+            advice = str(error) if package == "fsspec" else f"Install {wanted}."
+            return f"{names} cannot be opened, since a package is missing. {advice}"
     if isinstance(error, ValueError) and str(error).startswith("Protocol not known"):
         return f"{error}. Wanted a path, or a URL such as s3://, gs://, https:// or hf://."
     return ""

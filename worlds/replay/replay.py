@@ -1,10 +1,10 @@
-"""Replay of a run: actions of kept trajectories are run again in boxes, and each transition's result is recorded.
+"""Replay of a run: actions of kept trajectories run again in sandboxes, and their results are compared with the log.
 
-OUT/replays/<domain>/part-….parquet     aligned to the transitions of that name, row by row
+OUT/replays/<domain>/part-….parquet     one row for each row of the transitions file of that name
 OUT/replays/manifest.json               written last
 
-So in the folder of each generation, beside its transitions, and of one that was judged and is not committed yet.
-What another world of the same folder has answered stays; what is asked again is answered anew.
+Generations have a folder `replays` of their own. A replay in one world (terminal, swe, …) keeps the rows that an
+earlier replay in another world wrote.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from trajmill.worlds.replay.databases import RunFolders
 from trajmill.worlds.replay.engines import Limits, engine
 from trajmill.worlds.replay.sessions import Replayed, place_of, replay_trajectory
 
-_AT: Final = re.compile(r".*@([0-9a-f]{40}(?:[0-9a-f]{24})?)")
+_COMMIT: Final = re.compile(r".*@([0-9a-f]{40}(?:[0-9a-f]{24})?)")
 _USER: Final = re.compile(r"[A-Za-z_][\w.-]{0,31}")
-_NAMED: Final = re.compile(r"(?P<name>[^=]*)=(?P<path>.+)", re.DOTALL)
+_NAME_AND_PATH: Final = re.compile(r"(?P<name>[^=]*)=(?P<path>.+)", re.DOTALL)
 
 
 @dataclass(slots=True)
 class Bases:
-    """Bases by name; that without a name is for every trajectory that has none of its own.
+    """Bases, the folders or repositories that sandboxes start from, by name.
 
     Attributes:
-        paths: by name.
-        world: what they are of; repositories are given in `swe` alone.
-        most: bytes that one may have.
+        paths: name → path; the base with the empty name serves trajectories without a base of their own.
+        world: name of the world; bases are repositories in `swe` alone.
+        most: maximum bytes of a base.
     """
 
     paths: dict[str, str]
@@ -63,24 +63,24 @@ class Bases:
 
     @classmethod
     def given(cls, arguments: Sequence[str], world: str, most: int) -> Bases:
-        """Those of arguments `path` or `name=path`.
+        """Parse arguments of the form `path` or `name=path`.
 
         Raises:
-            ConfigError: a path is not there, or a name is given twice.
+            ConfigError: a path does not exist, or a name is given twice.
         """
         paths: dict[str, str] = {}
         for argument in arguments:
-            named = None if Path(argument).exists() else _NAMED.fullmatch(argument)
+            named = None if Path(argument).exists() else _NAME_AND_PATH.fullmatch(argument)
             name, path = (named["name"], named["path"]) if named else ("", argument)
             if name in paths:
                 raise ConfigError(f"--base gives '{name}' twice.")
             if not Path(path).exists():
-                raise ConfigError(f"The base {path} is not there. Wanted is a path, or NAME=PATH.")
+                raise ConfigError(f"The base {path} does not exist. Give a path, or NAME=PATH.")
             paths[name] = path
         return cls(paths, world, most)
 
     def of(self, rows: Sequence[Mapping[str, Any]]) -> Base | None:
-        """The base of a trajectory; None if none was given for it, or its repository lacks the commit."""
+        """Find the base of a trajectory; None if none was given for it, or its repository lacks the commit."""
         path = next((self.paths[name] for name in (*_names(rows), "") if name in self.paths), None)
         if path is None:
             return None
@@ -104,13 +104,13 @@ class Bases:
 def base_commit(rows: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the commit of the repository that a log names; None if it names none."""
     for name in (rows[0]["environment"]["instance_id"], rows[0]["environment"]["version"]):
-        if name and (match := _AT.fullmatch(f"@{name}" if "@" not in name else name)):
+        if name and (match := _COMMIT.fullmatch(f"@{name}" if "@" not in name else name)):
             return match[1]
     return None
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """By what a base may be named for a trajectory, the closest first."""
+    """Yield the names that a base of a trajectory may have, the most specific first."""
     first = rows[0]
     names = [first["task"]["id"], first["native_id"], first["environment"]["instance_id"], first["environment"]["id"]]
     for name in filter(None, names):
@@ -128,31 +128,31 @@ _NEW_INDEX: Final = (
     "git unpack-objects -q < .git/objects/packed && rm .git/objects/packed && git read-tree HEAD && "
     "git update-index -q --refresh"
 )
-"""A repository comes as its files and the objects of its history; what it knows of its files is made inside."""
+"""Shell commands that rebuild the index of a repository after it was copied into the sandbox."""
 
 DIFFERENCE: Final = 1 << 16
-"""Characters of a difference of databases that are kept."""
+"""Characters that are kept of a difference of databases."""
 
 VALUES: Final = 2_000
-_NOT_ASKED: Final = ("other_world", "no_base", "not_asked", "not_kept")
-"""Reasons that leave what was answered before: it is no less true for it."""
+_KEEPING_REASONS: Final = ("other_world", "no_base", "not_asked", "not_kept")
+"""Reasons for not running an action that keep the result of an earlier replay."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ReplaySettings:
     """Settings of a replay.
 
     Attributes:
         world: one of `WORLDS`.
-        bases: as they were given.
-        limits: of a box.
-        variables: of every session's environment, by name.
-        system: as of `Place`.
-        user: of every session; empty for the one that its log tells.
-        limit: trajectories at most; None for all.
-        branches: of each trajectory, other actions of its task that are run at one of its steps.
+        bases: arguments of `--base`.
+        limits: limits of a sandbox.
+        variables: environment variables of every session.
+        system: root folder of another system; see `Place`.
+        user: user of every session; empty for the user that the log names.
+        limit: maximum number of trajectories; None for all.
+        branches: number of other actions of the same task that are run at one step of each trajectory.
     """
 
     world: str
@@ -166,58 +166,58 @@ class Asking:
 
 
 class Replay:
-    """Runs kept trajectories of an output folder again.
+    """Replay of the kept trajectories of an output folder.
 
     Args:
         out: the output folder of a judged run.
-        asking: what is replayed.
-        tell: called with each trajectory's results.
+        settings: settings of the replay.
+        tell: called with the results of each trajectory.
         branched: called with the rows of each branch.
-        changed: called with the log of each run whose databases differ, and with their difference.
+        changed: called with the log of each run whose databases differ, and the difference.
     """
 
     def __init__(
         self,
         out: str,
-        asking: Asking,
+        settings: ReplaySettings,
         tell: Callable[[Sequence[Replayed]], None] = lambda _: None,
         branched: Callable[[Sequence[Row]], None] = lambda _: None,
         changed: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
-        if asking.world not in WORLDS:
-            raise ConfigError(f"'{asking.world}' is no world; known are {', '.join(WORLDS)}.")
-        self._out, self._asking, self._tell = Folder.named(out), asking, tell
+        if settings.world not in WORLDS:
+            raise ConfigError(f"'{settings.world}' is no world. Worlds are {', '.join(WORLDS)}.")
+        self._out, self._settings, self._tell = Folder.named(out), settings, tell
         self._branched, self._changed, self._actions = branched, changed, Actions()
-        if asking.user and not _USER.fullmatch(asking.user):
-            raise ConfigError(f"'{asking.user}' is no name of a user.")
-        self._domain = WORLDS[asking.world]
-        self._bases = Bases.given(asking.bases, asking.world, asking.limits.disk)
-        self._left = asking.limit if asking.limit is not None else -1
+        if settings.user and not _USER.fullmatch(settings.user):
+            raise ConfigError(f"'{settings.user}' is no user name.")
+        self._domain = WORLDS[settings.world]
+        self._bases = Bases.given(settings.bases, settings.world, settings.limits.disk)
+        self._left = settings.limit if settings.limit is not None else -1
         self._scrub: Callable[[str], str] = lambda text: text
         self._engine, self._runs = "", RunFolders(self._out)
 
     def run(self) -> dict[str, int]:
-        """Replays, writes what came, and returns how many transitions that is, by domain, status and reason.
+        """Replay, write the results, and return the number of transitions by domain, status and reason.
 
         Raises:
-            ConfigError: this machine has no box, or the folder holds no judged run.
+            ConfigError: this machine has no sandbox, or the folder holds no judged run.
         """
-        self._engine = "" if self._asking.world == "awm" else engine(self._asking.system)
+        self._engine = "" if self._settings.world == "awm" else engine(self._settings.system)
         if identity_of(self._out) is None:
             raise ConfigError(f"{self._out.path()} is no output folder of a run.")
         places = find_judged_folders(self._out)
         counts = Counter[str]()
         with self._own_folder(self._out) as owner:
-            self._learn(places)
-            counts.update(self._stage(owner, self._out))
+            self._collect_actions(places)
+            counts.update(self._replay_folder(owner, self._out))
             for folder in places[1:]:
                 with self._own_folder(folder) as inner:
-                    counts.update(self._stage(inner, folder))
+                    counts.update(self._replay_folder(inner, folder))
         return dict(sorted(counts.items()))
 
     @contextmanager
     def _own_folder(self, folder: Folder) -> Iterator[Ownership]:
-        """A folder with stages, while it is written into."""
+        """Lock a folder of stages while it is written to."""
         identity = identity_of(folder)
         assert identity is not None
         owner = Ownership(folder, identity, adding=True, alone=True)
@@ -226,15 +226,15 @@ class Replay:
             owner.keep()
             yield owner
 
-    def _stage(self, owner: Ownership, folder: Folder) -> dict[str, int]:
-        """Replays what lies in a folder, and returns the counts of its manifest."""
+    def _replay_folder(self, owner: Ownership, folder: Folder) -> dict[str, int]:
+        """Replay the transitions of a folder and return the counts of its manifest."""
         files = _files(folder)
         labels = [_label(file.name) for file in files]
         owner.intend({*(f"{STAGE}/{file.name}" for file in files), *manifest_names(STAGE, labels)})
         target = folder.held(owner.token, replaces=True)
         (target / STAGE).remove(MANIFEST)
-        self._runs, self._scrub = RunFolders(folder), _scrubbing(folder)
-        units = [self._unit(target, file) for file in files]
+        self._runs, self._scrub = RunFolders(folder), _build_scrubber(folder)
+        units = [self._replay_file(target, file) for file in files]
         digest = hashlib.sha256(
             json.dumps([[entry.name, entry.sha256] for unit in units for entry in unit.files]).encode()
         )
@@ -243,11 +243,11 @@ class Replay:
         owner.prune([STAGE, f"_units/{STAGE}"], wanted)
         return sealed.counts
 
-    def _unit(self, out: Folder, file: FileEntry) -> Manifest:
-        """Replays what a file holds of the world's domain, and writes the replays of the file."""
-        before = _before(out, file)
-        asking = {**asdict(self._asking), "engine": self._engine}
-        inputs = json.dumps([file.sha256, asking, before is not None], sort_keys=True, default=str)
+    def _replay_file(self, out: Folder, file: FileEntry) -> Manifest:
+        """Replay the trajectories of a file and write its file of results."""
+        before = _load_results(out, file)
+        settings = {**asdict(self._settings), "engine": self._engine}
+        inputs = json.dumps([file.sha256, settings, before is not None], sort_keys=True, default=str)
         digest = hashlib.sha256(inputs.encode()).hexdigest()
         replays = list[dict[str, Any]]()
         verdicts = read_table(out / "verdicts", file.name, ["kept", "group"])
@@ -256,7 +256,7 @@ class Replay:
         for rows in trajectories(out, file.name):
             first = len(replays)
             rows[0]["group"] = group[first]
-            replays += self._told(rows, is_kept[first], domain, None if before is None else before[first:])
+            replays += self._result_rows(rows, is_kept[first], domain, None if before is None else before[first:])
         table = pa.Table.from_pylist(replays, schema=REPLAY_SCHEMA)
         entry = write_parquet(out / STAGE, file.name, REPLAY_SCHEMA, table.to_batches())
         counts = Counter(
@@ -266,30 +266,29 @@ class Replay:
         manifest = Manifest("replay", _label(file.name), digest, SCHEMA_VERSION, (entry,), dict(sorted(counts.items())))
         return finish_unit(out / STAGE, manifest)
 
-    def _told(self, rows: list[Row], is_kept: bool, domain: str, before: list[dict[str, Any]] | None) -> list[Row]:
-        """The rows of the replays of a trajectory."""
-        answers = (
-            self._replayed(rows, is_kept) if domain == self._domain else [Replayed(NOT_RUN, "other_world")] * len(rows)
-        )
-        wrote = self._read(rows, answers) if self._asking.world == "awm" and domain == self._domain else None
+    def _result_rows(self, rows: list[Row], is_kept: bool, domain: str, before: list[Row] | None) -> list[Row]:
+        """Build the result rows of a trajectory; `before` holds its rows of an earlier replay."""
+        is_mine = domain == self._domain
+        answers = self._replay_rows(rows, is_kept) if is_mine else [Replayed(NOT_RUN, "other_world")] * len(rows)
+        wrote = self._read_databases(rows, answers) if is_mine and self._settings.world == "awm" else None
         replays = []
         for number, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-            if before is not None and answer.reason in _NOT_ASKED:
+            if before is not None and answer.reason in _KEEPING_REASONS:
                 replays.append(before[number])
                 continue
             measures: Row = {"replayed": answer.status, "reason": answer.reason, "difference": answer.difference}
             measures["agreement"] = answer.agreement
-            world = self._asking.world if domain == self._domain else None
+            world = self._settings.world if is_mine else None
             measures["written"] = wrote
             key = {name: row[name] for name in ("row_id", "trajectory_id", "step")}
             replays.append({**key, **measures, "world": world, "tool": row["action"]["name"]})
         return replays
 
-    def _replayed(self, rows: list[Row], is_kept: bool) -> list[Replayed]:
+    def _replay_rows(self, rows: list[Row], is_kept: bool) -> list[Replayed]:
         if not is_kept:
             return [Replayed(NOT_RUN, "not_kept")] * len(rows)
-        questions = [plan_request(self._asking.world, row) for row in rows]
-        if self._asking.world == "awm":
+        questions = [plan_request(self._settings.world, row) for row in rows]
+        if self._settings.world == "awm":
             return [Replayed(NOT_RUN, "read" if rows[0]["provenance"]["connector"] == "awm" else "other_world")] * len(
                 rows
             )
@@ -301,35 +300,36 @@ class Replay:
         if base is None:
             return [Replayed(NOT_RUN, "no_base")] * len(rows)
         self._left -= 1
-        asking = self._asking
-        setting = place_of(rows, DEFAULT_FOLDERS[asking.world], asking.variables, asking.system, asking.user)
-        begin = _NEW_INDEX if self._asking.world == "swe" else ""
-        settings = base, setting, asking.limits, self._scrub, begin
-        answers = replay_trajectory(rows, questions, *settings)
+        settings = self._settings
+        place = place_of(rows, DEFAULT_FOLDERS[settings.world], settings.variables, settings.system, settings.user)
+        begin = _NEW_INDEX if settings.world == "swe" else ""
+        session = base, place, settings.limits, self._scrub, begin
+        answers = replay_trajectory(rows, questions, *session)
         self._tell(answers)
-        for step, action in self._actions.chosen(rows, answers, asking.branches):
+        for step, action in self._actions.chosen(rows, answers, settings.branches):
             some = question_rows(rows, step, action)
-            branched = branch(some, replay_trajectory(some, [*questions[:step], action["asked"]], *settings), action)
+            branched = branch(some, replay_trajectory(some, [*questions[:step], action["asked"]], *session), action)
             if branched is not None:
                 self._branched(branched)
         return answers
 
-    def _learn(self, places: Sequence[Folder]) -> None:
-        """Looks for what else could be done in each task, where branches are wanted."""
+    def _collect_actions(self, places: Sequence[Folder]) -> None:
+        """Collect the actions of each task, from which branches are chosen; does nothing without branches."""
         for out, file in (
-            [(folder, file) for folder in places for file in _files(folder)] if self._asking.branches else ()
+            [(folder, file) for folder in places for file in _files(folder)] if self._settings.branches else ()
         ):
             if file.name.partition("/")[0] == self._domain:
                 is_kept = read_table(out / "verdicts", file.name, ["kept"])["kept"].to_pylist()
                 first = 0
                 for rows in trajectories(out, file.name):
                     if is_kept[first]:
-                        self._actions.add(rows, [plan_request(self._asking.world, row) for row in rows])
+                        self._actions.add(rows, [plan_request(self._settings.world, row) for row in rows])
                     first += len(rows)
 
-    def _read(self, rows: list[Row], answers: list[Replayed]) -> list[str] | None:
-        """Read what a run wrote into its database, and put the difference into the last row's answer. None where it is
-        not known.
+    def _read_databases(self, rows: list[Row], answers: list[Replayed]) -> list[str] | None:
+        """Return the values that a run wrote into its database, and put the difference into the last row's result.
+
+        None if the databases are not there.
         """
         if answers[0].reason != "read":
             return None
@@ -345,7 +345,7 @@ class Replay:
 
 
 def find_judged_folders(out: Folder) -> list[Folder]:
-    """The folders of an output folder that hold verdicts: of the run, of its generations, and of one that was begun.
+    """List the folders with verdicts: the run, its generations, and a generation that is judged but not finished.
 
     Raises:
         ConfigError: the run is not judged.
@@ -357,7 +357,7 @@ def find_judged_folders(out: Folder) -> list[Folder]:
         {f"{GENERATIONS}/{name}" for name in there} - {folder.url.removeprefix(f"{out.url}/") for folder in committed}
     )
     if any(read_manifest(out / stage, MANIFEST) is None for stage in ("transitions", "verdicts")):
-        raise ConfigError(f"{out.path()} is not judged: what is replayed is what judging keeps.")
+        raise ConfigError(f"{out.path()} is not judged, and only kept trajectories are replayed.")
     return [*committed, *(out / name for name in begun)]
 
 
@@ -366,8 +366,8 @@ def _files(folder: Folder) -> tuple[FileEntry, ...]:
     return () if sealed is None else sealed.files
 
 
-def _scrubbing(folder: Folder) -> Callable[[str], str]:
-    """Return the function that scrubs texts as the run of a folder did."""
+def _build_scrubber(folder: Folder) -> Callable[[str], str]:
+    """Build the function that scrubs texts with the settings of the folder's run."""
     recipe = json.loads(folder.found(RUN) or b"{}").get("recipe", {}).get("normalize", {})
     kinds = tuple(recipe.get("scrub") or ())
     salt = os.environ.get(SALT, "") if recipe.get("scrub_salt") == SALTED else ""
@@ -378,8 +378,8 @@ def _label(name: str) -> str:
     return name.removesuffix(".parquet").replace("/", "-")
 
 
-def _before(out: Folder, file: FileEntry) -> list[dict[str, Any]] | None:
-    """Load the rows of earlier replays of a file; None where there are none, or they are of other rows."""
+def _load_results(out: Folder, file: FileEntry) -> list[dict[str, Any]] | None:
+    """Load the rows of an earlier replay of a file; None if there are none, or they belong to other transitions."""
     if not (out / STAGE).exists(file.name):
         return None
     replays = [row for batch in read_batches(out / STAGE, file.name) for row in batch.to_pylist()]
@@ -388,7 +388,7 @@ def _before(out: Folder, file: FileEntry) -> list[dict[str, Any]] | None:
 
 
 def trajectories(out: Folder, name: str) -> Iterator[list[Row]]:
-    """The rows of each trajectory of a file, one trajectory in memory at a time."""
+    """Yield the rows of each trajectory of a file; one trajectory is in memory at a time."""
     rows: list[Row] = []
     for batch in read_transitions(out / "transitions", name):
         for row in batch.to_pylist():

@@ -152,7 +152,7 @@ def require_installed() -> None:
         ConfigError: they are not.
     """
     if not is_installed():
-        raise ConfigError("Dataflow needs some packages more: make install EXTRAS=dataflow.")
+        raise ConfigError("Dataflow needs packages that are not installed. Install trajmill[dataflow].")
 
 
 def cores_of(machine: str) -> int:

@@ -123,7 +123,7 @@ def test_what_reads_a_scheme_and_is_not_installed_is_named(monkeypatch):
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr("fsspec.get_filesystem_class", missing)
-    with pytest.raises(ConfigError, match="EXTRAS=s3"):
+    with pytest.raises(ConfigError, match=r"trajmill\[s3\]"):
         gather(["s3://bucket/logs"])
 
 

@@ -32,7 +32,7 @@ RECIPE = load_recipe("terminal")
     ("error", "code", "words"),
     [
         (ConfigError("No such thing.", "a thing"), 1, ["No such thing. Did you mean 'a thing'?"]),
-        (ImportError("Install s3fs to access S3"), 1, ["make install EXTRAS=s3"]),
+        (ImportError("Install s3fs to access S3"), 1, ["trajmill[s3]"]),
         (ShardError("/out/x cannot be written: [Errno 28] No space left on device"), 4, ["/out/x", "Make room"]),
         (OSError(28, "No space left on device", "/out/x"), 4, ["/out/x", "Make room", "same command again"]),
         (

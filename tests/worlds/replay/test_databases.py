@@ -19,7 +19,7 @@ from trajmill.pipelines.render.answered import Answered, Known
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError
 from trajmill.worlds.replay.databases import database_difference
-from trajmill.worlds.replay.replay import Asking, Replay
+from trajmill.worlds.replay.replay import Replay, ReplaySettings
 
 BEGUN = """
 CREATE TABLE boats (id INTEGER PRIMARY KEY, name TEXT, berth INTEGER);
@@ -162,7 +162,7 @@ def read(tmp_path: Path) -> tuple[Recipe, Path, Path]:
     mix = recipe.mix.model_copy(update={"databases": True, "pools": {"rl": 1.0}})
     recipe = recipe.model_copy(update={"mix": mix})
     Run(recipe, [str(tmp_path / "raw")], str(tmp_path / "out")).run("judge")
-    Replay(str(tmp_path / "out"), Asking("awm")).run()
+    Replay(str(tmp_path / "out"), ReplaySettings("awm")).run()
     return recipe, tmp_path / "raw", tmp_path / "out"
 
 

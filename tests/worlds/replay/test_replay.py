@@ -19,7 +19,7 @@ from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ConfigError
 from trajmill.worlds.replay.engines import Limits, engine
-from trajmill.worlds.replay.replay import Asking, Replay
+from trajmill.worlds.replay.replay import Replay, ReplaySettings
 
 TERMINAL = [
     "printf 'pear 3\\napple 12\\nfig 7\\n' > fruit.txt; wc -l fruit.txt",
@@ -148,12 +148,13 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     Run(load_recipe("all"), [str(raw)], str(out)).run("judge")
     bases = tmp / "bases"
     limits = Limits(seconds=5)
-    for asking in (
-        Asking("terminal", tuple(f"{name}={bases / name}" for name in ("fruit", "clock", "liar")), limits, SHELL),
-        Asking("swe", (f"acme/lamp={bases / 'lamp'}",), limits, SHELL),
-        Asking("mcp-sqlite", (str(bases / "harbour.db"),), limits),
+    named_bases = tuple(f"{name}={bases / name}" for name in ("fruit", "clock", "liar"))
+    for settings in (
+        ReplaySettings("terminal", named_bases, limits, SHELL),
+        ReplaySettings("swe", (f"acme/lamp={bases / 'lamp'}",), limits, SHELL),
+        ReplaySettings("mcp-sqlite", (str(bases / "harbour.db"),), limits),
     ):
-        Replay(str(out), asking).run()
+        Replay(str(out), settings).run()
     return out, false
 
 
@@ -275,7 +276,7 @@ def test_without_a_box_nothing_is_written(finished: Path, monkeypatch: pytest.Mo
     before = Folder(str(finished)).names()
     try:
         with pytest.raises(ConfigError):
-            Replay(str(finished), Asking("terminal", (str(finished),))).run()
+            Replay(str(finished), ReplaySettings("terminal", (str(finished),))).run()
     finally:
         engine.cache_clear()
     assert Folder(str(finished)).names() == before
@@ -283,4 +284,4 @@ def test_without_a_box_nothing_is_written(finished: Path, monkeypatch: pytest.Mo
 
 def test_a_base_that_is_not_there_is_refused(finished: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
-        Replay(str(finished), Asking("terminal", ("nowhere",)))
+        Replay(str(finished), ReplaySettings("terminal", ("nowhere",)))

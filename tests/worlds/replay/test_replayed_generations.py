@@ -16,7 +16,7 @@ from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError
 from trajmill.worlds.replay.engines import Limits
-from trajmill.worlds.replay.replay import Asking, Replay
+from trajmill.worlds.replay.replay import Replay, ReplaySettings
 
 SHELL = {"id": "a shell"}
 
@@ -40,7 +40,7 @@ class Growing:
         Append(self.recipe, [str(self.raw)], str(self.out)).run(last)
 
     def replay(self) -> dict[str, int]:
-        return Replay(str(self.out), Asking("terminal", (str(self.base),), Limits(seconds=5))).run()
+        return Replay(str(self.out), ReplaySettings("terminal", (str(self.base),), Limits(seconds=5))).run()
 
     def later(self) -> Path:
         (found,) = {path.parent for path in (self.out / "generations").glob("*/replays")}

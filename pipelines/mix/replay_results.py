@@ -1,4 +1,4 @@
-"""Results of replays as samples ask for them: turns that are certified, and what a run wrote into its database."""
+"""Reader of OUT/replays for the mix stage: rows that gave the same result again, and values written to databases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trajmill.schemas.row_ids import KEY
 
 
 def replays_of(folder: Folder) -> Manifest:
-    """The manifest of replays.
+    """Read the manifest of replays.
 
     Raises:
         ConfigError: nothing was replayed, or not to its end.
@@ -31,11 +31,11 @@ def replays_of(folder: Folder) -> Manifest:
 
 
 def read_replays(replays: Folder, verdicts: Folder, unit: Unit) -> pa.Table:
-    """Read what was replayed of each row of a unit.
+    """Read the replay results of a unit, one for each of its rows.
 
     Raises:
-        ConfigError: the replays are of other rows.
-        ShardError: they are not what was written.
+        ConfigError: the replays belong to other rows.
+        ShardError: a file of replays was changed since it was written.
     """
     if replays.exists(unit.name):
         check_unit(replays, unit.label)
@@ -48,5 +48,5 @@ def read_replays(replays: Folder, verdicts: Folder, unit: Unit) -> pa.Table:
 
 
 def is_certified(table: pa.Table) -> pa.ChunkedArray:
-    """Mark each row whose action led to the same result again."""
+    """Mark the rows whose action gave the same result again."""
     return pc.is_in(table["replayed"], value_set=pa.array(CERTIFIED))
