@@ -44,7 +44,7 @@ help: ## list the targets
 
 install: .venv/installed ## set up .venv with the trajmill command, and what extras need: EXTRAS=llm,s3
 	$(if $(EXTRAS),$(UV) pip install --quiet --python $(BIN)/python --no-build-isolation --editable '.[$(EXTRAS)]' \
-		$(addprefix --constraint requirements/,runtime.txt dev.txt stores.txt))
+		--constraint requirements/all.txt)
 
 shards: .venv/installed ## make shards of DOMAIN (or all, or world-model) from RAW (default: the samples) into OUT
 	$(BIN)/trajmill run configs/$(DOMAIN).yaml --raw $(RAW) --out $(OUT) --runner $(RUNNER) $(ARGS)
@@ -161,8 +161,9 @@ lock: | .venv/bin/python ## resolve the dependencies anew and lock them by versi
 		pyproject.toml --group build -o requirements/runtime.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
-	for extra in s3 gcs dataflow; do $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-emit-index-url pyproject.toml --extra $$extra -c requirements/runtime.txt -o requirements/$$extra.txt || exit; done
+	for extra in all dataflow; do $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url pyproject.toml --extra $$extra -c requirements/runtime.txt -c requirements/dev.txt \
+		-o requirements/$$extra.txt || exit; done
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml --extra s3 --extra gcs --group stores -c requirements/runtime.txt -c requirements/dev.txt \
 		-o requirements/stores.txt

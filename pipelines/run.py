@@ -238,7 +238,8 @@ class Run:
         normalized = self._timed("normalize", lambda: self._normalize(plan))
         planned = sum(len(part.inputs) for part in plan.parts)
         inputs, records = input_line(planned, normalized.counts, damaged), record_line(normalized.counts)
-        files = unrecognized_line(sum(len(one.members) for one in plan.inputs), lost)
+        places = {place for log in plan.inputs for place in log.members.values()}  # logs may share a file
+        files = unrecognized_line(len(places), lost)
         attached = attachment_line(normalized.counts)
         read = (*((files,) if files.lost else ()), inputs, records, *((attached,) if attached.entered else ()))
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
@@ -268,13 +269,18 @@ class Run:
         if mixed is None:
             return self._reached(replace(summary, last="draw"))
         counts, lines, mixture = mixed
-        samples = {k.removeprefix("samples."): n for k, n in counts.items() if k.startswith("samples.")}
+        samples, tokens_drawn, loss_tokens = (
+            {key.removeprefix(f"{unit}."): number for key, number in counts.items() if key.startswith(f"{unit}.")}
+            for unit in ("samples", "tokens", "loss_tokens")
+        )
         nothing = nothing_kept(lines)
-        told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples))
+        first = {"is_first": not self._known.stages}
+        told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples, **first))
         shown = images_in(counts)
         told += (f"the samples show {shown:,} screenshots, and no picture is scrubbed",) if shown else ()
-        more = {"samples": samples, "warnings": told, "mixture": mixture.told()}
-        return self._reached(replace(summary, last="mix", lines=lines, **more))
+        drawn = {"samples": samples, "drawn_tokens": tokens_drawn, "loss_tokens": loss_tokens}
+        drawn |= {"warnings": told, "mixture": mixture.told()}
+        return self._reached(replace(summary, last="mix", lines=lines, **drawn))
 
     def _timed(self, stage: str, work: Callable[[], Any]) -> Any:
         begin = time.monotonic()

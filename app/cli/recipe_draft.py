@@ -40,8 +40,8 @@ _SHOWN: Final = 20
 
 _RECIPES: Final = (".yaml", ".yml")
 _TABLES: Final = (".jsonl", ".ndjson", ".json")
-SECTION: Final = "# normalize:"
-"""The line with which the section begins."""
+SECTION: Final = "  # dataset:"
+"""The line with which the drafted section begins."""
 
 _IDS: Final = (
     "episode_id", "trajectory_id", "traj_id", "session_id", "conversation_id", "conv_id", "dialogue_id", "chat_id",
@@ -66,8 +66,10 @@ _OF_CONVERSATIONS: Final = {
 """The same of a table each of whose rows is a conversation."""
 
 
-def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> list[str]:
-    """Lines of comments that draft `normalize.dataset` for the first table of unknown columns; none if there is none.
+def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> tuple[list[str], list[str]]:
+    """Draft `normalize.dataset` for the first table of unknown columns: a note, and lines of comments to correct.
+
+    Both are empty if there is no such table.
 
     Args:
         plan: of the paths.
@@ -76,7 +78,7 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> list[str]:
     """
     table = unknown_table(plan, raws, recipe)
     if table is None:
-        return []
+        return [], []
     name, columns = table
     more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
     listed = ", ".join(columns[:_SHOWN]) + more
@@ -92,15 +94,16 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> list[str]:
     rows = (
         "a row is a conversation; or `steps`, `transitions`" if talks else "a row is one step; or `steps`, `messages`"
     )
-    return [
+    note = [
         f"# {name} has columns that no known layout has: {listed}.",
-        "# It is read once the recipe says what they hold. This is a guess by their names: mend it, take the marks",
-        "# away, and see what `trajmill plan` says. All roles and layouts: docs/datasets.md.",
+        "# `normalize.dataset` below says what they hold, guessed by their names. Correct it, remove the marks, and",
+        "# see what `trajmill plan` says. All roles and layouts: docs/datasets.md.",
+    ]
+    return note, [
         SECTION,
-        "#   dataset:",
-        f"#     layout: {layout}    # {rows}",
-        f"#     columns: {{{drafted}}}",
-        "#     domain: terminal       # of the rows: one of `domains` below",
+        f"  #   layout: {layout}    # {rows}",
+        f"  #   columns: {{{drafted}}}",
+        "  #   domain: terminal       # of the rows: one of `domains` above",
     ]
 
 
@@ -180,8 +183,8 @@ def recipe_draft(raws: Sequence[str], written: str, out: str | None = None) -> s
     """
     recipe = Recipe(name="init", source="init")
     plan = make_plan(recipe, raws)
-    columns = column_draft(plan, raws, recipe)
-    if not plan.inputs and not columns:
+    note, dataset = column_draft(plan, raws, recipe)
+    if not plan.inputs and not dataset:
         raise ConfigError(
             f"None of the {len(plan.unrecognized):,} files is of a format that is read: see trajmill sniff."
         )
@@ -193,9 +196,10 @@ def recipe_draft(raws: Sequence[str], written: str, out: str | None = None) -> s
         f"# trajmill run {shlex.quote(written)} --raw {shlex.join(raws)} --out {shlex.quote(out or f'out/{name}')}",
         f"# What was found: {', '.join(f'{key} {number:,}' for key, number in sorted(formats.items())) or 'no log'}.",
         *_unread_files_note(plan),
-        *columns,
+        *note,
     ]
-    text = "".join(f"{shown(line)}\n" for line in lines) + _values(name, domains, _licence(plan))
+    text = "".join(f"{shown(line)}\n" for line in lines)
+    text += _values(name, domains, _licence(plan), "".join(f"{shown(line)}\n" for line in dataset))
     parse_recipe(text, "the draft")
     return text
 
@@ -221,7 +225,7 @@ def _licence(plan: Plan) -> str:
     return f"licence: {json.dumps(only)}" if only else "# licence: CC-BY-4.0    # of the raw logs, as SPDX calls it"
 
 
-def _values(name: str, domains: Sequence[str], licence: str) -> str:
+def _values(name: str, domains: Sequence[str], licence: str, dataset: str) -> str:
     """The recipe itself."""
     return f"""
 name: {json.dumps(name)}
@@ -230,7 +234,10 @@ source: {json.dumps(name)}    # how rows name the corpus
 extends: {domains[0] if len(domains) == 1 else "all"}
 domains: [{", ".join(domains)}]
 
-# What stands here counts before what is extended: other bounds of a rule by its name, or null to take it away.
+normalize:
+  grown: extend    # --append reads what a log that grew has added; `ignore` leaves such logs as they were read
+{dataset}
+# What stands here counts before what is extended: other bounds of a rule by its name, or null to remove it.
 judge:
   rules:
     few_turns: {{signal: turns, min: 1}}

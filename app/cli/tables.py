@@ -38,6 +38,12 @@ _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 _UNITS: Final = {"files": "files", "inputs": "logs", "trajectories": "trajectories"}
 _POOL_NAMES: Final[Mapping[str, str]] = {"cpt": "CPT", "sft": "SFT", "rl": "RL", "eval": "eval"}
+_POOL_SIZES: Final[Mapping[str, str]] = {
+    "cpt": "CPT tokens",
+    "sft": "SFT tokens",
+    "rl": "RL tokens",
+    "eval": "eval samples",
+}
 _LOSSES: Final = 3
 _REMEDY: Final = "`trajmill view OUT` lists them."
 REMEDIES: Final = {
@@ -83,26 +89,35 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
 
 
 def _tokens_by_domain(summary: Summary) -> Table:
-    """Make a table of trajectories by domain, those that are kept, and the tokens of each pool."""
-    drawn = summary.mixture.get("stages", {})
-    pools = [pool for pool in POOLS if drawn.get(pool)]
-    table = Table(title="trajectories" + (", and tokens by pool" if pools else ""), title_justify="left")
+    """Make a table of trajectories by domain, those that are kept, and the size of each pool."""
+    sizes = {
+        pool: {
+            key.removeprefix(f"{pool}."): count if pool == "eval" else summary.drawn_tokens.get(key, 0)
+            for key, count in summary.samples.items()
+            if count and key.startswith(f"{pool}.")
+        }
+        for pool in POOLS
+    }
+    sizes = {pool: size for pool, size in sizes.items() if size}
+    table = Table()
     table.add_column("", no_wrap=True)
-    for name in ("found", "kept", *(_POOL_NAMES[pool] for pool in pools)):
+    for name in ("trajectories", "kept", *(_POOL_SIZES[pool] for pool in sizes)):
         table.add_column(name, justify="right")
-    tokens: dict[str, Counter[str]] = {pool: Counter() for pool in pools}
-    for pool in pools:
-        for part in drawn[pool]:
-            tokens[pool][part["domain"] or "passages"] += part["tokens"]
-    for domain in sorted({*summary.domains, *(domain for pool in pools for domain in tokens[pool])}):
+    for domain in sorted({*summary.domains, *(domain for size in sizes.values() for domain in size)}):
         judged, kept_count = summary.domains.get(domain, (0, 0))
-        table.add_row(domain, f"{judged:,}", f"{kept_count:,}", *(f"{tokens[pool][domain]:,}" for pool in pools))
+        table.add_row(
+            domain, f"{judged:,}", f"{kept_count:,}", *(f"{size.get(domain, 0):,}" for size in sizes.values())
+        )
+    judged, kept_count = (sum(column) for column in zip(*summary.domains.values(), strict=True))
+    unread = sum(line.entered for line in summary.lines if line.unit == "trajectories") - judged
+    if unread > 0:  # a run that stops after judging has not counted them
+        table.add_row("not judged", f"{unread:,}", "0", *("" for _ in sizes))
     table.add_section()
-    sums = (sum(column) for column in zip(*summary.domains.values(), strict=True))
-    table.add_row("all", *(f"{total:,}" for total in sums), *(f"{tokens[pool].total():,}" for pool in pools))
-    loss = [sum(part["loss_tokens"] for part in drawn[pool]) for pool in pools]
-    if any(loss):
-        table.add_row("under loss", "", "", *(f"{number:,}" if number else "" for number in loss))
+    totals = (f"{sum(size.values()):,}" for size in sizes.values())
+    table.add_row("all", f"{judged + max(0, unread):,}", f"{kept_count:,}", *totals)
+    loss = {pool: sum(n for key, n in summary.loss_tokens.items() if key.startswith(f"{pool}.")) for pool in sizes}
+    if any(loss.values()):
+        table.add_row("under loss", "", "", *(f"{number:,}" if number else "" for number in loss.values()))
     return table
 
 
@@ -177,7 +192,7 @@ def show_dataset(out: str, console: Printer) -> None:
         unit, _, component = key.partition(".")
         if unit == "samples":
             samples[component.partition(".")[0]] += number
-    pools = ", ".join(f"{_POOL_NAMES[pool]} {samples[pool]:,}" for pool in POOLS if samples[pool])
+    pools = ", ".join(f"{_POOL_NAMES[pool]} {samples[pool]:,}" for pool in POOLS)
     generations = f"{len(sources.leads):,} generation{'s' if len(sources.leads) > 1 else ''}"
     console.print(
         f"the dataset now, of {generations}: {kept_count:,} trajectories kept; samples {pools}", soft_wrap=True
@@ -341,18 +356,19 @@ def show_found(contents: Found, console: Printer, lines: int) -> None:
 def _reject_line(row: Mapping[str, Any]) -> str:
     """Tell a reject in a line: what it is of, where that stands, and why."""
     location = " › ".join(filter(None, (row["uri"], row["member"])))
-    step = f", step {row['step']}" if row["step"] >= 0 else ""
-    byte = f" at {row['offset']}" if row["offset"] >= 0 else ""
+    step = f", step {row['step'] + 1}" if row["step"] >= 0 else ""
+    byte = f" at byte {row['offset']}" if row["offset"] >= 0 else ""
     return f"{location}{byte}{step}: {row['unit']} {row['reason']}: {row['detail']}"
 
 
 def _show_trajectory(rows: Sequence[Mapping[str, Any]], console: Printer, lines: int) -> None:
     first = rows[0]
     for name in ("task", "environment", "agent", "context", "outcome", "provenance"):
-        present = {key: value for key, value in (first[name] or {}).items() if value is not None}
-        console.print(label_text(f"{name}: ", _clip(str(present), lines)))
+        for key, value in (first[name] or {}).items():
+            if value is not None:
+                console.print(label_text(f"{name}.{key}: ", _clip(str(value), lines)))
     for row in rows:
-        console.rule(f"step {row['step']} of {row['num_steps']}, turn {row['turn']}", align="left")
+        console.rule(f"step {row['step'] + 1} of {row['num_steps']}, turn {row['turn'] + 1}", align="left")
         if row["step"] == 0 and row["observation"]:
             console.print(text(_clip(row["observation"]["content"] or "(no text)", lines), "dim"))
         if row["interleaved"]:
@@ -388,7 +404,9 @@ def _show_next(row: Mapping[str, Any], console: Printer, lines: int) -> None:
 
 
 def _show_value(path: str, value: Any, console: Printer, lines: int) -> None:
-    if isinstance(value, dict):
+    if path == "spans" and value:
+        console.print(label_text("spans: ", ", ".join(_span_words(span) for span in value)))
+    elif isinstance(value, dict):
         for key, inner in value.items():
             _show_value(f"{path}.{key}" if path else str(key), inner, console, lines)
     elif isinstance(value, list) and value and isinstance(value[0], dict | str):
@@ -396,6 +414,12 @@ def _show_value(path: str, value: Any, console: Printer, lines: int) -> None:
             _show_value(f"{path}[{number}]", inner, console, lines)
     else:
         console.print(label_text(f"{path}: ", _clip(str(value), lines)))
+
+
+def _span_words(span: Mapping[str, Any]) -> str:
+    """Write a span of text under loss: its message, if a sample has messages, where it lies, and its class."""
+    message = f"message {span['message']}: " if "message" in span else ""
+    return f"{message}{span['begin']}–{span['end']}" + (f" {span['label']}" if span.get("label") else "")
 
 
 def _clip(content: str, lines: int) -> str:

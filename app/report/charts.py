@@ -6,7 +6,6 @@ What a shape means is told by its `kind`, by which the style sheet gives it colo
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -200,14 +199,6 @@ def asked_bar(asked: float, received: int, most: float) -> Chart:
 def most_asked(pools: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
     """Return the largest number asked for or given in the mixture, which sets the scale of its bars."""
     return max([1.0, *(counts[key] for of in pools.values() for counts in of.values() for key in ("asked", "given"))])
-
-
-def pool_tokens(mixture: Mapping[str, Any]) -> dict[str, int]:
-    """Sum the tokens drawn for each `pool.domain`."""
-    tokens: Counter[str] = Counter()
-    for pool, row, _ in stage_rows(mixture):
-        tokens[f"{pool}.{row['domain']}"] += row["tokens"]
-    return tokens
 
 
 def pool_sum(counts: Mapping[str, int], pool: str) -> int:

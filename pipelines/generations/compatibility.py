@@ -36,6 +36,7 @@ FREE: Final = (
     "normalize.max_unrecognized_ratio",
     "normalize.max_member_bytes",
     "normalize.dataset",
+    "normalize.grown",
     "judge.signals",
     "judge.measure",
     "judge.rules",

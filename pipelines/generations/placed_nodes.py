@@ -83,12 +83,12 @@ def _of_passages(draws: Draws, pools: npt.NDArray[np.int64], first: int) -> Iter
 
 
 def _by_judging(
-    recipe: Recipe,
+    _recipe: Recipe,
     stages: Folder,
     units: Sequence[Unit],
     groups: npt.NDArray[np.uint64],
     pools: npt.NDArray[np.int64],
-    _: Sequence[Folder],
+    _before: Sequence[Folder],
 ) -> Iterator[npt.NDArray[np.void]]:
     """Yield the nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
     judged = gather_run_candidates(units, stages).group
@@ -101,7 +101,7 @@ def _by_judging(
         )
         is_placed = np.isin(group, names)
         at = first[np.searchsorted(names, group[is_placed])]
-        yield from _of_unit(recipe, stages, unit, starts[is_placed], groups[at], pools[at])
+        yield from _of_unit(stages, unit, starts[is_placed], groups[at], pools[at])
 
 
 def _by_placing(
@@ -119,7 +119,7 @@ def _by_placing(
         starts = np.flatnonzero((verdicts["step"].to_numpy() == 0) & verdicts["kept"].to_numpy())
         mine = slice(begun, begun + len(starts))
         begun += len(starts)
-        yield from _of_unit(recipe, stages, unit, starts, groups[mine], pools[mine])
+        yield from _of_unit(stages, unit, starts, groups[mine], pools[mine])
     has_likeness = read_manifest(stages / LIKENESS, MANIFEST) is not None
     folders = stages / "transitions", stages / "verdicts", stages / "measures"
     judged = Verdicts(*folders, stages / LIKENESS if has_likeness else None)
@@ -136,7 +136,6 @@ def _by_placing(
 
 
 def _of_unit(
-    recipe: Recipe,
     stages: Folder,
     unit: Unit,
     starts: npt.NDArray[np.int64],
@@ -147,5 +146,4 @@ def _of_unit(
     measures = read_table(stages / "measures", f"{unit.label}.parquet", NODE_COLUMNS)
     for column in NODE_COLUMNS:
         yield _rows(measures[column].to_numpy()[starts], groups, pools)
-    logs = log_nodes(recipe, stages / "transitions", unit, starts)
-    yield _rows(logs, groups[: len(logs)], pools[: len(logs)])
+    yield _rows(log_nodes(stages / "transitions", unit, starts), groups, pools)

@@ -252,13 +252,8 @@ def _order(table: pa.Table) -> npt.NDArray[np.int64]:
     return pc.sort_indices(keys, sort_keys=by).to_numpy().astype(np.int64)
 
 
-def log_nodes(recipe: Recipe, transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Return the node of the log that each row is of, and of the log's own id there; none where grown logs are ignored.
-
-    By it what a grown log adds belongs to the group that the log has.
-    """
-    if recipe.normalize.grown == "ignore":
-        return np.zeros(0, np.uint64)
+def log_nodes(transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Return the node of each row's log and native id, by which what a grown log adds joins the group of the log."""
     table = read_table(transitions, unit.name, ["native_id", "provenance.uri", "provenance.member"])
     log_rows = table.take(pa.array(rows)).to_pylist()
     named = [["log", row["provenance"]["uri"], row["provenance"]["member"], row["native_id"]] for row in log_rows]
@@ -286,7 +281,7 @@ def _firsts(recipe: Recipe, unit: Unit, judged: Verdicts) -> pa.Table:
     )
     if recipe.normalize.grown == "ignore":
         return firsts
-    return firsts.append_column(_LOG, pa.array(log_nodes(recipe, judged.transitions, unit, rows)))
+    return firsts.append_column(_LOG, pa.array(log_nodes(judged.transitions, unit, rows)))
 
 
 def known_among(wanted: npt.NDArray[np.uint64], ledgers: Sequence[Folder]) -> Places:

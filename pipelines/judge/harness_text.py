@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import groupby
+from textwrap import shorten
 from typing import Any, Final
 
 import numpy as np
@@ -232,9 +233,9 @@ def frame_warnings(measures: Folder) -> tuple[str, ...]:
     messages = []
     for agent, rows in groupby(read_frames(measures), lambda row: (row["agent"], row["version"])):
         frames = list(rows)
-        lines = ", ".join(f"'{row['example'].strip()[:_SHOWN]}'" for row in frames[:_MOST_FREQUENT])
-        name = " ".join(filter(None, agent))
-        messages.append(f"{frames[0]['share']:.1%} of what {name} was answered looks like text of its harness: {lines}")
+        lines = ", ".join(f"'{shorten(row['example'], _SHOWN, placeholder='…')}'" for row in frames[:_MOST_FREQUENT])
+        share, name = f"{frames[0]['share']:.1%}", " ".join(filter(None, agent))
+        messages.append(f"{share} of the results of {name} may hold text of its harness (inspect --harness): {lines}")
     return tuple(messages)
 
 

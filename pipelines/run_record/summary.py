@@ -52,6 +52,8 @@ class Summary:
         target_tokens: the same of those that carry the loss.
         domains: domain → trajectories that were judged, and those that were kept.
         samples: `pool.domain` → samples.
+        drawn_tokens: `pool.domain` → tokens of these samples, in RL of their prompts; not of eval.
+        loss_tokens: `pool.domain` → those of them that bear the loss, of CPT and SFT.
         plan: the plan.
         seconds: of each stage.
         replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
@@ -69,6 +71,8 @@ class Summary:
     target_tokens: int = 0
     domains: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     samples: dict[str, int] = field(default_factory=dict)
+    drawn_tokens: dict[str, int] = field(default_factory=dict)
+    loss_tokens: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     replicates: dict[str, dict[str, float]] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()

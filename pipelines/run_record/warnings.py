@@ -81,16 +81,19 @@ FEW: Final = 10
 """Trajectories by which a pool may be off in any case, since groups are whole."""
 
 
-def mixture_warnings(mixture: Mixture, mix: Mix, samples: Mapping[str, int] | None = None) -> tuple[str, ...]:
+def mixture_warnings(
+    mixture: Mixture, mix: Mix, samples: Mapping[str, int] | None = None, *, is_first: bool = True
+) -> tuple[str, ...]:
     """What a reader of the end of a run has to know of its mixture, a line each.
 
     Args:
         mixture: what was drawn.
         mix: what was asked for.
         samples: what became of it, by `pool.domain`; None where nothing was made yet.
+        is_first: whether there is no earlier generation; a pool of a later one may well get nothing.
     """
     made = mixture.drawn() if samples is None else samples
-    found = list(_empty(mixture, mix, made))
+    found = list(_empty(mixture, mix, made)) if is_first else []
     found += _far_off(mixture)
     for pool in POOLS:
         found += _short(pool, mixture.stages.get(pool, []), mix.stages.get(pool, Stage()))
@@ -102,7 +105,9 @@ def _empty(mixture: Mixture, mix: Mix, made: Mapping[str, int]) -> Iterator[str]
         if not mix.pools[pool] or any(count for key, count in made.items() if key.startswith(f"{pool}.")):
             continue
         given = sum(number for _, number in mixture.asked.get(pool, {}).values())
-        why = f"of {given:,} trajectories that it was given none is a sample" if given else "no group came to it"
+        why = "no group of trajectories was assigned to it"
+        if given:
+            why = f"none of the {given:,} trajectories assigned to it makes a sample"
         yield f"pool {pool} is empty: {why}"
 
 

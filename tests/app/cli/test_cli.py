@@ -97,7 +97,7 @@ def test_each_reject_of_a_run_is_told_with_its_place_and_counts_come_last(tmp_pa
     trajmill("run", "terminal", "--raw", raw, "--out", tmp_path / "out", "--stop-after", "normalize")
     lines = trajmill("inspect", tmp_path / "out" / "rejects").splitlines()
     assert [line for line in lines if ": input unrecognized: " in line] == [
-        f"{name} at 0: input unrecognized: no connector recognizes it" for name in ("more.txt", "notes.txt")
+        f"{name} at byte 0: input unrecognized: no connector recognizes it" for name in ("more.txt", "notes.txt")
     ]
     assert lines[-1].startswith("rejects: ")
     assert trajmill("inspect", tmp_path / "out").splitlines()[-1].startswith("transitions: trajectories 1,")
@@ -128,7 +128,7 @@ def test_plan_says_what_would_be_read():
 def test_inspect_shows_a_raw_log_step_by_step():
     said = trajmill("inspect", LOG, "--lines", "3")
     assert "raw log: inputs 1" in said
-    assert "step 0 of" in said
+    assert "step 1 of" in said
 
 
 def test_run_takes_several_paths_after_raw_and_prints_the_balance(tmp_path):
@@ -310,8 +310,8 @@ def test_a_table_of_conversations_is_drafted_as_one(tmp_path):
     said = trajmill("init", table, "--out", tmp_path / "r.yaml")
     assert "fill in there what the columns of the table hold: normalize.dataset" in said
     draft = (tmp_path / "r.yaml").read_text("utf-8")
-    assert "#     layout: messages " in draft
-    assert "#     columns: {id: conv_id, messages: dialogue}" in draft
+    assert "#   layout: messages " in draft
+    assert "#   columns: {id: conv_id, messages: dialogue}" in draft
 
 
 def test_a_path_cannot_write_into_the_recipe(tmp_path):
@@ -363,9 +363,9 @@ def test_a_table_of_unknown_columns_gets_a_section_to_fill_in_that_reads_it_with
     made_table(tmp_path, form)
     text = recipe_draft([str(tmp_path)], "r.yaml")
     assert f"rows.{form} has columns that no known layout has: episode, goal, cmd, output, reward." in text
-    head, section, rest = re.split(r"(# normalize:\n(?:# .*\n)+)", text)
-    uncommented = "".join(line.removeprefix("# ") + "\n" for line in section.splitlines())
-    recipe = parse_recipe(head + rest.replace("extends", f"{uncommented}extends"), "r.yaml")
+    head, section, rest = re.split(r"(  # dataset:\n(?:  # .*\n)+)", text)
+    recipe = parse_recipe(head + section.replace("  # ", "  ") + rest, "r.yaml")
+    assert recipe.normalize.grown == "extend"
     assert recipe.normalize.dataset.columns.model_dump(exclude_none=True) == {
         "id": "episode",
         "instruction": "goal",
@@ -379,7 +379,7 @@ def test_a_table_of_unknown_columns_gets_a_section_to_fill_in_that_reads_it_with
 def test_a_table_of_known_columns_needs_no_section(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}]}\n')
     pq.write_table(pa.Table.from_pylist([{"messages": [{"role": "user", "content": "a"}]}]), tmp_path / "a.parquet")
-    assert "# normalize:" not in recipe_draft([str(tmp_path)], "r.yaml")
+    assert "# dataset:" not in recipe_draft([str(tmp_path)], "r.yaml")
 
 
 def finish(stage: Folder, unit: str, digest: str = "d", **counts: int) -> None:

@@ -168,11 +168,14 @@ def test_budgets_samples_and_bounds_are_of_all_generations(tmp_path):
     assert by_task.agg(pl.col("num_tokens").sum()).select(pl.max("num_tokens")).item() <= 5_000
 
 
-def test_what_a_grown_log_adds_joins_its_group_and_what_was_there_bears_no_loss_again(tmp_path):
-    recipe = parse_recipe(
-        '{"name": "n", "source": "tests", "domains": ["terminal"], "normalize": {"grown": "extend"}}', "n"
-    )
-    logs = Logs(tmp_path, recipe)
+def recipe_for_grown(grown: str) -> Recipe:
+    values = {"name": "n", "source": "tests", "domains": ["terminal"], "normalize": {"grown": grown}}
+    return parse_recipe(json.dumps(values), "n")
+
+
+@pytest.mark.parametrize("begun", ["extend", "ignore"])
+def test_what_a_grown_log_adds_joins_its_group_and_what_was_there_bears_no_loss_again(begun, tmp_path):
+    logs = Logs(tmp_path, recipe_for_grown(begun))
     first = {number: logs.said(3) for number in range(8)}
     for number, answers in first.items():
         logs.put(f"log{number}", f"task {number}", answers)
@@ -182,6 +185,7 @@ def test_what_a_grown_log_adds_joins_its_group_and_what_was_there_bears_no_loss_
             log = atif(f"log{number}", f"told otherwise {number}", answers + logs.said(2))
             (tmp_path / "logs1" / f"log{number}.json").write_text(json.dumps(log))
     logs.put("fresh", "a task", logs.said(3))
+    logs.recipe = recipe_for_grown("extend")
     after = logs.add()
     grown = [f"log{number}" for number in first if number % 2]
     assert after["name"].to_list() == ["fresh", *grown]

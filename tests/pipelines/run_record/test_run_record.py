@@ -287,7 +287,7 @@ def test_a_budget_that_no_sample_fills_is_told_unless_hardly_anything_is_left_of
 def test_before_samples_are_made_what_is_drawn_counts():
     drawn = Mixture({"trajectories.sft.web": 79, "trajectories.eval.web": 0, "tokens.eval.web": 9}, {}, ASKED)
     assert mixture_warnings(drawn, MIX) == (
-        "pool eval is empty: of 21 trajectories that it was given none is a sample",
+        "pool eval is empty: none of the 21 trajectories assigned to it makes a sample",
     )
 
 
@@ -300,6 +300,6 @@ def test_a_run_tells_it_at_its_end_and_in_its_record(raw, tmp_path):
     summary = Run(recipe, [str(raw)], str(tmp_path / "out")).run()
     told = io.StringIO()
     show_summary(summary, recipe, Printer(told), is_reported=True)
-    assert "pool eval is empty: no group came to it\n" in told.getvalue()
+    assert "pool eval is empty: no group of trajectories was assigned to it\n" in told.getvalue()
     assert " of the 10,000,000 tokens asked for; short is terminal of component 'trajectories'\n" in told.getvalue()
     assert "pool eval is empty" in (tmp_path / "out" / "run.json").read_text()
