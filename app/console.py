@@ -44,6 +44,12 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NAMED: Final = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 
 
+def quantity(number: int, plural: str) -> str:
+    """Write a number with a noun, which is given in the plural: "1 file", "2,000 trajectories"."""
+    singular = f"{plural.removesuffix('ies')}y" if plural.endswith("ies") else plural.removesuffix("s")
+    return f"{number:,} {singular if number == 1 else plural}"
+
+
 def shown(content: str, *, lines: bool = False) -> str:
     """The text with each character that a terminal obeys, or that cannot be seen, as an escape.
 

@@ -220,8 +220,10 @@ def _rows(files: Sequence[Path], kind: str, wanted: str | None) -> Found:
         else pl.scan_parquet(full[0], glob=False)
     )
     for column in ("unit", "reason", "use", "domain", "kept"):
-        if column in first.collect_schema().names():
-            tables[column] = _values(first, pl.col(column))
+        holding = [file for file in full if column in pq.read_schema(file).names]
+        if holding:
+            columns = pl.concat([pl.scan_parquet(file, glob=False).select(pl.col(column)) for file in holding])
+            tables[column] = _values(columns, pl.col(column))
     if kind == "rejects" and wanted is None:
         rows = first.drop("excerpt", strict=False).collect().to_dicts()
         return Found(kind, counts, tables, rows, "rejects")

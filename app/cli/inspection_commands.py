@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trajmill.app.cli.output_options import AsJson
-from trajmill.app.console import notices, results
+from trajmill.app.console import notices, quantity, results
 from trajmill.pipelines.run_record.endings import Code
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def sniff(
     counts = Counter(entry.connector for entry in planned.inputs)
     formats = ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items()))
     console.print(
-        f"{len(planned.inputs):,} logs{f' ({formats})' if formats else ''}, {len(planned.unrecognized):,} other files",
+        f"{quantity(len(planned.inputs), 'logs')}{f' ({formats})' if formats else ''}, "
+        f"{quantity(len(planned.unrecognized), 'other files')}",
         soft_wrap=True,
     )
     table = unknown_table(planned, files, recipe)

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
-from trajmill.app.console import Printer, text
+from trajmill.app.console import Printer, quantity, text
 from trajmill.pipelines.run_record.run_log import RunLog
 from trajmill.pipelines.run_record.stage_progress import Progress, StageWatch
 from trajmill.pipelines.run_record.summary import OVER, StageStart
@@ -61,7 +61,7 @@ def words(state: Progress) -> str:
     if not state.counts:
         return ""
     unit, survivors, entered = state.kept()
-    parts = [f"{survivors:,} {unit}" if survivors == entered else f"{survivors:,} of {entered:,} {unit} kept"]
+    parts = [quantity(entered, unit) if survivors == entered else f"{survivors:,} of {quantity(entered, unit)} kept"]
     reasons = state.dropped()
     if reasons:
         named = ", ".join(f"{reason} {number:,}" for reason, number in list(reasons.items())[:_REASONS])
@@ -100,7 +100,7 @@ def first_line(state: Progress) -> str:
     if state.stage == "plan" or not state.units:
         return f"{state.stage}: begins"
     before = f"; {state.before:,} done before" if state.before else ""
-    return f"{state.stage}: begins, {state.units:,} parts of {state.bytes / 1e6:,.1f} MB{before}"
+    return f"{state.stage}: begins, {quantity(state.units, 'parts')} of {state.bytes / 1e6:,.1f} MB{before}"
 
 
 def last_line(state: Progress) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.segment import Segment, Segments
 from rich.table import Table
 
-from trajmill.app.console import Printer, label_text, text
+from trajmill.app.console import Printer, label_text, quantity, text
 from trajmill.connectors.connector import Connector
 from trajmill.connectors.registry import FORMATS, VERIFIED
 from trajmill.pipelines.judge.harness_text import table_line
@@ -70,7 +70,7 @@ _SHOWN = 5
 def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_reported: bool) -> None:
     """Print what became of the logs by domain, the largest losses, the folder, and the commands to try next."""
     lines = {line.unit: line for line in summary.lines}
-    steps = [f"{lines[unit].entered:,} {name}" for unit, name in _UNITS.items() if unit in lines]
+    steps = [quantity(lines[unit].entered, name) for unit, name in _UNITS.items() if unit in lines]
     took = sum(summary.seconds.values())
     console.print(f"{recipe.name}: {' → '.join(steps)}, in {took:.0f} s", soft_wrap=True)
     if summary.domains:
@@ -129,7 +129,7 @@ def largest_losses(summary: Summary) -> list[str]:
             losses |= {reason: (count, _UNITS[line.unit]) for reason, count in {**line.lost, **line.merged}.items()}
     largest = sorted(losses.items(), key=lambda loss: (-loss[1][0], loss[0]))[:_LOSSES]
     return [
-        f"{count:,} {unit} lost: {reason}. {REMEDIES.get(reason, _REMEDY)}".replace("OUT", summary.out)
+        f"{quantity(count, unit)} lost: {reason}. {REMEDIES.get(reason, _REMEDY)}".replace("OUT", summary.out)
         for reason, (count, unit) in largest
     ]
 
@@ -164,14 +164,14 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         console.print(f"nothing is new: generation {generation.number} is the last one", soft_wrap=True)
     else:
         new, is_added = len(appended.summary.plan.inputs), appended.summary.last == "mix"
-        message = f"generation {generation.number}: {new:,} new inputs were added"
-        left = f"{new:,} new inputs were judged; the same without --stop-after adds them"
+        message = f"generation {generation.number}: {quantity(new, 'logs')} added"
+        left = f"{quantity(new, 'new logs')} judged; the same command without --stop-after adds them"
         console.print(message if is_added else left, soft_wrap=True)
     console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
     if appended.changed:
         shown = ", ".join(appended.changed[:_SHOWN])
         more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
-        left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
+        left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again for what they add"
         setting = f"normalize.grown: {recipe.normalize.grown}"
         message = f"changed since, {left} ({setting}): {len(appended.changed):,} ({shown}{more})"
         console.print(message, style="yellow", soft_wrap=True)
@@ -193,18 +193,20 @@ def show_dataset(out: str, console: Printer) -> None:
         if unit == "samples":
             samples[component.partition(".")[0]] += number
     pools = ", ".join(f"{_POOL_NAMES[pool]} {samples[pool]:,}" for pool in POOLS)
-    generations = f"{len(sources.leads):,} generation{'s' if len(sources.leads) > 1 else ''}"
+    generations = quantity(len(sources.leads), "generations")
     console.print(
-        f"the dataset now, of {generations}: {kept_count:,} trajectories kept; samples {pools}", soft_wrap=True
+        f"the dataset now, of {generations}: {quantity(kept_count, 'trajectories')} kept; samples {pools}",
+        soft_wrap=True,
     )
 
 
 def show_forgotten(forgotten: Forgotten, console: Printer) -> None:
     """Print what was forgotten, where copies of it may still exist, and what to do about them."""
-    of = f", all that {len(forgotten.logs):,} logs held" if forgotten.logs else ""
-    console.print(f"forgotten: {forgotten.trajectories:,} trajectories{of}", soft_wrap=True)
+    of = f", all that {quantity(len(forgotten.logs), 'logs')} held" if forgotten.logs else ""
+    console.print(f"forgotten: {quantity(forgotten.trajectories, 'trajectories')}{of}", soft_wrap=True)
     console.print(
-        f"written again: {len(forgotten.rewritten):,} files; looked through: {forgotten.scanned:,}", soft_wrap=True
+        f"written again: {quantity(len(forgotten.rewritten), 'files')}; looked through: {forgotten.scanned:,}",
+        soft_wrap=True,
     )
     if forgotten.older is None:
         message = "whether the store keeps older versions of its objects could not be asked: look there"
@@ -253,10 +255,7 @@ def _next(summary: Summary) -> list[str]:
     pools = {key.split(".")[0] for key, count in summary.samples.items() if count}
     config = next((pool for pool in ("sft", "cpt", "rl") if pool in pools), None)
     look = [f"trajmill view {summary.out}", f"trajmill verify {summary.out}"]
-    if config is None:
-        return look
-    load = f"load_dataset('{summary.out}/shards', '{config}')"
-    return [f'python -c "from datasets import load_dataset; print({load})"', *look]
+    return look if config is None else [f"trajmill inspect {summary.out}/shards/{config}", *look]
 
 
 def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
@@ -365,7 +364,7 @@ def _show_trajectory(rows: Sequence[Mapping[str, Any]], console: Printer, lines:
     first = rows[0]
     for name in ("task", "environment", "agent", "context", "outcome", "provenance"):
         for key, value in (first[name] or {}).items():
-            if value is not None:
+            if value not in (None, ""):
                 console.print(label_text(f"{name}.{key}: ", _clip(str(value), lines)))
     for row in rows:
         console.rule(f"step {row['step'] + 1} of {row['num_steps']}, turn {row['turn'] + 1}", align="left")
@@ -443,7 +442,9 @@ def show_verification(verification: Verification, console: Printer) -> None:
     """Print a line per stage, a line per fault, and the remedy."""
     for stage in verification.stages:
         state = "sealed" if stage.sealed else "not finished"
-        console.print(f"{stage.name}: {state}, {stage.files:,} files, {stage.bytes / 1e6:,.1f} MB", soft_wrap=True)
+        console.print(
+            f"{stage.name}: {state}, {quantity(stage.files, 'files')}, {stage.bytes / 1e6:,.1f} MB", soft_wrap=True
+        )
     for fault in verification.faults:
         console.print(f"{fault.name} {fault.what}", soft_wrap=True)
     for name in verification.foreign:
@@ -486,4 +487,4 @@ def show_export(manifest: Manifest, console: Printer) -> None:
     for name, digest in manifest.models.items():
         console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
     size = sum(file.bytes for file in manifest.files)
-    console.print(f"{manifest.unit}: {len(manifest.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)
+    console.print(f"{manifest.unit}: {quantity(len(manifest.files), 'files')}, {size / 1e6:,.1f} MB", soft_wrap=True)

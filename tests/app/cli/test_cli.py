@@ -74,7 +74,7 @@ def test_sniff_says_what_a_file_is_and_why(tmp_path):
     said = trajmill("sniff", LOG, tmp_path / "notes.txt")
     assert f"{LOG.name}: claude_code (" in said
     assert "notes.txt: unrecognized" in said
-    assert said.splitlines()[-1] == "1 logs (claude_code 1), 1 other files"
+    assert said.splitlines()[-1] == "1 log (claude_code 1), 1 other file"
 
 
 def test_sniff_prints_paths_that_can_be_pasted_back_and_json(tmp_path):
@@ -364,7 +364,7 @@ def test_a_table_of_unknown_columns_gets_a_section_to_fill_in_that_reads_it_with
     text = recipe_draft([str(tmp_path)], "r.yaml")
     assert f"rows.{form} has columns that no known layout has: episode, goal, cmd, output, reward." in text
     head, section, rest = re.split(r"(  # dataset:\n(?:  # .*\n)+)", text)
-    recipe = parse_recipe(head + section.replace("  # ", "  ") + rest, "r.yaml")
+    recipe = parse_recipe(head + re.sub(r"(?m)^  # ", "  ", section) + rest, "r.yaml")
     assert recipe.normalize.grown == "extend"
     assert recipe.normalize.dataset.columns.model_dump(exclude_none=True) == {
         "id": "episode",

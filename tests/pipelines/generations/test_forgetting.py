@@ -250,7 +250,7 @@ def test_the_command_tells_what_it_forgot_and_where_it_stands_still(grown, tmp_p
     assert f"written: {out / REPORT}" in said
     assert (out / REPORT).read_bytes() == report(str(out))
     assert code == 0
-    assert "forgotten: 1 trajectories, all that 1 logs held" in said
+    assert "forgotten: 1 trajectory, all that 1 log held" in said
     assert f"raw log, which is not touched: {grown / 'logs1' / 'first6.json'}" in said
     code, _, complained = ran("forget", out, "--before", "1999-12-31")
     assert (code, complained.strip()) == (1, "trajmill: Nothing of that is in the folder.")
