@@ -101,7 +101,7 @@ def _tokens_by_domain(summary: Summary) -> Table:
     sizes = {pool: size for pool, size in sizes.items() if size}
     table = Table()
     table.add_column("", no_wrap=True)
-    for name in ("trajectories", "kept", *(_POOL_SIZES[pool] for pool in sizes)):
+    for name in ("found", "kept", *(_POOL_SIZES[pool] for pool in sizes)):
         table.add_column(name, justify="right")
     for domain in sorted({*summary.domains, *(domain for size in sizes.values() for domain in size)}):
         judged, kept_count = summary.domains.get(domain, (0, 0))

@@ -211,7 +211,8 @@ def transcript(shared: Pages, request: Request) -> dict[str, Any]:
     rows = rows[: 1 + sum(size < _TRANSCRIPT_CHARACTERS for size in sizes)]
     outline = contents.rows.outline(trajectory["file"], trajectory["first"] + begin, len(rows))
     some = [{**step_values(contents, trajectory, row), "told": entry} for row, entry in zip(rows, outline, strict=True)]
-    return {"one": trajectory, "begin": begin, "most": PAGE, "some": some, "outline": outline}
+    about = {"one": trajectory, "begin": begin, "most": PAGE, "some": some, "outline": outline}
+    return {**about, **_reasons(shared, trajectory, trajectory["dropped_by"], -1)}
 
 
 def step(shared: Pages, request: Request) -> dict[str, Any]:
@@ -225,13 +226,16 @@ def step(shared: Pages, request: Request) -> dict[str, Any]:
     row = contents.rows.whole(trajectory["file"], trajectory["first"] + number, 1)[0]
     verdict = contents.rows.verdict(trajectory["file"], trajectory["first"] + number)
     outline = contents.rows.outline(trajectory["file"], trajectory["first"] + first, count)
-    reasons = {
-        "told": _details(shared, trajectory, number) if verdict and verdict["reason"] else [],
-        "in_words": reason_words(verdict["reason"], contents.rules) if verdict and verdict["reason"] else "",
-        "bounds": bounds(verdict, contents.rules) if verdict else [],
-    }
+    reasons = _reasons(shared, trajectory, verdict["reason"] if verdict else None, number)
+    reasons |= {"bounds": bounds(verdict, contents.rules) if verdict else []}
     about = {"one": trajectory, "row": row, "number": number, "outline": outline, "verdict": verdict}
     return {**about, "step": step_values(contents, trajectory, row), **reasons}
+
+
+def _reasons(shared: Pages, trajectory: Mapping[str, Any], reason: str | None, number: int) -> dict[str, Any]:
+    """Explain the reason of a step, or of the trajectory if the number is -1; empty values where there is none."""
+    words = reason_words(reason, shared.contents.rules) if reason else ""
+    return {"in_words": words, "told": _details(shared, trajectory, number) if reason else []}
 
 
 def _details(shared: Pages, trajectory: Mapping[str, Any], number: int) -> list[tuple[str, str | None]]:

@@ -71,6 +71,9 @@ _PARTITIONS: Final = 16
 """Into how many the skeletons of an agent are cut."""
 
 _SHOWN: Final = 60
+_WORTH_A_WARNING: Final = 0.001
+"""Share of an agent's results, below which text that may be of its harness is not warned of."""
+
 _MOST_FREQUENT: Final = 3
 """Frames that a warning shows, and how many characters of each."""
 
@@ -233,6 +236,8 @@ def frame_warnings(measures: Folder) -> tuple[str, ...]:
     messages = []
     for agent, rows in groupby(read_frames(measures), lambda row: (row["agent"], row["version"])):
         frames = list(rows)
+        if frames[0]["share"] < _WORTH_A_WARNING:
+            continue
         lines = ", ".join(f"'{shorten(row['example'], _SHOWN, placeholder='…')}'" for row in frames[:_MOST_FREQUENT])
         share, name = f"{frames[0]['share']:.1%}", " ".join(filter(None, agent))
         messages.append(f"{share} of the results of {name} may hold text of its harness (inspect --harness): {lines}")

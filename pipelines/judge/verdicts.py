@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,9 +21,10 @@ from trajmill.pipelines.judge.spans import RANDOM, VOLATILE, write_spans
 from trajmill.pipelines.judge.world_models import why_refused
 from trajmill.pipelines.storage.parquet import read_table, write_parquet
 from trajmill.pipelines.storage.units import finish_unit
+from trajmill.quality.rule import Rule
 from trajmill.schemas import REJECT_SCHEMA, SCHEMA_VERSION, verdict_schema
 from trajmill.schemas.manifest import Manifest
-from trajmill.schemas.verdict import KEY_FIELDS, REASON_PREFIX
+from trajmill.schemas.verdict import KEY_FIELDS, REASON_PREFIX, SIGNAL_PREFIX
 
 STAGE: Final = "judge"
 
@@ -47,8 +48,8 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest
     schema = verdict_schema(judging.signals, judging.telling)
     verdicts = pa.Table.from_arrays([*columns[:keys], *decision, *columns[keys:]], schema=schema).combine_chunks()
     entry = write_parquet(judging.verdicts, unit.name, schema, verdicts.to_batches())
-    words = _words(measures, judging, reasons)
-    rejects = _rejects(unit, judging, kept_rows, use, reasons, _details(decisions, reasons, kept_by, words))
+    details = _details(decisions, reasons, kept_by, _rule_details(measures, judging))
+    rejects = _rejects(unit, judging, kept_rows, use, reasons, details)
     reject_entry = write_parquet(judging.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, rejects.to_batches())
     finish_unit(judging.rejects, Manifest(STAGE, unit.label, judging.digest, SCHEMA_VERSION, (reject_entry,)))
     if judging.recipe.judge.spans:
@@ -141,43 +142,53 @@ def _rejects(
     return pa.Table.from_arrays(arrays, schema=REJECT_SCHEMA)
 
 
-def _words(measures: Measures, judging: Judging, reasons: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
-    """Return the words of the signal whose rule each row broke, or None."""
-    words = np.full(len(reasons), None, object)
-    for rule in judging.recipe.judge.ordered_rules():
-        if rule.signal in judging.telling:
-            broken = reasons == rule.name
-            words[broken] = np.array(measures.table[REASON_PREFIX + rule.signal].to_pylist(), object)[broken]
-    return words
+def _rule_details(measures: Measures, judging: Judging) -> Mapping[str, Callable[[int], str]]:
+    """Map each rule to a function that explains why a row did not pass it: value, bound, and what the signal says.
+
+    A rule on a trajectory has one value, which stands in each row of the trajectory.
+    """
+
+    def explain(rule: Rule) -> Callable[[int], str]:
+        values = measures.table[SIGNAL_PREFIX + rule.signal].combine_chunks().to_numpy(zero_copy_only=False)
+        is_told = rule.signal in judging.telling
+        words = measures.table[REASON_PREFIX + rule.signal].to_pylist() if is_told else None
+
+        def detail(row: int) -> str:
+            value = round(float(values[row]), 6)
+            bound = f"below {rule.least:g}" if rule.least is not None and value < rule.least else f"above {rule.most:g}"
+            said = f": {words[row]}" if words is not None and words[row] else ""
+            return f"{rule.signal} is {value:g}, {bound}{said}"
+
+        return detail
+
+    return {rule.name: explain(rule) for rule in judging.recipe.judge.ordered_rules()}
 
 
 def _details(
     decisions: Sequence[Decision],
     reasons: npt.NDArray[Any],
     survivor: npt.NDArray[np.uint64],
-    words: npt.NDArray[np.object_],
+    rules: Mapping[str, Callable[[int], str]],
 ) -> Callable[[npt.NDArray[np.int64]], list[str]]:
     """Return a function that explains to a person why rows were not carried on.
 
     Args:
-        decisions: those that were made.
-        reasons: of each row.
+        decisions: decisions over the corpus.
+        reasons: reason of each row.
         survivor: what stands beside each loser.
-        words: what the signal of the rule that it broke says of its number, or None.
+        rules: rule → a function that explains why a row did not pass it.
     """
     by_reason = {reason: decision for decision in decisions for reason in decision.reasons}
 
     def detail(row: int) -> str:
-        if words[row] is not None:
-            return f"{words[row]}, by the recipe's rule"
+        if reasons[row] in rules:
+            return rules[reasons[row]](row)
         if reasons[row] == SIMULATED:
             return why_refused(int(survivor[row]))
         if reasons[row] == BRIDGES_POOLS:
             return "belongs to groups of two pools, which earlier generations keep apart"
         if reasons[row] in (NO_TARGET, NO_TEXT):
             return "no transition is left to learn from"
-        if reasons[row] in by_reason:
-            return by_reason[reasons[row]].words(reasons[row], int(survivor[row]))
-        return "by the recipe's rule"
+        return by_reason[reasons[row]].words(reasons[row], int(survivor[row]))
 
     return lambda rows: [detail(row) for row in rows.tolist()]

@@ -11,7 +11,7 @@ from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from tests.app.pages.made_runs import made_run, there
+from tests.app.pages.made_runs import made_rejects, made_run, there
 from tests.app.viewer.hostile_texts import TEXTS, hostile_run, pages_of
 from tests.make import trajectory
 from trajmill.app.cli.cli import app as command_line
@@ -20,7 +20,7 @@ from trajmill.app.pages.contents import RunContents
 from trajmill.app.pages.index import file_index
 from trajmill.app.viewer.app import prepare, viewer
 from trajmill.app.viewer.steps import image_type
-from trajmill.schemas import Attachment, Observation
+from trajmill.schemas import Attachment, Observation, Reject
 
 PORT = 8765
 TOKEN = "the-token"
@@ -170,6 +170,21 @@ def test_a_transcript_shows_every_step_in_order_and_goes_on_where_a_page_ends(ma
     assert len(first.css("details.step")) == 50
     assert {link.attributes["href"] for link in first.css("a[rel=next]")} == {f"/t/{long}?from=50"}
     assert [step.attributes["id"] for step in last.css("details.step")] == [f"step-{n}" for n in range(50, 60)]
+
+
+def test_a_transcript_leads_to_the_copy_that_is_kept_and_to_the_trajectory_it_came_out_of(tmp_path):
+    main = trajectory("a", "b", native_id="main")
+    part = trajectory("c", native_id="part", parent="main", relation="subagent", parent_step=1)
+    kept, dropped = made_run(tmp_path, [main, part], [None, "near_duplicate"], "terminal")
+    ids = [key.partition("-")[0] for key in (kept, dropped)]
+    said = f"nearly equal to one of trajectory {ids[0][:16]}…"
+    made_rejects(tmp_path, "judge", [Reject("trajectory", "near_duplicate", said, "log", trajectory_id=ids[1])])
+    client = client_of(tmp_path)
+    page = there(LexborHTMLParser(client.get(f"/t/{dropped}").text).root)
+    addresses = [link.attributes["href"] for link in page.css("main > .note a")]
+    assert addresses == [f"/t/{kept}", f"/copies/{kept}", f"/?q={ids[0]}"]
+    assert f'href="/t/{kept}"' in client.get(f"/?q={ids[0]}").text
+    assert not there(LexborHTMLParser(client.get(f"/t/{kept}").text).root).css("main > .note a")
 
 
 def test_a_transcript_shows_what_changed_from_a_screen_to_the_next_in_place(tmp_path):

@@ -141,6 +141,6 @@ def test_a_drop_keeps_the_filters_reason(tmp_path: Path):
     ]
     rejects = pl.read_parquet(out / "rejects" / "judge" / "*.parquet").sort("reason")
     assert rejects.select("reason", "detail").rows() == [
-        ("prose", "gopher_short_doc, by the recipe's rule"),
-        ("shouting", "RegexFilter, by the recipe's rule"),
+        ("prose", "datatrove:GopherQualityFilter is 0, below 1: gopher_short_doc"),
+        ("shouting", "shouting is 0, below 1: RegexFilter"),
     ]
