@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -35,14 +36,15 @@ class Browser:
         program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
         if program is None:
             sys.exit("Chromium is not installed.")
-        answers, their_output = os.pipe()
-        their_input, commands = os.pipe()
-        # Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
-        shell = ["sh", "-c", f'exec "$@" 3<&{their_input} 4>&{their_output}', "sh"]
-        command = [*shell, program, *_OPTIONS, f"--user-data-dir={profile}", *options]
+        (answers, output), (input_, commands) = os.pipe(), os.pipe()
+        # Chromium reads commands from descriptor 3 and writes answers to descriptor 4. Both are in use here.
+        their_input, their_output = (fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10) for descriptor in (input_, output))
+        moves = f"os.dup2({their_input}, 3); os.dup2({their_output}, 4)"
+        start = f"import os, sys; {moves}; os.execv(sys.argv[1], sys.argv[1:])"
+        command = [sys.executable, "-c", start, program, *_OPTIONS, f"--user-data-dir={profile}", *options]
         descriptors = their_input, their_output
         self._process = subprocess.Popen(command, pass_fds=descriptors, stderr=subprocess.DEVNULL)
-        for descriptor in descriptors:
+        for descriptor in (*descriptors, input_, output):
             os.close(descriptor)
         self._answers, self._commands = os.fdopen(answers, "rb", 0), os.fdopen(commands, "wb", 0)
         self._buffer, self._number, self._session = b"", 0, {}

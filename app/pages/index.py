@@ -25,8 +25,11 @@ from trajmill.schemas import ShardError, scan_transitions
 
 KEPT: Final = "kept"
 DROPPED: Final = "dropped"
-FACETS: Final = ("domain", "fate", "reason", "outcome", "pool", "environment", "task", "source", "connector")
-"""What trajectories are filtered by; `fate` is kept or dropped, `reason` any that speaks on one of their rows."""
+FACETS: Final = (
+    "domain", "fate", "reason", "outcome", "pool", "placeholders", "environment", "task", "source", "connector"
+)  # fmt: skip
+"""What trajectories are filtered by; `fate` is kept or dropped, `reason` any that speaks on one of their rows,
+`placeholders` whether scrubbing put any into their texts."""
 
 NO_POOL: Final = "no pool (dropped)"
 _TASK_CHARACTERS: Final = 400
@@ -36,7 +39,7 @@ SCHEMA: Final = pl.Schema(
     [
         *((name, pl.String) for name in ("key", "trajectory_id", "native_id", "domain", "source", "environment")),
         *((name, pl.String) for name in ("task", "instruction", "outcome", "agent", "connector", "uri")),
-        *((name, pl.UInt32) for name in ("steps", "file", "first")),
+        *((name, pl.UInt32) for name in ("steps", "file", "first", "placeholders")),
         *((name, pl.String) for name in ("fate", "dropped_by")),
         ("reason", pl.List(pl.String)),
         *((name, pl.String) for name in ("group", "pool")),
@@ -78,8 +81,10 @@ def file_index(number: int, file: Judged) -> pl.DataFrame:
     """Build the index of one file, without pools; raises as `trajectory_index`."""
     scan = scan_transitions(file.transitions)
     named = scan.with_row_index("first").filter(pl.col("step") == 0).select("first", *_descriptions()).collect()
-    starts, rows = named["first"].to_numpy().astype(np.int64), scan.select(pl.len()).collect().item()
+    scrubbed = scan.select(pl.col("scrubbed").fill_null(0)).collect()["scrubbed"].to_numpy()
+    starts, rows = named["first"].to_numpy().astype(np.int64), len(scrubbed)
     columns = {
+        "placeholders": pl.Series(np.add.reduceat(scrubbed, starts) if rows else scrubbed, dtype=pl.UInt32),
         "steps": pl.Series(np.diff(np.append(starts, rows)), dtype=pl.UInt32),
         "file": pl.Series(np.full(len(starts), number), dtype=pl.UInt32),
     }
@@ -173,7 +178,9 @@ def _having(name: str, value: str) -> pl.Expr:
 
 
 def _facet(name: str) -> pl.Expr:
-    """The values of a facet: a column, and of pools also that a dropped trajectory has none."""
+    """The values of a facet: a column, or for pools and placeholders words made of columns."""
+    if name == "placeholders":
+        return pl.when(pl.col(name) > 0).then(pl.lit("some")).otherwise(pl.lit("none")).alias(name)
     dropped = pl.when(pl.col("fate") == DROPPED).then(pl.lit(NO_POOL))
     return pl.coalesce("pool", dropped).alias(name) if name == "pool" else pl.col(name)
 

@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.app.pages.made_runs import NAME, made_rejects, made_run, made_shard, there
@@ -53,6 +55,21 @@ def out(tmp_path_factory):
         folder, "eval", "terminal", [{"sample_id": "s:0", "trajectory_id": ids[1], "prompt": ["p"], "response": ["r"]}]
     )
     return folder
+
+
+def test_trajectories_with_placeholders_are_chosen_whichever_row_holds_them(tmp_path):
+    made_run(
+        tmp_path, [trajectory(*"abc", native_id="t0"), trajectory(*"de", native_id="t1")], [None, None], "terminal"
+    )
+    (file,) = tmp_path.glob("transitions/*/*.parquet")
+    table = pq.read_table(file)
+    column = table.schema.get_field_index("scrubbed")
+    changed = table.set_column(column, table.schema.field(column), pa.array([0, 0, 0, 0, 2], pa.int32()))
+    pq.write_table(changed, file)
+    index = RunContents(str(tmp_path)).index
+    assert index["placeholders"].to_list() == [0, 2]
+    assert filter_index(index, {"placeholders": "some"})["native_id"].to_list() == ["t1"]
+    assert dict(facet_counts(index, {})["placeholders"]) == {"none": 1, "some": 1}
 
 
 def test_a_trajectory_is_found_by_what_is_chosen_and_by_text_in_any_case(out):
