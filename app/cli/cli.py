@@ -60,7 +60,7 @@ The recipe is LOGS-trajmill/recipe.yaml: edit it, and run again.
 A run that was stopped goes on when the same command is given again.
 
 Exit codes: 0 done, 1 usage, 2 too many rejects, 3 a connector failed,
-4 the machine, 5 damage, 6 drift, 70 a bug of ours."""
+4 the machine, 5 damage, 6 drift, 70 a bug."""
 
 app = typer.Typer(
     name="trajmill",
@@ -273,7 +273,7 @@ def init(
     raw: Annotated[list[str], typer.Argument(help="Raw logs: files, folders or globs.")],
     out: Annotated[Path, typer.Option(help="The recipe that is written.")] = Path("recipe.yaml"),
 ) -> None:
-    """Write a recipe for what a folder holds: its formats' domains, with the rules of the built-in recipe."""
+    """Write a recipe for a folder of logs: the domains of its formats, and options as comments."""
     from trajmill.app.cli.recipe_draft import SECTION, recipe_draft
     from trajmill.pipelines.storage.folders import Folder
 

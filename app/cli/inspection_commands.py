@@ -59,7 +59,7 @@ def formats(
 def sniff(
     files: Annotated[list[str], typer.Argument(help="Files, folders or globs.")], as_json: AsJson = False
 ) -> None:
-    """Tell what each file or log is, and why."""
+    """Print the format of each log, and how it was recognized."""
     from trajmill.app.cli.recipe_draft import unknown_table
     from trajmill.pipelines.plan.plan import make_plan
     from trajmill.pipelines.recipe.recipe import Recipe
@@ -106,7 +106,7 @@ def inspect(
     read_as: Format = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one trajectory, step by step, with what each action changed, or every reject; then counts."""
+    """Print one trajectory step by step, one sample or every reject; then counts."""
     if harness:
         from trajmill.app.cli.tables import show_harness_text
         from trajmill.pipelines.judge.harness_text import read_frames
@@ -132,9 +132,9 @@ def verify(
     out: Annotated[str, typer.Argument(help="A run's output folder.")],
     as_json: AsJson = False,
 ) -> None:
-    """Read all that a run wrote, load its dataset, and tell what is not as it was written, or stands in two pools.
+    """Check that the files of a run are as they were written, its dataset loads, and its pools are disjoint.
 
-    It ends with 5 then.
+    The exit code is 5 if not.
     """
     from trajmill.app.cli.tables import show_disjointness, show_rule_sets, show_verification
     from trajmill.pipelines.generations.compatibility import rule_sets

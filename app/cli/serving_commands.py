@@ -25,10 +25,10 @@ def view(
     port: Annotated[int, typer.Option(min=0, max=65535, help="To serve on; 0 takes one that is free.")] = 0,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Look at a run, or at a raw log before any run, in a browser: trajectories, verdicts, samples, copies, rejects.
+    """View a run, or a raw log before any run, in a browser: trajectories, verdicts, samples, copies, rejects.
 
-    The page is served to this machine only, to whoever has the address that is printed. It asks for nothing from
-    elsewhere, and nothing that a log holds is run. Nothing is written. End it with Ctrl-C.
+    Pages are served to this machine only, to whoever has the printed address. They load nothing from elsewhere, and run
+    nothing that a log holds. Nothing is written. End it with Ctrl-C.
 
     For example: trajmill view out/mine
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def report(
     out: Annotated[str, typer.Argument(help="A run's output folder, a path or a URL.")],
 ) -> None:
-    """Write OUT/report.html, which a run leaves too: one page of figures, samples and rejects, made to be passed on.
+    """Write OUT/report.html again: one page of figures, samples and rejects.
 
-    It holds all it shows, without a script. The same folder gives the same page.
+    It is one file without scripts that loads nothing. The same folder gives the same page.
     """
     from trajmill.app.report.report import write_report
 
@@ -28,14 +28,13 @@ def report(
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="OUT1", help="A run's output folder, the one that was before.")],
-    second: Annotated[str, typer.Argument(metavar="OUT2", help="Another one.")],
-    html: Annotated[str | None, typer.Option("--html", help="A page to write, besides what is printed.")] = None,
-    examples: Annotated[int, typer.Option(min=0, help="Keys that are named of each change.")] = 3,
+    first: Annotated[str, typer.Argument(metavar="OUT1", help="Output folder of the earlier run.")],
+    second: Annotated[str, typer.Argument(metavar="OUT2", help="Output folder of the later run.")],
+    html: Annotated[str | None, typer.Option("--html", help="Also write an HTML page.")] = None,
+    examples: Annotated[int, typer.Option(min=0, help="Ids to print for each change.")] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what two runs have done otherwise: settings, counts by domain and reason, trajectories that are new or gone,
-    kept or dropped now, or in another pool.
+    """Compare two runs: settings, counts by domain and reason, and what became of each trajectory.
 
     For example:  trajmill compare out/strict out/lenient --html changes.html
     """
