@@ -149,16 +149,21 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         console.print(f"nothing is new: generation {generation.number} is the last one", soft_wrap=True)
     else:
         new, is_added = len(appended.summary.plan.inputs), appended.summary.last == "mix"
-        message = f"generation {generation.number}: {new:,} new inputs were added"
-        left = f"{new:,} new inputs were judged; the same without --stop-after adds them"
+        message = f"generation {generation.number}: {new:,} inputs were added"
+        left = f"{new:,} inputs were judged; the same without --stop-after adds them"
         console.print(message if is_added else left, soft_wrap=True)
     console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
     if appended.changed:
         shown = ", ".join(appended.changed[:_SHOWN])
         more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
-        left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
         setting = f"normalize.grown: {recipe.normalize.grown}"
-        message = f"changed since, {left} ({setting}): {len(appended.changed):,} ({shown}{more})"
+        if recipe.extends_logs:
+            what = f"read again for what is new in them ({setting})"
+        elif recipe.normalize.grown == "ignore":
+            what = f"left as they were read ({setting})"
+        else:
+            what = "left as they were read (judge.mask_duplicate_transitions: false)"
+        message = f"grown or changed since, {what}: {len(appended.changed):,} ({shown}{more})"
         console.print(message, style="yellow", soft_wrap=True)
     if appended.begun:
         message = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"

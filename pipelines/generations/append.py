@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from trajmill.pipelines.execution.dying_inputs import Deaths
 from trajmill.pipelines.execution.execution import Execution, require_openable
 from trajmill.pipelines.generations.compatibility import (
+    PLACES,
     by_anew,
     recipe_of,
     recipe_of_record,
@@ -23,6 +26,7 @@ from trajmill.pipelines.generations.compatibility import (
 )
 from trajmill.pipelines.generations.generations import (
     FIRST,
+    INPUTS,
     Generation,
     chain,
     clear_abandoned,
@@ -30,12 +34,13 @@ from trajmill.pipelines.generations.generations import (
     folder_of,
     ledgers_of,
     plan_of,
+    read_ledger,
     stages_of,
     write_ledger,
 )
 from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.generations.known_inputs import Contents, FoundBefore, KnownInputs, input_rows
-from trajmill.pipelines.generations.placed_nodes import place_rows
+from trajmill.pipelines.generations.placed_nodes import log_rows, place_rows
 from trajmill.pipelines.generations.published import publish
 from trajmill.pipelines.mix.mixing import mixing_digest
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
@@ -209,7 +214,10 @@ class Append:
 
     def _made(self, generations: list[Generation], last: str) -> Appended:
         """Make and commit the next generation; return the last one without a summary if nothing is new."""
-        known = KnownGenerations.of(self.out, generations)
+        with _tables_of(self.out, generations) as tables:
+            return self._add(generations, KnownGenerations.of(self.out, generations, tables), last)
+
+    def _add(self, generations: list[Generation], known: KnownGenerations, last: str) -> Appended:
         inputs = KnownInputs.of(known, self.recipe, self._contents)
         plan = self._plan(inputs, generations)
         known_inputs = inputs.again, tuple(inputs.changed)
@@ -289,10 +297,9 @@ class Append:
         )
         inputs = [*plan.inputs, *plan.passages]
         rows = input_rows(inputs, self._contents.read(inputs, stages))
-        entries = (
-            write_ledger(ledgers, "inputs", rows),
-            write_ledger(ledgers, "places", place_rows(recipe, stages, before)),
-        )
+        derived = read_ledger(before[generation.number - 1 :], "places")  # of earlier ones, which lack it
+        places = np.concatenate([place_rows(recipe, stages, before), derived])
+        entries = (write_ledger(ledgers, "inputs", rows), write_ledger(ledgers, "places", places))
         return replace(generation, ledgers=entries)
 
 
@@ -330,6 +337,22 @@ def run_with_pools_of(
 
 
 @contextmanager
+def _tables_of(out: Folder, generations: Sequence[Generation]) -> Iterator[tuple[Folder, ...]]:
+    """Yield the folders of the tables of generations, and one with the nodes of logs where these hold none."""
+    tables = tuple(ledgers_of(out, generation) for generation in generations)
+    if PLACES in generations[-1].versions:
+        yield tables
+        return
+    places = np.sort(read_ledger(tables, "places"), order="node")
+    rows = np.concatenate([log_rows(stages_of(out, generation), places) for generation in generations])
+    rows = rows[np.unique(rows["node"], return_index=True)[1]]
+    with scratch_folder() as scratch:
+        write_ledger(Folder(scratch), "places", rows[~np.isin(rows["node"], places["node"])])
+        write_ledger(Folder(scratch), "inputs", np.zeros(0, INPUTS))
+        yield (*tables, Folder(scratch))
+
+
+@contextmanager
 def _places_of(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder, ...]]]:
     """Return (digest, folders of tables) that say which pools the groups of an old folder have.
 
@@ -338,7 +361,8 @@ def _places_of(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder,
     """
     generations = chain(old)
     if generations:
-        yield generations[-1].digest, tuple(ledgers_of(old, generation) for generation in generations)
+        with _tables_of(old, generations) as tables:
+            yield generations[-1].digest, tables
         return
     draws = read_manifest(old / "draws", MANIFEST)
     if draws is None:

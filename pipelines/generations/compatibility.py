@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trajmill.pipelines.generations.generations import Generation, stages_of
+from trajmill.pipelines.generations.placed_nodes import VERSION as PLACES_VERSION
 from trajmill.pipelines.publish.dataset import RuleSet
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import SALTED, parse_recipe
@@ -32,6 +33,7 @@ FREE: Final = (
     "licence",
     "domains",
     "normalize.connectors",
+    "normalize.grown",
     "normalize.max_reject_ratio",
     "normalize.max_unrecognized_ratio",
     "normalize.max_member_bytes",
@@ -126,6 +128,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], lead: str = "")
             yield Change(f"{lead}{name}", old, new)
 
 
+PLACES: Final = "places"
 _TOLD_AT_ONCE: Final = 3
 _TOLD: Final = {
     "schema": "the schema of transitions",
@@ -134,6 +137,7 @@ _TOLD: Final = {
     "scrubbing": "what is scrubbed",
     "templates": "the texts of mix.templates",
     "spans": "what spans are told of",
+    PLACES: "what nodes have a group",
 }
 """Descriptions of what the versions are of."""
 
@@ -149,6 +153,7 @@ def versions_of(recipe: Recipe) -> dict[str, str]:
         "texts": texts,
         "sketch": str(sketch.VERSION),
         "scrubbing": str(scrub.VERSION),
+        PLACES: str(PLACES_VERSION),
         "templates": templates_digest(None if folder is None else Path(folder))[:16],
         **({"spans": str(spans.VERSION)} if recipe.judge.spans else {}),
     }

@@ -37,7 +37,7 @@ from trajmill.pipelines.generations.generations import (
     write_ledger,
 )
 from trajmill.pipelines.generations.known import Draws
-from trajmill.pipelines.generations.known_inputs import Contents, place_of
+from trajmill.pipelines.generations.known_inputs import Contents, addresses_of, place_of
 from trajmill.pipelines.generations.published import SHARDS, manifests_of_files, publish_again
 from trajmill.pipelines.generations.traces import (
     Change,
@@ -69,7 +69,7 @@ from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.mixture import ANSWERS
 from trajmill.pipelines.mix.samples import count_eval_kinds
 from trajmill.pipelines.mix.shard_writing import sample_sizes
-from trajmill.pipelines.normalize.forgotten_keys import LOG, NAME, TRAJECTORY, Tombstones
+from trajmill.pipelines.normalize.forgotten_keys import FILE, LOG, NAME, TRAJECTORY, Tombstones
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.render.answered import HELD, Distractors
@@ -252,7 +252,7 @@ class Forgetting:
             some = [source for source in Plan.from_json(at.read(PLAN)).inputs if source.uri in journal.uris]
             stones = stones.adding(LOG, filter(None, contents.read(some, at).values()))
             gone += some
-        stones.adding(TRAJECTORY, journal.ids).write(self.out)
+        stones.adding(FILE, addresses_of(gone)).adding(TRAJECTORY, journal.ids).write(self.out)
         return tuple(sorted({location.path for source in gone for location in source.members.values()}))
 
     def _forget_in(self, at: Folder, before: Sequence[Folder], journal: _Journal, ledgers: Folder) -> None:

@@ -20,7 +20,7 @@ from trajmill.connectors.registry import connectors
 from trajmill.pipelines.generations.generations import INPUTS, read_ledger
 from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.judge.judging import units_in
-from trajmill.pipelines.normalize.forgotten_keys import LOG, Tombstones
+from trajmill.pipelines.normalize.forgotten_keys import FILE, LOG, Tombstones
 from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.plan.raw_files import RawFile, raw_file
 from trajmill.pipelines.plan.recognition import Input, Recognized, stamp_of
@@ -102,6 +102,11 @@ def place_of(source: Input) -> str:
     return hashlib.sha256(json.dumps([source.connector, locations]).encode()).hexdigest()
 
 
+def addresses_of(sources: Iterable[Input]) -> list[str]:
+    """List the files of inputs as texts, each by its path and the names within its archive."""
+    return sorted({json.dumps(place.to_json()) for source in sources for place in source.members.values()})
+
+
 @dataclass(slots=True)
 class KnownInputs:
     """Inputs that earlier generations read, and those of them that were met again.
@@ -130,7 +135,7 @@ class KnownInputs:
         """Those of earlier runs, for one by a recipe."""
         ledgers = known.places if known.stages else ()  # of who keeps pools alone, nothing else is known
         rows = read_ledger(ledgers, "inputs")
-        return cls(rows, recipe.normalize.grown == "extend", known.tombstones, contents)
+        return cls(rows, recipe.extends_logs, known.tombstones, contents)
 
     def __post_init__(self) -> None:
         self._known = set(self.rows[["content", "content_low"]].tolist()) - {(0, 0)}
@@ -142,6 +147,9 @@ class KnownInputs:
         key = _numbers(place_of(source))
         if (*key, _numbers(source.stamp)[0]) in self._stamps:
             self.again += 1
+            return True
+        if any(self.tombstones.hold(FILE, address) for address in addresses_of([source])):
+            self.again += 1  # a log that was forgotten stays forgotten when it grows
             return True
         if self._is_known(self.contents.of(source)):
             self.again += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+
+VERSION: Final = 2
+"""Of what the table holds: nodes of logs since 2."""
 
 
 def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) -> npt.NDArray[np.void]:
@@ -43,11 +47,33 @@ def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) ->
         shared = draws.found.shared(by)
         named = np.flatnonzero(shared != 0)
         rows.append(_without_the_parted(_rows(of_kind(shared[named], number), groups[named], pools[named])))
-    of_units = _by_placing if before else _by_judging
-    rows += of_units(recipe, stages, units, groups[:kept_count], pools[:kept_count], before)
+    kept_places = groups[:kept_count], pools[:kept_count]
+    rows += (
+        _by_placing(recipe, stages, units, *kept_places, before) if before else _by_judging(stages, units, *kept_places)
+    )
     distinct = np.unique(np.concatenate(rows))
     distinct = distinct[np.unique(distinct["node"], return_index=True)[1]]
+    distinct = np.sort(np.concatenate([distinct, log_rows(stages, distinct)]))
     return distinct[~np.isin(distinct["node"], read_ledger(before, "places", distinct["node"].copy())["node"])]
+
+
+def log_rows(stages: Folder, places: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """Build the rows of logs: each has the place of its trajectories, or is `PARTED` where they have several.
+
+    Args:
+        stages: where the stages of a run lie.
+        places: rows that hold the trajectories' own nodes, by node, each once.
+    """
+    rows = [np.zeros(0, PLACES)]
+    for unit in units_in(stages):
+        measures = read_table(stages / "measures", f"{unit.label}.parquet", ["step", "own_node"])
+        starts = np.flatnonzero(measures["step"].to_numpy() == 0)
+        own = measures["own_node"].to_numpy()[starts]
+        placed = np.isin(own, places["node"])
+        of_log = places[np.searchsorted(places["node"], own[placed])].copy()
+        of_log["node"] = log_nodes(stages / "transitions", unit, starts[placed])
+        rows.append(of_log)
+    return _without_the_parted(np.concatenate(rows))
 
 
 def _numbers(draws: Draws) -> npt.NDArray[np.int64]:
@@ -65,13 +91,13 @@ def _rows(
 
 
 def _without_the_parted(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """A row for each environment: its place, or `PARTED` where its trajectories are of several groups."""
-    environments = np.unique(rows)
-    nodes, first, count = np.unique(environments["node"], return_index=True, return_counts=True)
-    environments = environments[first]
+    """A row for each environment or log: its place, or `PARTED` where its trajectories are of several groups."""
+    distinct = np.unique(rows)
+    nodes, first, count = np.unique(distinct["node"], return_index=True, return_counts=True)
+    distinct = distinct[first]
     parted = count > 1
-    environments["group"][parted], environments["pool"][parted] = nodes[parted], PARTED
-    return environments
+    distinct["group"][parted], distinct["pool"][parted] = nodes[parted], PARTED
+    return distinct
 
 
 def _of_passages(draws: Draws, pools: npt.NDArray[np.int64], first: int) -> Iterator[npt.NDArray[np.void]]:
@@ -83,12 +109,7 @@ def _of_passages(draws: Draws, pools: npt.NDArray[np.int64], first: int) -> Iter
 
 
 def _by_judging(
-    recipe: Recipe,
-    stages: Folder,
-    units: Sequence[Unit],
-    groups: npt.NDArray[np.uint64],
-    pools: npt.NDArray[np.int64],
-    _: Sequence[Folder],
+    stages: Folder, units: Sequence[Unit], groups: npt.NDArray[np.uint64], pools: npt.NDArray[np.int64]
 ) -> Iterator[npt.NDArray[np.void]]:
     """Yield the nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
     judged = gather_run_candidates(units, stages).group
@@ -101,7 +122,7 @@ def _by_judging(
         )
         is_placed = np.isin(group, names)
         at = first[np.searchsorted(names, group[is_placed])]
-        yield from _of_unit(recipe, stages, unit, starts[is_placed], groups[at], pools[at])
+        yield from _of_unit(stages, unit, starts[is_placed], groups[at], pools[at])
 
 
 def _by_placing(
@@ -119,7 +140,7 @@ def _by_placing(
         starts = np.flatnonzero((verdicts["step"].to_numpy() == 0) & verdicts["kept"].to_numpy())
         mine = slice(begun, begun + len(starts))
         begun += len(starts)
-        yield from _of_unit(recipe, stages, unit, starts, groups[mine], pools[mine])
+        yield from _of_unit(stages, unit, starts, groups[mine], pools[mine])
     has_likeness = read_manifest(stages / LIKENESS, MANIFEST) is not None
     folders = stages / "transitions", stages / "verdicts", stages / "measures"
     judged = Verdicts(*folders, stages / LIKENESS if has_likeness else None)
@@ -136,7 +157,6 @@ def _by_placing(
 
 
 def _of_unit(
-    recipe: Recipe,
     stages: Folder,
     unit: Unit,
     starts: npt.NDArray[np.int64],
@@ -147,5 +167,3 @@ def _of_unit(
     measures = read_table(stages / "measures", f"{unit.label}.parquet", NODE_COLUMNS)
     for column in NODE_COLUMNS:
         yield _rows(measures[column].to_numpy()[starts], groups, pools)
-    logs = log_nodes(recipe, stages / "transitions", unit, starts)
-    yield _rows(logs, groups[: len(logs)], pools[: len(logs)])

@@ -162,7 +162,8 @@ NODE_COLUMNS: Final = ("task_node", "instance_node", "own_node", "parent_node")
 """By which trajectories are of one group, as they are measured."""
 
 PARTED: Final = 127
-"""In place of a pool: an environment too large to tie trajectories (see `mix.group_by`), now and later."""
+"""In place of a pool: an environment too large to tie trajectories (see `mix.group_by`), or a log of several groups;
+now and later."""
 
 _LOG: Final = "log_node"
 
@@ -197,7 +198,7 @@ def assign_places(
         judged: where their verdicts lie.
         pools: the folders of ledgers that say what nodes have.
     """
-    table = pa.concat_tables([_firsts(recipe, unit, judged) for unit in units]) if units else None
+    table = pa.concat_tables([_firsts(unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:
         return SettledPlaces(Placement(newcomers.group, Coded.alike("", len(newcomers))))
     kept_flags = table["kept"].to_numpy()
@@ -221,19 +222,19 @@ def _bearing(
     """Return the nodes that each bears itself, these with the tasks of those that it is like, and the places of known
     ones.
 
-    An environment that ties only up to a share of its domain ties by the place it has; a new one ties nothing, since
-    its share of the whole dataset is not known here.
+    A log ties by the place it has, and so does an environment that ties only up to a share of its domain. A new one
+    ties nothing: rows of one table may share the log's id, and the share of the whole dataset is not known here.
     """
     every = np.arange(table.num_rows)
-    columns = [*NODE_COLUMNS, *([_LOG] if _LOG in table.schema.names else [])]
-    rows, nodes = [every] * len(columns), [table[name].to_numpy() for name in columns]
+    rows, nodes = [every] * len(NODE_COLUMNS), [table[name].to_numpy() for name in NODE_COLUMNS]
+    mine, logs = _with_known(every, table[_LOG].to_numpy(), pools)
+    rows.append(mine)
+    nodes.append(logs)
     for number, (by, largest) in enumerate(recipe.mix.group_by.items()):
         shared = newcomers.shared(by)
         mine, environments = np.flatnonzero(kept_flags)[shared != 0], of_kind(shared[shared != 0], number)
         if largest < 1:
-            known_places = known_among(np.unique(environments), pools)
-            ties = np.isin(environments, known_places.node[known_places.pool != PARTED])
-            mine, environments = mine[ties], environments[ties]
+            mine, environments = _with_known(mine, environments, pools)
         rows.append(mine)
         nodes.append(environments)
     own = Bearing.of(np.concatenate(rows), np.concatenate(nodes))
@@ -244,6 +245,15 @@ def _bearing(
     return own, with_likeness, known_among(np.unique(with_likeness.node), pools)
 
 
+def _with_known(
+    rows: npt.NDArray[np.int64], nodes: Numbers, pools: Sequence[Folder]
+) -> tuple[npt.NDArray[np.int64], Numbers]:
+    """Return the rows whose node has a place by which it ties, and these nodes."""
+    known = known_among(np.unique(nodes), pools)
+    ties = np.isin(nodes, known.node[known.pool != PARTED])
+    return rows[ties], nodes[ties]
+
+
 def _order(table: pa.Table) -> npt.NDArray[np.int64]:
     """Newcomers as they are tried: what is kept first, each by rank and id."""
     keys = table.select(["rank", "unit", "row"]).append_column("late", pc.invert(table["kept"]).cast(pa.int8()))
@@ -252,20 +262,18 @@ def _order(table: pa.Table) -> npt.NDArray[np.int64]:
     return pc.sort_indices(keys, sort_keys=by).to_numpy().astype(np.int64)
 
 
-def log_nodes(recipe: Recipe, transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Return the node of the log that each row is of, and of the log's own id there; none where grown logs are ignored.
+def log_nodes(transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Return the node of the log that each row is of, and of the log's own id there.
 
     By it what a grown log adds belongs to the group that the log has.
     """
-    if recipe.normalize.grown == "ignore":
-        return np.zeros(0, np.uint64)
     table = read_table(transitions, unit.name, ["native_id", "provenance.uri", "provenance.member"])
     log_rows = table.take(pa.array(rows)).to_pylist()
     named = [["log", row["provenance"]["uri"], row["provenance"]["member"], row["native_id"]] for row in log_rows]
     return np.array([xxhash.xxh3_64_intdigest(json.dumps(log_name).encode()) for log_name in named], np.uint64)
 
 
-def _firsts(recipe: Recipe, unit: Unit, judged: Verdicts) -> pa.Table:
+def _firsts(unit: Unit, judged: Verdicts) -> pa.Table:
     """A row for each trajectory of a unit but those that would join two pools: nodes, rank, id, row, whether it is kept
     and the tasks of those that it is like."""
     verdicts = read_table(judged.verdicts, unit.name, ["step", "kept", "reason"])
@@ -284,9 +292,7 @@ def _firsts(recipe: Recipe, unit: Unit, judged: Verdicts) -> pa.Table:
         .append_column("unit", pa.array(np.full(len(rows), unit.number)))
         .append_column("like", pa.array([like.get(row, []) for row in rows.tolist()], pa.list_(pa.uint64())))
     )
-    if recipe.normalize.grown == "ignore":
-        return firsts
-    return firsts.append_column(_LOG, pa.array(log_nodes(recipe, judged.transitions, unit, rows)))
+    return firsts.append_column(_LOG, pa.array(log_nodes(judged.transitions, unit, rows)))
 
 
 def known_among(wanted: npt.NDArray[np.uint64], ledgers: Sequence[Folder]) -> Places:

@@ -34,7 +34,7 @@ from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
 from trajmill.pipelines.recipe.judgement import NearDuplicates
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_batches, write_parquet
+from trajmill.pipelines.storage.parquet import read_batches, read_table, write_parquet
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.fingerprint import as_lanes
 from trajmill.quality.near import (
@@ -138,6 +138,35 @@ def rollouts_with_task(standing: Standing) -> tuple[npt.NDArray[np.uint64], npt.
     content = as_lanes(measures.table["trajectory_hash"].take(pa.array(starts)).combine_chunks())[:, 0]
     known = task != content
     return task[known], content[known]
+
+
+def _goes_on(
+    sketches: Sketches,
+    trajectories: npt.NDArray[np.int64],
+    other_sketches: Sketches,
+    others: npt.NDArray[np.int64],
+    has_text: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.bool_]:
+    """Flag the trajectories that begin with the steps of the other one of their pair, whose log grew.
+
+    An answer that was missing may be there by now, and the last one may have been cut.
+
+    Args:
+        sketches: of the trajectories that might go.
+        trajectories: their numbers, shape (pairs,).
+        other_sketches: of those that they are compared with.
+        others: numbers of these, shape (pairs,).
+        has_text: whether each row of `other_sketches` has an answer.
+    """
+    flags = np.zeros(len(trajectories), np.bool_)
+    mine, theirs = sketches.lengths[trajectories], other_sketches.lengths[others]
+    for pair in np.flatnonzero(mine >= theirs).tolist():
+        begin, other, count = sketches.starts[trajectories[pair]], other_sketches.starts[others[pair]], theirs[pair]
+        equal = sketches.step[begin : begin + count] == other_sketches.step[other : other + count]
+        equal |= ~has_text[other : other + count]
+        equal[-1] |= mine[pair] > count > 1
+        flags[pair] = equal.all()
+    return flags
 
 
 Packed = Iterable[bytes]
@@ -326,6 +355,10 @@ class NearCopies:
             absent, size = absent_shares(sketches, mine, flags, other_sketches, theirs)
             same = sequence[mine] == (sequence if other_sketches is sketches else other_sketches.sequence())[theirs]
             some["absent"] = np.where(same, 0.0, np.where(size < near.few, 1.0, absent)).astype(np.float32)
+            if number >= DECIDED and judging.recipe.judge.mask_duplicate_transitions:
+                table = read_table(other_unit.measures_folder(judging), f"{other_unit.label}.parquet", ["has_text"])
+                more = ~same & _goes_on(sketches, mine, other_sketches, theirs, table["has_text"].to_numpy())
+                some["absent"][more] = np.maximum(some["absent"][more], near.max_absent)
             alike = some[some["absent"] < max(near.similar, near.max_absent)]
             if len(alike):
                 yield 0, alike.tobytes()

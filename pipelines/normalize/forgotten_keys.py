@@ -19,6 +19,7 @@ NAME: Final = "generations/tombstones.json"
 
 TRAJECTORY: Final = "trajectory"
 LOG: Final = "log"
+FILE: Final = "file"
 _BYTES: Final = 16
 
 
@@ -52,7 +53,7 @@ class Tombstones:
         """The same with more.
 
         Args:
-            kind: `TRAJECTORY` for ids, or `LOG` for digests of logs' bytes.
+            kind: `TRAJECTORY` for ids, `LOG` for digests of logs' bytes, or `FILE` for where their files lie.
             values: what is forgotten.
         """
         return Tombstones(self.salt, self.keys | {self._key(kind, value) for value in values})

@@ -67,8 +67,9 @@ class Normalize(Section):
         dataset: which files of a published data set are read, and what the columns of its tables hold.
         attachments: `drop` for the digests alone of what logs attach (screenshots, documents), `keep` to copy that into
             the output folder as it is: no picture is scrubbed.
-        grown: what `--append` does with a log that grew or was changed since it was read: nothing (`ignore`), or it
-            reads it again and adds what is new to the group and the pool that the log has (`extend`).
+        grown: what `--append` does with a log that grew or changed since it was read: `extend` reads it again and adds
+            what is new to the group and the pool of the log, `ignore` leaves it. Only `ignore` works without
+            `judge.mask_duplicate_transitions`, by which nothing bears the loss twice.
     """
 
     connectors: Annotated[tuple[str, ...], LISTED] = ()
@@ -82,7 +83,7 @@ class Normalize(Section):
     static_assets: bool = False
     dataset: Dataset = Dataset()
     attachments: Literal["drop", "keep"] = "drop"
-    grown: Literal["ignore", "extend"] = "ignore"
+    grown: Literal["ignore", "extend"] = "extend"
 
     @property
     def sought(self) -> tuple[str, ...]:
@@ -322,10 +323,6 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _told(self) -> Self:
-        if self.normalize.grown == "extend" and not self.judge.mask_duplicate_transitions:
-            raise ValueError(
-                "normalize.grown: extend needs judge.mask_duplicate_transitions, so that nothing bears the loss twice"
-            )
         if self.mix.images is not None and self.normalize.attachments == "drop":
             raise ValueError("mix.images needs normalize.attachments: keep, which keeps the screenshots of logs")
         if self.mix.images is not None and self.mix.control_tokens == "keep":
@@ -344,6 +341,11 @@ class Recipe(Section):
                 self._known_numbers(where, tuple({**component.where, **(component.weigh or {})}))
             known(f"measured signal in mix.stages.{pool}.weigh_turns", tuple(stage.weigh_turns or ()), self._of_turns())
         return self
+
+    @property
+    def extends_logs(self) -> bool:
+        """True if an append reads logs again that grew."""
+        return self.normalize.grown == "extend" and self.judge.mask_duplicate_transitions
 
     def read_by_workers(self) -> list[str]:
         """List paths and URLs of models, templates and passages, but those that come with trajmill."""

@@ -229,8 +229,8 @@ def test_the_command_adds_what_is_new_and_tells_what_it_left(tmp_path):
         stream.write(b"\n")
     code, said, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
     assert code == 0
-    assert "generation 2: 3 new inputs were added\nread before, under this name or another: 3" in said
-    assert "left as they were read (normalize.grown: ignore): 1" in said
+    assert "generation 2: 4 inputs were added\nread before, under this name or another: 3" in said
+    assert f"(normalize.grown: extend): 1 ({LOGS[1].name})" in said
     assert f"written: {out}\n" in said
     code, said, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
     assert (code, said.splitlines()[0]) == (0, "nothing is new: generation 2 is the last one")

@@ -17,10 +17,6 @@ from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.paths import Place
 from trajmill.pipelines.storage.stored_blob import opened_archive
 
-EXTENDING = parse_recipe(
-    '{"name": "n", "source": "tests", "domains": ["terminal"], "normalize": {"grown": "extend"}}', "n"
-)
-
 
 def packed(path: Path, *names: str, grown: str = "") -> None:
     """An archive of logs by these names, one of which has answered more."""
@@ -76,17 +72,15 @@ def test_what_did_not_change_is_not_opened_again_and_what_is_new_is(raw, opened)
     assert (append(raw).summary, append(raw).known, opened) == (None, 3, [])
 
 
-def test_of_an_archive_that_changed_the_members_that_grew_alone_are_read_again_where_the_recipe_says_so(raw, tmp_path):
-    out = str(tmp_path / "extended")
-    Run(EXTENDING, [str(raw)], out).run()
+def test_of_an_archive_that_changed_the_members_that_grew_alone_are_read_again(raw, tmp_path):
     packed(raw / "first.zip", "a", "b", "c", grown="b")
-    made = Append(EXTENDING, [str(raw)], out).run()
+    made = append(raw)
     assert made.summary is not None
     assert [one.uri for one in made.summary.plan.inputs] == ["first.zip/b.json", "first.zip/c.json"]
     assert (made.known, made.changed) == (1, ("first.zip/b.json",))
     assert made.summary.line("transitions").kept > 3  # of b only what is new bears the loss, and of c all
-    both = pl.concat([pl.read_parquet(one) for one in Path(out).rglob("draws/*-part-*.parquet")])
-    of_b = pl.concat([pl.read_parquet(one) for one in Path(out).rglob("transitions/*/*.parquet")]).filter(
+    both = pl.concat([pl.read_parquet(one) for one in (tmp_path / "out").rglob("draws/*-part-*.parquet")])
+    of_b = pl.concat([pl.read_parquet(one) for one in (tmp_path / "out").rglob("transitions/*/*.parquet")]).filter(
         pl.col("provenance").struct.field("uri") == "first.zip/b.json"
     )
     pools = both.filter(pl.col("trajectory_id").is_in(of_b["trajectory_id"].unique().to_list()))

@@ -169,10 +169,7 @@ def test_budgets_samples_and_bounds_are_of_all_generations(tmp_path):
 
 
 def test_what_a_grown_log_adds_joins_its_group_and_what_was_there_bears_no_loss_again(tmp_path):
-    recipe = parse_recipe(
-        '{"name": "n", "source": "tests", "domains": ["terminal"], "normalize": {"grown": "extend"}}', "n"
-    )
-    logs = Logs(tmp_path, recipe)
+    logs = Logs(tmp_path)
     first = {number: logs.said(3) for number in range(8)}
     for number, answers in first.items():
         logs.put(f"log{number}", f"task {number}", answers)

@@ -230,6 +230,7 @@ def found(after: Recipe) -> dict[str, bool]:
     [
         ({"source": "more"}, "source"),
         ({"licence": "MIT"}, "licence"),
+        ({"normalize": {**BASE["normalize"], "grown": "ignore"}}, "normalize.grown"),
         ({"judge": {"rules": {"short": {"signal": "length", "min": 1}}}}, "judge.rules.short"),
         ({"judge": {"max_share": {"task": 0.5}}}, "judge.max_share.task"),
         ({"judge": {"replicates": {"max": 2}}}, "judge.replicates.max"),
@@ -254,7 +255,6 @@ def test_rules_budgets_and_weights_may_change(after, key):
         ({"name": "other"}, "name"),
         ({"normalize": {"scrub_salt": "fedcba9876543210"}}, "normalize.scrub_salt"),
         ({"normalize": {**BASE["normalize"], "scrub": ["email"]}}, "normalize.scrub"),
-        ({"normalize": {**BASE["normalize"], "grown": "extend"}}, "normalize.grown"),
         ({"judge": {"near_duplicates": {"bands": 12}}}, "judge.near_duplicates.bands"),
         ({"judge": {"near_duplicates": None}}, "judge.near_duplicates"),
         ({"judge": {"replicates": None}}, "judge.replicates"),

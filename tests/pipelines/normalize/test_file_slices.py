@@ -26,7 +26,6 @@ from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan import file_slices
 from trajmill.pipelines.plan.plan import Plan, make_plan
-from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.summary import Summary
@@ -269,16 +268,14 @@ def test_a_file_that_was_read_in_slices_is_known_and_what_it_grew_by_is_added(tm
     raw.mkdir()
     rows = [conversation(number) for number in range(40)]
     (raw / "rows.jsonl").write_bytes(lines(rows))
-    values = {**RECIPE.model_dump(mode="json"), "normalize": {"grown": "extend"}}
-    recipe = Recipe.model_validate(values)
-    Run(recipe, [str(raw)], str(out)).run()
-    again = Append(recipe, [str(raw)], str(out)).run()
+    Run(RECIPE, [str(raw)], str(out)).run()
+    again = Append(RECIPE, [str(raw)], str(out)).run()
     assert (again.summary, again.known) == (None, 1)
     (raw / "copy.jsonl").write_bytes(lines(rows))
-    copied = Append(recipe, [str(raw)], str(out)).run()
+    copied = Append(RECIPE, [str(raw)], str(out)).run()
     assert (copied.summary, copied.known) == (None, 2)
     (raw / "rows.jsonl").write_bytes(lines([*rows, conversation(77)]))
-    grown = Append(recipe, [str(raw)], str(out)).run()
+    grown = Append(RECIPE, [str(raw)], str(out)).run()
     assert grown.summary is not None
     assert [line.kept for line in grown.summary.lines if line.unit == "trajectories"] == [1]
 
