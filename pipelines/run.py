@@ -37,6 +37,7 @@ from trajmill.pipelines.judge.measuring import measuring_digest
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.judge.replicates import NAME as REPLICATES
 from trajmill.pipelines.judge.replicates import UNIT as REPLICATES_UNIT
+from trajmill.pipelines.judge.selected_ids import unknown_ids
 from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
 from trajmill.pipelines.mix.candidates import draws_name
 from trajmill.pipelines.mix.certified import replays_of
@@ -259,6 +260,7 @@ class Run:
         summary = replace(summary, last="judge", lines=(*read, transitions), tokens=tokens[0], target_tokens=tokens[1])
         by_domain = domain_counts(units, self.verdicts)
         gone = (*lost_domains(by_domain, units, self._rejects / JUDGE), *frame_warnings(self.measures))
+        gone += tuple(unknown_ids(self.recipe.judge, [self._work, *self._known.stages]))
         domains = {name: (counts["trajectories"], counts["trajectories.kept"]) for name, counts in by_domain.items()}
         summary = replace(summary, domains=domains, warnings=nothing_kept(read) + gone)
         summary = self._reached(replace(summary, replicates=self._replicates()))
@@ -518,9 +520,10 @@ class Run:
     def _finish_shards(self, shards: Sequence[Shard], flow: Sequence[Line], mixture: Mixture) -> None:
         """Writes card and manifest; of what is added to a dataset, the manifest."""
         labels, values = [shard.label for shard in shards], self.recipe.mix.values
+        selections = {key: sha256_of(path) for key, path in self.recipe.judge.selections().items()}
         made = unit_manifests(self.shards, labels)
         told = mixture.told() | ({} if self._proven is None else {"replays": self._proven.digest})
-        models = self._models | ({} if values is None else {"mix.values": sha256_of(values)})
+        models = self._models | selections | ({} if values is None else {"mix.values": sha256_of(values)})
         if self._publishes:
             self._owner.intend({*(f"shards/{name}" for name in DESCRIBED_IN), *manifest_names("shards", [CARD_UNIT])})
             finish_dataset(self.recipe, self.shards, [self._work], made, flow, told, models)

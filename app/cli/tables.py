@@ -48,6 +48,7 @@ REMEDIES: Final = {
     "near_duplicate": "Copies but for a few words; one of each is kept. `judge.near_duplicates` sets how near.",
     "contaminated": "They show items of a benchmark in `judge.benchmarks`.",
     "harness_share": "Unknown text of the harness stands in the answers; see `trajmill inspect OUT --harness`.",
+    "excluded": "`judge.include` does not name them, or `judge.exclude` does.",
     "simulated": "A model wrote the answers; `judge.simulated` allows some.",
     "no_target": "No answer of theirs may bear the loss; the viewer names the rule of each row.",
     "few_turns": "The rule `few_turns` asks for more turns.",

@@ -38,6 +38,8 @@ FREE: Final = (
     "normalize.max_unrecognized_ratio",
     "normalize.max_member_bytes",
     "normalize.dataset",
+    "judge.include",
+    "judge.exclude",
     "judge.signals",
     "judge.measure",
     "judge.rules",

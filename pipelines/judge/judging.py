@@ -15,7 +15,7 @@ import pyarrow as pa
 from trajmill.pipelines.execution.exchange import Key, Span, read_blocks, spill_or_pass
 from trajmill.pipelines.judge.packed_rows import PARTITIONS
 from trajmill.pipelines.recipe.recipe import Recipe
-from trajmill.pipelines.storage.folders import Folder
+from trajmill.pipelines.storage.folders import Folder, sha256_of
 from trajmill.pipelines.storage.parquet import read_batches
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.quality.fingerprint import as_lanes, mixed
@@ -167,6 +167,7 @@ def judging_digest(
     content: list[Any] = [SCHEMA_VERSION, recipe.digest("judge"), benchmarks, models]
     content.append([[unit.name, unit.sha256] for unit in units])
     content.append([known, withdrawn])
+    content += [[key, sha256_of(path)] for key, path in recipe.judge.selections().items()]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from trajmill.pipelines.execution.exchange import Span
 from trajmill.pipelines.judge.judging import Judging, Measures, Unit, read_measures
 from trajmill.pipelines.judge.packed_rows import LOSER, losers_of
-from trajmill.pipelines.judge.reasons import AFTER_NEAR, BRIDGES_POOLS, NEAR_DUPLICATE, REASONS, SIMULATED
+from trajmill.pipelines.judge.reasons import AFTER_NEAR, BRIDGES_POOLS, EXCLUDED, NEAR_DUPLICATE, REASONS, SIMULATED
+from trajmill.pipelines.judge.selected_ids import excluded_trajectories
 from trajmill.pipelines.judge.world_models import refused_trajectories
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
@@ -65,13 +66,17 @@ class Standing:
     def losers(self) -> dict[str, npt.NDArray[np.void]]:
         """Losers so far of each reason besides the recipe's rules.
 
-        Which trajectories a world model answered, and which were withdrawn, every unit knows by itself.
+        Which trajectories a world model answered, and which were withdrawn or excluded, every unit knows by itself.
         """
         losers = {reason.name: losers_of(self.told(reason.name)) for reason in REASONS} | self.own
         withdrawn = np.array(dict(self.judging.withdrawn).get(self.unit.label, ()), np.int64)
         bridges = np.zeros(len(withdrawn), LOSER)
         bridges["row"] = withdrawn
-        return losers | {SIMULATED: refused_trajectories(self.unit, self.judging), BRIDGES_POOLS: bridges}
+        return losers | {
+            SIMULATED: refused_trajectories(self.unit, self.judging),
+            BRIDGES_POOLS: bridges,
+            EXCLUDED: excluded_trajectories(self.judging.recipe.judge, self.measures),
+        }
 
     @cached_property
     def over(self) -> npt.NDArray[np.int16]:

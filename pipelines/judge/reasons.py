@@ -9,6 +9,7 @@ from typing import Final
 from trajmill.quality.share_caps import BOUNDED
 from trajmill.quality.variety import OF_TRAJECTORIES
 
+EXCLUDED: Final = "excluded"
 SIMULATED: Final = "simulated"
 CONTAMINATED: Final = "contaminated"
 NEAR_DUPLICATE: Final = "near_duplicate"
@@ -47,6 +48,7 @@ REASONS: Final = (
     Reason(NEAR_DUPLICATE, "omit", whole=True),
     *(Reason(SHARE_REASONS[kind], "omit", whole=True) for kind in BOUNDED if kind in OF_TRAJECTORIES),
     Reason(HARNESS_SHARE, "omit", whole=True),
+    Reason(EXCLUDED, "omit", whole=True),
     Reason(HARNESS_TEXT, "context", whole=False),
     Reason(DUPLICATE_TRANSITION, "context", whole=False),
     Reason(REPLICATE, "context", whole=False),

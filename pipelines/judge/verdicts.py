@@ -16,7 +16,16 @@ from trajmill.pipelines.judge.groups import groups_of
 from trajmill.pipelines.judge.judging import Judging, Measures, Unit
 from trajmill.pipelines.judge.near_duplicates import write_likeness
 from trajmill.pipelines.judge.part_state import Standing
-from trajmill.pipelines.judge.reasons import BRIDGES_POOLS, LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
+from trajmill.pipelines.judge.reasons import (
+    BRIDGES_POOLS,
+    EXCLUDED,
+    LOST,
+    LOST_ROWS,
+    NO_TARGET,
+    NO_TEXT,
+    REASONS,
+    SIMULATED,
+)
 from trajmill.pipelines.judge.spans import RANDOM, VOLATILE, write_spans
 from trajmill.pipelines.judge.world_models import why_refused
 from trajmill.pipelines.storage.parquet import read_table, write_parquet
@@ -172,6 +181,8 @@ def _details(
             return f"{words[row]}, by the recipe's rule"
         if reasons[row] == SIMULATED:
             return why_refused(int(survivor[row]))
+        if reasons[row] == EXCLUDED:
+            return "judge.include does not name it, or judge.exclude does"
         if reasons[row] == BRIDGES_POOLS:
             return "belongs to groups of two pools, which earlier generations keep apart"
         if reasons[row] in (NO_TARGET, NO_TEXT):

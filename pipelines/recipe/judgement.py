@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from trajmill.pipelines.recipe.section import LISTED, Section, Share, known
+from trajmill.pipelines.recipe.trajectory_ids import read_ids
 from trajmill.quality.settings import DATATROVE, ESTIMATE, FEW, PREFERENCES
 from trajmill.schemas import ConfigError
 
@@ -194,6 +195,9 @@ class Judge(Section):
 
     Attributes:
         tokenizer: `estimate`, or the path of a `tokenizer.json`, under which tokens are counted.
+        include: a file of trajectory ids, one a line, as the viewer saves them: no others are kept (`excluded`). Null
+            includes all.
+        exclude: such a file of trajectories that are not kept (`excluded`).
         signals: settings of the signals that need some, by the name that rules call them; `signal` names the signal
             where that is another, so that one may stand there several times.
         measure: signals that are measured besides those of the rules, so that a mixture can choose by them.
@@ -217,6 +221,8 @@ class Judge(Section):
     """
 
     tokenizer: str = ESTIMATE
+    include: str | None = None
+    exclude: str | None = None
     signals: dict[str, dict[str, Any]] = Field(default_factory=dict)
     measure: Annotated[tuple[str, ...], LISTED] = ()
     rules: dict[str, RuleValues] = Field(default_factory=dict)
@@ -239,6 +245,13 @@ class Judge(Section):
         names = [benchmark.name for benchmark in value]
         if len(set(names)) < len(names):
             raise ValueError("two benchmarks have one name")
+        return value
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _of_ids(cls, value: str | None) -> str | None:
+        if value is not None:
+            read_ids(value)
         return value
 
     @field_validator("tokenizer")
@@ -318,6 +331,11 @@ class Judge(Section):
         for name in self.measured():
             paths |= {f"signals.{name}": path for path in self.made(name).files}
         return paths
+
+    def selections(self) -> dict[str, str]:
+        """Return paths of the files of ids that are included or excluded, by key of the recipe."""
+        paths = {"judge.include": self.include, "judge.exclude": self.exclude}
+        return {key: path for key, path in paths.items() if path is not None}
 
     def ordered_rules(self) -> list[Rule]:
         """The rules in the recipe's order, each with the scope of its signal."""

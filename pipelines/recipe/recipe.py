@@ -348,11 +348,12 @@ class Recipe(Section):
         return self.normalize.grown == "extend" and self.judge.mask_duplicate_transitions
 
     def read_by_workers(self) -> list[str]:
-        """List paths and URLs of models, templates and passages, but those that come with trajmill."""
+        """List paths and URLs of models, ids, templates and passages, but those that come with trajmill."""
         own = Path(str(files("trajmill.quality")))
         models = [path for path in self.judge.files().values() if not Path(path).is_relative_to(own)]
         templates = [self.mix.templates] if self.mix.templates is not None else []
-        return [*models, *templates, *(passages.path for passages in self.mix.passages)]
+        ids = self.judge.selections().values()
+        return [*models, *ids, *templates, *(passages.path for passages in self.mix.passages)]
 
     def _known_numbers(self, where: str, names: tuple[str, ...]) -> None:
         """Check that names are of signals that are measured, or of values that are given.
