@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import IO, Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
@@ -114,6 +115,7 @@ class Printer(Console):
         texts: Collection[int] = (0,),
         dropped: Sequence[str] = (),
         title: str = "",
+        sums: int = 0,
     ) -> None:
         """Print a table that is no wider than the terminal: texts wrap, and numbers are never cut.
 
@@ -123,9 +125,10 @@ class Printer(Console):
             texts: columns that may wrap.
             dropped: columns that are left out where there is no room, the first before the second; a line says so.
             title: of the table.
+            sums: rows at the end that stand below a line.
         """
         cells = [[str(cell) for cell in row] for row in rows]
-        widths = [max(map(len, (head, *column))) for head, *column in zip(heads, *cells, strict=True)]
+        widths = [max(map(cell_len, (head, *column))) for head, *column in zip(heads, *cells, strict=True)]
         least = [min(width, _TEXT_WIDTH) if index in texts else width for index, width in enumerate(widths)]
         shown_heads = list(heads)
         for name in dropped:
@@ -136,7 +139,9 @@ class Printer(Console):
         for head in shown_heads:
             is_text = heads.index(head) in texts
             table.add_column(head, overflow="fold", no_wrap=not is_text, justify="left" if is_text else "right")
-        for row in cells:
+        for number, row in enumerate(cells):
+            if number == len(cells) - sums:
+                table.add_section()
             table.add_row(*(text(row[heads.index(head)]) for head in shown_heads))
         self.print(table)
         if left := [head for head in heads if head not in shown_heads]:

@@ -172,12 +172,13 @@ def run(
     price: Annotated[
         float | None, typer.Option(min=0.0, help="Of dataflow: what one machine costs an hour, with disk and fee.")
     ] = None,
+    as_json: AsJson = False,
     log_format: Form = LogFormat.TEXT,
     quiet: Quiet = False,
     verbose: Details = 0,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
-    MANNER.take(log_format, verbose, quiet=quiet)
+    MANNER.take(log_format, verbose, quiet=quiet, as_json=as_json)
     from trajmill.app.cli.recipe_draft import parse_run_arguments
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
@@ -227,7 +228,7 @@ def run(
             summary = pipeline_run.run(stop_after.value)
     if summary is not None:
         tell_summary(summary, recipe, is_reported=leave_report(out, summary))
-        if append and summary.last == "mix" and not (MANNER.quiet or MANNER.is_json):
+        if append and summary.last == "mix" and not (MANNER.quiet or MANNER.as_json):
             from trajmill.app.cli.tables import show_dataset
 
             show_dataset(out, results())
@@ -235,10 +236,12 @@ def run(
 
 def _add_generation(adding: Append, recipe: Recipe, last: str) -> Summary | None:
     """Adds a generation, and tells which logs it is of; None if nothing is new."""
-    from trajmill.app.cli.tables import show_appended
+    from trajmill.app.cli.tables import show_appended, unchanged_event
 
     appended = adding.run(last)
-    if not (MANNER.quiet or MANNER.is_json):
+    if MANNER.as_json and appended.summary is None:
+        results().document(unchanged_event(adding.out.path(), appended))
+    elif not (MANNER.quiet or MANNER.as_json):
         show_appended(appended, recipe, results())
     return appended.summary
 

@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.table import Table
 
+from trajmill.app.cli.output_options import AsJson
 from trajmill.app.console import Printer, results
 from trajmill.schemas import ConfigError
 
@@ -38,6 +38,7 @@ def drift(
     rows: Annotated[int, typer.Option(min=1_000, help="Rows of a side above which a share of tasks is taken.")] = (
         1_000_000
     ),
+    as_json: AsJson = False,
 ) -> None:
     """Tell where answers of world models part from the world's, and whether their reward still means its outcome.
 
@@ -55,8 +56,11 @@ def drift(
     folder = Folder.named(out)
     for name, data in zip(FILES, (drift_page(report, (real, sim)), f"{encoded}\n".encode()), strict=True):
         folder.write(name, data)
-    show_drift(report, results())
-    results().print(f"written: {folder.path(FILES[0])} and {FILES[1]}", soft_wrap=True)
+    if as_json:
+        results().document(f"{encoded}\n")
+    else:
+        show_drift(report, results())
+        results().print(f"written: {folder.path(FILES[0])} and {FILES[1]}", soft_wrap=True)
     if not all(threshold.is_met for threshold in report.thresholds):
         raise typer.Exit(Code.DRIFT)
 
@@ -82,7 +86,7 @@ def show_drift(report: Drift, console: Printer) -> None:
         counts = ", ".join(f"{kind} {number:,}" for kind, number in model.pairs.items())
         line = f"{model.world_model}: {model.rows:,} rows ({counts}), {model.shared_tasks:,} shared tasks"
         console.print(line, soft_wrap=True)
-        console.print(_differences(model))
+        _show_differences(model, console)
     signs = report.goodhart
     if signs is not None:
         where = "do not part beyond chance" if signs.parts_at is None else f"part from step {signs.parts_at[0]:g} on"
@@ -97,19 +101,23 @@ def show_drift(report: Drift, console: Printer) -> None:
         console.print(line, style="" if bound.is_met else "red", soft_wrap=True)
 
 
-def _differences(model: Drifted) -> Table:
-    """A line for each domain and measure: by how much the model differs from the world, in all that is compared."""
+def _show_differences(model: Drifted, console: Printer) -> None:
+    """Print a line for each domain and measure: by how much the model differs from the world, in all that is
+    compared.
+    """
     from trajmill.worlds.drift.figures import DISAGREEMENT, MEASURES
 
     matches = ("logged", "exact", "near", "rollouts")
-    table = Table("domain", "measure", *matches, title="difference from the world", title_justify="left")
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for cell in (cell for cell in model.cells if cell.by == "domain"):
         for name, figure in cell.figures.items():
             text = f"×{figure.difference:.2f}" if name == "length" else f"{figure.difference:+.3f}"
             cells.setdefault((cell.domain, name), {})[cell.match] = text
-    for domain in dict.fromkeys(domain for domain, _ in cells):
-        for name in (*MEASURES, DISAGREEMENT):
-            if (domain, name) in cells:
-                table.add_row(domain, name, *(cells[domain, name].get(match, "") for match in matches))
-    return table
+    rows = [
+        (domain, name, *(cells[domain, name].get(match, "") for match in matches))
+        for domain in dict.fromkeys(domain for domain, _ in cells)
+        for name in (*MEASURES, DISAGREEMENT)
+        if (domain, name) in cells
+    ]
+    heads = ("domain", "measure", *matches)
+    console.table(heads, rows, texts=(0, 1), dropped=("rollouts", "near"), title="difference from the world")

@@ -80,7 +80,7 @@ def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool) -> None
     """
     from trajmill.app.cli.tables import show_broken, show_summary, summary_event
 
-    if MANNER.is_json:
+    if MANNER.as_json:
         results().document(summary_event(summary))
     elif not MANNER.quiet:
         show_summary(summary, recipe, results(), is_reported=is_reported)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trajmill.app.cli.output_options import AsJson
 from trajmill.app.console import Printer, notices, results
 from trajmill.schemas import ConfigError
 
@@ -84,6 +85,7 @@ def reason(
     retries: Retries = 8,
     limit: Limit = None,
     cache: Cache = None,
+    as_json: AsJson = False,
 ) -> None:
     """Give a run's SFT samples reasoning: a model predicts a turn of each, and a judge says which answers are used."""
     from trajmill.pipelines.storage.folders import Folder
@@ -103,7 +105,7 @@ def reason(
     )
     with _working(concurrency, limit) as work:
         report = write(RecordedRun(Folder(run)), Folder(out), models, how, work, _folder(cache))
-    _show(report, models, out, results())
+    show_report(report, models, out, results(), as_json=as_json)
 
 
 def instruct(
@@ -139,6 +141,7 @@ def instruct(
     retries: Retries = 8,
     limit: Limit = None,
     cache: Cache = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make simulation instructions that trajectories of a run already fulfil, checked by rules and by a judge."""
     from trajmill.pipelines.storage.folders import Folder
@@ -159,7 +162,7 @@ def instruct(
     how = Instructing(model, sampling, threshold, attempts)
     with _working(concurrency, limit) as work:
         report = write(RecordedRun(Folder(run)), Folder(out), models, how, chosen, work, _folder(cache))
-    _show(report, models, out, results())
+    show_report(report, models, out, results(), as_json=as_json)
 
 
 def _folder(cache: str | None) -> Any:
@@ -239,22 +242,28 @@ def _working(concurrency: int, limit: int | None) -> Iterator[Work]:
         yield Work(concurrency, limit, tell)
 
 
-def _show(report: Report, models: Models, out: str, console: Printer) -> None:
-    from rich.table import Table
-
+def show_report(report: Report, models: Models, out: str, console: Printer, *, as_json: bool) -> None:
+    """Print what was written, the tokens and the cost."""
     manifest, spending = report
-    table = Table("", "of", "number", title=manifest.stage, title_justify="left")
+    prices_known = models.writer.prices.is_known or models.judge.prices.is_known
+    if as_json:
+        answers = {"asked": spending.asked, "known": spending.known, "uncounted": spending.uncounted}
+        cost = {"all": spending.cost, "now": spending.fetched_cost} if prices_known else None
+        values = {"out": out, "stage": manifest.stage, "counts": manifest.counts, "answers": answers}
+        console.json(values | {"tokens": spending.usage, "cost": cost})
+        return
+    rows = []
     for name, count in manifest.counts.items():
         outcome, _, domain = name.rpartition(".")
-        table.add_row(outcome.replace(".", ": "), domain, f"{count:,}")
-    console.print(table)
+        rows.append((outcome.replace(".", ": "), domain, f"{count:,}"))
+    console.table(("outcome", "of", "number"), rows, texts=(0, 1), title=manifest.stage)
     console.print(
         f"answers: {spending.asked:,} asked for now, {spending.known:,} known before; tokens: "
         f"{spending.usage.prompt:,} asked, {spending.usage.completion:,} answered"
     )
     if spending.uncounted:
         console.print(f"{spending.uncounted:,} answers came without a count of their tokens", style="yellow")
-    if models.writer.prices.is_known or models.judge.prices.is_known:
+    if prices_known:
         console.print(f"cost: {spending.cost:,.4f} in all, {spending.fetched_cost:,.4f} of it now")
     else:
         console.print("cost: not known, since no --price is given")

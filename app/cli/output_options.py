@@ -44,15 +44,18 @@ class Manner:
         form: words, or one JSON object a line.
         quiet: whether only what went wrong is told.
         details: 0; 1 to tell of each unit; 2 to tell what libraries log, too.
+        as_json: whether the result is for a program, whatever the form of the progress.
     """
 
     form: LogFormat = LogFormat.TEXT
     quiet: bool = False
     details: int = 0
+    as_json: bool = False
 
-    def take(self, form: LogFormat, details: int, *, quiet: bool) -> None:
+    def take(self, form: LogFormat, details: int, *, quiet: bool, as_json: bool = False) -> None:
         """Use these options from now on."""
         self.form, self.details, self.quiet = form, details, quiet
+        self.as_json = as_json or self.is_json
         if self.is_json:
             from trajmill.app.cli.progress import event
 

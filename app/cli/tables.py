@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.segment import Segment, Segments
-from rich.table import Table
 
 from trajmill.app.console import Printer, label_text, text
 from trajmill.connectors.connector import Connector
@@ -69,7 +68,7 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
     took = sum(summary.seconds.values())
     console.print(f"{recipe.name}: {' → '.join(steps)}, in {took:.0f} s", soft_wrap=True)
     if summary.domains:
-        console.print(_tokens_by_domain(summary))
+        _show_tokens(summary, console)
     for loss in largest_losses(summary):
         console.print(loss, soft_wrap=True)
     for warning in summary.warnings:
@@ -83,28 +82,27 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
         console.print(f"next: {command}", soft_wrap=True)
 
 
-def _tokens_by_domain(summary: Summary) -> Table:
-    """Make a table of trajectories by domain, those that are kept, and the tokens of each pool."""
+def _show_tokens(summary: Summary, console: Printer) -> None:
+    """Print a table of trajectories by domain, those that are kept, and the tokens of each pool."""
     drawn = summary.mixture.get("stages", {})
     pools = [pool for pool in POOLS if drawn.get(pool)]
-    table = Table(title="trajectories" + (", and tokens by pool" if pools else ""), title_justify="left")
-    table.add_column("", no_wrap=True)
-    for name in ("found", "kept", *(_POOL_NAMES[pool] for pool in pools)):
-        table.add_column(name, justify="right")
+    names = [_POOL_NAMES[pool] for pool in pools]
     tokens: dict[str, Counter[str]] = {pool: Counter() for pool in pools}
     for pool in pools:
         for part in drawn[pool]:
             tokens[pool][part["domain"] or "passages"] += part["tokens"]
+    rows = []
     for domain in sorted({*summary.domains, *(domain for pool in pools for domain in tokens[pool])}):
         judged, kept_count = summary.domains.get(domain, (0, 0))
-        table.add_row(domain, f"{judged:,}", f"{kept_count:,}", *(f"{tokens[pool][domain]:,}" for pool in pools))
-    table.add_section()
-    sums = (sum(column) for column in zip(*summary.domains.values(), strict=True))
-    table.add_row("all", *(f"{total:,}" for total in sums), *(f"{tokens[pool].total():,}" for pool in pools))
+        rows.append((domain, f"{judged:,}", f"{kept_count:,}", *(f"{tokens[pool][domain]:,}" for pool in pools)))
+    totals = (sum(column) for column in zip(*summary.domains.values(), strict=True))
+    rows.append(("all", *(f"{total:,}" for total in totals), *(f"{tokens[pool].total():,}" for pool in pools)))
     loss = [sum(part["loss_tokens"] for part in drawn[pool]) for pool in pools]
     if any(loss):
-        table.add_row("under loss", "", "", *(f"{number:,}" if number else "" for number in loss))
-    return table
+        rows.append(("under loss", "", "", *(f"{number:,}" if number else "" for number in loss)))
+    title = "trajectories" + (", and tokens by pool" if pools else "")
+    dropped = ("found", *reversed(names))
+    console.table(("domain", "found", "kept", *names), rows, dropped=dropped, title=title, sums=1 + any(loss))
 
 
 def largest_losses(summary: Summary) -> list[str]:
@@ -141,6 +139,14 @@ def summary_event(summary: Summary) -> str:
         )
         + "\n"
     )
+
+
+def unchanged_event(out: str, appended: Appended) -> str:
+    """An append that found nothing new, as one line of JSON."""
+    from trajmill.app.cli.progress import event
+
+    counts = {"generation": appended.generation.number, "known": appended.known, "changed": list(appended.changed)}
+    return event("nothing_new", out=out, **counts) + "\n"
 
 
 def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:

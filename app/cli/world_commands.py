@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from trajmill.app.cli.output_options import AsJson
 from trajmill.app.console import Printer, notices, results, text
 from trajmill.schemas import ConfigError
 
@@ -27,7 +28,7 @@ def patches(
         list[str] | None,
         typer.Option(help="JSON or JSONL with `repo`, `base_commit` and `problem_statement` by `instance_id`."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make transitions of patches: each is applied to its base commit, and what comes of it is told.
 
@@ -44,7 +45,7 @@ def patches(
     values = (value for path in files for value in records(path))
     counts = apply_all(parse_patches(values, known(instances or [])), bases, Folder.named(out).write)
     if as_json:
-        results().document(json.dumps(dict(sorted(counts.items())), indent=1) + "\n")
+        results().json(dict(sorted(counts.items())))
         return
     results().print(", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())) or "no patch was found")
     results().print(f"written: {out}", soft_wrap=True)
@@ -95,7 +96,7 @@ def replay(
         str | None, typer.Option(help="The folder of raw logs that branches are written to, as ATIF.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Trajectories at most.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run actions of kept trajectories again in a box without network, and hold what comes against the log.
 
@@ -135,9 +136,9 @@ def replay(
 
         counts = Replay(out, asking, tell, branch_file.write, show_change).run()
     if as_json:
-        results().document(json.dumps(count_by_domain(counts), indent=1) + "\n")
+        results().json(count_by_domain(counts))
     else:
-        _show(count_by_domain(counts), results())
+        show_replayed(count_by_domain(counts), results())
         results().print(f"written: {out}/replays", soft_wrap=True)
         if branch_file.written:
             results().print(f"written: {branches}, {branch_file.written:,} branches", soft_wrap=True)
@@ -190,14 +191,14 @@ def count_by_domain(counts: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     return domains
 
 
-def _show(domains: Mapping[str, Mapping[str, Any]], console: Printer) -> None:
-    from rich.table import Table
-
-    table = Table("", "same", "volatile", "differs", "not run", "why not", title="replayed", title_justify="left")
+def show_replayed(domains: Mapping[str, Mapping[str, Any]], console: Printer) -> None:
+    """Print what became of the transitions that were run again, by domain."""
+    rows = []
     for domain, of in domains.items():
         numbers = [f"{of[name]:,}" for name in ("same", "volatile", "differs", "not_run")]
-        table.add_row(domain, *numbers, ", ".join(f"{why} {count:,}" for why, count in of["reasons"].items()))
-    console.print(table)
+        rows.append((domain, *numbers, ", ".join(f"{why} {count:,}" for why, count in of["reasons"].items())))
+    heads = ("domain", "same", "volatile", "differs", "not run", "why not")
+    console.table(heads, rows, texts=(0, 5), dropped=("why not", "volatile", "not run"), title="replayed")
 
 
 def _variables(told_by: list[str]) -> dict[str, str]:

@@ -128,9 +128,11 @@ def test_the_command_writes_the_table(recorded, tmp_path):
     ]  # fmt: skip
     with chat_server(obliging) as chat:
         words = ["model", "instruct", str(recorded), "--out", str(tmp_path / "out"), "--endpoint", chat.url, *asked]
-        code, said, complained = ran(*words)
+        code, said, complained = ran(*words, "--json")
     assert code == 0, complained
-    assert "cost: not known" in said
+    told = json.loads(said)
+    assert (told["cost"], told["out"]) == (None, str(tmp_path / "out"))
+    assert sum(told["counts"].values()) > 0
     assert pl.read_parquet(tmp_path / "out" / "instructions.parquet").height == 1
 
 

@@ -174,6 +174,9 @@ def test_a_program_reads_how_a_run_went_and_a_quiet_one_says_nothing(tmp_path):
     assert summary["counts"]["trajectories"]["entered"] > 0
     assert "mix: done in" in (tmp_path / "out" / "run.log").read_text()
     assert ran(*words, "--quiet") == (0, "", "")
+    assert json.loads(ran(*words, "--json")[1])["counts"] == summary["counts"]
+    unchanged = json.loads(ran(*words, "--append", "--json")[1])
+    assert (unchanged["event"], unchanged["generation"]) == ("nothing_new", 1)
     code, said, complained = ran("run", "terminall", *words[2:], "--log-format", "json")
     assert (code, said) == (1, "")
     assert json.loads(complained)["code"] == 1

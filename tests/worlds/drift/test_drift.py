@@ -157,7 +157,9 @@ def test_the_command_writes_a_page_and_a_file_and_ends_by_its_thresholds(worlds,
     code, said, _ = ran(*words, "--out", tmp_path / "one", "--fail-over", "echo=0.3", "--fail-over", "goodhart=0.2")
     assert code == Code.DRIFT.value == 6
     assert "part from step" in said
-    assert ran(*words, "--out", tmp_path / "two", "--fail-over", "refusal=0.5")[0] == 0
+    code, said, _ = ran(*words, "--out", tmp_path / "two", "--fail-over", "refusal=0.5", "--json")
+    assert code == 0
+    assert json.loads(said) == json.loads((tmp_path / "two" / "drift.json").read_text())
     told = json.loads((tmp_path / "one" / "drift.json").read_text())
     assert [bound["is_met"] for bound in told["thresholds"]] == [False, False]
     assert told["goodhart"]["parts_at"]["found"] in range(4, 9)
