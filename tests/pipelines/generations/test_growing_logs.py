@@ -27,12 +27,12 @@ from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 
 
-def recipe(grown: str | None = None) -> Recipe:
-    normalize = {} if grown is None else {"normalize": {"grown": grown}}
-    return parse_recipe(json.dumps({"name": "n", "source": "tests", **normalize}), "n")
+def recipe(grown: str) -> Recipe:
+    return parse_recipe(json.dumps({"name": "n", "source": "tests", "normalize": {"grown": grown}}), "n")
 
 
-RECIPE = recipe()
+RECIPE = parse_recipe('{"name": "n", "source": "tests"}', "n")
+MASKLESS = '{"name": "n", "source": "tests", "judge": {"mask_duplicate_transitions": false}}'
 
 
 @dataclass
@@ -189,6 +189,14 @@ def test_growing_logs_may_be_left_and_read_again_by_turns(tmp_path, sessions):
     assert targets(out) == second
     assert pools(out) == before
     assert verify(out).is_whole
+
+
+def test_without_masks_logs_that_grew_are_left_so_that_nothing_bears_the_loss_twice(tmp_path, sessions):
+    raw, out, maskless = str(tmp_path / "raw"), str(tmp_path / "out"), parse_recipe(MASKLESS, "n")
+    Run(maskless, [raw], out).run()
+    grow(tmp_path / "raw", sessions[:2], 2)
+    left = Append(maskless, [raw], out).run()
+    assert (left.summary, left.changed) == (None, ("s0.jsonl", "s1.jsonl"))
 
 
 def test_a_folder_whose_tables_hold_no_logs_is_extended_in_the_same_pools(tmp_path, monkeypatch):
