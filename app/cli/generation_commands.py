@@ -67,23 +67,25 @@ def forget(
     results().print(f"written: {folder.path(REPORT)}", soft_wrap=True)
 
 
-def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool) -> None:
+def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool, is_appended: bool = False) -> None:
     """Tells what a run did, and ends the command as bugs of connectors do.
 
     Args:
         summary: of the run.
         recipe: that it followed.
         is_reported: whether it left a report.
+        is_appended: whether it added to a dataset, whose totals are told too.
 
     Raises:
         typer.Exit: there were some.
     """
-    from trajmill.app.cli.tables import show_broken, show_summary, summary_event
+    from trajmill.app.cli.tables import dataset_totals, show_broken, show_summary, summary_event
 
+    totals = dataset_totals(summary.out) if is_appended and summary.last == "mix" else None
     if MANNER.as_json:
-        results().document(summary_event(summary))
+        results().document(summary_event(summary, totals))
     elif not MANNER.quiet:
-        show_summary(summary, recipe, results(), is_reported=is_reported)
+        show_summary(summary, recipe, results(), is_reported=is_reported, totals=totals)
     if summary.broken:
         show_broken(summary.broken, notices())
         raise typer.Exit(Code.CONNECTOR)
