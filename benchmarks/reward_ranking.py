@@ -60,7 +60,7 @@ class Corpus:
                 known.saw(turn.previous)
                 self.known[turn.key], self.histories[turn.key] = known.now(), list(turns[:number])
                 known.add(turn)
-                self.others.add(turn)
+                self.others.add(turn.head, turn.observation)
         self._next: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
         for turn in self.turns:
             self._learn(self._next, turn.observation)

@@ -105,7 +105,7 @@ def measure_domain(domain_trajectories: Sequence[Sequence[Answered]], show: int)
     """Measure the targets among the turns of a domain's trajectories."""
     sides = (Distractors(), Distractors(64))
     for turn in (turn for turns in domain_trajectories for turn in turns):
-        sides[_parity(turn.observation)].add(turn)
+        sides[_parity(turn.observation)].add(turn.head, turn.observation)
     totals = Measured()
     for turns in domain_trajectories:
         known = Known()

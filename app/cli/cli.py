@@ -227,11 +227,7 @@ def run(
             )
             summary = pipeline_run.run(stop_after.value)
     if summary is not None:
-        tell_summary(summary, recipe, is_reported=leave_report(out, summary))
-        if append and summary.last == "mix" and not (MANNER.quiet or MANNER.as_json):
-            from trajmill.app.cli.tables import show_dataset
-
-            show_dataset(out, results())
+        tell_summary(summary, recipe, is_reported=leave_report(out, summary), is_appended=append)
 
 
 def _add_generation(adding: Append, recipe: Recipe, last: str) -> Summary | None:

@@ -71,23 +71,25 @@ def forget(
     results().print(f"written: {folder.path(REPORT)}", soft_wrap=True)
 
 
-def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool) -> None:
+def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool, is_appended: bool = False) -> None:
     """Print the summary of a run; exit with code 3 if a connector failed.
 
     Args:
         summary: of the run.
         recipe: the recipe of the run.
         is_reported: whether the run wrote a report.
+        is_appended: whether the run added to a dataset, whose totals are printed too.
 
     Raises:
         typer.Exit: a connector failed.
     """
-    from trajmill.app.cli.tables import show_broken, show_summary, summary_event
+    from trajmill.app.cli.tables import dataset_totals, show_broken, show_summary, summary_event
 
+    totals = dataset_totals(summary.out) if is_appended and summary.last == "mix" else None
     if MANNER.as_json:
-        results().document(summary_event(summary))
+        results().document(summary_event(summary, totals))
     elif not MANNER.quiet:
-        show_summary(summary, recipe, results(), is_reported=is_reported)
+        show_summary(summary, recipe, results(), is_reported=is_reported, totals=totals)
     if summary.broken:
         show_broken(summary.broken, notices())
         raise typer.Exit(Code.CONNECTOR)

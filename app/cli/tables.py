@@ -62,14 +62,28 @@ _SHOWN = 5
 """Names of changed inputs that are told."""
 
 
-def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_reported: bool) -> None:
-    """Print what became of the logs by domain, the largest losses, the folder, and the commands to try next."""
+def show_summary(
+    summary: Summary, recipe: Recipe, console: Printer, *, is_reported: bool, totals: Mapping[str, Any] | None = None
+) -> None:
+    """Print what became of the logs by domain, the largest losses, the folder, and the commands to try next.
+
+    Args:
+        summary: of the run.
+        recipe: that it followed.
+        console: what prints.
+        is_reported: whether it left a report.
+        totals: of the dataset that it added to; see `dataset_totals`.
+    """
     lines = {line.unit: line for line in summary.lines}
     steps = [quantity(lines[unit].entered, name) for unit, name in _UNITS.items() if unit in lines]
     took = sum(summary.seconds.values())
     console.print(f"{recipe.name}: {' → '.join(steps)}, in {took:.0f} s", soft_wrap=True)
     if summary.domains:
         _show_tokens(summary, console)
+    if totals is not None:
+        pools = ", ".join(f"{_POOL_NAMES[pool]} {totals['samples'].get(pool, 0):,}" for pool in POOLS)
+        generations, kept = quantity(totals["generations"], "generations"), quantity(totals["kept"], "trajectories")
+        console.print(f"the dataset now, of {generations}: {kept} kept; samples {pools}", soft_wrap=True)
     for loss in largest_losses(summary):
         console.print(loss, soft_wrap=True)
     for warning in summary.warnings:
@@ -129,7 +143,7 @@ def largest_losses(summary: Summary) -> list[str]:
     ]
 
 
-def summary_event(summary: Summary) -> str:
+def summary_event(summary: Summary, totals: Mapping[str, Any] | None = None) -> str:
     """The same as one line of JSON."""
     from trajmill.app.cli.progress import event
 
@@ -147,6 +161,7 @@ def summary_event(summary: Summary) -> str:
             changed=list(summary.changed),
             seconds=summary.seconds,
             next=_next(summary),
+            dataset=totals,
         )
         + "\n"
     )
@@ -188,8 +203,8 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         console.print(f"{message}. What stays as it is for a day goes with the next append.", soft_wrap=True)
 
 
-def show_dataset(out: str, console: Printer) -> None:
-    """Print the totals of a folder over all its generations, to stand beside those of the last one."""
+def dataset_totals(out: str) -> dict[str, Any]:
+    """Count the generations of a folder, the trajectories that they keep, and the samples of each pool."""
     from trajmill.app.report.figures import balance
     from trajmill.app.report.sources import Sources
 
@@ -200,12 +215,7 @@ def show_dataset(out: str, console: Printer) -> None:
         unit, _, component = key.partition(".")
         if unit == "samples":
             samples[component.partition(".")[0]] += number
-    pools = ", ".join(f"{_POOL_NAMES[pool]} {samples[pool]:,}" for pool in POOLS)
-    generations = quantity(len(sources.leads), "generations")
-    console.print(
-        f"the dataset now, of {generations}: {quantity(kept_count, 'trajectories')} kept; samples {pools}",
-        soft_wrap=True,
-    )
+    return {"generations": len(sources.leads), "kept": kept_count, "samples": dict(samples)}
 
 
 def show_forgotten(forgotten: Forgotten, console: Printer) -> None:

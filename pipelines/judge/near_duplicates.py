@@ -353,10 +353,12 @@ class NearCopies:
             absent, size = absent_shares(sketches, mine, flags, other_sketches, theirs)
             same = sequence[mine] == (sequence if other_sketches is sketches else other_sketches.sequence())[theirs]
             some["absent"] = np.where(same, 0.0, np.where(size < near.few, 1.0, absent)).astype(np.float32)
+            # what of a grown log was there before loses its loss as exact copies, so that no copy has to go for it
             if number >= DECIDED and judging.recipe.judge.mask_duplicate_transitions:
                 table = read_table(other_unit.measures_folder(judging), f"{other_unit.label}.parquet", ["has_text"])
-                more = ~same & _goes_on(sketches, mine, other_sketches, theirs, table["has_text"].to_numpy())
-                some["absent"][more] = np.maximum(some["absent"][more], near.max_absent)
+                gone = np.flatnonzero(~same & (some["absent"] < near.max_absent))
+                grew = _goes_on(sketches, mine[gone], other_sketches, theirs[gone], table["has_text"].to_numpy())
+                some["absent"][gone[grew]] = near.max_absent
             alike = some[some["absent"] < max(near.similar, near.max_absent)]
             if len(alike):
                 yield 0, alike.tobytes()

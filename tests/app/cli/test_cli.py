@@ -519,5 +519,11 @@ def test_after_an_append_the_totals_of_the_dataset_stand_beside_the_nights(tmp_p
     shutil.copy(second, raw)
     (raw / first.name).write_bytes(first.read_bytes() + b'[99, "o", "more"]\n')
     said = ran("run", "terminal", "--raw", raw, "--out", out, "--append")[1].splitlines()
-    assert said[-1].startswith("the dataset now, of 2 generations: 2 trajectories kept; samples ")
+    assert any(line.startswith("the dataset now, of 2 generations: 2 trajectories kept; samples ") for line in said)
     assert any(line.endswith(f"(normalize.grown: extend): 1 ({first.name})") for line in said)
+    (raw / second.name).write_bytes(
+        second.read_bytes() + b'[99, "i", "date\\r"]\n[99, "o", "date\\r\\nMonday\\r\\n$ "]\n'
+    )
+    summary = json.loads(ran("run", "terminal", "--raw", raw, "--out", out, "--append", "--json")[1])
+    assert summary["dataset"]["generations"] == 3
+    assert summary["dataset"]["kept"] == 2 + summary["counts"]["trajectories"]["kept"]
