@@ -253,7 +253,7 @@ def _find_call(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
     for index, tool_call in enumerate(calls):
         if text_in(tool_call, "id") == ident and text_in(tool_call, "function", "name") is not None:
             inner = reply_message.get("reasoning_content") if index == 0 else None
-            sampled = sampled_in(first) if len(tool_calls) == 1 else None
+            sampled = sampled_in(first) if len(calls) == 1 else None
             return reply, {
                 "id": ident,
                 "call": tool_call["function"],

@@ -79,10 +79,16 @@ def test_rows_over_the_cap_of_a_domain_count_for_no_cap_of_their_trajectory():
     )
     none_of_the_first = np.array([0, 1 << 40], "<i8").tobytes()
     state = Standing(None, made, {LIMITS: [none_of_the_first]})  # type: ignore[arg-type]
-    vars(state).update((name, vars(standing([5]))[name]) for name in ("measures", "losers"))
-    state.measures.decision.capped = np.array([0, 0, 1, 1, -1])
-    state.measures.table = pa.table({"trajectory_id": ["t"] * 5, "step": range(5)})
-    state.measures.column = {"step": np.arange(5), "has_text": np.array([True] * 5)}.__getitem__
+    base = standing([5])
+    decision = SimpleNamespace(**vars(base.measures.decision), capped=np.array([0, 0, 1, 1, -1]))
+    measures = SimpleNamespace(
+        decision=decision,
+        table=pa.table({"trajectory_id": ["t"] * 5, "step": range(5)}),
+        column={"step": np.arange(5), "has_text": np.array([True] * 5)}.__getitem__,
+        starts=base.measures.starts,
+        lengths=base.measures.lengths,
+    )
+    vars(state).update(measures=measures, losers=base.losers)
     over = state.over.tolist()
     assert over[:2] == [0, 0]
     assert sorted(over[2:4]) == [-1, 1]  # one target is left, beside which as many may break the second rule
