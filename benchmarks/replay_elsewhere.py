@@ -226,14 +226,14 @@ class Liar(Replay):
 
     lies: Mapping[str, str]
 
-    def _replayed(self, rows: list[Row], is_kept: bool) -> Any:
+    def _replay_rows(self, rows: list[Row], is_kept: bool) -> Any:
         falsified_rows = [
             {**row, "next_observation": {**row["next_observation"], "content": self.lies[row["row_id"]]}}
             if row["row_id"] in self.lies
             else row
             for row in rows
         ]
-        return super()._replayed(falsified_rows, is_kept)
+        return super()._replay_rows(falsified_rows, is_kept)
 
 
 def falsify(row: Row, chance: random.Random) -> Iterator[str]:

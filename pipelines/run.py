@@ -277,12 +277,11 @@ class Run:
         )
         nothing = nothing_kept(lines)
         first = {"is_first": not self._known.stages}
-        told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples, **first))
+        warnings = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples, **first))
         shown = images_in(counts)
-        told += (f"the samples show {shown:,} screenshots, and no picture is scrubbed",) if shown else ()
-        drawn = {"samples": samples, "drawn_tokens": tokens_drawn, "loss_tokens": loss_tokens}
-        drawn |= {"warnings": told, "mixture": mixture.told()}
-        return self._reached(replace(summary, last="mix", lines=lines, **drawn))
+        warnings += (f"the samples show {shown:,} screenshots, and no picture is scrubbed",) if shown else ()
+        summary = replace(summary, last="mix", lines=lines, warnings=warnings, mixture=mixture.told())
+        return self._reached(replace(summary, samples=samples, drawn_tokens=tokens_drawn, loss_tokens=loss_tokens))
 
     def _timed(self, stage: str, work: Callable[[], Any]) -> Any:
         begin = time.monotonic()

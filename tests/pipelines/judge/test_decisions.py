@@ -140,14 +140,14 @@ def test_a_reject_tells_why_by_its_reason():
         reasons=("contaminated",), words=lambda reason, survivor: f"{reason} by item {survivor}"
     )
     reasons = [BRIDGES_POOLS, NO_TARGET, "contaminated", "few_turns", "few_turns"]
-    words = np.array([None] * 4 + ["3 turns"], object)
-    told = _details([decision], np.array(reasons, object), np.arange(5, dtype=np.uint64), words)(np.arange(5))
+    rules = {"few_turns": lambda row: f"few_turns: {row} turns"}
+    told = _details([decision], np.array(reasons, object), np.arange(5, dtype=np.uint64), rules)(np.arange(5))
     assert told[2] == "contaminated by item 2"
-    assert [("two pools" in text, "no transition" in text, "rule" in text) for text in told] == [
+    assert [("two pools" in text, "no transition" in text, "few_turns" in text) for text in told] == [
         (True, False, False),
         (False, True, False),
         (False, False, False),
         (False, False, True),
         (False, False, True),
     ]
-    assert told[4].startswith("3 turns")
+    assert told[4] == "few_turns: 4 turns"
