@@ -153,6 +153,7 @@ def test_a_message_that_was_said_under_another_system_prompt_is_shown_without_lo
         message | {"loss": None} if number == first else message for number, message in enumerate(logged.messages)
     ]
     row = encode(logged._replace(messages=messages), calling)
+    assert not isinstance(row, Refused)
     shown, learned = (row["loss_mask"][turn["begin"] : turn["end"]] for turn in row["turns"])
     assert set(shown) == {0}
     assert set(learned) == {1}
