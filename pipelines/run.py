@@ -274,8 +274,9 @@ class Run:
             for unit in ("samples", "tokens", "loss_tokens")
         )
         nothing = nothing_kept(lines)
-        first = {"is_first": not self._known.stages}
-        told = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples, **first))
+        is_first = not self._known.stages
+        told = nothing + gone
+        told += () if nothing else mixture_warnings(mixture, self.recipe.mix, samples, is_first=is_first)
         shown = images_in(counts)
         told += (f"the samples show {shown:,} screenshots, and no picture is scrubbed",) if shown else ()
         drawn = {"samples": samples, "drawn_tokens": tokens_drawn, "loss_tokens": loss_tokens}

@@ -74,7 +74,7 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
     took = sum(summary.seconds.values())
     console.print(f"{recipe.name}: {' → '.join(steps)}, in {took:.0f} s", soft_wrap=True)
     if summary.domains:
-        console.print(_tokens_by_domain(summary))
+        console.print(_sizes_by_domain(summary))
     for loss in largest_losses(summary):
         console.print(loss, soft_wrap=True)
     for warning in summary.warnings:
@@ -88,7 +88,7 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer, *, is_repor
         console.print(f"next: {command}", soft_wrap=True)
 
 
-def _tokens_by_domain(summary: Summary) -> Table:
+def _sizes_by_domain(summary: Summary) -> Table:
     """Make a table of trajectories by domain, those that are kept, and the size of each pool."""
     sizes = {
         pool: {
