@@ -276,8 +276,8 @@ class Run:
             for unit in ("samples", "tokens", "loss_tokens")
         )
         nothing = nothing_kept(lines)
-        first = {"is_first": not self._known.stages}
-        warnings = nothing + gone + (() if nothing else mixture_warnings(mixture, self.recipe.mix, samples, **first))
+        is_first, warnings = not self._known.stages, nothing + gone
+        warnings += () if nothing else mixture_warnings(mixture, self.recipe.mix, samples, is_first=is_first)
         shown = images_in(counts)
         warnings += (f"the samples show {shown:,} screenshots, and no picture is scrubbed",) if shown else ()
         summary = replace(summary, last="mix", lines=lines, warnings=warnings, mixture=mixture.told())

@@ -3,24 +3,27 @@
 import copy
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.app.cli.test_cli import ran
+from tests.conftest import ROOT
 from tests.pipelines.hostile import GOOD
 from trajmill.app.cli import cli
 from trajmill.app.cli.tables import show_summary
 from trajmill.app.console import Printer
 from trajmill.pipelines.mix.mixture import Mixture
+from trajmill.pipelines.plan.plan import Plan
 from trajmill.pipelines.recipe.recipe import Mix, Recipe
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
 from trajmill.pipelines.run_record.changes import changes, read_record
-from trajmill.pipelines.run_record.conservation import TooManyRejectsError, passage_lines
+from trajmill.pipelines.run_record.conservation import Line, TooManyRejectsError, passage_lines
 from trajmill.pipelines.run_record.run_log import RunLog
-from trajmill.pipelines.run_record.summary import StageStart
+from trajmill.pipelines.run_record.summary import StageStart, Summary
 from trajmill.pipelines.run_record.warnings import mixture_warnings
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ContractError, ShardError
@@ -289,6 +292,37 @@ def test_before_samples_are_made_what_is_drawn_counts():
     assert mixture_warnings(drawn, MIX) == (
         "pool eval is empty: none of the 21 trajectories assigned to it makes a sample",
     )
+
+
+def test_a_file_that_several_logs_share_counts_once(tmp_path):
+    raw = Path(shutil.copytree(ROOT / "samples" / "swe" / "mini-calls", tmp_path / "raw"))
+    (raw / "notes.txt").write_text("nothing")
+    summary = Run(load_recipe("swe"), [str(raw)], str(tmp_path / "out")).run("normalize")
+    files = {path.relative_to(raw).as_posix() for path in raw.rglob("*") if path.is_file()}
+    assert sum("results_summary.json" in log.members for log in summary.plan.inputs) > 1
+    assert (summary.line("files").entered, summary.line("files").kept) == (len(files), len(files) - 1)
+
+
+def test_the_last_screen_adds_up_to_what_was_found_and_counts_what_was_written():
+    line = Line("trajectories", 50, 6, {}, {"no_calls": 5, "contaminated": 39}, {})
+    pools = {"samples": {"rl.web": 2, "eval.web": 1, "sft.mcp": 1}, "drawn_tokens": {"rl.web": 40, "sft.mcp": 70}}
+    domains = {"mcp": (37, 1), "web": (8, 5)}
+    plan = Plan("d", (), ())
+    told = io.StringIO()
+    show_summary(
+        Summary("out", "mix", (line,), plan, domains=domains, loss_tokens={"sft.mcp": 30}, **pools),
+        RECIPE,
+        Printer(told),
+        is_reported=False,
+    )
+    rows = [[cell.strip() for cell in row.split("│")[1:-1]] for row in told.getvalue().splitlines() if "│" in row]
+    assert rows == [
+        ["mcp", "37", "1", "70", "0", "0"],
+        ["web", "8", "5", "0", "40", "1"],
+        ["not judged", "5", "0", "", "", ""],
+        ["all", "50", "6", "70", "40", "1"],
+        ["under loss", "", "", "30", "", ""],
+    ]
 
 
 def test_a_run_tells_it_at_its_end_and_in_its_record(raw, tmp_path):
