@@ -70,8 +70,11 @@ NUMBERS: Final = frozenset(
     {
         "overlap",
         "novelty",
+        "error_share",
+        "error_streak",
         "length",
         "length_ratio",
+        "outcome",
         "turn_category",
         "turn_tokens",
         "history_predictability",

@@ -98,7 +98,7 @@ def keys(of: Corpus, count: int, whole: int) -> Made:
     records["high"] = _hashes(count, count * 10)
     records["low"], records["tie"] = records["high"], _hashes(count, 1 << 60)
     _places(records, of.units)
-    return whole, count, lambda: _drain(Copies(whole=True).losers(0, [records.tobytes()]))
+    return whole, count, lambda: _drain(Copies("trajectory").losers(0, [records.tobytes()]))
 
 
 def tasks(of: Corpus, count: int, among: int) -> Made:

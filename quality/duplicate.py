@@ -1,4 +1,4 @@
-"""Exact duplicates by hash: which of equal things survives, whatever order they come in.
+"""Exact duplicates by hash: which of equal things survive, whatever order they come in.
 
 Works on packed keys alone, never on payload. Near duplicates are not found here.
 """
@@ -25,17 +25,20 @@ KEY: Final = np.dtype(
 where it stands (unit of work, row in it). Equal rank, tie and origin are told apart by (unit, row)."""
 
 
-def losers(keys: npt.NDArray[np.void]) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-    """The keys that a smaller one of the same hash makes superfluous, and for each the key that survives.
+def losers(keys: npt.NDArray[np.void], most: int = 1) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+    """The keys that smaller ones of the same hash make superfluous, and for each the smallest, which survives.
 
     The same pairs for any order of `keys`.
 
     Args:
         keys: of dtype `KEY`; all keys of one hash must be among them.
+        most: how many of one hash survive.
     """
     order = np.lexsort([keys[name] for name in ("row", "unit", "origin", "tie", "rank", "low", "high")])
     ranked = keys[order]
     again = np.zeros(len(ranked), np.bool_)
     again[1:] = (ranked["high"][1:] == ranked["high"][:-1]) & (ranked["low"][1:] == ranked["low"][:-1])
-    survivors = np.maximum.accumulate(np.where(again, 0, np.arange(len(ranked))))
-    return ranked[again], ranked[survivors[again]]
+    place = np.arange(len(ranked))
+    survivors = np.maximum.accumulate(np.where(again, 0, place))
+    lost = place - survivors >= most
+    return ranked[lost], ranked[survivors[lost]]

@@ -92,9 +92,21 @@ def _facts(view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
     return {
         "simulated": _flag_simulated(batch)[view.starts],
         "outcome": unknown.astype(np.uint64),
+        "solved": _rank_outcomes(batch["outcome"].take(pa.array(view.starts))),
         "complete": incomplete.astype(np.uint64),
         "longer": _LONGEST - view.lengths.astype(np.uint64),
+        "shorter": view.lengths.astype(np.uint64),
     }
+
+
+def _rank_outcomes(outcomes: pa.StructArray) -> npt.NDArray[np.uint64]:
+    """Rank outcomes: solved, not known, not solved; of equal ones a higher score first, none or NaN last."""
+    solved = pc.if_else(pc.struct_field(outcomes, "resolved"), 0, 2).fill_null(1).to_numpy(zero_copy_only=False)
+    scores = pc.struct_field(outcomes, "score").fill_null(np.nan).to_numpy(zero_copy_only=False) + np.float32(0)
+    bits = scores.astype(np.float32).view(np.uint32)
+    ascending = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))  # as the floats are, IEEE 754
+    best = np.where(np.isnan(scores), 0, ascending >> 8).astype(np.uint64)
+    return solved.astype(np.uint64) << np.uint64(_SCORE_BITS) | np.uint64((1 << _SCORE_BITS) - 1) - best
 
 
 def _flag_simulated(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
@@ -103,7 +115,8 @@ def _flag_simulated(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
     return kind.to_numpy(zero_copy_only=False).astype(np.uint64)
 
 
-_WIDTHS: Final = {"outcome": 1, "complete": 1, "longer": 32}
+_SCORE_BITS: Final = 24
+_WIDTHS: Final = {"outcome": 1, "solved": 2 + _SCORE_BITS, "complete": 1, "longer": 32, "shorter": 32}
 _LONGEST: Final = np.uint64((1 << 32) - 1)
 
 
@@ -111,8 +124,8 @@ def ranks(facts: Mapping[str, npt.NDArray[np.uint64]], prefer: Sequence[str]) ->
     """A number a trajectory: of like ones that with the smallest is kept, and none that a model answered before others.
 
     Args:
-        facts: by name of `PREFERENCES`, the smaller the better, and `simulated`.
-        prefer: of `PREFERENCES`, what weighs most first.
+        facts: by name of what can be preferred, the smaller the better, and `simulated`.
+        prefer: what weighs most first; see `PREFERENCES`.
     """
     rank = facts["simulated"].copy()
     for name in prefer:
@@ -242,8 +255,10 @@ def _join(stretches: Sequence[_Stretch], signals: Mapping[str, Signal]) -> None:
     facts = {
         "simulated": first[0].facts["simulated"][first[1]],
         "outcome": first[0].facts["outcome"][first[1]],
+        "solved": first[0].facts["solved"][first[1]],
         "complete": last[0].facts["complete"][last[1]],
         "longer": _LONGEST - np.uint64(rows.sum()),
+        "shorter": np.uint64(rows.sum()),
     }
     for stretch, index in where:
         stretch.sums[index] = total

@@ -23,7 +23,7 @@ from trajmill.quality.signals.datatrove_filter import DatatroveFilter
 from trajmill.quality.signals.empty_action import EmptyAction
 from trajmill.quality.signals.empty_answer import EmptyAnswer
 from trajmill.quality.signals.environment_failure import EnvironmentFailure
-from trajmill.quality.signals.error_observation import ErrorObservation
+from trajmill.quality.signals.error_observation import ErrorObservation, ErrorShare, ErrorStreak
 from trajmill.quality.signals.invented_answer import InventedAnswer
 from trajmill.quality.signals.language import Language
 from trajmill.quality.signals.leaks import ContextLeak, ReasoningLeak
@@ -31,6 +31,7 @@ from trajmill.quality.signals.length import Length
 from trajmill.quality.signals.loop import Loop
 from trajmill.quality.signals.no_op import NoOp
 from trajmill.quality.signals.opaque_content import OpaqueContent
+from trajmill.quality.signals.outcome import Outcome
 from trajmill.quality.signals.predictability import HistoryPredictability, StepPredictability
 from trajmill.quality.signals.side_request import SideRequest
 from trajmill.quality.signals.turn_mask import LengthRatio, Novelty, Overlap, TurnCategory, TurnMask
@@ -45,6 +46,7 @@ GROUP: Final = "trajmill.signals"
 
 SIGNALS: Final[tuple[type[Signal], ...]] = (
     Turns,
+    Outcome,
     EmptyAction,
     DanglingCall,
     ForeignAnswer,
@@ -66,6 +68,8 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     Loop,
     Unsettled,
     ErrorObservation,
+    ErrorStreak,
+    ErrorShare,
     Overlap,
     Novelty,
     LengthRatio,

@@ -9,7 +9,8 @@ ESTIMATE: Final = "estimate"
 
 PREFERENCES: Final = ("outcome", "complete", "longer")
 """By what one of several like trajectories is kept: its outcome is known; the log does not say that it was cut, and
-holds what its last action led to; it has more steps."""
+holds what its last action led to; it has more steps. A recipe can also prefer `solved` ones, then those of which the
+log does not say, of equal ones the higher score; and `shorter` ones."""
 
 FEW: Final = 64
 """Own shingles below which trajectories are compared by their whole sequence of steps, where a recipe says nothing."""

@@ -18,6 +18,7 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_transitions, write_parquet
 from trajmill.schemas import ConfigError
 from trajmill.schemas.scan import transition_files
+from trajmill.schemas.transition import OUTCOME
 
 AGENT_SCHEMA: Final = pa.schema(
     [
@@ -27,6 +28,7 @@ AGENT_SCHEMA: Final = pa.schema(
         ("parent_trajectory_id", pa.string()),
         ("relation", pa.string()),
         ("group", pa.string()),
+        ("outcome", OUTCOME),
         (
             "messages",
             pa.list_(
@@ -103,6 +105,7 @@ def _rows(
                 "parent_trajectory_id": first["parent_trajectory_id"],
                 "relation": first["relation"],
                 "group": first.get("group"),
+                "outcome": first["outcome"],
                 "messages": conversation.messages,
                 "tools": conversation.tools,
                 "fidelity": conversation.fidelity._asdict(),

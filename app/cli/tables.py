@@ -46,6 +46,7 @@ REMEDIES: Final = {
     "no_observation": "The logs hold no answers to these actions.",
     "duplicate_trajectory": "Exact copies; one of each is kept.",
     "near_duplicate": "Copies but for a few words; one of each is kept. `judge.near_duplicates` sets how near.",
+    "max_per_task": "Their tasks have better ones; `judge.max_per_task` sets how many are kept.",
     "contaminated": "They show items of a benchmark in `judge.benchmarks`.",
     "harness_share": "Unknown text of the harness stands in the answers; see `trajmill inspect OUT --harness`.",
     "simulated": "A model wrote the answers; `judge.simulated` allows some.",

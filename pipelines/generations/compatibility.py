@@ -42,6 +42,7 @@ FREE: Final = (
     "judge.simulated",
     "judge.prefer",
     "judge.max_share",
+    "judge.max_per_task",
     "judge.replicates.max",
     "judge.harness_text",
     "mix.stages",

@@ -49,14 +49,16 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
     if asked.harness_text is not None:
         rules.append(HarnessFrames(asked.harness_text.max, asked.harness_text.max_of_agent))
     if asked.drop_duplicate_trajectories:
-        rules.append(Copies(whole=True))
+        rules.append(Copies("trajectory"))
     likeness: tuple[str, ...] = ()
     if asked.near_duplicates is not None:
         near = NearCopies(asked.near_duplicates, judging.likeness is not None)
         rules.append(near)
         likeness = (near.losing,)
+    if asked.max_per_task is not None:
+        rules.append(Copies("task", asked.max_per_task))
     if asked.mask_duplicate_transitions:
-        rules.append(Copies(whole=False))
+        rules.append(Copies("transition"))
     if asked.replicates is not None:
         rules.append(Replicates(asked.replicates.max, asked.spans, judging.partitions))
     caps = tuple(rule.cap if rule.of == "domain" else None for rule in asked.ordered_rules())

@@ -121,7 +121,7 @@ class Standing:
 
 _MEASURED: Final = (
     *("trajectory_id", "step", "rank", "origin", "trajectory_hash", "transition_hash"),
-    *("task_node", "instance_node"),
+    *("task_node", "instance_node", "own_node", "parent_node"),
 )
 
 

@@ -14,6 +14,7 @@ CONTAMINATED: Final = "contaminated"
 NEAR_DUPLICATE: Final = "near_duplicate"
 DUPLICATE_TRAJECTORY: Final = "duplicate_trajectory"
 DUPLICATE_TRANSITION: Final = "duplicate_transition"
+MAX_PER_TASK: Final = "max_per_task"
 REPLICATE: Final = "replicate"
 HARNESS_TEXT: Final = "harness_text"
 HARNESS_SHARE: Final = "harness_share"
@@ -45,6 +46,7 @@ REASONS: Final = (
     Reason(CONTAMINATED, "omit", whole=True),
     Reason(DUPLICATE_TRAJECTORY, "omit", whole=True),
     Reason(NEAR_DUPLICATE, "omit", whole=True),
+    Reason(MAX_PER_TASK, "omit", whole=True),
     *(Reason(SHARE_REASONS[kind], "omit", whole=True) for kind in BOUNDED if kind in OF_TRAJECTORIES),
     Reason(HARNESS_SHARE, "omit", whole=True),
     Reason(HARNESS_TEXT, "context", whole=False),
@@ -63,5 +65,5 @@ LOST: Final = tuple(reason.name for reason in REASONS if reason.whole and reason
 LOST_ROWS: Final = tuple(reason.name for reason in REASONS if not reason.whole and reason.name not in _LEFT)
 """Reasons by which a row of a kept trajectory stays as context by a decision over the corpus."""
 
-AFTER_NEAR: Final = (*SHARE_REASONS.values(), NO_TARGET)
+AFTER_NEAR: Final = (MAX_PER_TASK, *SHARE_REASONS.values(), NO_TARGET)
 """Reasons by which a trajectory goes after near copies were looked for, so that it was compared with others."""

@@ -193,6 +193,7 @@ _WHY: Final[Mapping[str, str]] = {
     "control_tokens": "it shows strings that tokenizers take for control tokens",
     "duplicate_trajectory": "the same as another, which stays",
     "duplicate_transition": "shown and learnt in another trajectory before",
+    "max_per_task": "better ones of its task stay",
     "near_duplicate": "hardly anything of it is absent from another, which stays",
     "no_observation": "its log tells no answer to it",
     "no_target": "nothing of it can be learnt",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trajmill.quality.signal import Signal
 
 Bounded = Literal["task", "environment", "place", "command_head"]
+Preference = Literal["outcome", "solved", "complete", "longer", "shorter"]
 
 
 class RuleValues(Section):
@@ -198,12 +199,14 @@ class Judge(Section):
             where that is another, so that one may stand there several times.
         measure: signals that are measured besides those of the rules, so that a mixture can choose by them.
         rules: by name; the name is the reason that is written for what the rule drops.
-        prefer: of several like trajectories which is kept, what weighs most first; then the smallest id.
+        prefer: of several like trajectories, or of one task, which is kept, what weighs most first; then the smallest
+            id.
         near_duplicates: what counts as one; null looks for none.
         replicates: what is done with them; null does not look for any.
         harness_text: what is done with text that a harness put around answers; null does not look for any.
         benchmarks: trajectories that show an item of one are dropped (`contaminated`).
         contamination: what it is to show an item.
+        max_per_task: how many trajectories of one task are kept, the best by `prefer`; no bound if null.
         max_share: how much of what is kept in a domain one value may be: of trajectories one `task` or `environment`,
             of targets one `place` or `command_head`; see `quality.share_caps`.
         group_folders: whether logs of one working folder are one group, and so of one pool; false where one holds most
@@ -220,12 +223,13 @@ class Judge(Section):
     signals: dict[str, dict[str, Any]] = Field(default_factory=dict)
     measure: Annotated[tuple[str, ...], LISTED] = ()
     rules: dict[str, RuleValues] = Field(default_factory=dict)
-    prefer: Annotated[tuple[Literal["outcome", "complete", "longer"], ...], LISTED] = PREFERENCES
+    prefer: Annotated[tuple[Preference, ...], LISTED] = PREFERENCES
     near_duplicates: NearDuplicates | None = NearDuplicates()
     replicates: Replicates | None = Replicates()
     harness_text: HarnessText | None = None
     benchmarks: Annotated[tuple[Benchmark, ...], LISTED] = ()
     contamination: Contamination = Contamination()
+    max_per_task: Annotated[int, Field(ge=1)] | None = None
     max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
     spans: bool = False
     simulated: Literal["refuse", "allow"] = "refuse"
@@ -239,6 +243,13 @@ class Judge(Section):
         names = [benchmark.name for benchmark in value]
         if len(set(names)) < len(names):
             raise ValueError("two benchmarks have one name")
+        return value
+
+    @field_validator("prefer")
+    @classmethod
+    def _ordered(cls, value: tuple[Preference, ...]) -> tuple[Preference, ...]:
+        if len(set(value)) < len(value) or {"longer", "shorter"} <= set(value):
+            raise ValueError("each preference stands once, and longer or shorter, not both")
         return value
 
     @field_validator("tokenizer")

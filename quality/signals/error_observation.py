@@ -1,5 +1,7 @@
 """Answers that report an error of what the agent did: they teach the world too, but a corpus can hold too many.
 
+Of a whole trajectory, the longest streak of them and their share are told. What a user said is no answer there.
+
 What the log itself says goes first: its mark on the observation, or the exit code. Exit code 1 without a word put out
 is no error: so `grep`, `diff -q` and `test` say no (POSIX keeps codes above 1 for errors of theirs). Only where the log
 says neither is the text looked at, for what programs print as they die (tracebacks of Python, Java, JavaScript, Go,
@@ -10,6 +12,7 @@ and than on any screen of the last `RECENT` rows: a program that leaves the full
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -104,3 +107,55 @@ class ErrorObservation(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         return measured.around(flag_errors).astype(np.float32)
+
+
+def _answers(measured: Measured) -> list[Flags]:
+    """Of each trajectory, flag the errors among what answered its actions, users aside."""
+    answered = measured.texts("next_observation", "origin")
+    rows = (answered.index >= 0) & ~answered.matching("^user$")
+    flags = measured.around(flag_errors)
+    return [
+        flags[begin : begin + length][rows[begin : begin + length]]
+        for begin, length in zip(measured.starts.tolist(), measured.lengths.tolist(), strict=True)
+    ]
+
+
+def _longest_streak(errors: Flags) -> int:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], errors, [False]])))
+    return int(np.diff(edges)[::2].max(initial=0))
+
+
+class ErrorStreak(Signal):
+    """The most answers in a row that report an error."""
+
+    name: ClassVar[str] = "error_streak"
+    scope: ClassVar[str] = "trajectory"
+    measures: ClassVar[str] = "most answers in a row that are an `error_observation`; what a user says does not count"
+
+    def measure(self, measured: Measured) -> Numbers:
+        return measured.spread(np.array([_longest_streak(errors) for errors in _answers(measured)], np.float64))
+
+    def evidence(self, measured: Measured) -> Sequence[Flags]:
+        return _answers(measured)
+
+    def settled(self, evidence: Sequence[Flags]) -> tuple[float, str | None]:
+        return float(_longest_streak(np.concatenate(evidence))), None
+
+
+class ErrorShare(Signal):
+    """The share of answers that report an error; 0 where there is none."""
+
+    name: ClassVar[str] = "error_share"
+    scope: ClassVar[str] = "trajectory"
+    measures: ClassVar[str] = "share of answers that are an `error_observation`; what a user says does not count"
+
+    def measure(self, measured: Measured) -> Numbers:
+        shares = [errors.sum() / max(len(errors), 1) for errors in _answers(measured)]
+        return measured.spread(np.array(shares, np.float64))
+
+    def evidence(self, measured: Measured) -> Sequence[Flags]:
+        return _answers(measured)
+
+    def settled(self, evidence: Sequence[Flags]) -> tuple[float, str | None]:
+        errors = np.concatenate(evidence)
+        return float(errors.sum() / max(len(errors), 1)), None

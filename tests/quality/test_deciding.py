@@ -1,13 +1,17 @@
+import math
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.make import batch_of, trajectory
+from tests.make import Outcome, batch_of, trajectory
 from tests.quality.whole import measured
 from trajmill.quality.duplicate import KEY, losers
 from trajmill.quality.group import components, name_edges
-from trajmill.quality.measure import instance_nodes, task_nodes
+from trajmill.quality.measure import Measuring, instance_nodes, task_nodes
 from trajmill.quality.rule import Rule, apply_rules
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError, Environment, Task
@@ -52,6 +56,57 @@ def test_of_equal_things_the_least_by_rank_tie_and_origin_survives(values):
     (first,) = (row for row, one in enumerate(values) if one[2:5] == (0, 0, 0))
     assert kept.tolist() == [(0, 1, 0, 0, 0, 0, first)] * 15
     assert [one[2:5] for one in lost.tolist()] == sorted([one[2:5] for one in values] * 2)[1:]
+
+
+@given(st.permutations([(high, rank) for high in (0, 1, 2) for rank in range(2 * high)]), st.integers(1, 5))
+def test_of_equal_things_as_many_survive_as_may_the_least_by_rank(values, most):
+    keys = np.array([(high, 0, rank, 0, 0, 0, row) for row, (high, rank) in enumerate(values)], KEY)
+    lost, kept = losers(keys, most)
+    assert sorted(lost[["high", "rank"]].tolist()) == [(h, rank) for h in (1, 2) for rank in range(most, 2 * h)]
+    assert kept["rank"].tolist() == [0] * len(lost)
+
+
+def first_ranks(prefer, *trajectories):
+    measuring = Measuring((), TokenCounter(), prefer)
+    table = pa.Table.from_batches([*measuring.add(batch_of(*trajectories)), *measuring.rest()])
+    return table.filter(pc.equal(table["step"], 0))["rank"].to_pylist()
+
+
+OUTCOMES = [
+    Outcome(True, math.inf),
+    Outcome(True, 1.0),
+    Outcome(True, 0.5),
+    Outcome(True, -0.0),
+    Outcome(True, -2.0),
+    Outcome(True, -math.inf),
+    Outcome(True, math.nan),
+    Outcome(None, 0.9),
+    Outcome(None, 0.1),
+    None,
+    Outcome(False, 7.0),
+    Outcome(False),
+]
+"""From the best to the worst."""
+
+
+@given(st.permutations(range(len(OUTCOMES))))
+def test_solved_is_preferred_to_unknown_and_that_to_failed_then_the_score_then_the_shorter(order):
+    made = [
+        trajectory(*["x"] * length, native_id=f"{number}-{length}", outcome=OUTCOMES[number])
+        for number in order
+        for length in (2, 1)
+    ]
+    names = [(number, length) for number in order for length in (2, 1)]
+    ranks = first_ranks(("solved", "shorter"), *made)
+    assert [name for _, name in sorted(zip(ranks, names, strict=True))] == sorted(names)
+    assert len(set(ranks)) == len(ranks)
+
+
+def test_zero_and_negative_zero_are_one_score_and_no_score_is_the_least():
+    scores = [0.0, -0.0, None, math.nan]
+    made = [trajectory(native_id=str(n), outcome=Outcome(True, score)) for n, score in enumerate(scores)]
+    zero, minus, none, nan = first_ranks(("solved",), *made)
+    assert zero == minus < none == nan
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 2), max_size=12))

@@ -1,6 +1,7 @@
 """What is wrong with the text of a transition, and what it says of its world."""
 
 import json
+import math
 from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
@@ -30,6 +31,7 @@ from trajmill.schemas import (
     Context,
     Environment,
     Observation,
+    Outcome,
     Step,
     Trajectory,
     keystrokes_text,
@@ -322,6 +324,47 @@ def test_an_error_that_a_program_uncovers_as_it_leaves_the_screen_is_no_new_one(
     assert measure("error_observation", one(*rows)) == [0, 1, 0, 0, 1]
     repeated = f"{shell}\n{shell}"
     assert measure("error_observation", one(*rows[:3], row(before="1", after=repeated, form="screen"))) == [0, 1, 0, 1]
+
+
+BAD, GOOD = row(after="x", exit_code=2), row(after="x", exit_code=0)
+UNSEEN, USER = row(after=None), row(after="ValueError: mine", origin="user")
+
+
+@pytest.mark.parametrize(
+    ("rows", "streak", "share"),
+    [
+        ([GOOD, GOOD], 0, 0),
+        ([BAD, GOOD, BAD, BAD], 2, 0.75),
+        ([BAD, BAD, BAD], 3, 1),
+        ([BAD, BAD, UNSEEN, BAD, GOOD, UNSEEN], 3, 0.75),
+        ([BAD, USER, BAD, GOOD, GOOD], 2, 0.5),
+        ([UNSEEN, USER], 0, 0),
+    ],
+)
+def test_the_longest_streak_of_errors_and_their_share_are_of_what_the_environment_answered(rows, streak, share):
+    assert measure("error_streak", one(*rows)) == [streak] * len(rows)
+    assert measure("error_share", one(*rows)) == [share] * len(rows)
+
+
+def test_a_streak_of_errors_ends_with_its_trajectory():
+    assert measure("error_streak", one(GOOD, BAD, BAD), replace(one(BAD, BAD, GOOD), native_id="u")) == [2] * 6
+
+
+@pytest.mark.parametrize(
+    ("outcome", "number"),
+    [
+        (None, 0),
+        (Outcome(), 0),
+        (Outcome(True), 1),
+        (Outcome(False), -1),
+        (Outcome(False, 1.0), -1),
+        (Outcome(None, 1.0), 0),
+        (Outcome(None, math.nan), 0),
+        (Outcome(True, -3e38), 1),
+    ],
+)
+def test_an_outcome_is_what_the_log_says_whatever_the_score(outcome, number):
+    assert measure("outcome", one(GOOD, BAD, outcome=outcome)) == [number] * 2
 
 
 def failing(domain, text, form="screen"):

@@ -29,8 +29,8 @@ def fault(text):
 
 @pytest.mark.parametrize("name", list(builtin_recipes()))
 def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(name):
-    assert load_recipe(name).domains == (DOMAINS if name in ("all", "world-model") else (name,))
-    assert builtin_recipes()[name].startswith(f"# make shards DOMAIN={name}")
+    assert load_recipe(name).domains == (DOMAINS if name in ("all", "agent", "world-model") else (name,))
+    assert builtin_recipes()[name].startswith((f"# make shards DOMAIN={name}", f"# trajmill run {name} --raw"))
 
 
 @pytest.mark.parametrize(
