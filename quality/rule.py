@@ -33,6 +33,7 @@ class Rule:
         most: largest value that passes, or None.
         use: what a transition that does not pass becomes: `context` or `omit`; unused for trajectories.
         cap: share of targets up to which transitions that do not pass stay targets, or None for none.
+        domains: whose rows it speaks of; empty means all.
         of: whose targets the cap is a share of: `domain`, or `trajectory` for those of the transition's own trajectory.
         spare: share of what does not pass that is let through, 0 to 1.
     """
@@ -46,6 +47,7 @@ class Rule:
     cap: float | None = None
     spare: float = 0.0
     of: str = "domain"
+    domains: tuple[str, ...] = ()
 
     def keep(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
         """Flag the values that pass. Numbers are rounded to 1e-6 first, so that the last bit of a float decides
@@ -86,18 +88,22 @@ Keys: TypeAlias = "Mapping[str, npt.NDArray[np.uint64]]"
 """By scope of what each row, or its trajectory, says."""
 
 
-def apply_rules(rules: Sequence[Rule], signals: Mapping[str, Numbers], rows: int, keys: Keys | None = None) -> Decision:
-    """Apply all rules to the rows that the signals were measured on; a rule on a signal not there is silent.
+def apply_rules(
+    rules: Sequence[Rule], signals: Mapping[str, Numbers], rows: int, keys: Keys | None = None, domain: str = ""
+) -> Decision:
+    """Apply all rules to the rows that the signals were measured on; a rule on a signal not there is silent, and so is
+    one of other domains.
 
     Args:
         rules: in their order.
         signals: by name, a value a row.
         rows: how many.
         keys: by which rules that spare a share draw; None where no rule does.
+        domain: of the rows.
     """
     by_scope = {scope: np.full(rows, -1, np.int16) for scope in ("trajectory", "transition", "capped")}
     for position, rule in enumerate(rules):
-        if rule.signal not in signals:
+        if rule.signal not in signals or (rule.domains and domain not in rule.domains):
             continue
         verdict = by_scope[rule.scope if rule.cap is None else "capped"]
         breaks = ~rule.keep(signals[rule.signal])

@@ -114,17 +114,18 @@ class Bound:
     said: str | None = None
 
 
-def bounds(verdict: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]]) -> list[Bound]:
+def bounds(verdict: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]], domain: str) -> list[Bound]:
     """List all signals of a verdict with their rules: the deciding ones first, then those that do not pass, then the
     rest.
 
     Args:
         verdict: of a row, as `Rows.verdict` gives it.
-        rules: name → `signal`, `min`, `max`, `use` and `cap`, as the record of a run has them in `judge.rules`.
+        rules: name → `signal`, `min`, `max`, `use` and so on, as the record of a run has them in `judge.rules`.
+        domain: of the row.
     """
     bounded, signals = [], signals_of(verdict)
     for name, rule in rules.items():
-        if rule.get("signal") in signals:
+        if rule.get("signal") in signals and domain in (rule.get("domains") or (domain,)):
             value, text = signals[rule["signal"]]
             least, most, number = rule.get("min"), rule.get("max"), round(float(value), 6)
             passes = (least is None or number >= least) and (most is None or number <= most)

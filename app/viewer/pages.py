@@ -228,7 +228,7 @@ def step(shared: Pages, request: Request) -> dict[str, Any]:
     reasons = {
         "told": _details(shared, trajectory, number) if verdict and verdict["reason"] else [],
         "in_words": reason_words(verdict["reason"], contents.rules) if verdict and verdict["reason"] else "",
-        "bounds": bounds(verdict, contents.rules) if verdict else [],
+        "bounds": bounds(verdict, contents.rules, row["domain"]) if verdict else [],
     }
     about = {"one": trajectory, "row": row, "number": number, "outline": outline, "verdict": verdict}
     return {**about, "step": step_values(contents, trajectory, row), **reasons}

@@ -199,7 +199,7 @@ def read_measures(unit: Unit, judging: Judging) -> Measures:
     }
     rules = judging.recipe.judge.ordered_rules()
     keys = _keys(table) if any(rule.spare for rule in rules) else None
-    decision = apply_rules(rules, numbers, table.num_rows, keys)
+    decision = apply_rules(rules, numbers, table.num_rows, keys, unit.domain)
     starts = np.flatnonzero(table["step"].combine_chunks().to_numpy(zero_copy_only=False) == 0)
     return Measures(table, decision, starts)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from trajmill.pipelines.recipe.section import LISTED, Section, Share, known
+from trajmill.pipelines.recipe.section import LISTED, Domain, Section, Share, known
 from trajmill.quality.settings import DATATROVE, ESTIMATE, FEW, PREFERENCES
 from trajmill.schemas import ConfigError
 
@@ -31,6 +31,7 @@ class RuleValues(Section):
         signal: name of the signal: one that needs no settings, `datatrove:` and a filter, or one of `judge.signals`.
         min: smallest value that passes.
         max: largest value that passes.
+        domains: whose rows it speaks of; empty means all.
         use: what a transition that does not pass becomes: `omit` by default, `context` by default under a cap.
         cap: share of targets up to which transitions that do not pass stay targets; chosen by hash.
         of: whose targets the cap is a share of: the `trajectory`'s own; by default those of the domain.
@@ -41,6 +42,7 @@ class RuleValues(Section):
     signal: str
     min: float | None = None
     max: float | None = None
+    domains: Annotated[tuple[Domain, ...], LISTED] = ()
     use: Literal["context", "omit"] | None = None
     cap: Annotated[float, Field(ge=0, lt=1)] | None = None
     of: Literal["trajectory"] | None = None
@@ -59,7 +61,8 @@ class RuleValues(Section):
         from trajmill.quality.rule import Rule
 
         use = self.use or ("omit" if self.cap is None else "context")
-        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, self.spare or 0.0, self.of or "domain")
+        spare, of = self.spare or 0.0, self.of or "domain"
+        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, spare, of, self.domains)
 
 
 class NearDuplicates(Section):

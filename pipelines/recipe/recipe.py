@@ -20,11 +20,10 @@ from trajmill.pipelines.recipe.columns import Dataset
 from trajmill.pipelines.recipe.judgement import Judge
 from trajmill.pipelines.recipe.mixture import VALUES, Stage
 from trajmill.pipelines.recipe.passages import Passages, check_names
-from trajmill.pipelines.recipe.section import LISTED, Day, Section, Share, known
+from trajmill.pipelines.recipe.section import LISTED, Day, Domain, Section, Share, known
 from trajmill.quality.scrubbing.kinds import KINDS
 from trajmill.schemas import DOMAINS, ConfigError
 
-Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
 Pool = Literal["cpt", "sft", "rl", "eval"]
 POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft", "rl", "eval")
 SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}

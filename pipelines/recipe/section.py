@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 from difflib import get_close_matches
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -32,6 +32,8 @@ Day = Annotated[date, BeforeValidator(_day)]
 """A day, as YAML has it or as text such as `2026-03-01`."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
+
+Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
 
 
 def known(kind: str, names: tuple[str, ...], valid: Iterable[str]) -> tuple[str, ...]:

@@ -32,6 +32,12 @@ def test_rules_on_transitions_do_not_touch_trajectories():
     assert decision.transition.tolist() == [-1, 0]
 
 
+def test_a_rule_of_some_domains_is_silent_in_others():
+    rules = [Rule("r", "s", "trajectory", least=2, domains=("swe", "web")), Rule("all", "s", "trajectory", least=1)]
+    found = [apply_rules(rules, {"s": numbers(0, 1, 2)}, 3, domain=domain) for domain in ("web", "mcp")]
+    assert [decision.trajectory.tolist() for decision in found] == [[0, 0, -1], [1, -1, -1]]
+
+
 def test_the_last_bit_of_a_float_decides_nothing():
     rule = Rule("r", "s", "transition", most=0.3)
     assert rule.keep(numbers(0.1 + 0.2, np.nextafter(np.float32(0.3), np.float32(1)))).all()

@@ -80,7 +80,7 @@ def test_the_rule_that_spoke_stands_first_with_its_value_and_its_bound(out):
     contents = RunContents(str(out))
     one = contents.index.row(1, named=True)
     verdict = contents.rows.verdict(one["file"], one["first"] + 1)
-    first, second = bounds(there(verdict), contents.rules)
+    first, second = bounds(there(verdict), contents.rules, "terminal")
     assert (first.rule, first.value, first.most, first.passes, first.speaks) == ("loop", 0.75, 0.5, False, True)
     assert first.said == "said thrice"
     assert (second.rule, second.signal, second.value) == ("", "turns", 2.0)
