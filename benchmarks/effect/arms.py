@@ -19,6 +19,7 @@ Loss: TypeAlias = Literal["answers", "all", "spans"]
 of the answers that `mix.loss: spans` draws by weights."""
 
 RAW: Final = "raw"
+ALL_RAW: Final = "raw, all of it"
 EXACT: Final = "exact copies dropped"
 NEAR: Final = "near copies dropped"
 EQUAL: Final = "near, equal transitions masked"
@@ -38,9 +39,9 @@ class Arm:
     Attributes:
         name: that tables show.
         against: the arm that it is compared with; empty for the first.
-        family: of tests that are corrected together: `whole`, `steps`, `rules`, `masks`, or `classes`.
+        family: of tests that are corrected together: `whole`, `size`, `steps`, `rules`, `masks`, or `classes`.
         judge: what its section `judge` has in place of the recipe's; None takes the verdicts of the run, and of `raw`
-            all rows.
+            and `raw, all of it` all rows.
         loss: on what the loss stands.
         weights: with the loss on spans, the share of each class that bears it; all of one that is not named.
     """
@@ -70,6 +71,7 @@ def arms_of(recipe: Recipe, *, has_spans: bool) -> list[Arm]:
     return [
         Arm(RAW, "", ""),
         Arm(EVERYTHING, RAW, "whole"),
+        Arm(ALL_RAW, EVERYTHING, "size"),
         Arm(EXACT, RAW, "steps", {**plain, "near_duplicates": None}),
         Arm(NEAR, EXACT, "steps", plain),
         *([Arm(EQUAL, NEAR, "steps", {**plain, "mask_duplicate_transitions": True})] if masks else []),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from benchmarks.effect.arms import Arm
+from benchmarks.effect.arms import ALL_RAW, RAW, Arm
 from trajmill.pipelines.generations.generations import chain
 from trajmill.pipelines.judge.judging import Unit, measure_file
 from trajmill.pipelines.render.pieces import View
@@ -115,11 +115,11 @@ def _cut(transitions: Folder, unit: Unit) -> pa.ChunkedArray:
 
 
 def decide_rows(arm: Arm, rows: Rows, verdicts: Folder | None) -> Decided:
-    """Decide the rows of a unit: by the arm's own verdicts if it has any, else by the run's; `raw` keeps all."""
+    """Decide the rows of a unit: by the arm's own verdicts if it has any, else by the run's; raw arms keep all."""
     if verdicts is not None:
         table = read_table(verdicts, rows.unit.name, ["kept", "use"])
         decided = Decided(table["kept"].to_numpy(), np.array(table["use"].to_pylist(), np.str_))
-    elif arm.against:
+    elif arm.name not in (RAW, ALL_RAW):
         decided = rows.decided
     else:
         decided = Decided(np.ones(len(rows.ordinal), np.bool_), np.where(rows.has_text, "target", "omit"))

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.effect import transformers
-from benchmarks.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judge_arm
+from benchmarks.effect.arms import ALL_RAW, EVERYTHING, NEAR, RAW, Arm, arms_of, judge_arm
 from benchmarks.effect.corpus import Decided, Rows, chosen_groups, decide_rows, rows_of, shown, units_in
 from benchmarks.effect.documents import VOCABULARY, Document, Tokens, train_tokenizer
 from benchmarks.effect.ngrams import DISCOUNT, ORDER
@@ -212,7 +212,7 @@ def plan_tests(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Fol
         "settings": {name: chosen[name] for name in ("seeds", "folds", "tokens", "megabytes")},
         "learners": learners,
         "tokenizer": {"vocabulary": VOCABULARY, "groups": f"one of {NEUTRAL}, of no arm"},
-        "learnt": f"{FILLED} of what the smallest arm has, no trajectory twice",
+        "learnt": f"{FILLED} of what the smallest arm has, no trajectory twice; by '{ALL_RAW}' all that it has",
         "held": {"tokens": HELD, "fewest groups": FEWEST, "fewest trajectories that an arm changes": FEWEST_CHANGED},
         "test": {"bootstrap": DRAWS, "over": "groups and seeds, paired", "corrected": "Holm", "level": LEVEL},
     }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FAMILIES: Final[Mapping[str, str]] = {
     "whole": "The whole recipe against none",
+    "size": "All rows, however many, against the whole recipe",
     "steps": "Copies",
     "rules": "Each rule alone, after near copies",
     "masks": "On what the loss stands",

@@ -1,8 +1,9 @@
 """Trials: an arm's share of a domain is learnt, and what it does not hold is scored, fold by fold and seed by seed.
 
 Groups are cut into folds, anew for each seed; each fold is held out once, so that of every group each arm is asked what
-it never saw. All arms learn equally many tokens, drawn by hash, no trajectory twice. Two sets are scored, on bytes that
-are fixed whatever arm is asked: all answers as they were logged, and those that the recipe keeps.
+it never saw. All arms learn equally many tokens, drawn by hash, no trajectory twice; `raw, all of it` learns all that
+is there. Two sets are scored, on bytes that are fixed whatever arm is asked: all answers as they were logged, and those
+that the recipe keeps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from benchmarks.effect.arms import EVERYTHING, RAW
+from benchmarks.effect.arms import ALL_RAW, EVERYTHING, RAW
 from benchmarks.effect.documents import CLASSES, MOST_TOKENS, Document
 from benchmarks.effect.ngrams import Ngrams, Reading, Stream
 
@@ -88,7 +89,7 @@ class Domain:
         return sorted(documents, key=lambda document: _draw_number(document.key, seed))
 
     def budget(self, seed: int, fold: int) -> int:
-        """The tokens that each arm learns."""
+        """The tokens that each arm learns, but for `raw, all of it`."""
         sizes = [sum(len(document.tokens) for document in self.learnt(arm, seed, fold)) for arm in self.arms]
         return min(int(FILLED * min(sizes)), self.most_tokens)
 
@@ -232,7 +233,9 @@ def trial(domain: Domain, seed: int, learner: Learner, folds: Sequence[int]) -> 
         budget = domain.budget(seed, fold)
         budgets.append(budget)
         for arm in domain.arms:
-            costs = learner.costs(domain.learnt(arm, seed, fold), budget, asked)
+            learnt = domain.learnt(arm, seed, fold)
+            most = sum(len(document.tokens) for document in learnt) if arm == ALL_RAW else budget
+            costs = learner.costs(learnt, most, asked)
             for set_name, questions, cost in zip(SETS, asked, costs, strict=True):
                 scored = questions.summed(cost)
                 bits.setdefault((arm, set_name), {}).update(scored.bits)

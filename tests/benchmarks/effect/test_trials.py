@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.effect.arms import ALL_TEXT, EVERYTHING, RAW, Arm
+from benchmarks.effect.arms import ALL_RAW, ALL_TEXT, EVERYTHING, RAW, Arm
 from benchmarks.effect.corpus import Shown
 from benchmarks.effect.documents import CLASSES, Document, Tokens, train_tokenizer
 from benchmarks.effect.measurement import compare_arms, count_changed
@@ -54,6 +54,23 @@ def test_arms_learn_equally_many_tokens_no_document_twice():
             assert sum(len(document.tokens) for document in learnt) == budget
             assert len({document.key for document in learnt}) == len(learnt)
     assert domain(most=100).budget(0, 0) == 100
+
+
+def test_one_arm_learns_all_that_there_is_whatever_the_others_learn():
+    documents = [document(number) for number in range(40)]
+    arms = {RAW: documents, EVERYTHING: documents[::2], ALL_RAW: documents}
+    learnt = []
+
+    class Noting(Counting):
+        def costs(self, taught, most, asked):
+            learnt.append(sum(len(document.tokens) for document in first_tokens(taught, most)))
+            return [np.zeros(int(questions.scored.sum())) for questions in asked]
+
+    one = Domain("web", arms, 20, 500, 4)
+    trial(one, 0, Noting(20), [0])
+    outside = sum(len(document.tokens) for document in documents if one.fold(document.group, 0) != 0)
+    assert learnt == [500, 500, outside]
+    assert outside > 500
 
 
 def test_seeds_cut_and_draw_anew_and_the_same_one_does_not():
