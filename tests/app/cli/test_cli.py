@@ -208,7 +208,7 @@ def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path)
     raw = tmp_path / "raw"
     raw.mkdir()
     undeclared = [{"role": "user", "content": "Now?"}, *talk[1:]]
-    logs = [{"tools": tools, "messages": talk}, {"messages": undeclared}]
+    logs = [{"tools": tools, "messages": talk}, {"messages": undeclared, "success": False, "score": 0.5}]
     (raw / "talks.jsonl").write_text("".join(json.dumps(one) + "\n" for one in logs))
     shutil.copy(ROOT / "tests" / "fixtures" / "har" / "input" / "chrome.har", raw)
     trajmill("run", "all", "--raw", raw, "--out", tmp_path / "out", "--stop-after", "normalize")
@@ -220,6 +220,7 @@ def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path)
     assert json.loads(row["messages"][1]["tool_calls"]) == [asked]
     assert json.loads(row["tools"]) == tools
     assert (other["tools"], other["fidelity"]["tools"]) == (None, "not_logged")
+    assert (row["outcome"], other["outcome"]) == (None, {"resolved": False, "score": 0.5, "verifier": None})
     refused = [json.loads(line) for line in (tmp_path / "sft" / "refused.jsonl").read_text().splitlines()]
     assert {one["reason"] for one in refused} == {"no_conversation"}
 

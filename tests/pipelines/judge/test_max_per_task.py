@@ -107,6 +107,12 @@ def test_what_rules_drop_takes_no_place_of_its_task(raw: Path, tmp_path: Path):
     }
 
 
+def test_a_rule_of_another_domain_drops_nothing(raw: Path, tmp_path: Path):
+    rules = {"failed": {"signal": "outcome", "min": 0, "domains": ["terminal"]}}
+    Run(recipe(rules=rules), [str(raw)], str(tmp_path)).run("judge")
+    assert judged(tmp_path)["kept"].all()
+
+
 def test_equal_transitions_of_attempts_that_go_take_no_loss(tmp_path: Path):
     folder = tmp_path / "raw"
     folder.mkdir()

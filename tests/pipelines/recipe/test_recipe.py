@@ -43,6 +43,12 @@ def test_a_fault_is_named_by_its_place_and_the_nearest_valid_name(text, words):
         assert word in message
 
 
+def test_no_rule_of_the_recipe_for_agents_takes_the_loss_of_a_single_transition():
+    asked = load_recipe("agent").judge
+    assert {rule.scope for rule in asked.ordered_rules()} == {"trajectory"}
+    assert not any((asked.mask_duplicate_transitions, asked.replicates, asked.harness_text, asked.max_share))
+
+
 def test_a_rule_omits_by_default_and_leaves_context_under_a_cap():
     bound = "signal: no_op, max: 0"
     rules = f"{{a: {{{bound}}}, b: {{{bound}, cap: 0.1}}, c: {{{bound}, use: omit, cap: 0}}}}"
