@@ -27,6 +27,7 @@ judge:
   spans: true
   replicates: {max: 2}
   max_share: {task: 0.5, place: 0.5}
+  max_per_task: 2
   rules:
     no_op: {signal: no_op, max: 0, cap: 0.2}
 """
