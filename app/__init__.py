@@ -1,4 +1,4 @@
-"""What a person meets: the command line, the report, the viewer and the public Python functions.
+"""User interfaces: the command line, the report, the viewer and the public Python functions.
 
-Nothing below knows this room.
+No other package imports this one.
 """

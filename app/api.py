@@ -1,4 +1,4 @@
-"""The public Python functions: what `import trajmill` offers beside the schema."""
+"""The public Python functions of `import trajmill`, besides the schema."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _Path = str | PathLike[str]
 
 
 class Sniffed(NamedTuple):
-    """The connector that recognized an input.
+    """Connector that recognized an input.
 
     Attributes:
-        uri: the input, a file or a log of several files.
-        connector: its name; None where no connector reads the input.
-        reason: why, in words.
+        uri: Input, a file or a log of several files.
+        connector: Name of the connector; None if no connector reads the input.
+        reason: Reason, in words.
     """
 
     uri: str
@@ -49,16 +49,16 @@ def run(
     """Run a recipe over raw logs into an output folder.
 
     Args:
-        recipe: a recipe, the name of a built-in one, or the path of a YAML file.
-        raw: files, folders, globs or URLs of raw logs, one or several.
-        out: the output folder, a path or a URL. A run that was interrupted there continues.
-        workers: number of local processes.
-        last_stage: `plan`, `normalize`, `judge` or `mix`.
-        overwrite: replace the existing trajmill run in `out`. Other files are left alone.
+        recipe: A recipe, the name of a built-in one, or the path of a YAML file.
+        raw: Files, folders, globs or URLs of raw logs, one or several.
+        out: Output folder, a path or a URL. An interrupted run there continues.
+        workers: Number of local processes.
+        last_stage: `plan`, `normalize`, `judge`, `draw` or `mix`.
+        overwrite: True to replace the existing trajmill run in `out`. Other files are left alone.
 
     Raises:
-        ConfigError: the recipe or an option is wrong; nothing was written.
-        ShardError: a file cannot be read or written. Calling again continues.
+        ConfigError: The recipe or an option is wrong; nothing was written.
+        ShardError: A file cannot be read or written. Calling again continues.
     """
     if last_stage not in _LAST_STAGES:
         raise ConfigError(f"last_stage is one of {', '.join(_LAST_STAGES)}, not '{last_stage}'.")
@@ -70,20 +70,20 @@ def plan(recipe: Recipe | _Path, raw: _Path | Sequence[_Path]) -> Plan:
     """List the inputs and parts that a run would read. Nothing is written.
 
     Args:
-        recipe: as of `run`.
-        raw: as of `run`.
+        recipe: As of `run`.
+        raw: As of `run`.
 
     Raises:
-        ConfigError: the recipe is wrong, or a path holds nothing.
+        ConfigError: The recipe is wrong, or a path holds nothing.
     """
     return make_plan(_load(recipe), _paths(raw))
 
 
 def sniff(*raw: _Path) -> list[Sniffed]:
-    """Recognize each log of one or several files among the raw paths; those that no connector reads come last.
+    """Recognize each log of one or several files among the raw paths. Unrecognized files come last.
 
     Raises:
-        ConfigError: a path holds nothing.
+        ConfigError: A path holds nothing.
     """
     plan = make_plan(Recipe(name="sniff", source="sniff"), _paths(raw))
     recognized = [Sniffed(log.uri, log.connector, log.why) for log in plan.inputs]
@@ -94,11 +94,11 @@ def scan_shards(out: _Path, stage: str) -> polars.LazyFrame:
     """Scan the samples of one training stage with polars, in the order of the shards.
 
     Args:
-        out: the output folder of a run, or its `shards` folder.
-        stage: a folder of the dataset that holds Parquet files, such as `cpt`, `sft` or `rl`.
+        out: Output folder of a run, or its `shards` folder.
+        stage: Folder of the dataset that holds Parquet files, such as `cpt`, `sft` or `rl`.
 
     Raises:
-        ConfigError: there is no Parquet file of that stage.
+        ConfigError: There is no Parquet file of that stage.
     """
     import polars  # here, because importing it takes longer than a plan
 

@@ -33,13 +33,14 @@ _UNSEEN: Final = (
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Controls, formats, surrogates, separators of lines, and what Unicode says may be ignored when shown, but for the two
-selectors (U+FE0E, U+FE0F) that only choose between the looks of one sign."""
+"""Controls, formats, surrogates, line separators, and characters that Unicode allows to ignore on display. The two
+selectors U+FE0E and U+FE0F are left out, since they only choose between glyphs of one character.
+"""
 
 _IN_A_LINE: Final = re.compile(f"[{_UNSEEN}]")
 _IN_LINES: Final = re.compile(f"(?![\n\t])[{_UNSEEN}]")
 _TEXT_WIDTH: Final = 14
-"""Columns that a text of a table keeps before other columns are left out."""
+"""Minimum width of a text column in characters, below which other columns are left out."""
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NAMED: Final = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
@@ -52,11 +53,11 @@ def quantity(number: int, plural: str) -> str:
 
 
 def shown(content: str, *, lines: bool = False) -> str:
-    """The text with each character that a terminal obeys, or that cannot be seen, as an escape.
+    """Return the text with control and invisible characters as escapes.
 
     Args:
-        content: text from anywhere.
-        lines: whether newlines and tabs are layout and stay; else they are shown too, as in the name of a file.
+        content: Text from any source.
+        lines: True if newlines and tabs are layout and stay; otherwise they are escaped too, as in the name of a file.
     """
     return (_IN_LINES if lines else _IN_A_LINE).sub(_escape, content)
 
@@ -72,38 +73,38 @@ def _escape(met: re.Match[str]) -> str:
 
 
 def text(content: str, style: str = "") -> Text:
-    """Content of a log, of as many lines as it has, to be printed in a style."""
+    """Return text of a log, of one or several lines, for printing in a style."""
     return Text(shown(content, lines=True), style)
 
 
 def label_text(label: str, content: str) -> Text:
-    """Content of a log behind a label in bold."""
+    """Return text of a log behind a bold label."""
     return Text.assemble((shown(label), "bold"), shown(content, lines=True))
 
 
 def _plain(value: object) -> object:
-    """A value that JSON does not know, as one that it does."""
+    """Return a value that JSON does not support as one that it does."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return list(value) if isinstance(value, (set, frozenset, tuple)) else str(value)
 
 
 class Printer(Console):
-    """A rich Console through which no control character of what is printed passes, and no markup in it counts.
+    """rich Console that escapes control characters and ignores markup in its input.
 
-    A string is one line: its newlines are shown. `text` makes what has several. What rich itself adds (colours, moves
-    of the cursor for a bar of progress) passes.
+    A string is one line: its newlines are escaped. Use `text` for several lines. The control codes of rich itself
+    (colors, cursor moves for a progress bar) pass.
     """
 
     def __init__(self, file: IO[str] | None = None, *, stderr: bool = False) -> None:
         super().__init__(file=file, stderr=stderr, markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """The string as one line of text, before it is laid out."""
+        """Return the string as one line of text, before it is laid out."""
         return super().render_str(shown(text), **{**options, "markup": False, "emoji": False})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of anything that is printed, which all pass here last, whatever they were made of."""
+        """Yield the segments of a renderable, with control characters escaped. All output passes here last."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else self._harmless(segment)
 
@@ -158,14 +159,14 @@ class Printer(Console):
         self.document(json.dumps(value, indent=2, default=_plain) + "\n")
 
     def document(self, content: str) -> None:
-        """Prints a document as it is, without breaking its lines."""
+        """Print a document as it is, without breaking its lines."""
         self.print(text(content), soft_wrap=True, end="")
 
 
 class _Lines(io.TextIOBase):
-    """A stream for whatever does not know the door: its lines pass a printer, which keeps a bar of progress below them.
+    """Stream for code that does not use a `Printer`: its lines go through one, which keeps a progress bar below them.
 
-    It is no terminal to those who ask. Colours that are written to it all the same are left out.
+    It does not claim to be a terminal. Color codes are removed.
     """
 
     encoding = "utf-8"
@@ -210,12 +211,14 @@ _LINE_FORM: Final[list[Callable[[str], str]]] = []
 
 
 def pass_lines_as(form: Callable[[str], str] | None) -> None:
-    """Gives each line that anything else writes to stderr a form, such as an object of JSON; or none."""
+    """Format each line that other code writes to stderr with this function, such as an object of JSON; None to
+    reset.
+    """
     _LINE_FORM[:] = [form] if form is not None else []
 
 
 def guard() -> None:
-    """Lets stderr of this process pass the door, for tracebacks, warnings, logging and usage errors too."""
+    """Route stderr of this process through a `Printer`, including tracebacks, warnings, logging and usage errors."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     if not isinstance(sys.stderr, _Lines):
@@ -223,10 +226,10 @@ def guard() -> None:
 
 
 def results() -> Printer:
-    """The door to stdout."""
+    """Return the printer of stdout."""
     return Printer()
 
 
 def notices() -> Printer:
-    """The door to stderr: one for all that is said there, so that lines do not break a bar of progress."""
+    """Return the printer of stderr. It is shared, so that lines do not break a progress bar."""
     return sys.stderr.printer if isinstance(sys.stderr, _Lines) else Printer(stderr=True)

@@ -1,1 +1,1 @@
-"""Raw bytes to trajectories: one file a format, grouped by where the log comes from."""
+"""Connectors from raw bytes to trajectories: one module per format, grouped by the origin of the logs."""

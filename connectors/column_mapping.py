@@ -1,7 +1,7 @@
-"""Mapping of a table's rows in a recipe: the layout that they have, and the column that holds each value.
+"""Mapping of a table's rows in a recipe: their layout, and the column of each value.
 
-Values only: the recipe checks them, `layouts` reads rows by them. It is part of a blob's choices, so it imports nothing
-of the connectors.
+The recipe checks the values, and `layouts` reads rows by them. They are part of a blob's choices, so this module
+imports no connector module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHOLE: Final = (
     "domain",
     "licence",
 )
-"""Roles of columns that tell something of a whole trajectory."""
+"""Roles of columns that describe a whole trajectory."""
 
 OF_STEP: Final = (
     "action",
@@ -44,7 +44,7 @@ OF_STEP: Final = (
     "started_at",
     "url",
 )
-"""Roles that tell something of one step: fields of a step's struct (`steps`), columns of a row (`transitions`)."""
+"""Roles that describe one step: fields of a step's struct (`steps`), columns of a row (`transitions`)."""
 
 ROLES: Final[dict[Layout, tuple[str, ...]]] = {
     "messages": ("messages", *WHOLE),
@@ -52,7 +52,7 @@ ROLES: Final[dict[Layout, tuple[str, ...]]] = {
     "log": ("content", *WHOLE),
     "transitions": (*OF_STEP, *WHOLE),
 }
-"""The roles that each layout has."""
+"""Roles of each layout."""
 
 NEEDED: Final[dict[Layout, tuple[str, ...]]] = {
     "messages": ("messages",),
@@ -60,25 +60,25 @@ NEEDED: Final[dict[Layout, tuple[str, ...]]] = {
     "log": ("content",),
     "transitions": ("id", "action"),
 }
-"""The roles without which a layout cannot be read; `steps` and `transitions` need an observation besides."""
+"""Roles that a layout requires; `steps` and `transitions` require an observation too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Reading of a table's rows; the defaults say nothing, and known layouts are told by their columns.
+    """Reading of a table's rows; with the defaults, the columns decide among the known layouts.
 
     Attributes:
         layout: `messages`: a row holds a conversation; `steps`: a row holds a list of steps; `log`: a row holds a whole
-            log of another format; `transitions`: a row is one transition; None: to be told by the columns.
+            log of another format; `transitions`: a row is one transition; None: the columns decide.
         columns: (role, column) pairs; a column is a name, or names joined by dots that lead into structs.
-        domain: of every trajectory, unless a column says so.
-        format: name of the connector that reads the logs of layout `log`.
-        tool: the tool that an action of plain text is a call of; None: the text is the action as it stands.
-        argument: the argument of that tool which the text is.
-        form: form of the observations; None: the one usual in the domain.
-        kind: kind of the environment: `real`, `code` or `model`.
-        world_model: `name@revision` of the model, where the kind is `model`.
-        sampling: its sampling settings as JSON text, where the kind is `model`.
+        domain: Domain of every trajectory, unless a column names it.
+        format: Name of the connector that reads the logs of layout `log`.
+        tool: Tool that an action of plain text calls; None: the text is the action as it stands.
+        argument: Argument of that tool that holds the text.
+        form: Form of the observations; None: the usual one of the domain.
+        kind: Kind of the environment: `real`, `code` or `model`.
+        world_model: `name@revision` of the model, if the kind is `model`.
+        sampling: Its sampling settings as JSON text, if the kind is `model`.
     """
 
     layout: Layout | None = None
@@ -97,7 +97,7 @@ class Rows:
         object.__setattr__(self, "_by_role", dict(self.columns))
 
     def column(self, role: str) -> str | None:
-        """The column that has the role, None if none has."""
+        """Return the column with the role; None if there is none."""
         return self._by_role.get(role)
 
 

@@ -1,7 +1,7 @@
-"""The contract of a connector: how a format is recognized, which files are one log, and how a log is parsed.
+"""Contract of a connector: how a format is recognized, which files form one log, and how a log is parsed.
 
-A connector knows one format. It reads bytes through a `Blob` and yields trajectories and rejects; it opens no file,
-reaches no network and runs nothing it reads. Adding one: see docs/connectors.md.
+A connector knows one format. It reads bytes through a `Blob` and yields trajectories and rejects. It opens no file,
+uses no network and runs none of its input. See docs/connectors.md to add a connector.
 """
 
 from __future__ import annotations
@@ -20,20 +20,18 @@ if TYPE_CHECKING:
     from trajmill.schemas import Reject, Trajectory
 
 HEAD_BYTES: Final = 65536
-"""Largest number of bytes of a file's beginning, decompressed, that `sniff` is given; of a longer first record, of its
-outline.
-"""
+"""Largest beginning of a decompressed file, in bytes, that `sniff` receives; a longer first record is outlined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Choices of a recipe about how logs are read; they come with the blob, and most formats ask for none of them.
+    """Choices of a recipe about the reading of logs; they come with the blob, and most formats use none of them.
 
     Attributes:
-        screen: `tree` makes the compact text of `connectors.screens.tree` of a raw DOM, UI or accessibility tree; `raw`
-            keeps the log's own text of it. A format's own text form of a screen is kept either way.
-        static_assets: whether requests for images, fonts, style sheets and scripts are transitions too.
-        rows: which column of a table holds what.
+        screen: `tree` converts a raw DOM, UI or accessibility tree to the compact text of `connectors.screens.tree`;
+            `raw` keeps the log's own text. A format's own text form of a screen is kept in either case.
+        static_assets: True to make transitions of requests for images, fonts, style sheets and scripts too.
+        rows: Roles of the columns of a table.
     """
 
     screen: Literal["tree", "raw"] = "tree"
@@ -46,15 +44,15 @@ DEFAULT_CHOICES: Final = Choices()
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """Part of a file of rows: the rows that begin at `begin` or behind, before `end`.
+    """Part of a file of rows: the rows that begin at or after `begin` and before `end`.
 
-    In place of rows stand the row groups of Parquet, and the record batches of Arrow.
+    In Parquet files, row groups take the place of rows; in Arrow files, record batches.
 
     Attributes:
-        begin: offset in bytes, decompressed.
-        end: likewise; None for the end of the file.
-        is_array: whether the rows are the elements of a JSON array, which a stored blob then gives out as lines.
-        frame: of a compressed file, the offset as stored of a frame whose first byte is the one before `begin`.
+        begin: Offset in decompressed bytes.
+        end: Offset in decompressed bytes; None for the end of the file.
+        is_array: True if the rows are the elements of a JSON array, which a stored blob then returns as lines.
+        frame: In a compressed file, the stored offset of a frame whose first byte is the one before `begin`.
     """
 
     begin: int
@@ -63,15 +61,15 @@ class FileSlice:
     frame: int | None = None
 
     def holds(self, offset: int) -> bool:
-        """Return True if what begins at an offset is in the slice."""
+        """Check whether an offset is in the slice."""
         return self.begin <= offset and (self.end is None or offset < self.end)
 
 
 class Blob(Protocol):
-    """One log's bytes: its members by name, decompressed. A log of one file has the single member `""`.
+    """Bytes of one log: its decompressed members by name. A log of one file has the single member `""`.
 
-    A `file_slice` names the rows that are wanted, of a blob that is otherwise whole: `json_lines` and `Table.rows` keep
-    to it, at the offsets of the file. None wants all.
+    A `file_slice` names the wanted rows of a blob that is otherwise whole: `json_lines` and `Table.rows` read only
+    these, at the offsets of the file. None selects all rows.
     """
 
     uri: str
@@ -82,26 +80,26 @@ class Blob(Protocol):
     def file_slice(self) -> FileSlice | None: ...
 
     def open(self, member: str = "") -> BinaryIO:
-        """A new stream over the decompressed member, from its beginning."""
+        """Open a new stream over the decompressed member, from its beginning."""
 
     def seekable(self, member: str = "") -> BinaryIO:
-        """As `open`, but a stream that can be read at any place: for formats whose directory stands at their end."""
+        """Open a stream like `open`, but seekable, for formats with a directory at their end."""
 
     def read(self, member: str = "") -> bytes:
-        """The whole decompressed member. For formats whose files are small; streams are opened."""
+        """Return the whole decompressed member, for formats with small files; use `open` for large ones."""
 
     def digest(self, member: str = "") -> str:
-        """sha256 of the decompressed member, 64 hex digits."""
+        """Return the sha256 of the decompressed member, 64 hex digits."""
 
 
 class MemoryBlob:
-    """A blob of bytes in memory.
+    """Blob of bytes in memory.
 
     Args:
-        uri: as in provenance.
-        members: bytes of each member; plain bytes are the single member `""`.
-        choices: how it is to be read.
-        file_slice: of its rows that are wanted.
+        uri: URI, as in provenance.
+        members: Bytes of each member; plain bytes are the single member `""`.
+        choices: Choices about the reading.
+        file_slice: Slice of the wanted rows.
     """
 
     def __init__(
@@ -132,12 +130,12 @@ class MemoryBlob:
 
 @dataclass(frozen=True, slots=True)
 class Sniff:
-    """Answer of a connector that takes a file for its format: its score and the reason.
+    """Answer of a connector that recognizes a file: its score and the reason.
 
     Attributes:
-        score: 0 < score <= 1. 0.9 and above: the format says its own name; about 0.5: the shape fits; the highest wins,
-            and between equals the connector that the registry lists first.
-        why: one line for a person, such as `first line is an asciicast header of version 2`.
+        score: 0 < score <= 1. 0.9 and above: the format names itself. About 0.5: the shape fits. The highest score
+            wins; among equal scores, the connector that the registry lists first.
+        why: One line for a person, such as `first line is an asciicast header of version 2`.
     """
 
     score: float
@@ -146,13 +144,13 @@ class Sniff:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Several files that are one input.
+    """Several files that form one input.
 
     Attributes:
-        uri: the folder (or common prefix) that names the input, relative to the raw root.
-        members: name within the log → path relative to the raw root; names are relative to the log's folder.
-        anchor: the member whose head decides, by `sniff`, whether this is the format at all.
-        shared: members that are read for this log, but may be of another log too, which they come from.
+        uri: Folder (or common prefix) that names the input, relative to the raw root.
+        members: Name within the log → path relative to the raw root; names are relative to the log's folder.
+        anchor: Member whose head decides, by `sniff`, whether the log has this format.
+        shared: Members that this log reads, although they may belong to another log.
     """
 
     uri: str
@@ -163,11 +161,11 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A file of which records are answered elsewhere.
+    """File with records that other logs answer.
 
     Attributes:
-        log: the file, and for each record that is answered a shared member, which is a file of the log that answers it.
-        records: how many it holds; where all are answered, nothing is left to be read of it by itself.
+        log: The file, and for each answered record a shared member, a file of the log that answers it.
+        records: Number of records in the file; if all are answered, the file itself is not read.
     """
 
     log: Log
@@ -176,11 +174,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Logs that answer records of other files, wherever both lie.
+    """Logs that answer records of other files, anywhere in the input.
 
     Attributes:
-        logs: of the connector that says so; each takes the place of its log of the same uri, or is sniffed.
-        asked: file → its records that these logs answer.
+        logs: Logs of the answering connector; each replaces its log of the same uri, or is sniffed.
+        asked: File → its records that these logs answer.
     """
 
     logs: tuple[Log, ...] = ()
@@ -188,64 +186,68 @@ class Answers:
 
 
 class Connector(ABC):
-    """One format. Stateless: the same blob yields the same trajectories in the same order, always."""
+    """One format. Connectors are stateless: the same blob always yields the same trajectories in the same order."""
 
     name: ClassVar[str]
-    """snake_case, unique; never changes, since trajectory ids hang on it."""
+    """Name in snake_case, unique; it never changes, since trajectory ids depend on it."""
     version: ClassVar[str]
-    """Raised when the same bytes come out otherwise."""
+    """Version, raised when the same bytes give other results."""
     domains: ClassVar[tuple[str, ...]]
-    """The domains its trajectories can be of; most have one."""
+    """Possible domains of its trajectories; usually one."""
     title: ClassVar[str]
     """Description of the format for a person, in a few words."""
     companions: ClassVar[re.Pattern[str] | None] = None
-    """Names, relative to the folder of a log that was recognized, of files that belong to it and are not read, such as
-    screenshots and reports of its recorder. They are claimed: neither inputs nor rejects."""
+    """Pattern of the names, relative to the folder of a recognized log, of files that belong to it but are not read.
+
+    Examples are screenshots and reports of its recorder. Such files are claimed: they are neither inputs nor rejects.
+    """
 
     asked_by: ClassVar[str | None] = None
-    """The format of one file whose records logs of this one may answer, by name: see `answers`."""
+    """Name of the single-file format whose records the logs of this format may answer: see `answers`."""
 
     @abstractmethod
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        """Judge by at most `HEAD_BYTES` and the file's name if this may be the format; None if not.
+        """Judge by at most `HEAD_BYTES` and the file's name whether a file may have this format; None if not.
 
-        The bytes are the first of the file, decompressed, or its outline, in which long texts and arrays are shortened
+        The bytes are the first of the decompressed file, or its outline, in which long texts and arrays are shortened
         (see `connectors.reading.head_outline`).
         """
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """The logs of several files among `paths` (sorted, relative to the raw root); by names alone, disjoint."""
+        """Yield the logs of several files among `paths` (sorted, relative to the raw root), by names alone and
+        disjoint.
+        """
         return iter(())
 
     def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
-        """Match logs of this format with the records that they answer, in the files that were recognized as `asked_by`.
+        """Match logs of this format with the records that they answer, in files recognized as `asked_by`.
 
-        The one place where a plan reads what files hold: for formats in which nothing but an id in a record tells
-        which folder answers it.
+        Only here does a plan read the contents of files, for formats in which only an id in a record tells which folder
+        answers it.
 
         Args:
-            own: the paths that are of no log that another format joined, sorted.
-            every: all paths, sorted, for members that are shared.
-            asking: the path and the bytes of each such file.
+            own: Paths outside the logs that other formats joined, sorted.
+            every: All paths, sorted, for shared members.
+            asking: Path and bytes of each such file.
         """
         return Answers()
 
     def is_sliceable(self, blob: Blob) -> bool:
-        """Return True if each row of a blob is a log of its own, so that slices of it can be parsed apart.
+        """Check whether each row of a blob is a log of its own, so that slices of it can be parsed separately.
 
-        Asked about large files. A connector that says so reads rows by `json_lines` or `Table.rows`, and makes of a row
-        the same whatever rows stand before it; it may look at the first rows of the file. If it says so of a JSON
-        array, it reads the elements as it would read them as lines.
+        The question arises for large files. A sliceable connector reads rows by `json_lines` or `Table.rows`, and its
+        result for a row does not depend on the rows before it; it may look at the first rows of the file. The elements
+        of a sliceable JSON array are read in the same way as lines.
 
         Raises:
-            ParseError: the blob cannot be read.
+            ParseError: The blob cannot be read.
         """
         return False
 
     @abstractmethod
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        """The blob's trajectories in the order of the log, and a reject for each record that is not carried on.
+        """Yield the blob's trajectories in the order of the log, and a reject for each dropped record.
 
         Raises:
-            ParseError: reading cannot go on; what was yielded before stands.
+            ParseError: The parse cannot continue; earlier results stay valid.
         """

@@ -1,4 +1,4 @@
-"""Printing of what a connector makes of a few lines: the form of the examples that open the connectors' docstrings."""
+"""Printer of a connector's results for a few lines, for the examples at the top of the connectors' docstrings."""
 
 from __future__ import annotations
 

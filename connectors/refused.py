@@ -29,16 +29,16 @@ NOT_READ: Final = "not_read"
 
 
 class Signature(NamedTuple):
-    """A way in which files of a format begin, after a byte order mark and white space.
+    """Beginning of the files of a format, after a byte order mark and white space.
 
     Attributes:
-        name: of the format.
-        reason: of the reject.
-        detail: why its files are not read, or what to give instead.
-        score: as of `Sniff`.
-        pattern: of the beginning.
-        endings: of file names; empty means any.
-        version: finds the format's version in the beginning, as its first group.
+        name: Name of the format.
+        reason: Reason of the reject.
+        detail: Why its files are not read, or which input to use instead.
+        score: Score as in `Sniff`.
+        pattern: Pattern of the beginning.
+        endings: Endings of file names; empty means any.
+        version: Pattern in the beginning whose first group is the version of the format.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Signature(NamedTuple):
     version: re.Pattern[bytes] | None
 
     def fits(self, start: bytes, uri: str) -> bool:
-        """Return True if a file that begins so may be of the format."""
+        """Check whether a file with this beginning may have the format."""
         return uri.endswith(self.endings or ("",)) and self.pattern.match(start) is not None
 
 
@@ -238,11 +238,11 @@ SIGNATURES: Final = (
     _signature("video (Matroska, WebM)", NO_ACTIONS, _PICTURES, 0.9, rb"\x1a\x45\xdf\xa3"),
     _signature("video (AVI)", NO_ACTIONS, _PICTURES, 0.9, rb"RIFF.{4}AVI "),
 )
-"""Of several that fit a file, the one with the highest score names it."""
+"""Signatures of the formats; among several that fit a file, the one with the highest score names it."""
 
 
 def signature_of(head: bytes, uri: str) -> Signature | None:
-    """The signature that fits a file best."""
+    """Return the signature that fits a file best; None if none fits."""
     start = head.removeprefix(BOM)
     start = start.lstrip(b" \t\r\n") if not start.startswith(b"\x0a\x0d\x0d\x0a") else start
     return max(
@@ -253,13 +253,13 @@ def signature_of(head: bytes, uri: str) -> Signature | None:
 
 
 def lists_gestures(head: bytes) -> bool:
-    """Return True if a file begins as a log of getevent."""
+    """Check whether a file begins like a getevent log."""
     signature = signature_of(head, "")
     return signature is not None and signature.detail == _GESTURES
 
 
 class Refused(Connector):
-    """Formats that are known and not read."""
+    """Formats that are known but not read."""
 
     name: ClassVar[str] = "refused"
     version: ClassVar[str] = "1"

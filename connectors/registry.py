@@ -1,6 +1,6 @@
-"""Registry of the connectors: ours by module, users' by the entry-point group `trajmill.connectors`.
+"""Registry of the connectors: built-in ones by module, users' ones by the entry-point group `trajmill.connectors`.
 
-A module of ours holds exactly one class derived from `Connector`. An entry point names such a class as
+A built-in module defines exactly one class derived from `Connector`. An entry point names such a class as
 `package.module:Class`.
 """
 
@@ -22,13 +22,13 @@ GROUP: Final = "trajmill.connectors"
 
 
 class Format(NamedTuple):
-    """Facts of a format of ours that are known before its code is loaded.
+    """Facts of a built-in format that are known before its code is loaded.
 
     Attributes:
-        module: that holds its connector.
-        version: of its connector.
-        ends: how the names of files end, in lower case, of which each log of several files holds one; empty: no files
-            are joined. It may be said of too many names, never of too few.
+        module: Module of its connector.
+        version: Version of its connector.
+        ends: Endings of file names, in lower case, one of which every log of several files contains; empty if the
+            format joins no files. The list may cover too many names, but never too few.
     """
 
     module: str
@@ -130,8 +130,10 @@ FORMATS: Final[Mapping[str, Format]] = {
     "playwright_trace": Format("trajmill.connectors.web.playwright_trace", "10", (".trace",)),
     "refused": Format("trajmill.connectors.refused", "1"),
 }
-"""By name. Order matters only between equal sniff scores, and between formats that say their own names: the earlier
-wins."""
+"""Built-in formats by name.
+
+The order matters only between equal sniff scores, and between formats that name themselves: the earlier wins.
+"""
 
 VERIFIED: Final[Mapping[str, int]] = {
     "asciicast": 8,
@@ -183,11 +185,13 @@ VERIFIED: Final[Mapping[str, int]] = {
     "steps_recorder": 1,
     "specstory": 165,
 }
-"""Real logs by format whose transitions were compared with the log. A format that is not here is unverified: it is read
-as its documentation says."""
+"""Number of real logs by format whose transitions were compared with the log.
+
+A missing format is unverified: it is read according to its documentation.
+"""
 
 NAMED: Final = 0.9
-"""From this score on a format says its own name."""
+"""Score from which a format names itself."""
 
 
 def _connector_in(module: str) -> Connector:
@@ -201,12 +205,12 @@ def _connector_in(module: str) -> Connector:
 
 
 class Connectors(Mapping[str, Connector]):
-    """Every connector by name: ours in the order of the registry, then users' by name.
+    """Every connector by name: built-in ones in the order of the registry, then users' ones by name.
 
-    One of ours is loaded when it is first taken, since to load them all takes longer than to read a small log.
+    A built-in connector is loaded on first access, since loading all of them takes longer than reading a small log.
 
     Args:
-        users: theirs.
+        users: Connectors of users.
     """
 
     def __init__(self, users: Mapping[str, Connector]) -> None:
@@ -234,16 +238,16 @@ class Connectors(Mapping[str, Connector]):
         return connectors, ()
 
     def is_loaded(self, name: str) -> bool:
-        """Return True if the code of that connector was loaded."""
+        """Check whether the code of a connector was loaded."""
         return name in self._users or name in self._loaded
 
 
 @cache
 def connectors() -> Connectors:
-    """Every connector.
+    """Return every connector.
 
     Raises:
-        ConfigError: two connectors have one name, or an entry point is no connector.
+        ConfigError: Two connectors have the same name, or an entry point is no connector.
     """
     users: dict[str, Connector] = {}
     for point, kind in plugins(GROUP, Connector):  # type: ignore[type-abstract]
@@ -260,11 +264,11 @@ def version_of(name: str, known: Mapping[str, Connector]) -> str:
 
 
 def joining(among: Mapping[str, Connector], paths: Iterable[str]) -> Iterator[Connector]:
-    """Return those of the connectors that may join files to logs, or answer records by them.
+    """Yield the connectors that may join files to logs, or answer records by them.
 
     Args:
-        among: the connectors; those that cannot are not loaded to tell.
-        paths: of the files.
+        among: Connectors; excluded ones are not loaded.
+        paths: Paths of the files.
     """
     names = [path.lower() for path in paths]
     for name in among:
@@ -274,10 +278,10 @@ def joining(among: Mapping[str, Connector], paths: Iterable[str]) -> Iterator[Co
 
 
 def connector(name: str) -> Connector:
-    """The connector of that name.
+    """Return the connector of a name.
 
     Raises:
-        ConfigError: there is none, with the nearest name.
+        ConfigError: The name is unknown; the error suggests the nearest one.
     """
     known = connectors()
     if name not in known:
@@ -287,17 +291,17 @@ def connector(name: str) -> Connector:
 
 
 Withdraw = Callable[[Connector, Exception], None]
-"""Told of an exception in a connector's sniffing; the connector then says nothing of that file."""
+"""Callback for an exception in a connector's sniffing; the connector is then skipped for the file."""
 
 
 Longer = Callable[[], bytes]
-"""Gives a longer beginning of the file, at most `OUTLINED_BYTES` of it, for what its first bytes do not tell."""
+"""Function that returns a longer beginning of the file, at most `OUTLINED_BYTES`, if the first bytes do not suffice."""
 
 
 def sniff_one(
     candidate: Connector, head: bytes, uri: str, withdraw: Withdraw | None = None, longer: Longer | None = None
 ) -> Sniff | None:
-    """Ask one connector about the file; arguments and errors as of `sniff`."""
+    """Ask one connector about the file; arguments and errors as in `sniff`."""
     result = _answer(candidate, _seen(head), uri, withdraw)
     if (result is not None and result.score >= NAMED) or longer is None or len(head) < HEAD_BYTES:
         return result
@@ -306,12 +310,14 @@ def sniff_one(
 
 
 def _seen(head: bytes) -> bytes:
-    """The head as connectors see it: without its byte order mark, which is no part of any format, or binary content."""
+    """Return the head as connectors see it: without its byte order mark, which belongs to no format, and binary
+    content.
+    """
     return binary_outline(head.removeprefix(BOM))
 
 
 def _outline(head: bytes, beginning: bytes) -> bytes | None:
-    """The outline of a file that is longer than its head, if it tells more than the head does."""
+    """Return the outline of a file that is longer than its head; None if it adds nothing to the head."""
     plain = head.removeprefix(BOM)
     outline = make_outline(beginning)
     return None if plain.lstrip().startswith(outline[: len(plain.lstrip())]) else outline
@@ -337,21 +343,22 @@ def sniff(
     withdraw: Withdraw | None = None,
     longer: Longer | None = None,
 ) -> list[tuple[Connector, Sniff]]:
-    """Return the connectors that accept the file, best first; empty if nothing recognizes it.
+    """Return the connectors that accept the file, best first; empty if none recognizes it.
 
-    Where a format says its own name (a score of `NAMED` or more), no further connector is asked. Where none does, and
-    the head does not hold the first record, the file's outline is asked about; what that tells counts before what its
-    head does. Where nothing is told of either, the rows behind them are asked about in which a call may stand.
+    If a format names itself (a score of `NAMED` or more), no further connector is asked. Otherwise, if the head does
+    not contain the whole first record, the file's outline is sniffed, and its results take precedence over those of the
+    head. If neither gives a result, later rows that may contain a call are sniffed.
 
     Args:
-        head: the first `HEAD_BYTES` of the file, or the whole of a shorter one.
-        uri: the file's name.
-        among: the connectors asked; all if None.
-        withdraw: told of exceptions of connectors, instead of them being raised.
-        longer: gives a longer beginning; without it the head is all that is looked at.
+        head: First `HEAD_BYTES` of the file, or the whole of a shorter one.
+        uri: Name of the file.
+        among: Connectors to ask; all if None.
+        withdraw: Callback for exceptions of connectors, which are then not raised.
+        longer: Returns a longer beginning; without it, only the head is used.
 
     Raises:
-        Exception: a connector's own, without `withdraw`; one of I/O, memory, configuration or contract in any case.
+        Exception: An exception of a connector, without `withdraw`; errors of I/O, memory, configuration or contract in
+            any case.
     """
     asked = connectors().values() if among is None else among
     takers = _takers(_seen(head), uri, asked, withdraw)

@@ -1,1 +1,1 @@
-"""The stages of a run over Beam or local processes: plan, normalize, judge, mix and publish, and what they stand on."""
+"""The stages of a run over Beam or local processes: plan, normalize, judge, mix and publish, with their foundations."""

@@ -1,7 +1,7 @@
-"""A worker process of Beam's, as engines elsewhere start it: in their words the boot of a PROCESS environment.
+"""A worker process of Beam as engines start it: the boot command of a PROCESS environment.
 
-An engine starts `trajmill-worker` and says who answers questions, the provision service. A worker leaves interrupts to
-the process that started it, and ends with it.
+An engine starts `trajmill-worker` with the address of its provision service. A worker leaves interrupts to the process
+that started it, and ends with it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ _PATIENCE_S: Final = 60.0
 
 
 def _end_with(parent: int) -> None:
-    """End this process soon after its parent is gone: engines start workers from threads that end before them."""
+    """End this process soon after its parent is gone.
+
+    Engines start workers from threads, which end before the engine does.
+    """
     while os.getppid() == parent:
         time.sleep(_PERIOD_S)
     os._exit(1)
 
 
 def provisioned(words: Sequence[str]) -> dict[str, str]:
-    """Return what Beam's worker has to find in the environment, as the provision service tells it.
+    """Return the environment variables that Beam's worker needs, from the provision service.
 
     Args:
-        words: an engine's: the worker's id and the provision service's address.
+        words: arguments from the engine: the worker's id and the provision service's address.
     """
     parser = argparse.ArgumentParser(prog="trajmill-worker", description=main.__doc__)
     parser.add_argument("--id", required=True, help="how the engine calls this worker; engines start it")

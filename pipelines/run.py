@@ -1,6 +1,6 @@
 """A run: the stages one after the other, from one durable folder to the next, under a lock, with a balance at the end.
 
-Every stage resumes: units that are done are not done again. What is decided here is only order and completeness.
+Every stage resumes: finished units are not repeated. This module decides only order and completeness.
 """
 
 from __future__ import annotations
@@ -105,17 +105,17 @@ class Run:
     """One run of a recipe into one folder.
 
     Args:
-        recipe: what to make.
+        recipe: the recipe.
         raws: raw logs: files, folders, globs.
         out: the output folder, a path or a URL.
-        execution: how.
-        tell: called when a stage begins, with what there is to do.
-        overwrite: whether another run of ours that lies in the folder is replaced.
+        execution: settings of the execution.
+        tell: function that is called when a stage begins, with its amount of work.
+        overwrite: whether an existing run of trajmill in the folder is replaced.
         command: the command line, for `run.json`.
-        known: what earlier runs decided.
-        plan: what is read; None plans it.
-        publishes: whether what it makes is a dataset by itself, with a card.
-        log: what is told of the run, which is written to `run.log`.
+        known: decisions of earlier runs.
+        plan: the plan; None makes it.
+        publishes: whether the result is a dataset of its own, with a card.
+        log: log of the run, which is written to `run.log`.
 
     Raises:
         ConfigError: there is no file system for a raw log or the output folder.
@@ -160,13 +160,13 @@ class Run:
         self.draws, self.shards = work / "draws", work / "shards"
 
     def run(self, last: str = "mix") -> Summary:
-        """Runs the stages up to `last` and returns what was done.
+        """Run the stages up to `last` and return a summary.
 
         Raises:
-            ConfigError: an input or an option is wrong, or the folder is not this run's to write; nothing was written.
-            TooManyRejectsError: more inputs were rejected than the recipe allows.
-            ShardError: a file of the folder cannot be read or written, or no runner answers; running again goes on.
-            ContractError: our own bug.
+            ConfigError: an input or an option is wrong, or the folder belongs to another run; nothing was written.
+            TooManyRejectsError: more was rejected than the recipe allows.
+            ShardError: a file of the folder cannot be read or written, or no runner answers; running again resumes.
+            ContractError: a bug of trajmill.
         """
         self.execution.require_runner([*self.raws, self.out.url, *self.recipe.read_by_workers()])
         with worker_pool(self.execution.workers):
@@ -195,7 +195,7 @@ class Run:
             return summary
 
     def renew(self) -> None:
-        """Proves that the folder is this run's still, after it, where that is in a store.
+        """Prove after the run that a folder in a store is still this run's.
 
         Raises:
             OvertakenError: another run has taken it.
@@ -203,7 +203,7 @@ class Run:
         self._owner.renew()
 
     def _begin_log(self) -> None:
-        """Writes the log, once there is work in the folder."""
+        """Start writing the log, once the folder holds work."""
         if self._log is not None:
             self._owner.intend([LOG])
             self._log.open(self.out.found(LOG), lambda data: self.out.write(LOG, data, private=True))
@@ -214,7 +214,7 @@ class Run:
             self._log.close()
 
     def _write_record(self, code: Code | None = None, error: str = "") -> None:
-        """Writes the record, once there is work in the folder."""
+        """Write the record, once the folder holds work."""
         if self._so_far is not None:
             self._owner.intend([RUN])
             self.out.write(RUN, self._record.to_json(self._so_far, code, error), private=True)
@@ -290,7 +290,7 @@ class Run:
         return result
 
     def _planned(self, goes_on: bool) -> Plan:
-        """The plan; of a run that goes on in its folder, files that are as they were are not opened for it."""
+        """Return the plan. A run that continues in its folder does not open unchanged files again."""
         how = self.execution
         if self._plan is not None:
             return self._plan
@@ -330,7 +330,7 @@ class Run:
         finish_stage(folder, "plan", plan.digest, [unit])
 
     def _over(self, work: Sequence[Any], transform: Step, isolated: bool = False) -> None:
-        """Runs the transform over the work; workers elsewhere first prove that they see the folder."""
+        """Run the transform over the work. Workers elsewhere first prove that they see the folder."""
         seeing = None if self.execution.is_local else Seeing(self.out, self._owner.token)
         self._owner.make_spill()
         try:
@@ -339,7 +339,7 @@ class Run:
             self._owner.clear_spill()
 
     def _begin(self, stage: str, digests: dict[str, str], size: int, *steps: tuple[Folder, dict[str, str]]) -> set[str]:
-        """Tells that a stage begins and returns the labels of the units still to do, by the last of their steps."""
+        """Announce a stage and return the labels of the unfinished units, by the last of their steps."""
         open_units = set(digests) - done_units(steps[-1][0], digests)
         watched = tuple((units_of(folder), of) for folder, of in steps)
         self._tell(StageStart(stage, len(digests), len(digests) - len(open_units), size, watched))
@@ -361,7 +361,7 @@ class Run:
         return self._sealed(stages_of(normalizer), "normalize", plan.digest, digests)
 
     def _sealed(self, stages: Sequence[str], name: str, digest: str, units: Iterable[str], **more: Any) -> Manifest:
-        """Seals folders of equal units and removes what an earlier run left there; returns the first one's manifest."""
+        """Seal folders of equal units and remove an earlier run's files there; return the first folder's manifest."""
         labels = list(units)
         self._owner.intend({f"{stage}/{MANIFEST}" for stage in stages})
         for stage in stages[1:]:
@@ -378,9 +378,9 @@ class Run:
         return [Unit(number, file.name, file.sha256) for number, file in enumerate(normalized.files)]
 
     def judge(self, units: Sequence[Unit]) -> Manifest:
-        """Judges units of transitions that lie in the folder, and returns the manifest of the verdicts.
+        """Judge units of transitions in the folder, and return the manifest of the verdicts.
 
-        That is done until no trajectory that is kept would join two pools.
+        This is repeated until no kept trajectory would join two pools.
         """
         told = Verdicts(self.transitions, self.verdicts, self.measures, self._likeness)
         withdrawn: dict[str, set[int]] = {}
@@ -455,7 +455,7 @@ class Run:
         rows: Line,
         last: str,
     ) -> tuple[dict[str, int], tuple[Line, ...], Mixture] | None:
-        """Mix, or only draw where that is the last to be done."""
+        """Mix, or only draw if that is the last stage."""
         rejects = self._rejects / MIX
         preparation = self._preparation(plan)
         passages = self._pass_through(preparation)
@@ -494,7 +494,7 @@ class Run:
         return counts, flow, mixture
 
     def _preparation(self, plan: Plan) -> Preparation | None:
-        """What passing rows of other corpora through needs; None if the recipe names none."""
+        """Return the settings of passing through rows of other corpora; None if the recipe names none."""
         if not self.recipe.mix.passages:
             return None
         models, work = tuple(sorted(self._models.items())), self._work
@@ -503,7 +503,7 @@ class Run:
         return Preparation(self.recipe, components, work, self._benchmarks, models, only, decided)
 
     def _pass_through(self, preparation: Preparation | None) -> Manifest | None:
-        """Prepares the rows of other corpora, and removes what an earlier run left of such."""
+        """Prepare the rows of other corpora, and remove such files of an earlier run."""
         if preparation is None:
             for stage in PASSAGE_STAGES:
                 self._prune(stage, set())
@@ -514,7 +514,7 @@ class Run:
         return manifest
 
     def _draw(self, judged: Judged, digest: str) -> Mixture:
-        """Draws the mixture, which is written down before any shard is made of it."""
+        """Draw the mixture, which is written before any shard is made."""
         labels = [*judged.labels(), POOLS_UNIT]
         names = {f"draws/{draws_name(label)}" for label in labels} | {f"draws/{ANSWERS}"}
         self._owner.intend(names | manifest_names("draws", labels))
@@ -523,7 +523,7 @@ class Run:
         return mixture
 
     def _finish_shards(self, shards: Sequence[Shard], flow: Sequence[Line], mixture: Mixture) -> None:
-        """Writes card and manifest; of what is added to a dataset, the manifest."""
+        """Write card and manifest; for an appended generation only the manifest."""
         labels, values = [shard.label for shard in shards], self.recipe.mix.values
         selections = {key: sha256_of(path) for key, path in self.recipe.judge.selections().items()}
         made = unit_manifests(self.shards, labels)

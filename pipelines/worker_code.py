@@ -1,4 +1,4 @@
-"""Code that all worker processes share: their fork server loads this module once."""
+"""Code that all worker processes share. Their fork server loads this module once."""
 
 import gc
 

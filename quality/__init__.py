@@ -1,1 +1,1 @@
-"""Trajectory to numbers, verdicts and signatures: pure, without input or output."""
+"""Signals, duplicates, contamination and scrubbing of transitions: pure functions without input or output."""

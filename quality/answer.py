@@ -1,6 +1,6 @@
-"""Shingles of a row of transitions: its action, and what that led to and had not been there before.
+"""Shingles of a row of transitions: of its action, and of the new content that the action led to.
 
-Which of a trajectory's shingles are kept, and how two are compared, is `quality.sketch`'s.
+`quality.sketch` chooses the shingles that are kept and compares trajectories.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from trajmill.quality.shingle import Hashes, Offsets, shingles
 from trajmill.quality.without_element_ids import TREE
 
 SCREENS: Final = ("screen", "state")
-"""Forms of observation that show all again, whatever changed."""
+"""Forms of observation that repeat the whole content, whatever changed."""
 
 AGAIN: Final = 0.5
-"""Share of its shingles up to which JSON may be new against what stood before and still is that, sent again."""
+"""Largest share of new shingles at which a JSON answer still counts as a repetition of the previous one."""
 
 JSON: Final = r"\A(?:HTTP [^\n]*\n(?:[^\n]+\n)*\n)?[ \t\r\n]*[\[{]"
-"""Pattern of the beginning of a text that is JSON, or a server's response with JSON (RE2 syntax)."""
+"""Pattern of the beginning of JSON text, or of a server's response with JSON (RE2 syntax)."""
 
 CHANGE: Final = np.uint32(1)
-"""The bit of a shingle that says that it stands for all that is new in an answer, and is none of words or lines."""
+"""Bit that marks a shingle of a whole change, as opposed to a shingle of words or lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Shingles of pieces of text, and which pieces each row has.
+    """Shingles of pieces of text, and the pieces of each row.
 
     Attributes:
-        hashes, offsets: of the pieces, as `shingles` gives them.
-        row, piece: every use of a piece by a row; rows ascending.
+        hashes, offsets: Shingles of the pieces, as `shingles` returns them.
+        row, piece: Every use of a piece by a row; rows ascending.
     """
 
     hashes: Hashes
@@ -59,7 +59,7 @@ def whole(column: pa.Array, parted: bool) -> Column:
 
 
 def _texts(column: pa.Array) -> tuple[pa.StringArray, Offsets]:
-    """Return the encoded distinct texts, and the number of each row's text; null is a text without a word."""
+    """Return the encoded distinct texts, and the number of each row's text. Null becomes an empty text."""
     if not pa.types.is_dictionary(column.type):
         return column, np.arange(len(column))
     texts = pa.concat_arrays([column.dictionary, pa.array([""], column.dictionary.type)])
@@ -68,7 +68,7 @@ def _texts(column: pa.Array) -> tuple[pa.StringArray, Offsets]:
 
 
 def answer_columns(batch: pa.RecordBatch, parted: bool) -> list[Column]:
-    """Shingle what each row led to: the new lines of a screen, the change of JSON that is sent again, else all."""
+    """Shingle each row's answer: the new lines of a screen, the change of repeated JSON, otherwise the whole text."""
     form, dialect = (struct_text(batch, "next_observation", name).cast(pa.string()) for name in ("form", "dialect"))
     shown = pc.or_kleene(pc.is_in(form, pa.array(SCREENS)), pc.ends_with(dialect, TREE))
     screen = pc.fill_null(shown, False).to_numpy(zero_copy_only=False)
@@ -87,10 +87,11 @@ def answer_columns(batch: pa.RecordBatch, parted: bool) -> list[Column]:
 
 
 def _shingle_changes(batch: pa.RecordBatch, after: Column, chosen: Offsets, parted: bool) -> list[Column]:
-    """Replace the chosen rows that mostly hold what stood before them by the changes of these rows.
+    """Replace the shingles of the chosen rows that mostly repeat the observation before them by one shingle of the
+    change.
 
-    A change is one shingle, whatever its size: an interface that sends a whole list after each act says with the one
-    item that is new as much as with any other. It is of what is new; where nothing is, of what is gone.
+    A change is one shingle, whatever its size: an interface that sends a whole list after each action says as much with
+    one new item as with many. The shingle hashes the new shingles, or the vanished ones if nothing is new.
     """
     texts, text_of_row = _texts(struct_text(batch, "observation", "content"))
     rows = after.row[chosen]
@@ -114,7 +115,7 @@ def _shingle_changes(batch: pa.RecordBatch, after: Column, chosen: Offsets, part
 
 
 def _hash_sets(pairs: Numbers, count: int) -> Numbers:
-    """Hash each set of shingles."""
+    """Return a hash of each set of shingles."""
     set_number, hashes = split(pairs)
     sums = np.zeros(count, np.uint64)
     np.add.at(sums, set_number, mixed(hashes.astype(np.uint64)))
@@ -122,7 +123,9 @@ def _hash_sets(pairs: Numbers, count: int) -> Numbers:
 
 
 def _new_lines(batch: pa.RecordBatch, rows: Offsets) -> Column:
-    """The lines that the given rows' screens show and those before did not; a line is one shingle."""
+    """Return the lines that the screens of the given rows show and the screens before did not; a line is one
+    shingle.
+    """
     after, before = (_lines(batch, side, rows) for side in ("next_observation", "observation"))
     hashes, row = after
     new = ~holds(distinct(_of_row(*before)), _of_row(hashes, row))

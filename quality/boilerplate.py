@@ -1,8 +1,8 @@
-"""Fixed text of tools and screens, told by a closed table of forms: what a tool writes around every answer of its kind.
+"""Boilerplate of tools and screens: the fixed text around answers, found by a closed table of forms.
 
-A form is a whole line (or a whole answer); what stands in its groups is no frame, since the world fills it in. Texts
-that are an answer by themselves, such as an error, are none. Of a listing with line numbers the gutters are frame where
-the numbers follow one another. No statistic is asked: what is frame hangs on nothing but the text and the tool.
+A form is a whole line (or a whole answer); the content of its groups is no boilerplate, since the environment fills it
+in. Texts that are answers by themselves, such as errors, are excluded. The line numbers of a listing are boilerplate if
+they are consecutive. No statistic is involved: the result depends only on the text and the tool.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ANY: Final = (
     r"Traceback \(most recent call last\):",
     r"={3,} (?:test session starts|FAILURES|ERRORS|warnings summary|short test summary info) ={3,}",
     r"-- Docs: https://docs\.pytest\.org/[^\r\n ]+",
-    # Engines of search, and what calls tools of others.
+    # Search engines, and tools that call other tools.
     r"A Google search for '([^\r\n]*)' found (\d+) results:",
     r"Web search results for query: \"([^\r\n]*)\"",
     r"## Web Results",
@@ -61,7 +61,7 @@ _ANY: Final = (
 _LINES: Final = "|".join(rf"(?:{form})" for form in _ANY)
 _RULE: Final = r"[|+][-=+|: ]{6,}[|+]|[-=]{2,}(?:[+|][-=]{2,})+|[┌├└╔╠╚┏┣┗][─━═┬┼┴╦╬╩┳╋┻]{2,}[┐┤┘╗╣╝┓┫┛]"
 _NODE: Final = r"[ \t]*#\d+ [a-z_]+"
-"""A node of a tree of which only its kind is told."""
+"""Node of a tree of elements that states only its kind."""
 
 _HTTP: Final = r"HTTP (\d{3}(?: [^\r\n]*)?)|(?:content-type|location): ([^\r\n]*)"
 REQUESTS: Final = "http"
@@ -72,7 +72,7 @@ _FORMS: Final = {
     REQUESTS: rf"(?m)^(?:{_LINES}|{_RULE}|{_HTTP})[ \t\r]*$\n?",
     TREES: rf"(?m)^(?:{_LINES}|{_RULE}|{_NODE})[ \t\r]*$\n?",
 }
-"""The forms of a kind of answer: of requests, of trees of elements, and of all else; each takes 10 ms to compile."""
+"""Forms by kind of answer: requests, trees of elements, and all others. Each takes 10 ms to compile."""
 
 _WRAPPED: Final = re.compile(r'\{"error": "([^"\\\n]*)", "response": "((?:[^"\\]|\\.)*)"\}')
 _HINT: Final = (
@@ -82,7 +82,7 @@ _HINT: Final = (
     r"|Web search|## Web|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d"
     r"|content-type|location)|^\{\"error\": \""
 )
-"""Of every text that has a frame; what has none is not looked at line by line."""
+"""Pattern that every text with boilerplate matches. Other texts are not searched line by line."""
 
 _GUTTER_HINT: Final = r"(?m)^[ \t]*\d+[\t→:]"
 _GUTTER: Final = re.compile(r"(?m)^[ \t]*(\d+)([\t→:])")
@@ -95,18 +95,20 @@ def _form(kind: str) -> re.Pattern[str]:
 
 
 def may_have_frames(texts: pa.StringArray) -> npt.NDArray[np.bool_]:
-    """Flag the texts whose frames are worth looking for."""
+    """Flag the texts that may contain boilerplate."""
     hinted = pc.or_(pc.match_substring_regex(texts, _HINT), pc.match_substring_regex(texts, _GUTTER_HINT))
     flags: npt.NDArray[np.bool_] = hinted.to_numpy(zero_copy_only=False)
     return flags
 
 
 def frames(text: str, kind: str = "") -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Find the frame of a text, and what stands in it: (begin, end) in characters, each in order, none over another.
+    """Find the boilerplate of a text, and the content within its forms.
+
+    Both are (begin, end) in characters, in order and without overlaps.
 
     Args:
-        text: what was shown.
-        kind: `REQUESTS` of the answer to a request, `TREES` of a tree of elements, else empty.
+        text: Text of the observation.
+        kind: `REQUESTS` for the answer to a request, `TREES` for a tree of elements, empty otherwise.
     """
     frame, content = [gutter for gutter in gutters(text) if gutter[0] < gutter[1]], []
     whole = _WRAPPED.fullmatch(text)
@@ -114,7 +116,7 @@ def frames(text: str, kind: str = "") -> tuple[list[tuple[int, int]], list[tuple
         at, end = match.start(), match.end()
         groups_seen: set[str] = set()
         for number, group in enumerate(match.groups(), 1):
-            # What stands twice in a form is told by where it stands first.
+            # A value that a form repeats counts as content only at its first occurrence.
             if group is not None and (group not in groups_seen or group.isdigit()):
                 groups_seen.add(group)
                 content.append(match.span(number))
@@ -125,9 +127,9 @@ def frames(text: str, kind: str = "") -> tuple[list[tuple[int, int]], list[tuple
 
 
 def gutters(text: str) -> list[tuple[int, int]]:
-    """Find (begin, end) in characters of the line numbers of a listing: at least two lines, each numbered one more.
+    """Find (begin, end) in characters of the line numbers of a listing: at least two lines with consecutive numbers.
 
-    The line feed before a number is part of it, but before the first.
+    The line feed before a number belongs to it, except before the first.
     """
     spans: list[tuple[int, int]] = []
     run: list[tuple[int, int]] = []
@@ -138,7 +140,7 @@ def gutters(text: str) -> list[tuple[int, int]]:
             run.append((stop, match.end()))
         else:
             spans += run if len(run) > 1 or mark == ":" else []
-            # A colon behind a number is also what a search puts before its hits.
+            # Search tools also print hits as a number and a colon.
             mark = match.group(2)
             is_file = is_file or _LISTED.search(text[max(match.start() - 80, 0) : match.start()]) is not None
             is_listing = mark != ":" or is_file
@@ -151,7 +153,7 @@ def gutters(text: str) -> list[tuple[int, int]]:
 
 
 def without_gutters(texts: pa.StringArray) -> pa.StringArray:
-    """The texts, of as many lines, without the line numbers of listings."""
+    """Return the texts without the line numbers of listings; the number of lines stays the same."""
     hinted = pc.match_substring_regex(texts, _GUTTER_HINT)
     if not pc.any(hinted).as_py():
         return texts

@@ -1,9 +1,10 @@
-"""Caps: of the rows that break a capped rule, at most a share of all targets, or of their trajectory's, keeps its loss.
+"""Caps on rules: of the rows that break a capped rule, at most a share of all targets, or of the trajectory's targets,
+keeps its loss.
 
-Which rows keep it is decided by a hash of (trajectory, step), so that no row is told apart by its place in a file. The
-hashes fall into `BINS` bins; from the counts of the whole corpus by bin follows the first bin that no longer fits, and
-with it the fate of each row. So the share is never passed, and is missed by less than one bin's rows. In a trajectory
-the rows of the least hashes keep their loss.
+A hash of (trajectory, step) decides which rows keep it, so the position in a file has no influence. The hashes fall
+into `BINS` bins. The counts of the whole corpus by bin give the first bin that no longer fits, which decides each row.
+So the share is never exceeded, and it is missed by less than one bin's rows. Within a trajectory, the rows with the
+smallest hashes keep their loss.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ import numpy.typing as npt
 
 BINS: Final = 4096
 COUNT: Final = np.dtype([("rule", "<i4"), ("bin", "<u4"), ("rows", "<u8")])
-"""Number of targets of one bin that break the capped rule of that position first; -1: none."""
+"""Number of targets of one bin that break the capped rule at that position first; rule -1: none."""
 
 Limits = npt.NDArray[np.int64]
 
 
 def bins(chance: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """The bin of each row, 0 to BINS - 1, by its hash."""
+    """Return the bin of each row by its hash, 0 to BINS - 1."""
     return (chance % np.uint64(BINS)).astype(np.int64)
 
 
 def count_by_bin(rule: npt.NDArray[np.int16], bins: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """Count targets by the capped rule that they break first (-1: none) and by bin."""
+    """Count targets by the first capped rule that they break (-1: none) and by bin."""
     key = rule.astype(np.int64) * BINS + np.where(rule < 0, 0, bins)
     distinct, rows = np.unique(key, return_counts=True)
     counts = np.zeros(len(distinct), COUNT)
@@ -36,14 +37,14 @@ def count_by_bin(rule: npt.NDArray[np.int16], bins: npt.NDArray[np.int64]) -> np
 
 
 def limits(packed: Iterable[bytes], caps: Sequence[float | None]) -> Limits:
-    """Find the first bin whose rows lose their loss, for each rule; `BINS` where all keep it.
+    """Find the first bin whose rows lose their loss, for each rule; `BINS` if all keep it.
 
-    The share is one of the targets that are left when all caps are kept. With T targets that break no capped rule and
+    A share refers to the targets that remain when all caps are applied. With T targets that break no capped rule and
     N_j that break rule j first, the total is the largest t = T + sum of min(N_j, cap_j * t).
 
     Args:
-        packed: bytes of `COUNT` records, of all units of one domain.
-        caps: of each rule by position, None where it is not capped; those given sum to less than 1.
+        packed: Bytes of `COUNT` records, of all units of one domain.
+        caps: Cap of each rule by position, None for rules without a cap; the caps sum to less than 1.
     """
     counts = np.concatenate([np.zeros(0, COUNT), *(np.frombuffer(data, COUNT) for data in packed)])
     by_bin = np.zeros((len(caps) + 1, BINS), np.int64)
@@ -71,14 +72,14 @@ def beyond_own(
     chance: npt.NDArray[np.uint64],
     share: float,
 ) -> npt.NDArray[np.bool_]:
-    """Flag the rows that break a rule beyond the share of their trajectory's targets that may.
+    """Flag the rows that break a rule and exceed its share of their trajectory's targets.
 
     Args:
-        breaks: whether the row breaks the rule.
-        targets: whether the row would be a target without the rule.
-        starts: the first row of each trajectory.
-        chance: the hash of each row.
-        share: of the targets that are left.
+        breaks: Flags of the rows that break the rule.
+        targets: Flags of the rows that would be targets without the rule.
+        starts: First row of each trajectory.
+        chance: Hash of each row.
+        share: Largest share of the remaining targets, 0 to 1.
     """
     flags = np.zeros(len(breaks), np.bool_)
     rows = np.flatnonzero(breaks)

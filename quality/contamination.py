@@ -1,25 +1,25 @@
-"""Contamination: which items of a benchmark a trajectory shows, told by runs of words, ids and canaries.
+"""Contamination: the benchmark items that a trajectory shows, found by runs of words, ids and canaries.
 
-An item is looked for by
-
-- its *texts*: the runs of `RUN` words of a text, of which a uniform sample of at most `SAMPLED` is kept; a text of
-  fewer words is one run, which counts where it stands alone (a whole text, line, quoted string, cell or value), or
-  where its answer follows;
-- its *names*: id, repository at base commit, and a text of fewer than `FEWEST` words, which is looked for nowhere but
-  in the instruction, by equality; and *patterns* of ids, for benchmarks whose ids have a form that no other ids have;
-- its *canaries*: strings that whoever trains is asked to search for, by one linear scan (RE2) of all texts.
+An item is found by
+- its *texts*: the runs of `RUN` words of a text, of which a uniform sample of at most `SAMPLED` is kept; a shorter text
+  is one run, which counts only if it stands alone (a whole text, line, quoted string, cell or value), or if its answer
+  follows;
+- its *names*: id, repository at base commit, and a text of fewer than `FEWEST` words, which is compared only with the
+  instruction, by equality; and *patterns* of ids, for benchmarks whose ids have a form of their own;
+- its *canaries*: strings that trainers are asked to search for, in one linear scan (RE2) of all texts.
 
 A run that occurs in many tasks of the corpus, or in many items of the benchmark, is boilerplate and counts less:
 
     w(run) = clip(2 - ln(n) / ln(common), 0, 1),    n = the larger of: tasks that show it, items that hold it
     score  = sum of w over the runs that the trajectory shows / max(1, sum of w over the text's runs)
 
-Up to `common` tasks a run counts whole, from `common`² on not at all. GPT-3 threw out 13-grams found in more than 10
-documents (arXiv 2005.14165, appendix C); the logarithm between the two bounds is that of idf-weighted overlap, as
-allenai/decon scores it. Tasks are counted, not trajectories: the rollouts of a leaked task all show it.
+A run in up to `common` tasks has full weight; from `common`² tasks on it has none. GPT-3 dropped 13-grams found in more
+than 10 documents (arXiv 2005.14165, appendix C); the logarithm between the two bounds is that of idf-weighted overlap,
+as in the scores of allenai/decon. Tasks are counted instead of trajectories, because all rollouts of a leaked task show
+it.
 
 Words are those of `quality.shingle`: case, white space and punctuation do not matter. Paraphrases and translations are
-not found. Nothing here reads a file.
+not found. This module reads no file.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from trajmill.quality.sets import expand_lists
 from trajmill.quality.shingle import Offsets, blocks, mixed64, runs, word_hashes, word_places
 
 RUN: Final = 13
-"""Words of a run; GPT-3's."""
+"""Words of a run, as in GPT-3."""
 
 SAMPLED: Final = 256
-"""Runs kept of a text, the smallest hashes: a share of 0.5 is then known to 0.03 (one standard deviation)."""
+"""Runs kept of a text, those with the smallest hashes. They give a share of 0.5 with a standard deviation of 0.03."""
 
 FEWEST: Final = 4
-"""Words that a text must have to be looked for anywhere: fewer are said by anybody."""
+"""Fewest words of a text that is searched everywhere. Shorter texts are too common."""
 
 Shares = npt.NDArray[np.float64]
 
@@ -56,27 +56,27 @@ _ALL: Final = (1 << 64) - 1
 _LENGTH: Final = np.uint64(15)
 _BOUNDS: Final = np.zeros(256, np.bool_)
 _BOUNDS[[ord(char) for char in "\n\r\t\"'`|<>[]:"]] = True
-"""Bytes at which a piece of text that stands alone begins and ends: `Question: …`, `search[…]`, `search('…')`."""
+"""Bytes that delimit a piece of text that stands alone: `Question: …`, `search[…]`, `search('…')`."""
 _LETTERS: Final = np.zeros(256, np.bool_)
 _LETTERS[[ord(char) for char in "nrt"]] = True
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs of words of one text: their hashes, ascending, and whether they are the text as a whole."""
+    """Runs of words of one text: their hashes, ascending, and whether they are the whole text."""
 
     hashes: Numbers
     whole: bool
 
     @classmethod
     def of(cls, strings: Sequence[str], fewest: int = FEWEST) -> Runs:
-        """Those of a text that stands in several strings: of each string its runs of `RUN` words.
+        """Return the runs of a text that consists of several strings: the runs of `RUN` words of each string.
 
-        Strings of fewer words count only where all are so; they are runs by themselves then.
+        Shorter strings count only if all strings are shorter; each is one run then.
 
         Args:
-            strings: of the text.
-            fewest: words of a string that counts.
+            strings: Strings of the text.
+            fewest: Fewest words of a string that counts.
         """
         long, short = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
         for _, data, starts in _fold_blocks(pa.array([*strings], pa.string())):
@@ -94,11 +94,11 @@ class Runs:
 
 
 _SIGNS: Final = (("[‘’ʼ′]", "'"), ("[“”„″]", '"'), ("[‐-―−]", "-"))
-"""Signs that one writer sets and another types."""
+"""Typographic signs and their typed equivalents."""
 
 
 _CODES: Final = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
-"""Characters of JSON that was written in ASCII."""
+"""Escaped characters of JSON in ASCII."""
 
 
 def _character(codes: re.Match[str]) -> str:
@@ -116,7 +116,7 @@ def _decode(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _fold(texts: pa.StringArray) -> pa.StringArray:
-    """Fold the texts to one way of writing what looks alike (Unicode's NFKC, lower case, typed quotes and dashes)."""
+    """Fold the texts to one spelling of similar characters (Unicode's NFKC, lower case, typed quotes and dashes)."""
     texts = _decode(texts)
     foreign = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
     if not pc.any(foreign, min_count=0).as_py():
@@ -140,7 +140,7 @@ def _fold_blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.ui
 
 
 def _add_length(sums: Numbers, length: int) -> Numbers:
-    """Return the hashes of runs of one length, which is their last four bits."""
+    """Return the hashes of runs of one length; their last four bits hold the length."""
     hashes = mixed64(sums ^ np.uint64(length * _ODD & _ALL))
     hashes &= ~_LENGTH
     hashes |= np.uint64(length)
@@ -148,14 +148,14 @@ def _add_length(sums: Numbers, length: int) -> Numbers:
 
 
 class Keys:
-    """The runs of many texts, ready to be looked up.
+    """Lookup table of the runs of many texts.
 
     Args:
-        hashes: of all runs, ascending, each once.
+        hashes: Hashes of all runs, ascending and distinct.
 
     Attributes:
-        hashes: as given.
-        lengths: of the runs, in words.
+        hashes: Hashes as given.
+        lengths: Lengths of the runs, in words.
     """
 
     def __init__(self, hashes: Numbers) -> None:
@@ -171,7 +171,7 @@ class Keys:
             self._seen[run_length] = np.uint64(64 - bits), seen
 
     def places(self, hashes: Numbers, length: int) -> tuple[Offsets, Offsets]:
-        """(place in `hashes`, number of the run) of those that are among the runs; all of that length."""
+        """Return (position in `hashes`, number of the run) of the hashes of that length that are among the runs."""
         shift, seen = self._seen[length]
         maybe = np.flatnonzero(seen[hashes >> shift])
         if not len(maybe):
@@ -184,7 +184,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Runs found: which text, which run by number, and whether a run of fewer words than `RUN` stands alone there."""
+    """Runs found: the text, the number of the run, and whether a run of fewer words than `RUN` stands alone there."""
 
     text: Offsets
     run: Offsets
@@ -192,7 +192,7 @@ class Hits:
 
     @classmethod
     def of(cls, texts: pa.StringArray, keys: Keys) -> Hits:
-        """Find every place of the texts at which one of the runs begins; runs do not go from one text into the next."""
+        """Find every position of the texts at which one of the runs begins. A run does not cross texts."""
         columns_of_hits: list[tuple[Offsets, Offsets, Flags]] = []
         for number, data, starts in _fold_blocks(texts) if len(keys.hashes) else ():
             begin, end = word_places(data, starts)
@@ -228,7 +228,9 @@ def _alone(
     first: Offsets,
     last: Offsets,
 ) -> Flags:
-    """Flag words `first` to `last` (excluded) with a bound on both sides before the next word of their text."""
+    """Flag the words `first` to `last` (excluded) that have a delimiter on both sides before the next word of their
+    text.
+    """
     low, high = starts[text], starts[text + 1]
     before = np.maximum(end[np.maximum(first - 1, 0)] * (first > 0), low)
     after = np.minimum(begin[np.minimum(last, len(begin) - 1)], high)
@@ -242,17 +244,18 @@ def _alone(
 
 @dataclass(frozen=True)
 class Index:
-    """Index of what is looked for: hashes, names of items, and canaries, nothing else of a benchmark.
+    """Index of benchmark items: hashes, names and canaries, but none of the benchmark's text.
 
     Attributes:
-        items: names, `benchmark:id`.
-        owner: the item of each text, shape (texts,).
-        whole: of each text, whether its runs count only where they stand alone or its answer follows.
-        run_text, run_hash: every run of every text.
-        answer_item, answer_hash: the same of answers, one an item.
-        names: hash of a name → by `name_item` its item; ascending.
-        canaries: string → item, in lower case.
-        patterns: pattern of whole ids → item.
+        items: Names, `benchmark:id`.
+        owner: Item of each text, shape (texts,).
+        whole: Flags of the texts whose runs count only if they stand alone or the answer follows.
+        run_text, run_hash: Every run of every text.
+        answer_item, answer_hash: Every run of every answer; an item has one answer.
+        names: Hashes of names, ascending.
+        name_item: Item of each name.
+        canaries: Pairs of a string in lower case and its item.
+        patterns: Pairs of a pattern of whole ids and its item.
     """
 
     items: tuple[str, ...]
@@ -269,37 +272,37 @@ class Index:
 
     @cached_property
     def runs(self) -> Keys:
-        """The runs of texts."""
+        """Lookup table of the runs of texts."""
         return Keys(np.unique(self.run_hash))
 
     @cached_property
     def answers(self) -> Keys:
-        """The runs of answers."""
+        """Lookup table of the runs of answers."""
         return Keys(np.unique(self.answer_hash))
 
     @cached_property
     def texts_of(self) -> tuple[Offsets, Offsets]:
-        """By number of a run the texts that hold it: (offsets, texts)."""
+        """Texts that hold each run, by the number of the run: (offsets, texts)."""
         return _group_values(np.searchsorted(self.runs.hashes, self.run_hash), self.run_text, len(self.runs.hashes))
 
     @cached_property
     def items_of(self) -> tuple[Offsets, Offsets]:
-        """By number of an answer's run the items whose answers hold it: (offsets, items)."""
+        """Items whose answers hold each run of an answer, by the number of the run: (offsets, items)."""
         number = np.searchsorted(self.answers.hashes, self.answer_hash)
         return _group_values(number, self.answer_item, len(self.answers.hashes))
 
     @cached_property
     def pattern(self) -> str | None:
-        """The pattern that finds any canary, None if there is none."""
+        """Pattern that matches any canary; None if there are no canaries."""
         return "(?i)" + "|".join(_escape(text) for text, _ in self.canaries) if self.canaries else None
 
     def weights(self, common: int, numbers: Numbers, tasks: Numbers) -> Shares:
         """Return the weight of each run, shape (runs,).
 
         Args:
-            common: tasks or items up to which a run counts whole; at least 2.
-            numbers: hashes of runs that the corpus shows.
-            tasks: how many tasks show each of them.
+            common: Largest number of tasks or items at which a run has full weight; at least 2.
+            numbers: Hashes of runs that the corpus shows.
+            tasks: Number of tasks that show each of them.
         """
         offsets, texts = self.texts_of
         run = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -310,11 +313,11 @@ class Index:
         return np.clip(2 - np.log(np.maximum(many, 1)) / np.log(common), 0, 1)
 
     def scores(self, weights: Shares, trajectory: Offsets, run: Offsets) -> tuple[Offsets, Offsets, Shares]:
-        """Return (trajectory, text, score) of every text of which a trajectory shows a run.
+        """Return (trajectory, text, score) of every text with a run that a trajectory shows.
 
         Args:
-            weights: of runs.
-            trajectory, run: which runs each trajectory shows; each pair once.
+            weights: Weights of the runs.
+            trajectory, run: Pairs of a trajectory and a run that it shows; distinct.
         """
         offsets, texts = self.texts_of
         total = np.bincount(self.run_text, weights[np.searchsorted(self.runs.hashes, self.run_hash)], len(self.owner))
@@ -334,7 +337,9 @@ def _escape(text: str) -> str:
 
 
 def canary_hits(texts: pa.StringArray, index: Index) -> tuple[Offsets, Offsets]:
-    """Return (text, item) for each canary that a text holds; one scan of all, another of the texts that it finds."""
+    """Return (text, item) for each canary in a text. One scan covers all texts, a second one only the texts with
+    hits.
+    """
     none = np.zeros(0, np.int64)
     if index.pattern is None or not len(texts):
         return none, none
@@ -352,7 +357,7 @@ def canary_hits(texts: pa.StringArray, index: Index) -> tuple[Offsets, Offsets]:
 
 
 def pattern_hits(ids: pa.StringArray, index: Index) -> tuple[Offsets, Offsets]:
-    """(id, item) for each pattern of the index that matches an id as a whole."""
+    """Return (id, item) for each pattern of the index that matches a whole id."""
     some = [
         np.flatnonzero(pc.fill_null(pc.match_substring_regex(ids, _whole(pattern)), False))
         for pattern, _ in index.patterns
@@ -362,7 +367,7 @@ def pattern_hits(ids: pa.StringArray, index: Index) -> tuple[Offsets, Offsets]:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Explain why ids cannot be looked for by a pattern; None if they can."""
+    """Explain why a pattern cannot be used for ids; return None if it can."""
     try:
         pc.match_substring_regex(pa.array([""]), _whole(pattern))
     except pa.ArrowInvalid as error:
@@ -375,13 +380,13 @@ def _whole(pattern: str) -> str:
 
 
 def name_hash(hashes: Numbers, kind: str) -> Numbers:
-    """Hashes of names of a kind: `id`, `checkout` or `task`."""
+    """Return hashes of names of a kind: `id`, `checkout` or `task`."""
     salt = {"id": 1, "checkout": 2, "task": 3}[kind]
     return mixed(hashes + np.uint64(salt * _ODD & _ALL))
 
 
 def few_words(texts: pa.StringArray) -> Numbers:
-    """Hash each text that has 1 to `FEWEST` - 1 words, as `task` names are made of; 0 of all others."""
+    """Hash each text of 1 to `FEWEST` - 1 words, as for `task` names; return 0 for all others."""
     hashes = np.zeros(len(texts), np.uint64)
     for number, data, starts in _fold_blocks(texts):
         begin, end = word_places(data, starts)
@@ -394,7 +399,7 @@ def few_words(texts: pa.StringArray) -> Numbers:
 
 
 def checkout_name(repository: str, commit: str) -> str | None:
-    """Name a checkout uniformly: owner, repository and 7 digits of the commit; None if it is no such thing.
+    """Return the canonical name of a checkout: owner, repository and 7 digits of the commit; None for anything else.
 
     SWE-smith's ids hold 8 digits of a commit, SWE-bench's rows all 40.
     """

@@ -1,7 +1,6 @@
 """Matches of a batch of trajectories with the benchmarks of an index: runs of words, answers, names and canaries.
 
-Only what is shown is measured; whether a trajectory is contaminated is decided when it is known how many tasks show
-each run (`choose_items`).
+This module only measures. `choose_items` decides on contamination once the number of tasks that show each run is known.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from trajmill.quality.sets import expand_lists
 from trajmill.quality.shingle import Offsets
 
 SHOWN, ALONE, ANSWERED, NAMED, CANARY = range(5)
-"""Kinds of a match: a run, a run that stands alone, an item whose answer follows its question, an item whose id or
-checkout is the trajectory's, an item whose canary is in it."""
+"""Kinds of a match: a run, a run that stands alone, an item whose answer follows its question, an item with the id or
+checkout of the trajectory, an item whose canary occurs in the trajectory.
+"""
 
 MATCH_SCHEMA: Final = pa.schema(
     [
@@ -32,7 +32,7 @@ MATCH_SCHEMA: Final = pa.schema(
         pa.field("value", pa.uint64(), nullable=False, metadata={"doc": "hash of the run, or number of the item"}),
     ]
 )
-"""Each distinct match once; rows ascending."""
+"""Distinct matches; rows ascending."""
 
 ROW_TEXTS: Final = (
     ("next_observation", "content"),
@@ -47,7 +47,7 @@ WHOLE_TEXTS: Final = (
     ("context", "demonstrations"),
     ("context", "simulation_instruction"),
 )
-"""Texts of a row, and of a whole trajectory, in which runs are looked for: what samples can show."""
+"""Searched texts of a row, and of a whole trajectory: those that samples can show."""
 
 HIDDEN_TEXTS: Final = (
     ("action", "arguments"),
@@ -55,7 +55,7 @@ HIDDEN_TEXTS: Final = (
     ("context", "agent_system"),
     ("context", "action_space"),
 )
-"""Texts in which canaries are looked for besides."""
+"""Texts that are searched for canaries only."""
 
 Matches = npt.NDArray[np.void]
 _MATCH: Final = np.dtype([("row", "<u4"), ("kind", "u1"), ("value", "<u8")])
@@ -66,7 +66,7 @@ def _column(batch: pa.RecordBatch, path: tuple[str, str]) -> pa.Array:
 
 
 def _distinct(column: pa.Array, rows: Offsets) -> tuple[pa.StringArray, Offsets, Offsets]:
-    """Return the distinct texts of a column at the rows, and of each use its row and its text; nulls are left out."""
+    """Return the distinct texts of a column at the rows, and the row and text of each use; nulls are left out."""
     chosen = column.take(pa.array(rows))
     if not pa.types.is_dictionary(chosen.type):
         chosen = chosen.dictionary_encode()
@@ -76,7 +76,7 @@ def _distinct(column: pa.Array, rows: Offsets) -> tuple[pa.StringArray, Offsets,
 
 
 def _rows_with_new_observation(batch: pa.RecordBatch) -> Offsets:
-    """Return the rows whose observation is not just what the row before showed or led to."""
+    """Return the rows whose observation differs from both observations of the row before."""
     here = struct_text(batch, "observation", "content").cast(pa.string())
     before = struct_text(batch, "next_observation", "content").cast(pa.string())
     again = np.zeros(batch.num_rows, np.bool_)
@@ -88,7 +88,7 @@ def _rows_with_new_observation(batch: pa.RecordBatch) -> Offsets:
 
 
 def _searched_columns(batch: pa.RecordBatch, starts: Offsets) -> Iterator[tuple[pa.Array, Offsets, bool]]:
-    """Yield (column, rows to look at, flag of the whole trajectory) of all texts that samples can show."""
+    """Yield (column, rows to search, flag of a text of the whole trajectory) for all texts that samples can show."""
     every = np.arange(batch.num_rows)
     for path in ROW_TEXTS:
         yield _column(batch, path), every, False
@@ -107,17 +107,17 @@ def _rows_using(text: Offsets, rows: Offsets, chosen: Offsets) -> tuple[Offsets,
 class Exposing:
     """Matches of the trajectories of a file with an index: batches of `MATCH_SCHEMA`, rows within the file.
 
-    A trajectory may go on from one batch into the next. An answer is looked for in the batch of its question.
+    A trajectory may continue in the next batch. An answer is searched in the batch of its question.
 
     Args:
-        index: of the benchmarks.
+        index: Index of the benchmarks.
     """
 
     def __init__(self, index: Index) -> None:
         self._index, self._rows, self._first = index, 0, 0
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the matches of `batch`, of `encoded_schema()`; it follows those before."""
+        """Yield the matches of `batch`, of `encode_schema()`, which follows the batches added before."""
         if not batch.num_rows:
             return
         matches = find_matches(batch, self._index)
@@ -129,16 +129,16 @@ class Exposing:
         yield matches.set_column(0, MATCH_SCHEMA.field(0), pa.array(placed))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Nothing: no match waits for what comes after."""
+        """Return no batches: no match waits for later rows."""
         return iter(())
 
 
 def find_matches(batch: pa.RecordBatch, index: Index) -> pa.RecordBatch:
-    """Find the matches of the trajectories of a batch with the index: of `MATCH_SCHEMA`, rows within the batch.
+    """Return the matches of a batch with the index, of `MATCH_SCHEMA`, rows within the batch.
 
     Args:
-        batch: of `schemas.transition.encoded_schema()`; its first trajectory may be the rest of one.
-        index: of the benchmarks.
+        batch: Batch of `schemas.transition.encode_schema()`; its first trajectory may have begun before.
+        index: Index of the benchmarks.
     """
     starts = trajectory_starts(batch)
     row, run, alone, whole = _runs_shown(batch, index, starts)
@@ -161,7 +161,7 @@ def _matches(starts: Offsets, row: Offsets, kind: int, value: npt.NDArray[Any]) 
 
 
 def _runs_shown(batch: pa.RecordBatch, index: Index, starts: Offsets) -> tuple[Offsets, Offsets, Flags, Flags]:
-    """Return (row, run, flag of standing alone, flag of a text of the whole trajectory) of all runs that are shown."""
+    """Return (row, run, flag of standing alone, flag of a text of the whole trajectory) of all runs found."""
     columns: list[tuple[Offsets, Offsets, Flags, Flags]] = []
     for column, rows, whole in _searched_columns(batch, starts):
         texts, used, text = _distinct(column, rows)
@@ -175,7 +175,9 @@ def _runs_shown(batch: pa.RecordBatch, index: Index, starts: Offsets) -> tuple[O
 def _answer_matches(
     batch: pa.RecordBatch, index: Index, starts: Offsets, row: Offsets, run: Offsets, whole: Flags
 ) -> list[Matches]:
-    """Match items whose answer stands beside the question or in the next row; anywhere, if the task asks it."""
+    """Match items whose answer occurs in the row of the question or the next one; anywhere, if the whole trajectory's
+    texts hold the question.
+    """
     if not len(index.answer_item):
         return []
     has_answer = np.zeros(len(index.items), np.bool_)
@@ -202,9 +204,7 @@ def _pair_number(row: Offsets, item: Offsets, count: int) -> Offsets:
 
 
 def _answers_shown(batch: pa.RecordBatch, index: Index, rows: Offsets) -> Offsets:
-    """Return (row, item) as one number each, ascending, for each answer of which the row shows at least half of the
-    runs.
-    """
+    """Return (row, item) as one number each, ascending, for each answer of whose runs the row shows at least half."""
     pairs = [np.zeros((0, 2), np.int64)]
     for path in ROW_TEXTS:
         texts, used, text = _distinct(_column(batch, path), rows)
@@ -220,7 +220,9 @@ def _answers_shown(batch: pa.RecordBatch, index: Index, rows: Offsets) -> Offset
 
 
 def _name_matches(batch: pa.RecordBatch, index: Index, starts: Offsets) -> Iterator[Matches]:
-    """Match items whose id, or a pattern of ids, or checkout is that of the trajectory."""
+    """Match items whose id, id pattern or checkout is that of the trajectory, and short tasks with the same
+    instruction.
+    """
     instance = struct_text(batch, "environment", "instance_id")
     for column in (batch["native_id"], struct_text(batch, "task", "id"), instance) if index.patterns else ():
         texts, used, text = _distinct(column, starts)
@@ -248,7 +250,7 @@ def _known(index: Index, starts: Offsets, rows: Offsets, hashes: Numbers) -> Mat
 
 
 def _join_ranges(low: Offsets, high: Offsets) -> Offsets:
-    """Return the numbers from each `low` up to its `high`, one range after the other."""
+    """Return the numbers from each `low` up to its `high` (excluded), one range after the other."""
     sizes = high - low
     return np.arange(int(sizes.sum())) + np.repeat(low - (np.cumsum(sizes) - sizes), sizes)
 
@@ -266,11 +268,11 @@ def _canaries(batch: pa.RecordBatch, index: Index, starts: Offsets) -> Iterator[
 
 
 def tasks_showing(matches: pa.Table, task: Numbers) -> tuple[Numbers, Numbers]:
-    """(run, task), each pair once, of the runs that a unit's trajectories show.
+    """Return distinct pairs (run, task) of the runs that a unit's trajectories show.
 
     Args:
-        matches: of `MATCH_SCHEMA`.
-        task: the node of each row's task.
+        matches: Matches of `MATCH_SCHEMA`.
+        task: Node of each row's task.
     """
     kind, row, value = (matches[name].to_numpy() for name in ("kind", "row", "value"))
     shown = kind == SHOWN
@@ -281,16 +283,17 @@ def tasks_showing(matches: pa.Table, task: Numbers) -> tuple[Numbers, Numbers]:
 def choose_items(
     matches: pa.Table, index: Index, weights: npt.NDArray[np.float64], least: float
 ) -> tuple[Offsets, Offsets, npt.NDArray[np.float64]]:
-    """Return (row, item, score) of each contaminated trajectory with the item that it shows most of; rows ascending.
+    """Return (row, item, score) of each contaminated trajectory with its best-matching item; rows ascending.
 
-    A trajectory is contaminated by a name or a canary (scores 2 and 3); by a text of which it shows at least `least`;
-    and by half of that if the answer follows. A text of fewer words than a run counts only alone, or answered.
+    A trajectory is contaminated by a name or a canary (scores 2 and 3), by a text with a score of at least `least`, or
+    by half of that if the answer follows. A text of fewer words than a run counts only if it stands alone or is
+    answered.
 
     Args:
-        matches: of a unit, of `MATCH_SCHEMA`.
-        index: of the benchmarks.
-        weights: of the index's runs.
-        least: score, 0 to 1.
+        matches: Matches of a unit, of `MATCH_SCHEMA`.
+        index: Index of the benchmarks.
+        weights: Weights of the index's runs.
+        least: Smallest score of contamination, 0 to 1.
     """
     every = np.zeros(matches.num_rows, _MATCH)
     for name in ("row", "kind", "value"):

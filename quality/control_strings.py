@@ -1,11 +1,11 @@
-"""Strings that chat tokenizers take for control tokens, and the form in which a text may hold them all the same.
+"""Strings that chat tokenizers read as control tokens, and a reversible escape for texts that hold them.
 
-A trainer or a server that tokenizes a text as it stands makes the end of a turn of `<|im_end|>`, whoever wrote it.
-Escaped, a blank stands behind its first character: `< |im_end|>`, `[ INST]`. No tokenizer has such a token, what
-normalizes text (NFKC, zero-width characters) leaves it, JSON that holds it stays JSON, and a reader sees it. What is
-written so already has one blank more, so that `unescape` gives back every text.
+A trainer or a server that tokenizes a text as is turns `<|im_end|>` into the end of a turn, whoever wrote it. The
+escape puts a blank behind its first character: `< |im_end|>`, `[ INST]`. No tokenizer has such a token, text
+normalization (NFKC, zero-width characters) preserves it, JSON stays JSON, and a reader sees it. Text that already has
+this form gets one more blank, so that `unescape` restores every text.
 
-One function for whatever trains, rewards or serves a model; it needs nothing but this file.
+Trainers, rewards and servers share this file; it has no dependencies.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ _ANGLE: Final = (
     r"|</?SYS>>|(?:start|end)_of_turn>|(?:image|video|audio)>"
     r"|[|｜](?:begin▁of▁sentence|end▁of▁sentence|User|Assistant|tool▁calls?▁begin|tool▁calls?▁end)[|｜]>"
 )
-"""Patterns of what follows `<`."""
+"""Patterns of the rest of a control string behind `<`."""
 
 _SQUARE: Final = r"/?INST\]|/?(?:TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS)\]|gMASK\]"
-"""Patterns of what follows `[`."""
+"""Patterns of the rest of a control string behind `[`."""
 
 PATTERN: Final = rf"<(?:{_ANGLE})|\[(?:{_SQUARE})"
-"""The strings, in the syntax of RE2: those of the published templates of Qwen, Llama, Mistral, Gemma, Phi, DeepSeek,
-GLM, Command R and gpt-oss, and of their predecessors, and what trainers take for the place of a picture, a video or a
-sound. `<s>` and `</s>` are left out, since HTML holds them."""
+"""Pattern of the control strings, in RE2 syntax.
+
+It covers the published templates of Qwen, Llama, Mistral, Gemma, Phi, DeepSeek, GLM, Command R and gpt-oss and their
+predecessors, and the placeholders of trainers for a picture, a video or a sound. `<s>` and `</s>` are left out, since
+HTML holds them.
+"""
 
 ESCAPABLE: Final = rf"< *(?:{_ANGLE})|\[ *(?:{_SQUARE})"
-"""Pattern of what escaping changes, in RE2 syntax: the strings, and what looks like them escaped."""
+"""Pattern of the texts that escaping changes, in RE2 syntax: the control strings, and strings of the escaped form."""
 
 _OPENING: Final = re.compile(rf"<(?= *+(?:{_ANGLE}))|\[(?= *+(?:{_SQUARE}))")
 _ESCAPED: Final = re.compile(rf"<(?= ++(?:{_ANGLE})) |\[(?= ++(?:{_SQUARE})) ")
@@ -57,5 +60,5 @@ def unescape(text: str) -> str:
 
 
 def escape_places(text: str) -> list[int]:
-    """Return the characters of a text before which escaping puts a blank, in order."""
+    """Return the character offsets at which escaping inserts a blank, in order."""
     return [match.end() for match in _OPENING.finditer(text)]

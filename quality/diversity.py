@@ -1,7 +1,8 @@
-"""Numbers of different things that a corpus holds, as Hill's effective numbers (Ecology 54, 1973, page 427).
+"""Diversity of a corpus as Hill's effective numbers (Ecology 54, 1973, page 427).
 
-The number of order q of shares p_i is (sum of p_i^q)^(1/(1-q)): how many equally common kinds would be as diverse.
-Order 0 counts all kinds alike, order 1 (the limit, exp of the entropy) weighs them by share, order 2 the common ones.
+The number of order q of shares p_i is (sum of p_i^q)^(1/(1-q)): the number of equally common kinds with the same
+diversity. Order 0 counts all kinds alike, order 1 (the limit, exp of the entropy) weighs them by share, order 2 favors
+the common ones.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Diversity:
-    """The effective numbers of one kind of thing.
+    """Effective numbers of one kind of thing.
 
     Attributes:
-        kinds: order 0, how many there are.
-        effective: order 1.
-        dominant: order 2.
-        largest: the share of the most common one, 0 to 1.
+        kinds: Order 0, the number of kinds.
+        effective: Order 1.
+        dominant: Order 2.
+        largest: Share of the most common kind, 0 to 1.
     """
 
     kinds: int
@@ -30,7 +31,7 @@ class Diversity:
 
 
 def diversity(counts: Mapping[Any, int]) -> Diversity:
-    """The effective numbers of things by how often each occurs; all 0 where nothing does."""
+    """Return the effective numbers of things from their counts; all 0 if there are none."""
     total = sum(counts.values())
     shares = sorted(count / total for count in counts.values() if count)
     if not shares:

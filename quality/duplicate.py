@@ -21,8 +21,9 @@ KEY: Final = np.dtype(
         ("row", "<u4"),
     ]
 )
-"""One thing that may have duplicates: its hash (high, low); rank, tie and origin, by which the smallest survives; and
-where it stands (unit of work, row in it). Equal rank, tie and origin are told apart by (unit, row)."""
+"""Key of a thing that may have duplicates: its hash (high, low); rank, tie and origin, of which the smallest survives;
+and its position (unit of work, row in it), which breaks the remaining ties.
+"""
 
 
 def losers(keys: npt.NDArray[np.void], most: int = 1) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:

@@ -1,6 +1,6 @@
-"""fastText models: read from a file that the recipe names, and asked for probabilities of labels.
+"""fastText models, read from files that the recipe names and queried for label probabilities.
 
-One model comes with trajmill, of languages (`quality/models/NOTICE.md`); none is fetched.
+One model, for languages, comes with trajmill (`quality/models/NOTICE.md`); none is downloaded.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def _read(path: str, _size: int, _changed: int) -> Any:
 
 
 class Model:
-    """A supervised fastText model, read when first asked.
+    """Supervised fastText model, read on first use.
 
     Args:
-        path: of its file (`.bin` or `.ftz`).
+        path: Path of its file (`.bin` or `.ftz`).
 
     Raises:
-        ConfigError: there is no such file, or it is no supervised fastText model.
+        ConfigError: There is no such file, or it is not a supervised fastText model.
     """
 
     def __init__(self, path: str) -> None:
@@ -57,10 +57,10 @@ class Model:
         return tuple(labels)
 
     def known(self, labels: Iterable[str]) -> tuple[str, ...]:
-        """The labels, if the model has them all.
+        """Return the labels if the model has them all.
 
         Raises:
-            ConfigError: it does not, with the nearest that it has.
+            ConfigError: A label is missing; the error suggests the nearest known one.
         """
         wanted = tuple(map(str, labels))
         for label in wanted:
@@ -72,7 +72,7 @@ class Model:
         return wanted
 
     def probabilities(self, texts: Sequence[str], labels: Sequence[str]) -> npt.NDArray[np.float64]:
-        """Return the probability, 0 to 1, that each text has one of the labels; a line feed in a text counts as a
+        """Return the probability, 0 to 1, that each text has one of the labels. A line feed in a text counts as a
         blank.
         """
         shares_of_texts = np.zeros(len(texts))

@@ -1,8 +1,8 @@
 """Hashes of texts, transitions and trajectories: 128 bits, stable over versions and machines, computed by column.
 
 Each distinct text is hashed once (xxh3, 128 bits); rows and trajectories combine those numbers with vectorized integer
-mixing. Equal content gives equal hashes whatever the batch, part or order it stands in. Not cryptographic: good for
-finding duplicates among records that nobody crafted to collide.
+mixing. Equal content gives equal hashes in any batch, part or order. The hashes are not cryptographic: they suit the
+search for duplicates among records that nobody crafted to collide.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import xxhash
 
 Lanes: TypeAlias = npt.NDArray[np.uint64]
-"""Two 64-bit lanes a row: shape (rows, 2)."""
+"""Two 64-bit lanes a row, shape (rows, 2)."""
 
 _MULTIPLY: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 _FIRST: Final = np.uint64(0xFF51AFD7ED558CCD)
@@ -30,12 +30,10 @@ TRANSITION_TEXTS: Final = (
     ("action", "text"),
     ("next_observation", "content"),
 )
-"""Texts that two transitions must share to be the same: what samples show of them. Ids, times and places are left out,
-and so are name and arguments of an action, which tell the same act as its text in the words of a log: where on a button
-it clicked, by which selector it found it.
+"""Texts that identical transitions share: those that samples show of them.
 
-Ids, times and places are left out, and so are name and arguments of an action, which tell the same act as its text in
-the words of a log: where on a button it clicked, by which selector it found it.
+Ids, times and places are left out. So are the name and the arguments of an action, which describe the act of its text
+in a log's own terms, such as the point of a click on a button or a selector.
 """
 
 
@@ -55,7 +53,7 @@ def combine_hashes(parts: Sequence[Lanes]) -> Lanes:
 
 
 def _hash_texts(texts: pa.Array) -> Lanes:
-    """Hash plain texts; null has a value of its own."""
+    """Hash plain texts; null has a hash of its own."""
     digest = xxhash.xxh3_128_digest
     width = 16
     buffer = bytearray(width * len(texts))
@@ -69,7 +67,7 @@ def _hash_texts(texts: pa.Array) -> Lanes:
 
 
 def text_hashes(column: pa.Array) -> Lanes:
-    """128-bit hashes of a text column; each distinct text of a dictionary-encoded one is hashed once."""
+    """Return 128-bit hashes of a text column. Each distinct text of a dictionary-encoded column is hashed once."""
     if not pa.types.is_dictionary(column.type):
         return _hash_texts(column)
     if len(column.dictionary) > len(column):
@@ -80,18 +78,18 @@ def text_hashes(column: pa.Array) -> Lanes:
 
 
 def struct_text(batch: pa.RecordBatch, struct: str, name: str) -> pa.Array:
-    """The text column `struct.name` of a batch, null where the struct is."""
+    """Return the text column `struct.name` of a batch, null where the struct is null."""
     return pc.struct_field(batch[struct], name)
 
 
 def transition_hashes(batch: pa.RecordBatch) -> Lanes:
-    """One hash a row of (observation, action, next_observation) and the domain."""
+    """Return one hash a row of (observation, action, next_observation) and the domain."""
     parts = [text_hashes(struct_text(batch, *path)) for path in TRANSITION_TEXTS]
     return combine_hashes([text_hashes(batch["domain"]), *parts])
 
 
 def trajectory_starts(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The rows at which trajectories begin, and the first row, where a batch may go on with a trajectory."""
+    """Return the rows at which trajectories begin, and the first row, since a batch may continue a trajectory."""
     begins = batch["step"].to_numpy() == 0
     begins[:1] = True
     return np.flatnonzero(begins)
@@ -100,25 +98,25 @@ def trajectory_starts(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 def trajectory_sums(rows: Lanes, starts: npt.NDArray[np.int64], step: npt.NDArray[np.int32]) -> Lanes:
     """Sum the hashes of the transitions of each trajectory: shape (len(starts), 2).
 
-    A trajectory that stands in several batches comes to the sum over them.
+    The sum of a trajectory in several batches is the sum over the batches.
     """
     placed = mixed(rows + (step.astype(np.uint64)[:, None] + np.uint64(1)) * _MULTIPLY)
     return np.add.reduceat(placed, starts, axis=0) if len(starts) else placed[:0]
 
 
 def trajectory_hashes(rows: Lanes, starts: npt.NDArray[np.int64], step: npt.NDArray[np.int32]) -> Lanes:
-    """One hash a trajectory from those of its transitions in order: shape (len(starts), 2)."""
+    """Return one hash a trajectory from those of its transitions in order: shape (len(starts), 2)."""
     return mixed(trajectory_sums(rows, starts, step))
 
 
 def as_bytes(lanes: Lanes) -> pa.Array:
-    """The hashes as fixed 16-byte values, the first lane's least significant byte first."""
+    """Return the hashes as fixed 16-byte values, the first lane's least significant byte first."""
     data = np.ascontiguousarray(lanes.astype("<u8"))
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(lanes), [None, pa.py_buffer(data)])
 
 
 def as_lanes(column: pa.Array) -> Lanes:
-    """The inverse of `as_bytes`."""
+    """Return the hashes that `as_bytes` encoded."""
     data = column.buffers()[1]
     lanes = np.frombuffer(data, "<u8", 2 * len(column), 16 * column.offset)
     return lanes.reshape(-1, 2).astype(np.uint64)

@@ -1,8 +1,9 @@
-"""Groups: connected components over tasks, environment instances and families of trajectories, each of one pool.
+"""Groups: connected components over tasks, environment instances and families of trajectories. A group stays in one
+pool.
 
-Nodes are 64-bit hashes; an edge says that one trajectory has both. A group is named by the smallest node in it, so the
-name does not depend on the order of edges. Edges of a whole corpus come together in one place, so their arrays are
-written over, a stretch at a time, instead of being copied.
+Nodes are 64-bit hashes; an edge connects two nodes of one trajectory. The smallest node names its group, so the name
+does not depend on the order of edges. The edges of a whole corpus are held by one process, so the arrays are
+overwritten in slices instead of copied.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ import numpy.typing as npt
 
 Nodes = npt.NDArray[np.uint64]
 Ends = tuple[Nodes, Nodes]
-"""The two nodes of each edge."""
+"""Two nodes of each edge."""
 Labels = npt.NDArray[np.uint32]
 
 _AT_ONCE: Final = 1 << 18
-"""Edges of a stretch."""
+"""Edges of a slice."""
 
 
 def components(edges: Nodes) -> tuple[Nodes, Nodes]:
-    """Every node of the edges, sorted, and the smallest node of its component.
+    """Return every node of the edges, sorted, and the smallest node of its component.
 
     Args:
-        edges: shape (n, 2); a node alone is an edge to itself.
+        edges: Edges, shape (n, 2); a single node is an edge to itself.
     """
     ends = edges[:, 0].astype(np.uint64), edges[:, 1].astype(np.uint64)
     nodes = _number_nodes(ends)
@@ -34,10 +35,10 @@ def components(edges: Nodes) -> tuple[Nodes, Nodes]:
 
 
 def name_edges(ends: Ends) -> None:
-    """Writes the smallest node of each edge's component over the edge's second end.
+    """Replace each edge's second end by the smallest node of its component, in place.
 
     Args:
-        ends: of the edges.
+        ends: Two nodes of each edge.
     """
     nodes = _number_nodes(ends)
     label = _labels(ends, len(nodes))
@@ -47,7 +48,7 @@ def name_edges(ends: Ends) -> None:
 
 
 def _number_nodes(ends: Ends) -> Nodes:
-    """Sort the nodes of the edges, and replace each end by its node's number."""
+    """Return the sorted nodes of the edges, and replace each end by its node's number in place."""
     nodes = np.concatenate(ends)
     nodes.sort()
     new = np.ones(len(nodes), np.bool_)
@@ -65,7 +66,7 @@ def _number_nodes(ends: Ends) -> Nodes:
 
 
 def _labels(ends: Ends, count: int) -> Labels:
-    """Return the number of the smallest node in the component of each of so many.
+    """Return the number of the smallest node in the component of each of `count` nodes.
 
     Labels are lowered along edges and shortcut by pointer jumping until nothing changes: O(log n) vectorized rounds.
     """

@@ -1,10 +1,10 @@
-"""Text that a harness puts around answers, found in a corpus: lines at the edges of answers whatever was called.
+"""Harness text around answers, found in a corpus: lines at the edges of answers that do not depend on the call.
 
-What a program prints depends on the program; what a harness adds does not. A line that stands at the beginning or end
-of the answers of one version of an agent is a frame if it follows about as many different tools and commands as the
-same number of answers drawn at random would have, and no single program is in nearly all of these commands but in few
-others. Lines are compared as skeletons: without numbers, ids, times, paths and what the call itself says. Answers that
-are JSON documents, screens and trees have no lines of a harness, and neither do prompts of a terminal.
+The output of a program depends on the program; the text that a harness adds does not. A line at the beginning or end of
+the answers of one version of an agent is a frame under two conditions. It follows about as many different tools and
+commands as the same number of answers drawn at random, and no single program occurs in nearly all of these commands but
+in few others. Lines are compared as skeletons: without numbers, ids, times, paths and quotations of the call. JSON
+documents, screens and trees have no harness lines, and prompts of a terminal are none.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Hashes = npt.NDArray[np.uint64]
 VERSION: Final = 2
 
 LINES: Final = 8
-"""Lines at each end of an answer that are looked at."""
+"""Lines at each end of an answer that are examined."""
 
 REACH: Final = 2048
-"""Characters at each end of an answer in which these stand."""
+"""Characters at each end of an answer that contain these lines."""
 
 PLACES: Final = ("head", "tail", "head_label", "tail_label")
-"""Places of a skeleton: a line among the first or the last, the beginning of one of the first up to a sign such as `:`,
-or the end of one of the last from a bracket on.
+"""Places of a skeleton: a line among the first or the last, the beginning of one of the first lines up to a sign such
+as `:`, or the end of one of the last lines from a bracket on.
 """
 
 HEAD, TAIL, HEAD_LABEL, TAIL_LABEL = range(len(PLACES))
@@ -47,19 +47,18 @@ COMPARED: Final = 200
 """Characters of a line that are compared."""
 
 LEAST: Final = ((5, 5), (4, 8))
-"""Kinds of calls that a frame follows, and answers that have it: one of these pairs, at least."""
+"""Fewest kinds of calls and fewest answers of a frame; one of these pairs must hold."""
 
 LEAST_SPREAD: Final = 0.6
-"""Smallest number of kinds of calls that a frame follows, as a share of those that as many answers drawn at random
-follow.
-"""
+"""Smallest number of kinds of calls before a frame, as a share of the number before as many random answers."""
 
 LEAST_OF_PROGRAM: Final = 0.8
-"""Of the answers that have a line, the share whose commands run the program that prints it; of all answers at most half
-as many do."""
+"""Smallest share of the answers with a line at which their commands run the program that prints it. Of all answers, at
+most half that share may run the program.
+"""
 
 EDGE: Final = np.dtype([("skeleton", "<u8"), ("begin", "<u4"), ("size", "<u4"), ("place", "u1"), ("depth", "u1")])
-"""A skeleton at an edge of an answer: where it begins and how long it is, in characters, and its line from the edge."""
+"""Skeleton at an edge of an answer: its beginning and length in characters, and the number of lines from the edge."""
 
 COUNT: Final = np.dtype(
     [
@@ -74,8 +73,8 @@ COUNT: Final = np.dtype(
         ("row", "<u4"),
     ]
 )
-"""Number of answers of a unit to calls of a kind that have a skeleton, the lines from the edge it stands in all of
-them, and the first of them; skeleton 0 stands for any.
+"""Number of answers of a unit to calls of a kind with a skeleton, the sum of its distances from the edge in lines, and
+the first of these answers; skeleton 0 stands for any.
 """
 
 FRAME: Final = np.dtype(
@@ -92,9 +91,10 @@ FRAME: Final = np.dtype(
         ("row", "<u4"),
     ]
 )
-"""A skeleton that is a frame: its tool (0: several), how many answers have it among those of its tools, how many kinds
-of calls they follow, how many are expected by chance, how many lines from the edge it stands on average, and the first
-of the answers."""
+"""Skeleton that is a frame: its tool (0: several), the answers with it among the answers of its tools, the kinds of
+calls that they follow and the number expected by chance, its average distance from the edge in lines, and the first of
+the answers.
+"""
 
 EDGES_SCHEMA: Final = pa.schema(
     [
@@ -107,7 +107,7 @@ EDGES_SCHEMA: Final = pa.schema(
 """One row a transition, aligned to the transitions."""
 
 _PATH, _DAY, _NUMBER, _ID, _CALL = "\x02", "\x03", "0", "\x04", "\x01"
-"""Signs for what varies in a line whatever it says, and for what the call itself says."""
+"""Signs for the varying parts of a line, and for quotations of the call."""
 
 _VARIES: Final = re.compile(
     r"(?P<path>(?<![\w<])(?:[A-Za-z]:\\|[a-z]{1,8}://|[~.]{0,2}/)[^\s'\"`<>|:;,)\]}]+)"
@@ -129,7 +129,7 @@ _LETTERS: Final = re.compile(r"(?:[\W\d_]*+[^\W\d_]){3}")
 _PUNCTUATION: Final = re.compile(r"(?:[^!-/:-@\[-`{-~]*+[!-/:-@\[-`{-~]){2}")
 _OTHER: Final = {HEAD: TAIL, TAIL: HEAD, HEAD_LABEL: TAIL_LABEL, TAIL_LABEL: HEAD_LABEL}
 _BOTH: Final = 0.9
-"""Of the answers that have a skeleton at one edge, the share that have it at the other too if it belongs to both."""
+"""Share of the answers with a skeleton at one edge that also have it at the other edge if it belongs to both."""
 
 _HEAD_LABEL: Final = re.compile(r"[^\n:>=\])\"{]{2,60}[:>=\])]+ ?")
 _TAIL_LABEL: Final = re.compile(r" ?[\[(<](?!/)[^\n\[(<{\"]{2,60}\Z")
@@ -138,24 +138,24 @@ _PROGRAM: Final = re.compile(
 )
 _MOST_PROGRAMS: Final = 16
 _COMMAND: Final = 4096
-"""Characters of a command in which programs are looked for."""
+"""Characters of a command that are searched for programs."""
 
 
 class EdgeLines:
-    """The edges of each answer of a file: batches of `EDGES_SCHEMA`, aligned to it."""
+    """Edges of each answer of a file: batches of `EDGES_SCHEMA`, aligned to the transitions."""
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The edges of `batch`, of `encoded_schema()`."""
+        """Yield the edges of `batch`, of `encode_schema()`."""
         if batch.num_rows:
             yield measure_edges(batch)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Nothing: no edge waits for what comes after."""
+        """Return no batches: no edge waits for later rows."""
         return iter(())
 
 
 def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Measure the edges of the answers of a batch of `encoded_schema()`, of `EDGES_SCHEMA`."""
+    """Return the edges, of `EDGES_SCHEMA`, of the answers of a batch of `encode_schema()`."""
     view = Measured.of(batch, TokenCounter())
     texts = view.texts("next_observation", "content")
     names = view.texts("agent", "name").over(view.texts("provenance", "connector"))
@@ -183,7 +183,7 @@ def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _programs(view: Measured, looked_at: npt.NDArray[np.bool_]) -> pa.Array:
-    """The hashes of the programs in each row's command, of rows that are looked at."""
+    """Return the hashes of the programs in each row's command, for the examined rows."""
     commands = commands_of(view)
     programs: list[tuple[int, str]] = []
     for row in np.flatnonzero(looked_at & (commands.index >= 0)).tolist():
@@ -195,7 +195,7 @@ def _programs(view: Measured, looked_at: npt.NDArray[np.bool_]) -> pa.Array:
 
 
 def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) -> pa.Array:
-    """The values of each of a number of rows, as bytes; `rows` has the row of each value, in order."""
+    """Return the values of each of `number` rows as bytes; `rows` holds the row of each value, in order."""
     offsets = (np.searchsorted(rows, np.arange(number + 1)) * values.itemsize).astype(np.int32)
     return pa.BinaryArray.from_buffers(
         pa.binary(), number, [None, pa.py_buffer(offsets), pa.py_buffer(values.tobytes())]
@@ -203,7 +203,7 @@ def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) 
 
 
 def find_example(batch: pa.RecordBatch, wanted_place: int, skeleton: int) -> tuple[str, str]:
-    """Return the skeleton and the text that it stands for, of the answer in a batch of one row that has it."""
+    """Return the skeleton and the text behind it from a batch of one row whose answer has that skeleton."""
     text = struct_text(batch, "next_observation", "content")[0].as_py()
     quoted = _quotes(*_calls(batch)[0])
     for where, _, _, line in _edges(text):
@@ -218,9 +218,9 @@ def _hashes(texts: pa.Array) -> Hashes:
 
 
 def _is_looked_at(view: Measured) -> npt.NDArray[np.bool_]:
-    """Flag the answers that may have lines of a harness: texts of the environment that an agent was given.
+    """Flag the answers that may have harness lines: texts of the environment that an agent received.
 
-    What stands in a result object of MCP is the server's own word.
+    A result object of MCP is excluded, since it contains the server's own text.
     """
     text = view.texts("next_observation", "content")
     recorded = view.texts("next_observation", "form").matching("^stream$") & (view.texts("agent", "name").index < 0)
@@ -244,7 +244,7 @@ def _is_json(text: str) -> bool:
 
 
 def _edges(text: str) -> Iterator[tuple[int, int, int, str]]:
-    """(place, depth, begin, text) of the lines at both ends of an answer, and of their labels."""
+    """Yield (place, depth, begin, text) of the lines at both ends of an answer, and of their labels."""
     lines = text[:REACH].split("\n")[: LINES + 1]
     prompt = _prompt(text)
     begin = 0
@@ -265,7 +265,7 @@ def _edges(text: str) -> Iterator[tuple[int, int, int, str]]:
 
 
 def _prompt(text: str) -> str:
-    """The prompt of a terminal: the last line of an answer, if another one begins with it; empty if none does."""
+    """Return the prompt of a terminal: the last line of an answer, if another line begins with it; otherwise empty."""
     body = text.rstrip()
     last = body[body.rfind("\n") + 1 :]
     is_prompt = last and (f"\n{last}" in body[: -len(last)] or (body.startswith(last) and body != last))
@@ -273,13 +273,13 @@ def _prompt(text: str) -> str:
 
 
 def _calls(batch: pa.RecordBatch) -> list[tuple[str, str]]:
-    """The name and the arguments, as JSON text, of each row's action."""
+    """Return the name and the arguments, as JSON text, of each row's action."""
     columns = (struct_text(batch, "action", name).to_pylist() for name in ("name", "arguments"))
     return [(name or "", arguments or "{}") for name, arguments in zip(*columns, strict=True)]
 
 
 def _quotes(name: str, arguments: str) -> list[str]:
-    """Return what a call says that its answer may repeat, the longest first."""
+    """Return the texts of a call that its answer may quote, the longest first."""
     values = list(orjson.loads(arguments).values())
     lines_of_call = {
         line for value in values if isinstance(value, str) for line in (value, *value.split("\n", LINES)[:LINES])
@@ -291,12 +291,12 @@ def _quotes(name: str, arguments: str) -> list[str]:
 
 
 def make_skeleton(line: str, quoted: Sequence[str] = ()) -> str | None:
-    """Reduce a line to what is the same whatever its numbers, ids, times, paths and the words of its call; None if too
-    little.
+    """Reduce a line to its skeleton, without numbers, ids, times, paths and quotations of its call; None if too little
+    remains.
 
     Args:
-        line: its first `COMPARED` characters count, when a sign stands for what the call says.
-        quoted: what its call says, the longest first.
+        line: Line, of which the first `COMPARED` characters count after quotations are replaced.
+        quoted: Texts of its call, the longest first.
     """
     for value in quoted:
         if value in line:
@@ -316,7 +316,7 @@ def _replace_varying(word: str) -> str:
 
 
 def make_pattern(skeleton: str) -> str:
-    """Build a regular expression that matches what a skeleton stands for."""
+    """Return a regular expression for the texts that a skeleton stands for."""
     pattern = "".join(_MATCHES.get(sign) or re.escape(sign) for sign in skeleton)
     return pattern.replace(r"\ ", " ")
 
@@ -325,9 +325,9 @@ def count_skeletons(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, 
     """Count, by group, the answers of a unit of each kind, and those that have each skeleton.
 
     Args:
-        edges: of `EDGES_SCHEMA`.
-        variety: of `variety.VARIETY_SCHEMA`, of the same rows.
-        unit: its number.
+        edges: Table of `EDGES_SCHEMA`.
+        variety: Table of `variety.VARIETY_SCHEMA` with the same rows.
+        unit: Number of the unit.
     """
     looked = np.flatnonzero(edges["group"].combine_chunks().to_numpy())
     rows, records = edge_records(edges)
@@ -344,12 +344,12 @@ def count_skeletons(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, 
 
 
 def edge_records(edges: pa.Table) -> tuple[npt.NDArray[np.int64], Records]:
-    """(row of each, edges of dtype `EDGE`) of a table of `EDGES_SCHEMA`, by row."""
+    """Return the row of each edge, and the edges of dtype `EDGE`, of a table of `EDGES_SCHEMA`, by row."""
     return _unpacked(edges["edges"], EDGE)
 
 
 def _unpacked(column: pa.ChunkedArray, dtype: npt.DTypeLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """(row of each, values) of a column that `_packed` made."""
+    """Return the row of each value, and the values, of a column that `_packed` made."""
     packed = column.combine_chunks()
     numbers = pc.binary_length(packed).to_numpy(zero_copy_only=False) // np.dtype(dtype).itemsize
     return np.repeat(np.arange(len(numbers)), numbers), np.frombuffer(b"".join(packed.to_pylist()), dtype)
@@ -361,11 +361,11 @@ def _count_distinct(
     """Count the distinct (kind, skeleton, place) by group, of dtype `COUNT`, by skeleton, place and kind.
 
     Args:
-        edges: of `EDGES_SCHEMA`.
-        variety: of `variety.VARIETY_SCHEMA`, of the same rows.
-        rows: of these, the one of each record.
-        records: of dtype `EDGE`.
-        unit: the number of the rows' unit.
+        edges: Table of `EDGES_SCHEMA`.
+        variety: Table of `variety.VARIETY_SCHEMA` with the same rows.
+        rows: Row of each record.
+        records: Records of dtype `EDGE`.
+        unit: Number of the rows' unit.
     """
     owners, programs = _unpacked(edges["programs"], np.uint64)
     begins, ends = np.searchsorted(owners, rows), np.searchsorted(owners, rows, "right")
@@ -395,8 +395,8 @@ def find_frames(answers: Records, skeletons: Records) -> Records:
     """Find the frames among skeletons of one group, of dtype `FRAME`, by place and skeleton.
 
     Args:
-        answers: how many answers of the group there are of each kind, of dtype `COUNT`, of all units.
-        skeletons: how many of them have each skeleton.
+        answers: Number of the group's answers of each kind, of dtype `COUNT`, of all units.
+        skeletons: Number of these answers with each skeleton.
     """
     if not len(skeletons):
         return np.zeros(0, FRAME)
@@ -438,7 +438,9 @@ def find_frames(answers: Records, skeletons: Records) -> Records:
 
 
 def _keep_own_edge(frames_found: Records) -> Records:
-    """Drop frames that stand at an edge by short answers alone: less often, or deeper, than at the other edge."""
+    """Drop frames that belong to the other edge and reach this one only in short answers: less often, or deeper, than
+    there.
+    """
     by_place = {(int(frame["place"]), int(frame["skeleton"])): frame for frame in frames_found}
     opposites = [by_place.get((_OTHER[int(frame["place"])], int(frame["skeleton"]))) for frame in frames_found]
     is_kept = [
@@ -458,13 +460,13 @@ def _by_kind(answers: Records) -> tuple[Hashes, npt.NDArray[np.int64]]:
 
 
 def count_framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[np.int64]:
-    """Count the characters of each row's answer that stand in frames.
+    """Count the characters of each row's answer that belong to frames.
 
-    A frame counts where nothing but frames, and lines that say little, stands between it and its edge.
+    A frame counts if only frames, and lines that are too short for a skeleton, separate it from its edge.
 
     Args:
-        edges: of `EDGES_SCHEMA`.
-        of_group: the frames of each group, of dtype `FRAME`.
+        edges: Table of `EDGES_SCHEMA`.
+        of_group: Frames of each group, of dtype `FRAME`.
     """
     group = edges["group"].combine_chunks().to_numpy()
     known = {
@@ -483,11 +485,11 @@ def count_framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[n
 def spans_in_frames(
     edges: Sequence[tuple[int, int, int, int, int]], known: set[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return (begin, end) in characters of what stands in frames, of an answer, in order.
+    """Return (begin, end) in characters of the frames of an answer, in order.
 
     Args:
-        edges: of the answer, as tuples of the fields of `EDGE`.
-        known: place and skeleton of each frame.
+        edges: Edges of the answer, as tuples of the fields of `EDGE`.
+        known: Place and skeleton of each frame.
     """
     spans: list[tuple[int, int]] = []
     for side, label in ((HEAD, HEAD_LABEL), (TAIL, TAIL_LABEL)):

@@ -1,4 +1,4 @@
-"""Choices by hash: what is kept of several like rows depends on the row alone, never on order, parts or a clock."""
+"""Choices by hash among similar rows. They depend on the row alone, never on order, parts or a clock."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def chances(trajectory_id: pa.Array, step: npt.NDArray[np.int32], purpose: str) -> npt.NDArray[np.uint64]:
-    """Draw a 64-bit number a row, as if evenly, by the hash of (trajectory, step).
+    """Return a uniformly distributed 64-bit number a row, a hash of (trajectory, step).
 
     Args:
-        trajectory_id: text column.
-        step: of each row.
-        purpose: a word for what is chosen; choices for two purposes have nothing to do with each other.
+        trajectory_id: Text column of trajectory ids.
+        step: Step of each row.
+        purpose: Name of the choice; choices for different purposes are independent.
     """
     purpose_hash = np.broadcast_to(text_hashes(pa.array([purpose])), (len(step), 2))
     if not pa.types.is_dictionary(trajectory_id.type):

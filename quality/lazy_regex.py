@@ -1,4 +1,4 @@
-"""Patterns that are compiled when something is first looked for by them: few logs hold a place where all are tried."""
+"""Regular expressions that are compiled on first use, since few logs reach a place where all are tried."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Later:
-    """Stands for a pattern, with all that it can do.
+    """Proxy of a compiled pattern with all its attributes.
 
     Args:
-        make: compiles it.
+        make: Function that compiles the pattern.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""Texts cut into lines, and a hash of each line, as column arithmetic over Arrow buffers."""
+"""Texts split into lines, and a hash of each line, as column arithmetic over Arrow buffers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EIGHT: Final = 8
 _ODD: Final = [np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93)]
 _KEEP_FIRST: Final = np.array([(1 << (8 * size)) - 1 for size in range(9)], np.uint64)
 _BLOCK: Final = 1 << 18
-"""Bytes of text worked on at once, so that the arrays stay in cache and memory stays flat."""
+"""Bytes of text processed at once, so that the arrays fit the cache and memory stays flat."""
 
 _LINE_FEED: Final = 10
 _BLANK: Final = np.isin(np.arange(256), list(b" \t\r"))
@@ -30,9 +30,9 @@ class Lines:
     """Lines of texts.
 
     Attributes:
-        data: bytes of all texts.
-        starts: where each line begins in `data`, and where the last one ends.
-        first: of each text the number of its first line, and at last the number of all lines.
+        data: Bytes of all texts.
+        starts: Beginning of each line in `data`, and the end of the last line.
+        first: Number of each text's first line, and finally the number of all lines.
     """
 
     data: npt.NDArray[np.uint8]
@@ -41,7 +41,7 @@ class Lines:
 
     @classmethod
     def of(cls, texts: pa.StringArray) -> Lines:
-        """The lines of each text; a null is one empty line."""
+        """Split each text into lines; a null is one empty line."""
         data, begins = buffers(texts)
         breaks = np.flatnonzero(data[begins[0] : begins[-1]] == _LINE_FEED) + begins[0]
         number = 1 + np.bincount(np.searchsorted(begins, breaks, "right") - 1, minlength=len(texts))
@@ -49,7 +49,7 @@ class Lines:
         return cls(data, starts, np.concatenate([[0], np.cumsum(number)]))
 
     def ends(self, *, trimmed: bool = False) -> Offsets:
-        """Return the end of each line's text: before its line feed, or before its last blanks if trimmed."""
+        """Return the end of each line's text: before its line feed, or before its trailing blanks if `trimmed`."""
         ends = self.starts[1:].copy()
         some = np.flatnonzero(ends > self.starts[:-1])
         ends[some] -= self.data[ends[some] - 1] == _LINE_FEED
@@ -60,7 +60,7 @@ class Lines:
         return ends
 
     def text(self) -> Offsets:
-        """Of each line the number of the text that it is of."""
+        """Return the number of each line's text."""
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     def hashes(self, *, trimmed: bool = False) -> Numbers:
@@ -77,7 +77,9 @@ class Lines:
 
 
 def _hash_block(data: npt.NDArray[np.uint8], begin: Offsets, size: Offsets) -> Numbers:
-    """Hash each line of a block: its size, and its bytes by eight, each mixed with its place in the line."""
+    """Hash each line of a block: its size, and its bytes in groups of eight, each mixed with its position in the
+    line.
+    """
     padded = np.zeros(len(data) + _EIGHT, np.uint8)
     padded[: len(data)] = data
     eights = np.ndarray((len(data) + 1,), "<u8", padded.data, strides=(1,))

@@ -1,9 +1,10 @@
-"""Limits of how far from a row along its trajectory a signal may look, and the rows beside a batch that its rows look
-at.
+"""Limits on how far a signal may look from a row along its trajectory, and the neighboring rows of a batch that signals
+need.
 
-A row group of a long trajectory ends where a writer was full, so no number may hang on it. What a signal may look at is
-told by the trajectory alone: the `ROWS` rows before and after its own, as far as `BYTES` of text, and of what was shown
-and done before it the last `HISTORY` bytes. So much of the batches beside one is kept, however long the trajectory is.
+A row group of a long trajectory ends when a writer's buffer is full, so no number may depend on it. The trajectory
+alone limits a signal's view: the `ROWS` rows before and after its own within `BYTES` of text, and the last `HISTORY`
+bytes of the observations and actions before it. So the rows kept beside a batch are bounded, however long the
+trajectory is.
 """
 
 from __future__ import annotations
@@ -22,36 +23,37 @@ from trajmill.quality.texts import Offsets
 from trajmill.quality.tokens import TokenCounter, text_bytes
 
 ROWS: Final = 12
-"""Rows on each side of a row that a signal may look at."""
+"""Rows on each side of a row that a signal may use."""
 
 BYTES: Final = 16 << 20
-"""Text of actions and next observations from the earlier to the later of two rows, up to which they see each other;
-rows next to each other always do."""
+"""Largest text of actions and next observations between two rows that see each other; adjacent rows always do."""
 
 HISTORY: Final = 32 << 10
-"""Bytes of the text before a row that a signal may look at, however many rows they are of."""
+"""Bytes of text before a row that a signal may use, regardless of the number of rows."""
 
 
 def _sizes(batch: pa.RecordBatch) -> Offsets:
-    """UTF-8 bytes of each row's action and next observation."""
+    """Return the UTF-8 bytes of each row's action and next observation."""
     texts = (struct_text(batch, *path) for path in (("action", "text"), ("next_observation", "content")))
     return np.sum([text_bytes(column) for column in texts], axis=0, dtype=np.int64)
 
 
 def _earliest(total: Offsets, row: Offsets, start: Offsets) -> Offsets:
-    """The first rows that the given ones may look back to.
+    """Return the first row that each of the given rows may look back to.
 
     Args:
-        total: bytes of the rows before each row, and of all at the end.
-        row: numbers of rows; one after the last counts as a row.
-        start: the first row of the trajectory of each.
+        total: Bytes of the rows before each row, and finally of all rows.
+        row: Numbers of rows; the number after the last row is allowed.
+        start: First row of the trajectory of each.
     """
     near = np.minimum(np.searchsorted(total, total[row] - BYTES), row - 1)
     return np.maximum(np.maximum(near, row - ROWS), start)
 
 
 def earliest_rows(measured: Measured) -> Offsets:
-    """Return of each row the first row of its trajectory that it may look back to, and that may look ahead to it."""
+    """Return, for each row, the first row of its trajectory that it may look back to, which may also look ahead to
+    it.
+    """
     return _earliest(
         np.concatenate([[0], np.cumsum(_sizes(measured.batch))]),
         np.arange(measured.batch.num_rows),
@@ -65,12 +67,12 @@ def _is_complete(batch: pa.RecordBatch) -> bool:
 
 
 class Reaching:
-    """Batches of a file as what signals are measured on, each with the rows beside it that its rows may look at.
+    """Batches of a file as input of signals, each with the neighboring rows that its rows may use.
 
-    A batch that ends within a trajectory waits until enough of what follows is there.
+    A batch that ends within a trajectory waits until enough following rows have arrived.
 
     Args:
-        counter: see `Measured`.
+        counter: Token counter; see `Measured`.
     """
 
     def __init__(self, counter: TokenCounter) -> None:
@@ -79,7 +81,7 @@ class Reaching:
         self._waiting: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> Iterator[Measured]:
-        """The batches that wait for nothing more now that `batch`, of `encoded_schema()`, follows those before."""
+        """Yield the batches that are complete after `batch`, of `encode_schema()`, follows the batches added before."""
         if not goes_on(batch):
             yield from self.rest()
         if batch.num_rows:
@@ -91,7 +93,7 @@ class Reaching:
             yield self._first(counts)
 
     def rest(self) -> Iterator[Measured]:
-        """The batches that wait, at the end of the file."""
+        """Yield the waiting batches, at the end of the file."""
         while self._waiting:
             yield self._first(_following(self._waiting[0], self._waiting[1:])[0])
 
@@ -109,12 +111,12 @@ class Reaching:
 
 
 def _following(batch: pa.RecordBatch, batches: Sequence[pa.RecordBatch]) -> tuple[Sequence[int], bool]:
-    """Return the number of rows of each following batch that the last row of one may look at, and True if these are all
-    of them.
+    """Return the number of rows of each following batch that the last row of `batch` may use, and True if these are
+    all.
 
     Args:
-        batch: with at least one row.
-        batches: the batches that follow, each beginning within the trajectory of the row before it.
+        batch: Batch with at least one row.
+        batches: Batches that follow; each begins within the trajectory of the row before it.
     """
     if not batches:
         return [], _is_complete(batch)
@@ -128,11 +130,11 @@ def _following(batch: pa.RecordBatch, batches: Sequence[pa.RecordBatch]) -> tupl
 
 
 def _preceding(before: pa.RecordBatch | None, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the last rows of a batch's last trajectory that rows after it may look at.
+    """Return the last rows of a batch's last trajectory that later rows may use.
 
     Args:
-        before: such rows from before the batch, if it begins within a trajectory.
-        batch: with at least one row.
+        before: Such rows from before the batch, if it begins within a trajectory.
+        batch: Batch with at least one row.
     """
     first, end = int(trajectory_starts(batch)[-1]), batch.num_rows
     sizes = _sizes(batch.slice(first))
@@ -149,7 +151,7 @@ def _preceding(before: pa.RecordBatch | None, batch: pa.RecordBatch) -> pa.Recor
 
 
 def _first_kept(sizes: Offsets) -> int:
-    """Return, of rows of one trajectory, by their bytes, the first that a row after them may look at."""
+    """Return the first row that a later row may use, from the bytes of the rows of one trajectory."""
     total = np.concatenate([[0], np.cumsum(sizes)])
     (near,) = _earliest(total, np.array([len(sizes)]), np.array([0]))
     first_of_history = int(np.searchsorted(total, total[-1] - HISTORY, side="right")) - 1

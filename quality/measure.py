@@ -1,4 +1,4 @@
-"""Everything that is measured of a batch of transitions, once: hashes, group nodes, sizes and the recipe's signals."""
+"""All measures of a batch of transitions in one pass: hashes, group nodes, sizes and the recipe's signals."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from trajmill.schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX, measure_schem
 
 
 def _node(batch: pa.RecordBatch, columns: Sequence[pa.Array], word: str) -> npt.NDArray[np.uint64]:
-    """A 64-bit hash a row of the columns under a word that sets apart what they are."""
+    """Return a 64-bit hash a row of the columns; `word` separates kinds of nodes."""
     named = np.broadcast_to(text_hashes(pa.array([word])), (batch.num_rows, 2))
     return fingerprint.combine_hashes([named, *(text_hashes(column) for column in columns)])[:, 0]
 
 
 def task_nodes(batch: pa.RecordBatch, alone: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A hash a row that trajectories of one task share.
+    """Return a hash a row that trajectories of one task share.
 
-    The task is told by its id within the source, else by its instruction; `alone` stands where neither is known.
+    The task is identified by its id within the source, otherwise by its instruction. `alone` is used if neither is
+    known.
     """
     key, text = struct_text(batch, "task", "id"), struct_text(batch, "task", "instruction")
     by_id = _node(batch, [batch["source"], key], "task")
@@ -44,18 +45,18 @@ def task_nodes(batch: pa.RecordBatch, alone: npt.NDArray[np.uint64]) -> npt.NDAr
 
 
 _FOLDER: Final = r"^(/|~|[A-Za-z]:[\\/])"
-"""Pattern of the beginning of an instance that is no more than a working folder."""
+"""Pattern of the beginning of an instance that is only a working folder."""
 
 
 def instance_nodes(
     batch: pa.RecordBatch, task: npt.NDArray[np.uint64], *, folders: bool = True
 ) -> npt.NDArray[np.uint64]:
-    """A hash a row that trajectories on one environment instance share; the task's own where none is known.
+    """Return a hash a row that trajectories on one environment instance share; the task's own if no instance is known.
 
     Args:
-        batch: of transitions.
-        task: the node of each row's task.
-        folders: whether a working folder is an instance.
+        batch: Batch of transitions.
+        task: Node of each row's task.
+        folders: True if a working folder counts as an instance.
     """
     environment, instance = (struct_text(batch, "environment", name) for name in ("id", "instance_id"))
     known = instance.is_valid().to_numpy(zero_copy_only=False)
@@ -66,9 +67,9 @@ def instance_nodes(
 
 
 def family_nodes(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Hashes a row of the trajectory's id and of its parent's (its own where it has none).
+    """Return two hashes a row: of the trajectory's id, and of its parent's id (its own if it has no parent).
 
-    Sub-agents and branches show much of what their parent shows, so they belong to its group.
+    Sub-agents and branches show much of their parent's content, so they belong to its group.
     """
     own = _node(batch, [batch["trajectory_id"]], "trajectory")
     parent = batch["parent_trajectory_id"]
@@ -77,7 +78,7 @@ def family_nodes(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], npt.NDA
 
 
 def _facts(view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
-    """Return what `ranks` needs of each trajectory, as far as the batch holds it: numbers of which the smaller is
+    """Return the facts about each trajectory that `ranks` needs, as far as the batch holds them. Smaller numbers are
     better.
     """
     batch = view.batch
@@ -134,7 +135,7 @@ def ranks(facts: Mapping[str, npt.NDArray[np.uint64]], prefer: Sequence[str]) ->
 
 
 def _origins(batch: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """A hash a trajectory of where it was read."""
+    """Return a hash a trajectory of its provenance."""
     provenance = batch["provenance"].take(pa.array(starts))
     names = [provenance.field(name) for name in ("uri", "member")]
     offsets = provenance.field("offset").to_numpy(zero_copy_only=False).astype(np.uint64)
@@ -147,17 +148,17 @@ class _Stretch:
     """Measures of a batch; see `quality.segments.Stretch`.
 
     Attributes:
-        batch: its columns that tell task and instance.
-        lengths: rows of each trajectory in this batch.
-        rows: hashes of the transitions.
-        sums: of each trajectory; see `fingerprint.trajectory_sums`.
-        origins: of each trajectory; see `_origins`.
-        facts: of each trajectory; see `ranks`.
-        fixed: columns that do not hang on the whole trajectory, by name.
-        numbers: of each signal, by name.
-        reasons: of each signal that tells any, by name: a word a row, or None.
-        evidence: of each signal that has any, by name: of the first and the last trajectory, by their places; see
-            `Signal.evidence`.
+        batch: Columns of the batch that identify task and instance.
+        lengths: Rows of each trajectory in this batch.
+        rows: Hashes of the transitions.
+        sums: Sums of each trajectory; see `fingerprint.trajectory_sums`.
+        origins: Hash of each trajectory's provenance; see `_origins`.
+        facts: Facts about each trajectory; see `ranks`.
+        fixed: Columns by name that do not depend on the whole trajectory.
+        numbers: Values of each signal, by name.
+        reasons: Reasons of each signal that gives any, by name: a word a row, or None.
+        evidence: Evidence of each signal that has any, by name: that of the first and the last trajectory, by their
+            position; see `Signal.evidence`.
     """
 
     goes_on: bool
@@ -273,7 +274,7 @@ def _join(stretches: Sequence[_Stretch], signals: Mapping[str, Signal]) -> None:
 def _join_numbers(
     name: str, signal_of: Signal, where: Sequence[tuple[_Stretch, int]], rows: npt.NDArray[np.int64]
 ) -> None:
-    """Give the rows of a trajectory in all its stretches the signal's one number, and the reason for it."""
+    """Set the signal's one number and its reason on the rows of a trajectory in all its stretches."""
     spans = [
         (stretch, slice(stretch.starts[index], stretch.starts[index] + stretch.lengths[index]))
         for stretch, index in where
@@ -291,13 +292,13 @@ def _join_numbers(
 
 
 class Measuring:
-    """Measurer of each row of a file: batches of `schemas.verdict.measure_schema(signals)`, aligned to it.
+    """Measurer of each row of a file: batches of `schemas.verdict.measure_schema(signals)`, aligned to the transitions.
 
     Args:
-        signals: in the order of the columns: names, or by name such as a recipe has made.
-        counter: counts tokens under the recipe's tokenizer.
-        prefer: see `ranks`.
-        folders: see `instance_nodes`.
+        signals: Signals in the order of the columns: names, or signals by name that were made with a recipe's settings.
+        counter: Token counter with the recipe's tokenizer.
+        prefer: Preferences; see `ranks`.
+        folders: Use of working folders; see `instance_nodes`.
     """
 
     def __init__(
@@ -314,7 +315,9 @@ class Measuring:
         self._joining: Joining[_Stretch] = Joining(lambda stretches: _join(stretches, signals_by_name))
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the measures as far as trajectories are whole; `batch`, of `encoded_schema()`, follows those before."""
+        """Yield the measures of complete trajectories; `batch`, of `encode_schema()`, follows the batches added
+        before.
+        """
         yield from self._finished(self._reaching.add(batch))
 
     def rest(self) -> Iterator[pa.RecordBatch]:

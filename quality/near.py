@@ -1,12 +1,14 @@
-"""Near duplicates among trajectories that share prefixes: candidates by MinHash of their remainders, and who goes.
+"""Near duplicates among trajectories that share prefixes: candidates by MinHash of their remainders, and the choice of
+survivors.
 
 Rollouts of one task begin alike, so whole-document MinHash takes different rollouts for copies. Here the steps that
 many rollouts of a task share are its *background*, and only the rest of a trajectory, its *remainder*, is compared. A
-trajectory goes only if one that is kept holds nearly all of its remainder, so no chain of similar ones can empty a
+trajectory is dropped only if a kept one holds nearly all of its remainder, so no chain of similar ones can empty a
 task.
 
-MinHash is by one permutation with optimal densification (Shrivastava, ICML 2017): the smallest shingle of each of
-`bands * rows` bins, an empty bin borrowing from another. Pure arithmetic over the arrays of `quality.sketch`.
+MinHash uses one permutation with optimal densification (Shrivastava, ICML 2017): the smallest shingle of each of `bands
+* rows` bins, with empty bins borrowing from others. The functions are pure arithmetic over the arrays of
+`quality.sketch`.
 """
 
 from __future__ import annotations
@@ -25,20 +27,22 @@ from trajmill.quality.shingle import Hashes, Offsets
 from trajmill.quality.sketch import Sketches
 
 BEST: Final = 8
-"""Members of a bucket, the best first, that each other one is compared with: bounds the pairs to 8 a member."""
+"""Best members of a bucket with which every other member is compared. It bounds the pairs to 8 a member."""
 
 ROLLOUT: Final = np.dtype([("task", "<u8"), ("content", "<u8"), ("unit", "<u4")])
-"""A rollout: its task, the hash of its content, and its unit."""
+"""Rollout: its task, the hash of its content, and its unit."""
 
 STEP: Final = np.dtype([("kind", "<u8"), ("content", "<u8"), ("unit", "<u4"), ("row", "<u4"), ("rollouts", "<u4")])
-"""A step of a rollout: the hash of its task and its own, the hash of the trajectory's content, where it stands, and how
-many different rollouts its task has."""
+"""Step of a rollout: the hash of its task and step, the hash of the trajectory's content, its position, and the number
+of different rollouts of its task.
+"""
 
 MEMBER: Final = np.dtype(
     [("band", "<u8"), ("rank", "<u8"), ("tie", "<u8"), ("node", "<u8"), ("unit", "<u4"), ("row", "<u4")]
 )
-"""A trajectory in a bucket: the bucket; rank and tie, by which the smallest is the best; a node of its group; and where
-its first row stands."""
+"""Trajectory in a bucket: the bucket; rank and tie, by which the smallest is the best; a node of its group; and the
+position of its first row.
+"""
 
 PAIR: Final = np.dtype(
     [
@@ -47,7 +51,7 @@ PAIR: Final = np.dtype(
         ("absent", "<f4"),
     ]
 )  # fmt: skip
-"""Two trajectories, the worse one first; `absent` is the share of its remainder that the other does not hold."""
+"""Two trajectories, the worse one first; `absent` is the share of its remainder that the other lacks."""
 
 _AT_ONCE: Final = 1 << 18
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -55,8 +59,10 @@ _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Settings of finding candidates: two trajectories whose remainders have Jaccard similarity j meet in at least one
-    bucket with probability `1 - (1 - j**rows)**bands`, unless either has fewer than `few` own shingles.
+    """Settings of the search for candidates.
+
+    Two trajectories whose remainders have Jaccard similarity j meet in at least one bucket with probability `1 - (1 -
+    j**rows)**bands`, unless either has fewer than `few` own shingles.
     """
 
     bands: int = 24
@@ -65,11 +71,11 @@ class Bands:
 
 
 def rollouts(task: Numbers, content: Numbers) -> npt.NDArray[np.int64]:
-    """Count the different rollouts that the task of each has; equal ones count once.
+    """Count the different rollouts of each rollout's task; equal rollouts count once.
 
     Args:
-        task: of each rollout.
-        content: hash of what each holds.
+        task: Task of each rollout.
+        content: Hash of the content of each rollout.
     """
     once = _distinct(task, content)
     tasks, sizes = np.unique(task[once], return_counts=True)
@@ -77,7 +83,7 @@ def rollouts(task: Numbers, content: Numbers) -> npt.NDArray[np.int64]:
 
 
 def step_kinds(task: Numbers, step: Numbers) -> Numbers:
-    """The hash of a task and of a step together: the same step of another task is of another kind."""
+    """Hash a task and a step together, so that the same step of another task is of another kind."""
     return mixed(task * _SEED ^ step)
 
 
@@ -85,9 +91,9 @@ def background_steps(steps: npt.NDArray[np.void], least: int, share: float) -> F
     """Flag the steps that occur in at least `max(least, share)` of their task's rollouts; equal rollouts count once.
 
     Args:
-        steps: of dtype `STEP`; all of a kind are among them.
-        least: rollouts.
-        share: of the task's rollouts, 0 to 1.
+        steps: Steps of dtype `STEP`, including all of each kind.
+        least: Smallest number of rollouts.
+        share: Smallest share of the task's rollouts, 0 to 1.
     """
     occurring = _distinct(steps["kind"], steps["content"])
     kinds, first, counts = np.unique(steps["kind"][occurring], return_index=True, return_counts=True)
@@ -97,7 +103,9 @@ def background_steps(steps: npt.NDArray[np.void], least: int, share: float) -> F
 
 
 def _order_rows(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:
-    """Return the order of rows by these columns, the first of most weight, and flags of new ones in order."""
+    """Return the order of rows by these columns, the most significant first, and flags of new combinations in that
+    order.
+    """
     order = np.lexsort(columns[::-1])
     new = np.ones(len(order), np.bool_)
     new[1:] = np.any([column[order[1:]] != column[order[:-1]] for column in columns], axis=0)
@@ -105,19 +113,19 @@ def _order_rows(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:
 
 
 def _distinct(*columns: npt.NDArray[Any]) -> Offsets:
-    """One row of each distinct combination."""
+    """Return one row of each distinct combination."""
     order, new = _order_rows(*columns)
     return order[new]
 
 
 def signatures(set_of_member: Offsets, hashes: Hashes, count: int, bins: int) -> Hashes:
-    """Return the MinHash of each set: shape (count, bins); a set without a member has all ones.
+    """Return the MinHash of each set: shape (count, bins); an empty set has all ones.
 
     Args:
-        set_of_member: which set each member belongs to, sorted.
-        hashes: the members, ascending within a set.
-        count: of sets.
-        bins: of the signature.
+        set_of_member: Set of each member, sorted.
+        hashes: Members, ascending within a set.
+        count: Number of sets.
+        bins: Bins of the signature.
     """
     empty = np.uint32(0xFFFFFFFF)
     flat = np.full(count * bins, empty)
@@ -138,7 +146,7 @@ def signatures(set_of_member: Offsets, hashes: Hashes, count: int, bins: int) ->
 
 
 def _donors(bins: int) -> npt.NDArray[np.int64]:
-    """For each bin the other bins in the order in which it borrows from them; shape (bins, bins)."""
+    """Return, for each bin, the other bins in the order of borrowing; shape (bins, bins)."""
     if bins not in _DONORS:
         numbers = np.arange(bins * bins, dtype=np.uint64).reshape(bins, bins)
         _DONORS[bins] = np.argsort(mixed(numbers * _SEED + np.uint64(1)), axis=1, kind="stable")
@@ -149,7 +157,7 @@ _DONORS: Final[dict[int, npt.NDArray[np.int64]]] = {}
 
 
 def buckets(signature: Hashes, bands: Bands) -> Numbers:
-    """The bucket of each set in each band: shape (sets, bands)."""
+    """Return the bucket of each set in each band: shape (sets, bands)."""
     result = np.zeros((len(signature), bands.bands), np.uint64)
     for band in range(bands.bands):
         value = np.full(len(signature), mixed(np.array([band + 1], np.uint64) * _SEED)[0])
@@ -162,18 +170,18 @@ def buckets(signature: Hashes, bands: Bands) -> Numbers:
 def members(
     sketches: Sketches, chosen: Offsets, background: Flags, bands: Bands, who: npt.NDArray[np.void]
 ) -> npt.NDArray[np.void]:
-    """Put the chosen trajectories in their buckets: of dtype `MEMBER`.
+    """Return the chosen trajectories in their buckets, of dtype `MEMBER`.
 
-    Each stands in those of its remainder; one that has a background also in those of all that it holds, where it meets
-    a copy whose task is not known or is another, and which therefore has no background. One with fewer than `bands.few`
-    own shingles stands in the bucket of its sequence of steps instead.
+    Each trajectory is in the buckets of its remainder. A trajectory with background is also in the buckets of its whole
+    content, where it meets copies whose task is unknown or different and which therefore have no background. A
+    trajectory with fewer than `bands.few` own shingles is in the bucket of its sequence of steps instead.
 
     Args:
-        sketches: of a unit.
-        chosen: numbers of trajectories, ascending.
-        background: of each row.
-        bands: how buckets are made.
-        who: of each trajectory chosen all but the bucket; of dtype `MEMBER`.
+        sketches: Sketches of a unit.
+        chosen: Numbers of trajectories, ascending.
+        background: Flags of the background rows.
+        bands: Settings of the buckets.
+        who: Record of each chosen trajectory, complete except for the bucket; of dtype `MEMBER`.
     """
     backed = np.add.reduceat(background, sketches.starts)[chosen] > 0 if len(chosen) else np.zeros(0, np.bool_)
     sequence = sketches.sequence()
@@ -192,7 +200,7 @@ def members(
 def _put_in_buckets(
     set_of_member: Offsets, hashes: Hashes, wanted: Flags, bands: Bands, who: npt.NDArray[np.void]
 ) -> npt.NDArray[np.void]:
-    """Put the wanted ones of `who` in the buckets of their sets."""
+    """Return the wanted records of `who` in the buckets of their sets."""
     is_wanted = wanted[set_of_member]
     renumbered = np.cumsum(wanted) - 1
     count = int(wanted.sum())
@@ -205,10 +213,10 @@ def _put_in_buckets(
 
 
 def candidates(bucketed: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Return the pairs to compare: each member of a bucket with its `BEST` best; each pair once, of dtype `PAIR`.
+    """Return the pairs to compare: each member of a bucket with its `BEST` best members; distinct, of dtype `PAIR`.
 
     Args:
-        bucketed: of dtype `MEMBER`; all of a bucket are among them, in any order.
+        bucketed: Members of dtype `MEMBER`, including all of each bucket, in any order.
     """
     order, new = _order_rows(*(bucketed[name] for name in ("band", "rank", "tie", "unit", "row")))
     ranked = bucketed[order[new]]  # one may stand twice in a bucket, with its remainder and with all that it holds
@@ -233,7 +241,7 @@ def candidates(bucketed: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 def _make_pairs(
     better: npt.NDArray[np.void], worse: npt.NDArray[np.void], of_better: str = "", of_worse: str = ""
 ) -> npt.NDArray[np.void]:
-    """Make pairs of what stands in the fields that begin so."""
+    """Return pairs from the fields with the given prefixes."""
     pairs = np.zeros(len(worse), PAIR)
     for name in ("unit", "row", "rank", "tie", "node"):
         pairs[name], pairs["other_" + name] = worse[of_worse + name], better[of_better + name]
@@ -241,17 +249,18 @@ def _make_pairs(
 
 
 def second_looks(pairs: npt.NDArray[np.void], chosen: Offsets | None = None) -> npt.NDArray[np.void]:
-    """Return pairs still to compare: one that stays, and the one for which a third goes that both are like.
+    """Return further pairs to compare: a trajectory that stays, and the kept one that replaced a third trajectory
+    similar to both.
 
-    Two copies of one original need not meet in a bucket, though each of them meets the original; where one of the
-    copies is the best, the original goes and the other copy would stay.
+    Two copies of one original need not meet in a bucket, though each of them meets the original. If one of the copies
+    is the best, the original is dropped and the other copy would stay.
 
     Args:
-        pairs: of dtype `PAIR`, all of the corpus.
-        chosen: as for `decisive`.
+        pairs: Pairs of dtype `PAIR`, all of the corpus.
+        chosen: As for `decisive`.
 
     Returns:
-        Each pair once, of dtype `PAIR`.
+        Distinct pairs of dtype `PAIR`.
     """
     chosen = np.arange(len(pairs)) if chosen is None else chosen
     gone = decisive(pairs, chosen)
@@ -274,15 +283,16 @@ def _keys(pairs: npt.NDArray[np.void], side: str, chosen: Offsets | slice = slic
 
 
 def decisive(pairs: npt.NDArray[np.void], chosen: Offsets) -> Offsets:
-    """Return numbers of the pairs by which a trajectory goes: each that goes once, with the best kept one it is like.
+    """Return the numbers of the pairs that drop a trajectory: each dropped one once, with the best similar one that is
+    kept.
 
-    From the best to the worst, one goes if a kept one is like it; so every one that goes has a kept neighbor, and the
-    result does not depend on the order of the pairs. All pairs of a corpus come together in one place, so none is
-    copied.
+    From the best to the worst, a trajectory is dropped if a kept one is similar to it. So every dropped one has a kept
+    neighbor, and the result does not depend on the order of the pairs. One process holds all pairs of a corpus, so none
+    is copied.
 
     Args:
-        pairs: of dtype `PAIR`, all of the corpus.
-        chosen: numbers of those that are alike enough.
+        pairs: Pairs of dtype `PAIR`, all of the corpus.
+        chosen: Numbers of the pairs that are similar enough.
     """
     if not len(chosen):
         return chosen
@@ -309,7 +319,9 @@ _Ranks = npt.NDArray[np.uint32]
 
 
 def _rank_pairs(pairs: npt.NDArray[np.void], chosen: Offsets) -> tuple[_Ranks, _Ranks, int]:
-    """Return the worse and the better one of each chosen pair, numbered from the best, and their count."""
+    """Return the worse and the better trajectory of each chosen pair, numbered from the best, and the number of
+    trajectories.
+    """
     sides = ("", "other_")
     keys = distinct(np.concatenate([_keys(pairs, side, chosen) for side in sides]))
     number = [np.searchsorted(keys, _keys(pairs, side, chosen)).astype(np.uint32) for side in sides]

@@ -1,8 +1,8 @@
-"""The prose of a trajectory: runs of words as people write them, out of screens, JSON, shell output and code.
+"""Natural-language prose of a trajectory: runs of words from screens, JSON, shell output and code.
 
-A run is five words or more that single spaces part, with no more than a sentence's punctuation between them, or eight
-characters of a script that writes no spaces. Prose in a language of either kind is found; names, paths, tables and
-markup are not. What language it is in, and whether it is good, is not decided here.
+A run is at least five words separated by single spaces, with no more than a sentence's punctuation between them, or at
+least eight characters of a script without spaces. Names, paths, tables and markup are not found. This module judges
+neither the language nor the quality of prose.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _RUN: Final = Later(
 )
 
 FEWEST: Final = 5
-"""Words of a run."""
+"""Fewest words of a run."""
 
 SOURCES: Final = (("task", "instruction"), ("observation", "content"), ("next_observation", "content"))
-"""The instruction and the first observation are looked at on a trajectory's first row, the rest on every row."""
+"""Searched texts. The instruction and the first observation are searched on a trajectory's first row only."""
 
 LOOKED_AT: Final = 1 << 16
 """Characters of one text that are searched."""
 
 
 def runs(text: str) -> list[str]:
-    """Find the runs of prose in a text, in order; rows of a table, in which numbers are more than 3 in 10, are none."""
+    """Find the runs of prose in a text, in order. Table rows, with more than 3 numbers in 10 words, are left out."""
     searched = text[:LOOKED_AT]
     found_runs = [_cut(searched, *match.span()) for match in _RUN.finditer(searched)]
     return [run for run in found_runs if _reads(run)]
 
 
 def _cut(text: str, begin: int, end: int) -> str:
-    """A run without a first or last word that is only a part of what stands there, as of `9f3ad` or `gpt-4`."""
+    """Return a run without a first or last word that is only part of a token, such as `9f3ad` or `gpt-4`."""
     run = text[begin:end]
     if " " in run and begin and _goes_on(text[begin - 1]):
         run = run.partition(" ")[2]
@@ -56,15 +56,15 @@ def _goes_on(character: str) -> bool:
 
 
 def _reads(run: str) -> bool:
-    """Return True if a run has words enough, and not too many numbers."""
+    """Return True if a run has enough words, and not too many numbers."""
     blanks = run.count(" ")
     return (not blanks or blanks >= FEWEST - 1) and sum(word[0].isdigit() for word in run.split()) <= 0.3 * blanks + 0.3
 
 
 def prose_lines(measured: Measured, most: int) -> list[list[str]]:
-    """Return the runs of prose of each trajectory, in its order, each once, until they have `most` characters or more.
+    """Return the distinct runs of prose of each trajectory, in its order, until they have `most` characters or more.
 
-    Of a trajectory that goes on from the batch before, those of this batch; see `join_prose`.
+    For a trajectory that continues from the batch before, only the runs of this batch are returned; see `join_prose`.
     """
     instruction, first, after = (measured.texts(*source) for source in SOURCES)
     begun = measured.batch["step"].to_numpy()[measured.starts] == 0
@@ -92,7 +92,7 @@ def prose_lines(measured: Measured, most: int) -> list[list[str]]:
 
 
 def join_prose(stretches: Iterable[Iterable[str]], most: int) -> str:
-    """Join the prose of a trajectory, a run a line, up to `most` characters, from `prose_lines` of each of its
-    stretches.
+    """Join the prose of a trajectory from the `prose_lines` of each of its stretches: a run a line, up to `most`
+    characters.
     """
     return "\n".join(dict.fromkeys(chain.from_iterable(stretches)))[:most]

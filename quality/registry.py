@@ -1,6 +1,7 @@
-"""Registry of signals: ours by module, users' by the entry-point group `trajmill.signals`, and datatrove's filters.
+"""Registry of signals: built-in ones, those of the entry-point group `trajmill.signals`, and datatrove's filters.
 
-Most need no settings and are there by their name; others, such as those that ask a model, are made of a recipe's.
+Most signals need no settings and are available by name. Others, such as model classifiers, are made with a recipe's
+settings.
 """
 
 from __future__ import annotations
@@ -91,16 +92,16 @@ def _parameters(kind: type[Signal]) -> dict[str, inspect.Parameter]:
 
 
 def _required_settings(kind: type[Signal]) -> list[str]:
-    """List the settings that a class cannot do without."""
+    """List the settings without a default."""
     return [name for name, parameter in _parameters(kind).items() if parameter.default is parameter.empty]
 
 
 @cache
 def kinds() -> dict[str, type[Signal]]:
-    """Every class of signals by name, ours first.
+    """Return every class of signals by name, the built-in ones first.
 
     Raises:
-        ConfigError: two have one name, or an entry point is no signal.
+        ConfigError: Two classes have the same name, or an entry point is not a signal.
     """
     known = {kind.name: kind for kind in SIGNALS}
     for point, kind in plugins(GROUP, Signal):  # type: ignore[type-abstract]
@@ -112,15 +113,16 @@ def kinds() -> dict[str, type[Signal]]:
 
 @cache
 def signals() -> dict[str, Signal]:
-    """Every signal that needs no settings, by name."""
+    """Return every signal that needs no settings, by name."""
     return {name: kind() for name, kind in kinds().items() if not _required_settings(kind)}
 
 
 def make_signal(kind: str, settings: Mapping[str, Any]) -> Signal:
-    """Make the signal of a class with a recipe's settings; equal ones are made once in a process.
+    """Make the signal of a class with a recipe's settings. Signals with equal settings are shared within a process.
 
     Raises:
-        ConfigError: there is no such class or setting, with the nearest name; one is missing; none can be made of them.
+        ConfigError: The class or a setting is unknown, with the nearest name; a setting is missing; or the settings are
+            invalid.
     """
     try:
         return _make_signal(kind, json.dumps(settings, sort_keys=True))
@@ -150,10 +152,10 @@ def _make_signal(name: str, settings: str) -> Signal:
 
 
 def signal(name: str) -> Signal:
-    """The signal of that name.
+    """Return the signal of that name.
 
     Raises:
-        ConfigError: there is none, with the nearest name.
+        ConfigError: There is no such signal; the error suggests the nearest name.
     """
     known = signals()
     if name not in known:

@@ -1,9 +1,10 @@
-"""Replicates: rows with the same environment, history and action, and how much of what they led to is the same.
+"""Replicates: rows with the same environment, history and action, and the agreement of their answers.
 
-What replicates do not agree on (times, process ids, random ports) cannot be known from what stood before, so no model
-can predict it: the share of words that they agree on is the *noise ceiling* of a score. The history of a row is the
-first observation and every action with what it led to, in order, screens without the numbers of their elements; its
-environment is its instance, else its task.
+The parts on which replicates disagree (times, process ids, random ports) cannot be known from the history, so no model
+can predict them: the share of words on which they agree is the *noise ceiling* of a score. The history of a row is the
+first observation and every action with its answer, in order, with screens stripped of element numbers. Its environment
+is its instance, otherwise its task.
+
 Whole trajectories of equal content count once, since copies of one log are no replicates of each other; nor is the
 beginning that a branch shares with its parent.
 """
@@ -40,22 +41,25 @@ ROW: Final = np.dtype(
         ("origin", "<u8"), ("tool", "<u8"), ("unit", "<u4"), ("row", "<u4"),
     ]
 )  # fmt: skip
-"""A row that may have replicates: its key (environment, history, action), the hash of what it led to, that of the whole
-trajectory's content, rank, tie and provenance by which the smallest comes first, its tool, and where it stands."""
+"""Row that may have replicates: its key (environment, history, action), the hash of its answer, the hash of the whole
+trajectory's content, rank, tie and provenance (the smallest comes first), its tool, and its position.
+"""
 
 TOOL: Final = np.dtype([("tool", "<u8"), ("groups", "<u4"), ("agreeing", "<u4"), ("unit", "<u4")])
-"""Number of groups of replicates that a tool answered, of those with two equal answers, and the unit that has rows of
-it.
+"""Number of groups of replicates that a tool answered, of those with two equal answers, and a unit that has rows of the
+tool.
 """
 
 LEAST: Final = 3
-"""Groups from which on a tool is random by nature if no two answers of any are equal."""
+"""Fewest groups at which a tool counts as random if no group has two equal answers."""
 
 MOST: Final = 8
-"""Replicates of one key that are compared, the first with each of the others."""
+"""Replicates of one key that are compared: the first with each of the others."""
 
 LARGEST: Final = 4000
-"""Lines and words up to which two texts are aligned; of longer ones it only counts what the other holds anywhere."""
+"""Most lines and words of two texts that are aligned. For longer texts, a word agrees if the other text holds it
+anywhere.
+"""
 
 _ODD: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 _LINE_FEED: Final = 10
@@ -63,9 +67,9 @@ _HASH: Final = ord("#")
 
 
 class Following:
-    """The hashes of each row of a file: batches of `REPLICATE_SCHEMA`, aligned to it.
+    """Hashes of each row of a file: batches of `REPLICATE_SCHEMA`, aligned to the transitions.
 
-    A trajectory may go on from one batch into the next.
+    A trajectory may continue in the next batch.
     """
 
     def __init__(self) -> None:
@@ -73,12 +77,12 @@ class Following:
         self._first: Lanes = np.zeros((1, 2), np.uint64)
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The hashes of `batch`, of `encoded_schema()`; it follows those before."""
+        """Yield the hashes of `batch`, of `encode_schema()`, which follows the batches added before."""
         if batch.num_rows:
             yield self._hashed(batch)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Nothing: no hash waits for what comes after."""
+        """Return no batches: no hash waits for later rows."""
         return iter(())
 
     def _hashed(self, shown: pa.RecordBatch) -> pa.RecordBatch:
@@ -106,15 +110,15 @@ class Following:
 
 
 def keys(environment: Numbers, history: Numbers) -> Numbers:
-    """The key of each row: of its environment's node, and of its history with its action."""
+    """Return the key of each row, from its environment's node and the hash of its history and action."""
     return mixed(environment * _ODD[0] ^ history)
 
 
 def groups(rows: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.void]]:
-    """The replicates of each key that has several, one of each content, the best first; keys ascending.
+    """Yield the replicates of each key that has several, one of each content, the best first; keys ascending.
 
     Args:
-        rows: of dtype `ROW`; all of a key are among them, in any order.
+        rows: Rows of dtype `ROW`, including all of each key, in any order.
     """
     key = np.sort(rows["key"])
     rows = rows[holds(np.unique(key[1:][key[1:] == key[:-1]]), rows["key"])]  # most keys are of one row
@@ -132,10 +136,10 @@ def groups(rows: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.void]]:
 
 
 def random_tools(counts: npt.NDArray[np.void]) -> Numbers:
-    """Return the tools that never answered the same twice, though the same was asked in the same state.
+    """Return the tools that never gave the same answer twice to the same action in the same state.
 
     Args:
-        counts: of dtype `TOOL`; all of a tool are among them.
+        counts: Counts of dtype `TOOL`, including all of each tool.
     """
     tools, tool_number = np.unique(counts["tool"], return_inverse=True)
     groups, agreeing = (np.bincount(tool_number, counts[name], len(tools)) for name in ("groups", "agreeing"))
@@ -143,11 +147,11 @@ def random_tools(counts: npt.NDArray[np.void]) -> Numbers:
 
 
 def beyond(rows: npt.NDArray[np.void], most: int) -> npt.NDArray[np.void]:
-    """The rows that come after the first `most` of their key, by rank, tie and place; the same for any order of rows.
+    """Return the rows after the first `most` of their key, by rank, tie and position; the same for any order of rows.
 
     Args:
-        rows: of dtype `ROW`; all of a key are among them.
-        most: at least 1.
+        rows: Rows of dtype `ROW`, including all of each key.
+        most: Rows of a key to skip, at least 1.
     """
     order = np.lexsort([rows[name] for name in ("row", "unit", "origin", "tie", "rank", "key")])
     ranked = rows[order]
@@ -161,12 +165,12 @@ def beyond(rows: npt.NDArray[np.void], most: int) -> npt.NDArray[np.void]:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text, as `quality.shingle` tells them.
+    """Words of a text, as defined in `quality.shingle`.
 
     Attributes:
-        hashes: of the words, in order.
-        line: number of the line that each stands in.
-        places: where each begins and ends, in bytes; shape (words, 2).
+        hashes: Hashes of the words, in order.
+        line: Line number of each word.
+        places: Beginning and end of each word, in bytes; shape (words, 2).
     """
 
     hashes: Numbers
@@ -175,7 +179,7 @@ class Words:
 
     @classmethod
     def of(cls, text: str, *, tree: bool = False) -> Words:
-        """Those of one text; if it is a tree, all numbers of its elements count as the same word."""
+        """Return the words of one text; in a tree, all element numbers count as the same word."""
         for _, data, starts in blocks(pa.array([text], pa.string())):
             begin, end = word_places(data, starts)
             line = np.searchsorted(np.flatnonzero(data == _LINE_FEED), begin)
@@ -188,17 +192,17 @@ class Words:
         return cls(none.astype(np.uint64), none, none.reshape(0, 2))
 
     def pack(self) -> bytes:
-        """Hashes and lines as bytes."""
+        """Return hashes and lines as bytes."""
         return np.concatenate([self.hashes, self.line.astype(np.uint64)]).astype("<u8").tobytes()
 
     @classmethod
     def unpack(cls, data: bytes) -> Words:
-        """Restore what `pack` made; the places are lost."""
+        """Restore the words that `pack` encoded, without their places."""
         hashes, line = np.frombuffer(data, "<u8").reshape(2, -1)
         return cls(hashes, line.astype(np.int64), np.zeros((0, 2), np.int64))
 
     def volatile(self, other_words: Words) -> Flags:
-        """Flag each word that the other text does not have in its place.
+        """Flag each word that the other text does not have in the same place.
 
         Lines are aligned first, then the words of lines that differ.
         """
@@ -229,7 +233,7 @@ def _align(items: Sequence[Any], others: Sequence[Any]) -> Sequence[tuple[str, i
 
 
 def agreement(texts: Sequence[Words]) -> float:
-    """Return the mean share of words, 0 to 1, that the first of several texts and each of the others agree on."""
+    """Return the mean share of words, 0 to 1, on which the first text agrees with each of the others."""
     shares = []
     for text in texts[1:]:
         size = len(texts[0].hashes) + len(text.hashes)

@@ -1,4 +1,4 @@
-"""Rows of several batches as one batch, and a few rows of a large one without the texts of all others."""
+"""Rows of several batches as one batch, and a few rows of a large batch without the texts of all others."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import pyarrow.compute as pc
 
 
 def join_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Join the rows of at least one batch of one schema, in order; each text of a dictionary stands in it once."""
+    """Join the rows of at least one batch of one schema, in order; dictionaries are unified."""
     return pa.Table.from_batches(batches).combine_chunks().unify_dictionaries().to_batches()[0]
 
 
 def rows_alone(batch: pa.RecordBatch, first: int, end: int) -> pa.RecordBatch:
-    """A copy of the rows from `first` to before `end`, at least one: the batch's own memory can go."""
+    """Return a copy of the rows from `first` to before `end`, at least one, that does not keep the batch's memory
+    alive.
+    """
     taken = batch.take(pa.array(np.arange(first, end)))
     return pa.RecordBatch.from_arrays([_alone(column) for column in taken.columns], schema=batch.schema)
 

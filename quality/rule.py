@@ -1,10 +1,10 @@
-"""Rules: what the recipe decides by a signal, each drop with the rule's name as its reason.
+"""Rules: the recipe's decisions by a signal. The name of the rule is the reason of each drop.
 
-A rule on a trajectory's signal keeps or drops the trajectory; a rule on a transition's signal sets the row's use. Where
-several rules speak, the first in the recipe's order gives the reason. A rule with a cap lets some of what does not pass
-keep its loss (see `quality.cap`); it speaks only where no rule without a cap does. A rule that spares a share lets that
-much of what does not pass through, drawn by the hash of what it says: a model learns that it happens, and copies have
-one fate.
+A rule on a trajectory's signal keeps or drops the trajectory; a rule on a transition's signal sets the row's use. If
+several rules are broken, the first in the recipe's order gives the reason. A rule with a cap lets some of the rows that
+break it keep their loss (see `quality.cap`), and applies only to rows that break no rule without a cap. A rule that
+spares a share lets that share of the breaking rows pass, chosen by a hash of their content: a model still learns that
+such rows occur, and copies share one fate.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ class Rule:
         return passes
 
     def spares(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Flag what is let through whatever its value, by the hash of what it says."""
+        """Flag the rows that pass whatever their value, by the hash of their content."""
         lots = mixed(keys ^ text_hashes(pa.array([f"spare:{self.name}"]))[0, 0])
         return lots < np.float64(self.spare) * 2.0**64
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision of the rules, one value a row: positions in `names` of the first rule that the row breaks, or -1.
+    """Decisions of the rules, one value a row: the position in `names` of the first rule that the row breaks, or -1.
 
     Attributes:
-        names: of the rules.
-        trajectory: by the rules on trajectories.
-        transition: by the rules on transitions that have no cap.
-        capped: by those that have one.
+        names: Names of the rules.
+        trajectory: First broken rule on trajectories.
+        transition: First broken rule on transitions without a cap.
+        capped: First broken rule with a cap.
     """
 
     names: tuple[str, ...]
@@ -85,7 +85,7 @@ class Decision:
 
 
 Keys: TypeAlias = "Mapping[str, npt.NDArray[np.uint64]]"
-"""By scope of what each row, or its trajectory, says."""
+"""Hash of each row's or its trajectory's content, by scope."""
 
 
 def apply_rules(

@@ -1,4 +1,4 @@
-"""The whole screens and states before and after each action, cut into lines once for all that compare them."""
+"""Whole screens and states before and after each action, split into lines once for all signals that compare them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Screens:
-    """The distinct texts of screens, and where they stand.
+    """Distinct texts of screens, and their rows.
 
     Attributes:
-        compared: of each row whether what stands before and after the action are two whole screens or states, as text.
-        before: of each row the place of the text before the action, -1 where nothing is compared.
-        after: of each row the place of the text after it, likewise.
-        lines: of the texts, each once; trees without the numbers of their elements (`quality.without_element_ids`).
-        hashes: a 64-bit hash of each line without the blanks at its end.
+        compared: Flags of the rows with two whole screens or states, as text, before and after the action.
+        before: Number of the text before each row's action; -1 if nothing is compared.
+        after: Number of the text after each row's action; -1 if nothing is compared.
+        lines: Lines of the distinct texts; trees without the numbers of their elements (`quality.without_element_ids`).
+        hashes: 64-bit hash of each line without trailing blanks.
     """
 
     compared: Flags
@@ -54,13 +54,13 @@ def screens(measured: Measured) -> Screens:
 
 
 def as_compared(measured: Measured) -> Measured:
-    """The batch in the form in which its screens are compared."""
+    """Return the batch in the form in which its screens are compared."""
     batch = remove_element_ids(measured.batch)
     return measured if batch is measured.batch else Measured.of(batch, measured.counter)
 
 
 def whole_screens(measured: Measured) -> Flags:
-    """Of each row whether what stands before and after the action are two whole screens or states, as text."""
+    """Flag the rows with two whole screens or states, as text, before and after the action."""
     whole = np.ones(measured.batch.num_rows, np.bool_)
     for struct in ("observation", "next_observation"):
         whole &= measured.texts(struct, "form").matching("^(?:screen|state)$")
@@ -69,11 +69,11 @@ def whole_screens(measured: Measured) -> Flags:
 
 
 def canonical_hashes(lines: Lines, hashes: Numbers) -> npt.NDArray[np.uint64]:
-    """Hash each text's lines in order to 64 bits, without blanks at their ends and empty lines after the last.
+    """Hash each text's lines in order to 64 bits, without trailing blanks of lines and trailing empty lines.
 
     Args:
-        lines: of the texts.
-        hashes: of the lines without blanks at their ends.
+        lines: Lines of the texts.
+        hashes: Hashes of the lines without trailing blanks.
     """
     if len(lines.first) == 1:
         return np.zeros(0, np.uint64)

@@ -1,11 +1,11 @@
 """Scrubbing: secrets and personal data in transitions become placeholders of the same length and form.
 
 Within a trajectory a secret becomes the same placeholder wherever and however it is written, so that its world stays
-coherent; across trajectories placeholders cannot be linked. Pure: nothing is read, written or logged. Names of persons
-in prose, and what only a picture shows, are not found. See docs/decisions/scrubbing.md.
+coherent; across trajectories placeholders cannot be linked. The functions are pure: nothing is read, written or logged.
+Names of persons in prose and the content of pictures are not found. See docs/decisions/scrubbing.md.
 
-In names of things (paths, ids, members of archives) a secret becomes a keyed hash, one to one. A placeholder of the
-same length could be that of two names, and two paths would meet; so names do not keep their length.
+In names of things (paths, ids, members of archives) a secret becomes a keyed hash, one to one. Placeholders of the same
+length could collide and merge two paths, so names do not keep their length.
 """
 
 from __future__ import annotations
@@ -29,34 +29,35 @@ from trajmill.quality.scrubbing.session import Patch, Session, apply_patches, pa
 from trajmill.schemas.reject import Reject
 
 _TOKEN: Final = re.compile(rb"name\d{18}")
-"""18 digits of a hash of 64 bits: of a million names two are the same once in two million runs."""
+"""Replacement of a name: 18 digits of a 64-bit hash. Among a million names, two collide once in two million runs."""
 
 _AGAIN: Final = re.compile(rb"[A-Za-z0-9_.-]{3,64}")
-"""Pattern of what is hidden in all of a path once one place shows that it is a name."""
+"""Pattern of a name that is hidden everywhere in a path once one place identifies it."""
 
 _BARE_HOME: Final = re.compile(rb"(?:home|Users)/")
 _PASSES: Final = 4
 
 
 def scrub_name(text: str, *, salt: str = "", kinds: Iterable[str] = KINDS) -> str:
-    """The path or id with a keyed hash for each secret and user name; doing so again changes nothing.
+    """Return the path or id with a keyed hash for each secret and user name. Scrubbing a result again changes nothing.
 
     Args:
-        text: a path, relative or not, or an id.
-        salt: the recipe's secret, by which hashes of one run are equal and those of another differ.
-        kinds: what to look for.
+        text: Path, relative or absolute, or id.
+        salt: Secret of the recipe: hashes are equal within a run and differ between runs with other salts.
+        kinds: Kinds of data to find.
 
     Raises:
-        ConfigError: a kind is not known.
+        ConfigError: A kind is unknown.
     """
     data = text.encode("utf-8", "surrogatepass")
     return _scrub_name(data, salt, check_kinds(kinds)).decode("utf-8", "surrogatepass")
 
 
 def scrub_names(column: pa.Array, *, salt: str, kinds: tuple[Kind, ...]) -> pa.Array:
-    """The column of names, strings or a dictionary of them, as `scrub_name` makes each; itself where nothing changes.
+    """Apply `scrub_name` to a column of names, strings or a dictionary of them; return the column itself if nothing
+    changes.
 
-    A scan over all distinct names at once tells which of them are worth a look.
+    One scan over all distinct names selects the names to examine.
     """
     encoded = pa.types.is_dictionary(column.type)
     names = column.dictionary if encoded else column
@@ -97,7 +98,7 @@ def _scrub_name(data: bytes, salt: str, kinds: tuple[Kind, ...]) -> bytes:
 
 
 def _hide(path: bytes, spans: list[tuple[int, int]], key: bytes) -> bytes:
-    """Replace these spans of the path by a hash, and the names among them wherever they are words."""
+    """Replace these spans of the path by a hash, and every word of the path that equals a name among them."""
     parts, at = [], 0
     names = {path[start:end] for start, end in spans if _AGAIN.fullmatch(path, start, end)}
     for start, end in spans:
@@ -121,7 +122,9 @@ def _token(name: bytes, key: bytes) -> bytes:
 __all__ = ["KINDS", "VERSION", "Kind", "scrub", "scrub_name", "scrub_reject", "scrub_text"]
 
 VERSION: Final = 3
-"""Of what is found and what it becomes: by another one, logs added to a dataset would be scrubbed otherwise."""
+"""Version of the finds and their placeholders. Under another version, logs added to a dataset would be scrubbed
+differently.
+"""
 
 
 def scrub(
@@ -200,13 +203,13 @@ def _without_false_samples(batch: pa.RecordBatch, before: pa.RecordBatch) -> pa.
 
 
 def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS, sensitive: Iterable[str] = ()) -> Reject:
-    """The reject with its place named as in transitions, and an excerpt scrubbed by itself, corpus-wide.
+    """Return the reject with its path scrubbed as in transitions, and its excerpt scrubbed by itself, corpus-wide.
 
     Args:
-        reject: as it was found.
-        salt: as of `scrub`.
-        kinds: what to look for.
-        sensitive: values of its input that are hidden wherever they stand.
+        reject: Reject to scrub.
+        salt: As of `scrub`.
+        kinds: Kinds of data to find.
+        sensitive: Values of its input that are hidden everywhere.
     """
     wanted = check_kinds(kinds)
     name = partial(scrub_name, salt=salt, kinds=wanted)
@@ -222,12 +225,12 @@ def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS, s
 def scrub_text(
     text: str, key: str = "", kinds: Iterable[str] = KINDS, *, salt: str = "", sensitive: Iterable[str] = ()
 ) -> str:
-    """The text scrubbed by itself, as if it were all of a trajectory with the id `key`; `salt` as of `scrub`.
+    """Scrub the text by itself, as the only text of a trajectory with the id `key`; `salt` as of `scrub`.
 
-    The values in `sensitive` are hidden wherever they stand.
+    The values in `sensitive` are hidden everywhere.
 
     Raises:
-        ConfigError: a kind is not known.
+        ConfigError: A kind is unknown.
     """
     data = text.encode("utf-8", "surrogatepass")
     find = Detection.of(check_kinds(kinds)).finds
@@ -236,13 +239,13 @@ def scrub_text(
 
 
 def _key(trajectory: str, salt: str) -> bytes:
-    """32 bytes that the placeholders of a trajectory, or of the whole corpus (""), are derived with."""
+    """Return the 32-byte key of the placeholders of a trajectory, or of the whole corpus ("")."""
     keyed_by = blake2b(salt.encode()).digest() if salt else b""
     return blake2b(trajectory.encode(), digest_size=32, key=keyed_by, person=b"trajmill scrub").digest()
 
 
 def _trajectories(batch: pa.RecordBatch) -> Ints:
-    """For each row the number of its trajectory, counted from 0 in the order of the batch."""
+    """Return the number of each row's trajectory, counted from 0 in the order of the batch."""
     if not batch.num_rows:
         return np.zeros(0, np.int64)
     ids = batch["trajectory_id"].indices.to_numpy()
@@ -250,11 +253,11 @@ def _trajectories(batch: pa.RecordBatch) -> Ints:
 
 
 class _Marked:
-    """The texts of one array that the scan marked, and what they hold.
+    """Texts of one array that the scan marked, and their finds.
 
     Args:
-        texts: the array.
-        detection: what is looked for.
+        texts: Texts of the array.
+        detection: Detection of the wanted kinds.
     """
 
     def __init__(self, texts: Texts, detection: Detection) -> None:
@@ -271,7 +274,7 @@ class _Marked:
         self._used: dict[int, list[int]] = {}
 
     def by_trajectory(self, trajectory_of: Ints) -> dict[int, list[int]]:
-        """Trajectory → the marked texts that it uses; empty for a column that is keyed corpus-wide."""
+        """Return, by trajectory, the marked texts that it uses; empty for a column that is keyed corpus-wide."""
         if self._numbers and not self.texts.corpus_wide:
             for trajectory, number in self.texts.pairs(self._numbers, trajectory_of).tolist():
                 self._used.setdefault(trajectory, []).append(number)
@@ -293,12 +296,12 @@ class _Marked:
         return finds
 
     def learn(self, session: Session, trajectory: int) -> None:
-        """Tells the session what the trajectory's marked texts hold."""
+        """Teach the session the finds of the trajectory's marked texts."""
         for number in self._used[trajectory]:
             session.learn(self.texts.text(number), self.finds(number))
 
     def patches(self, session: Session, trajectory: int, trajectory_of: Ints) -> dict[int, list[Patch]]:
-        """Return text → its patches, for a trajectory, from all of whose texts the session has learned."""
+        """Return the patches by text for a trajectory, all of whose texts the session has learned."""
         if self.texts.corpus_wide:
             return {}
         occurrences = self._occurrences(session, trajectory, trajectory_of) if session.knows else {}
@@ -312,14 +315,14 @@ class _Marked:
         return {number: changes for number, changes in patches_of_texts.items() if changes}
 
     def _cut(self, session: Session, trajectory: int, trajectory_of: Ints) -> Sequence[int]:
-        """The texts of a trajectory that may hold a learned secret in pieces or encoded."""
+        """Return the texts of a trajectory that may hold a learned secret in pieces or encoded."""
         if not (self._sights and session.knows_secrets):
             return ()
         used = self.texts.used(trajectory, trajectory_of)
         return np.intersect1d(used, np.array([*self._sights], np.int64)).tolist()
 
     def _occurrences(self, session: Session, trajectory: int, trajectory_of: Ints) -> dict[int, list[Span]]:
-        """Return text → where it holds what the session learned, for the texts that the trajectory uses."""
+        """Return the spans of learned values by text, for the texts that the trajectory uses."""
         spans_of_texts: dict[int, list[Span]] = {}
         used, offsets = self.texts.used(trajectory, trajectory_of), self.texts.offsets
         if not len(used):
@@ -332,7 +335,9 @@ class _Marked:
         return spans_of_texts
 
     def scrub_alone(self, key: bytes, trajectory_of: Ints, counts: Ints) -> None:
-        """Scrubs, each by itself, the texts of a column that is keyed corpus-wide, and texts that no row uses."""
+        """Scrub each text by itself: all texts of a column that is keyed corpus-wide, otherwise the texts that no row
+        uses.
+        """
         numbers = self._numbers if self.texts.corpus_wide else self.texts.unused(self._numbers)
         patches: dict[int, list[Patch]] = {}
         for number in numbers:
@@ -347,7 +352,7 @@ class _Marked:
 
 
 def _values(ids: pa.Array, trajectory_of: Ints, sensitive: Mapping[str, Iterable[str]]) -> dict[int, Iterable[str]]:
-    """Number of a trajectory → what is sensitive in it."""
+    """Return the sensitive values by number of a trajectory."""
     firsts = np.flatnonzero(np.diff(trajectory_of, prepend=-1)).tolist()
     keys = (ids[first].as_py() for first in firsts)
     return {number: sensitive[key] for number, key in enumerate(keys) if sensitive.get(key)}
@@ -359,10 +364,10 @@ def _patches(
     """Return, for each of `marked`, the patches of a trajectory by text.
 
     Args:
-        marked: the texts.
-        trajectory: its number.
-        trajectory_of: for each row the number of its trajectory.
-        session: which may know secrets of the trajectory already.
+        marked: Marked texts of each array.
+        trajectory: Number of the trajectory.
+        trajectory_of: Number of each row's trajectory.
+        session: Session, which may already know secrets of the trajectory.
     """
     for marked_column in marked:
         if marked_column.holds(trajectory):

@@ -1,6 +1,6 @@
-"""Trajectories that stand in several batches: what was measured of each stretch waits until the last is there.
+"""Trajectories that span several batches. The measures of each stretch wait for the last one.
 
-It does not know what is measured; see `measure` and `sketch`.
+This module is independent of the kind of measure; see `measure` and `sketch`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class Stretch(Protocol):
     """Measures of a batch.
 
     Attributes:
-        goes_on: whether its first row belongs to the last trajectory of the batch before.
-        starts: the row at which each trajectory begins, or goes on from the batch before (then the first).
+        goes_on: True if its first row belongs to the last trajectory of the batch before.
+        starts: First row of each trajectory; for one that continues from the batch before, the first row.
     """
 
     goes_on: bool
@@ -29,11 +29,11 @@ S = TypeVar("S", bound=Stretch)
 
 
 class Joining(Generic[S]):
-    """Hands stretches on in their order, each when its last trajectory is whole.
+    """Queue that releases stretches in their order, each when its last trajectory is complete.
 
     Args:
-        join: gives the stretches of one trajectory, the last of the first stretch and the first of the others, what
-            holds for it as a whole.
+        join: Function that sets the values of one whole trajectory on its stretches; it is the last trajectory of the
+            first stretch and the first trajectory of the others.
     """
 
     def __init__(self, join: Callable[[Sequence[S]], None]) -> None:
@@ -41,7 +41,7 @@ class Joining(Generic[S]):
         self._waiting: list[S] = []
 
     def add(self, stretch: S) -> list[S]:
-        """The stretches that are whole now that this one is there."""
+        """Add a stretch and return the stretches that are complete."""
         if stretch.goes_on and self._waiting:
             self._waiting.append(stretch)
             if len(stretch.starts) == 1:
@@ -54,7 +54,7 @@ class Joining(Generic[S]):
         return done
 
     def rest(self) -> list[S]:
-        """The stretches that wait, at the end."""
+        """Return the waiting stretches, at the end."""
         done, self._waiting = self._waiting, []
         if len(done) > 1:
             self._join(done)
@@ -67,5 +67,5 @@ def goes_on(batch: pa.RecordBatch) -> bool:
 
 
 def index_of(number: int, stretch: Stretch) -> int:
-    """Return the index of the joined trajectory in the stretch, which is the `number`th of those joined."""
+    """Return the index of the joined trajectory in the stretch, which is the `number`th of the joined stretches."""
     return 0 if number else len(stretch.starts) - 1

@@ -1,11 +1,13 @@
-"""Settings of measuring that recipes give, apart from its code: a wrong recipe fails before that is loaded."""
+"""Settings of signals and measures in recipes, separate from their code, so that an invalid recipe fails before it is
+loaded.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 ESTIMATE: Final = "estimate"
-"""Names no tokenizer: tokens are estimated."""
+"""Value that selects no tokenizer: tokens are estimated."""
 
 PREFERENCES: Final = ("outcome", "complete", "longer")
 """By what one of several like trajectories is kept: its outcome is known; the log does not say that it was cut, and
@@ -13,7 +15,9 @@ holds what its last action led to; it has more steps. A recipe can also prefer `
 log does not say, of equal ones the higher score; and `shorter` ones."""
 
 FEW: Final = 64
-"""Own shingles below which trajectories are compared by their whole sequence of steps, where a recipe says nothing."""
+"""Number of own shingles below which trajectories are compared by their whole sequence of steps; the recipe's
+default.
+"""
 
 DATATROVE: Final = "datatrove:"
-"""Before the name of a filter of datatrove, which is a signal then."""
+"""Prefix of a datatrove filter that is used as a signal."""

@@ -1,10 +1,10 @@
-"""Shares: no task, environment, place or command makes up more than a given share of what is kept.
+"""Caps on shares: no task, environment, place or command makes up more than a given share of the kept rows.
 
-Which of its rows or trajectories a value loses is decided by a hash of (trajectory, step), so that nothing is told
-apart by its place in a file. Bounds hold together: a trajectory that goes takes its rows with it, and one whose rows
-all lose their loss goes too, so bounds are applied again until all of them hold.
+A hash of (trajectory, step) decides which rows or trajectories a value loses, so the position in a file has no
+influence. The bounds interact: a dropped trajectory takes its rows with it, and a trajectory whose rows all lose their
+loss is dropped too. So the bounds are applied repeatedly until all of them hold.
 
-A bound is a share of what has a value at all: rows without a place count in no share of places.
+A bound is a share of the rows that have a value: rows without a place count in no share of places.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trajmill.quality.variety import OF_TRAJECTORIES
 from trajmill.schemas import ConfigError
 
 BOUNDED: Final = ("task", "environment", "place", "command_head")
-"""The kinds of `quality.variety` that may be bounded, in the order in which they are."""
+"""Kinds of `quality.variety` that may be bounded, in the order of their application."""
 
 RECORD: Final = np.dtype(
     [
@@ -30,20 +30,21 @@ RECORD: Final = np.dtype(
         ("unit", "<u4"), ("first", "<u4"), ("row", "<u4"),
     ]
 )  # fmt: skip
-"""A row that bears the loss: a number as if drawn evenly, the id and the provenance of its trajectory, what it is about
-(0: not known), and where it stands: the unit, the trajectory's first row in it, and the row."""
+"""Row with loss: a uniform random number, the id and the provenance of its trajectory, the value of each bounded kind
+(0: unknown), and its position: the unit, the trajectory's first row in it, and the row.
+"""
 
 Records = npt.NDArray[np.void]
 
 
 def limit(counts: npt.NDArray[np.int64], share: float) -> int:
-    """Find the largest number of each value that may stay so that none is more than `share` of all that stay.
+    """Return the largest number of each value that may stay so that no value exceeds `share` of all that stay.
 
-    0 if there is none, because there are fewer values than 1 / share.
+    The result is 0 if there are fewer than 1 / share values.
 
     Args:
-        counts: of each value, 1 or more.
-        share: above 0, up to 1.
+        counts: Count of each value, 1 or more.
+        share: Largest share, above 0, up to 1.
     """
     low, high = 0, int(counts.max(initial=0))
     while low < high:  # what stays grows slower than the limit, so that all limits up to the largest hold
@@ -56,7 +57,7 @@ def limit(counts: npt.NDArray[np.int64], share: float) -> int:
 
 
 def _beyond(items: Records, kind: str, share: float, domain: str) -> npt.NDArray[np.int64]:
-    """Return positions of the items that their value has too many of."""
+    """Return the positions of the items beyond the limit of their value."""
     known = np.flatnonzero(items[kind])
     values, value_number, counts = np.unique(items[kind][known], return_inverse=True, return_counts=True)
     most = limit(counts, share)
@@ -74,8 +75,8 @@ def _beyond(items: Records, kind: str, share: float, domain: str) -> npt.NDArray
 
 
 def _trajectories(rows: Records) -> tuple[Records, npt.NDArray[np.int64]]:
-    """Return the trajectories that have a row, each as a record of its own chance, and of each row the number of its
-    own.
+    """Return the trajectories that have a row, each as a record with its own chance, and the number of each row's
+    trajectory.
     """
     key = rows["unit"].astype(np.uint64) << np.uint64(32) | rows["first"].astype(np.uint64)
     _, first, trajectory_of_row = np.unique(key, return_index=True, return_inverse=True)
@@ -86,19 +87,19 @@ def _trajectories(rows: Records) -> tuple[Records, npt.NDArray[np.int64]]:
 
 
 def beyond(rows: Records, shares: Mapping[str, float], domain: str) -> dict[str, Records]:
-    """Find what goes so that all bounds hold, by kind: a record for each row, or for each trajectory with `row` its
-    first.
+    """Return the records to drop so that all bounds hold, by kind: a record for each row, or for each trajectory with
+    `row` its first.
 
-    The same for any order of `rows`.
+    The result is the same for any order of `rows`.
 
     Args:
-        rows: of dtype `RECORD`, all of a domain that bear the loss; where only tasks and environments are bounded, one
-            of each trajectory is enough.
-        shares: the bound of each kind, above 0, up to 1.
-        domain: named in the error.
+        rows: Rows of dtype `RECORD`, all rows with loss of a domain; if only tasks and environments are bounded, one of
+            each trajectory is enough.
+        shares: Largest share of each kind, above 0, up to 1.
+        domain: Domain, named in the error.
 
     Raises:
-        ConfigError: a bound cannot hold, for want of different values.
+        ConfigError: A bound cannot hold, since there are too few different values.
     """
     lost: dict[str, list[Records]] = {kind: [rows[:0]] for kind in BOUNDED if kind in shares}
     left = rows

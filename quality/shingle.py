@@ -1,10 +1,10 @@
-"""Shingles of texts: which runs of words a text holds, as 32-bit hashes, for many texts at once.
+"""Shingles of texts: runs of words as 32-bit hashes, for many texts at once.
 
 A word is a run of letters, digits and `_` (bytes from 0x80 count as letters, ASCII letters are folded to lower case);
-each character of the scripts without spaces (kana, Han, Hangul) is a word. A shingle is `WORDS` words in a row, or as
-many as are asked for; a text of fewer words has one shingle of all of them. Everything is column arithmetic over the
-Arrow buffer: no text becomes a Python object. Words of more than 32 bytes are told apart by their first and last 16
-bytes and their length.
+each character of the scripts without spaces (kana, Han, Hangul) is a word. A shingle is a given number of words in a
+row, `WORDS` by default; a shorter text has one shingle of all its words. Everything is column arithmetic over the Arrow
+buffer: no text becomes a Python object. Words of more than 32 bytes are distinguished by their first and last 16 bytes
+and their length.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow as pa
 from trajmill.quality.sets import distinct
 
 WORDS: Final = 5
-"""Words in a shingle; what datatrove, text-dedup and data-juicer take by default."""
+"""Words in a shingle; the default of datatrove, text-dedup and data-juicer."""
 
 MOST_WORDS: Final = 16
-"""Words in the longest shingle that can be asked for."""
+"""Words in the longest supported shingle."""
 
 Hashes = npt.NDArray[np.uint32]
 Flags = npt.NDArray[np.bool_]
@@ -36,7 +36,7 @@ _ODD: Final = [
 _PLACES: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place in range(MOST_WORDS)]
 _KEEP_FIRST: Final = np.array([(1 << (8 * size)) - 1 for size in range(9)], np.uint64)
 _BLOCK: Final = 1 << 18
-"""Bytes of text worked on at once, so that the arrays stay in cache and memory stays flat."""
+"""Bytes of text processed at once, so that the arrays fit the cache and memory stays flat."""
 
 
 def _tables() -> tuple[bytes, bytes, bytes]:
@@ -51,21 +51,22 @@ def _tables() -> tuple[bytes, bytes, bytes]:
 
 
 _FOLDED, _KIND, _PARTED = _tables()
-"""Kind of a byte: 0 none of a word, 1 of a word, 2 the first of a character that is a word by itself; `_PARTED` has `_`
-in none."""
+"""Kind of a byte: 0 outside words, 1 in a word, 2 the first of a character that is a word by itself; `_PARTED` excludes
+`_` from words.
+"""
 
 
 def shingles(texts: pa.StringArray, size: int = WORDS, *, parted: bool = False) -> tuple[Hashes, Offsets]:
     """Shingle each text, in order and with repetition.
 
     Args:
-        texts: any texts.
-        size: words of a shingle, 1 to `MOST_WORDS`.
-        parted: whether `_` parts words, as any sign does.
+        texts: Texts to shingle.
+        size: Words of a shingle, 1 to `MOST_WORDS`.
+        parted: True if `_` separates words, as punctuation does.
 
     Returns:
-        The hashes of all texts one after the other, and where each text's begin, with the end of the last: shapes
-        (shingles,) and (texts + 1,). A null has none, nor has a text without a word.
+        Hashes of all texts one after the other, and the beginning of each text's hashes, with the end of the last:
+            shapes (shingles,) and (texts + 1,). A null or a text without a word has none.
     """
     blocks_of_hashes: list[Hashes] = []
     counts: list[Offsets] = []
@@ -81,8 +82,8 @@ def words(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint64], Offsets]:
     """Hash each word of each text to 64 bits, in order and with repetition.
 
     Returns:
-        The hashes of all texts one after the other, and where each text's begin, with the end of the last: shapes
-        (words,) and (texts + 1,). A null has none.
+        Hashes of all texts one after the other, and the beginning of each text's hashes, with the end of the last:
+            shapes (words,) and (texts + 1,). A null has none.
     """
     blocks_of_hashes = [np.zeros(0, np.uint64)]
     offsets = np.zeros(len(texts) + 1, np.int64)
@@ -96,7 +97,9 @@ def words(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint64], Offsets]:
 
 
 def blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8], Offsets]]:
-    """The texts in pieces of about `_BLOCK` bytes, each text whole: (number of the first, bytes, where each begins)."""
+    """Yield whole texts in blocks of about `_BLOCK` bytes: (number of the first text, bytes, beginning of each
+    text).
+    """
     data, starts = buffers(texts)
     first = 0
     while first < len(starts) - 1:
@@ -107,7 +110,7 @@ def blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8], 
 
 
 def buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Offsets]:
-    """The bytes of all texts, and where each begins; nulls are empty."""
+    """Return the bytes of all texts, and the beginning of each; nulls are empty."""
     if texts.null_count:
         texts = texts.fill_null("")
     _, offsets, values = texts.buffers()
@@ -118,7 +121,7 @@ def buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Offsets]:
 
 
 def _of_block(data: npt.NDArray[np.uint8], starts: Offsets, size: int, kinds: bytes) -> tuple[Hashes, Offsets]:
-    """The shingles of a block of texts, and how many each has."""
+    """Return the shingles of a block of texts, and their number for each text."""
     begin, end = word_places(data, starts, kinds)
     words = word_hashes(data, begin, end)
     first = np.searchsorted(begin, starts)
@@ -141,15 +144,15 @@ def _of_block(data: npt.NDArray[np.uint8], starts: Offsets, size: int, kinds: by
 
 
 def runs(words: npt.NDArray[np.uint64], most: int) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
-    """Yield (length, a number for each word of the run of that many words that begins there), for lengths from 1 to
-    `most`.
+    """Yield (length, a number for each word that identifies the run of that many words from it on), for lengths from 1
+    to `most`.
 
-    The numbers are not mixed yet, and those of runs that would go on behind the last word mean nothing. It is one array
-    that every length is added to.
+    The numbers are not mixed yet, and those of runs beyond the last word are meaningless. Every length updates the same
+    array.
 
     Args:
-        words: hashes, one after the other.
-        most: 1 to `MOST_WORDS`.
+        words: Hashes of words, one after the other.
+        most: Largest length, 1 to `MOST_WORDS`.
     """
     sums = np.zeros(len(words), np.uint64)
     padded = np.concatenate([words, np.zeros(most, np.uint64)])
@@ -159,7 +162,7 @@ def runs(words: npt.NDArray[np.uint64], most: int) -> Iterator[tuple[int, npt.ND
 
 
 def word_places(data: npt.NDArray[np.uint8], starts: Offsets, kinds: bytes = _KIND) -> tuple[Offsets, Offsets]:
-    """Return the begin and the end of each word; none crosses from one text into the next. `kinds` is of each of 256
+    """Return the begin and the end of each word; no word crosses texts. `kinds` holds the kind of each of the 256
     bytes.
     """
     kind = translate_bytes(data, kinds)
@@ -176,7 +179,9 @@ def word_places(data: npt.NDArray[np.uint8], starts: Offsets, kinds: bytes = _KI
 
 
 def _cuts(kind: npt.NDArray[np.uint8], inside: Flags, starts: Offsets) -> Offsets:
-    """Return where words meet without a byte between them: at characters that are words, and at texts."""
+    """Return the positions where words meet without a byte between them: at characters that are words, and between
+    texts.
+    """
     inner = starts[(starts > 0) & (starts < len(kind))]
     alone = np.flatnonzero(kind == 2)
     positions = np.concatenate([inner, alone, alone + 3])  # such a character has three bytes
@@ -209,7 +214,7 @@ def word_hashes(data: npt.NDArray[np.uint8], begin: Offsets, end: Offsets) -> np
 
 
 def translate_bytes(data: npt.NDArray[np.uint8], table: bytes) -> npt.NDArray[np.uint8]:
-    """Look the bytes up in a table of 256; `bytes.translate` is several times faster than indexing."""
+    """Map the bytes by a table of 256; `bytes.translate` is several times faster than indexing."""
     return np.frombuffer(data.tobytes().translate(table), np.uint8)
 
 
@@ -219,7 +224,7 @@ def _mixed32(values: npt.NDArray[np.uint64]) -> Hashes:
 
 
 def mixed64(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The values with every bit spread over the upper half."""
+    """Return the values with every bit spread over the upper half."""
     values = values ^ (values >> np.uint64(32))
     values *= _ODD[2]
     values ^= values >> np.uint64(29)

@@ -1,7 +1,7 @@
-"""The contract of a signal: what is measured about transitions or trajectories, one number a row.
+"""The contract of a signal: a measure of transitions or trajectories, one number a row.
 
-A signal measures and never decides; a `Rule` of the recipe decides by its numbers. `docs/signals.md` says what a
-new one needs.
+A signal measures and never decides; a `Rule` of the recipe decides by its numbers. `docs/signals.md` explains how to
+add a signal.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ Rowwise = TypeVar("Rowwise", bound=np.generic)
 
 
 _ITSELF: Final = object()
-"""Stand-in for the measured batch among the results on it: a reference to itself would keep all its texts until the
-collector comes by, which is rarely.
+"""Stand-in for the measured batch among the cached results. A reference to the batch itself would keep all its texts
+alive until the next garbage collection, which is rare.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Batch of trajectories that signals are measured on, and what several signals need of it.
+    """Batch of trajectories on which signals are measured, with values that several signals share.
 
-    A long trajectory stands in several batches, cut between turns, and is measured in stretches; see `Signal.joined`,
-    and `around` for what looks at other rows than its own.
+    A long trajectory spans several batches, cut between turns, and is measured in stretches. See `Signal.joined`, and
+    `around` for signals that use other rows than their own.
 
     Attributes:
-        batch: rows of `schemas.transition.encoded_schema()`.
-        starts: the row at which each trajectory begins, or goes on from the batch before (then the first).
-        counter: counts tokens under the recipe's tokenizer.
-        before: rows of the first trajectory that come before the batch, as far as `quality.lookback` says; None: none.
-        after: rows of the last trajectory that come after it, likewise.
-        known: what `once` has found.
+        batch: Rows of `schemas.transition.encode_schema()`.
+        starts: First row of each trajectory; for one that continues from the batch before, the first row.
+        counter: Token counter with the recipe's tokenizer.
+        before: Rows of the first trajectory before the batch, within the limits of `quality.lookback`; None: none.
+        after: Rows of the last trajectory after the batch, within the same limits; None: none.
+        known: Cached results of `once`.
     """
 
     batch: pa.RecordBatch
@@ -62,11 +62,11 @@ class Measured:
         before: pa.RecordBatch | None = None,
         after: pa.RecordBatch | None = None,
     ) -> Measured:
-        """The batch with the row at which each of its trajectories begins."""
+        """Build the measured batch and find the first row of each of its trajectories."""
         return cls(batch, trajectory_starts(batch), counter, before, after)
 
     def once(self, find: Callable[[Measured], Found]) -> Found:
-        """Compute `find(self)` when first asked for: for what several signals need."""
+        """Return `find(self)`, computed on first use, for values that several signals share."""
         if find not in self.known:
             computed: Any = find(self)
             self.known[find] = _ITSELF if computed is self else computed
@@ -75,9 +75,10 @@ class Measured:
         return result
 
     def around(self, find: Callable[[Measured], npt.NDArray[Rowwise]]) -> npt.NDArray[Rowwise]:
-        """`find`, one value a row, of the rows together with those beside the batch, for the batch's own rows.
+        """Compute `find`, one value a row, on the batch with its neighboring rows, and return the values of its own
+        rows.
 
-        For what looks from a row at others of its trajectory, no further than `quality.lookback` says.
+        This is for signals that use other rows of the trajectory, within the limits of `quality.lookback`.
         """
         if self.before is None and self.after is None:
             return self.once(find)
@@ -85,7 +86,7 @@ class Measured:
         return self.once(_widen).once(find)[first : first + self.batch.num_rows]
 
     def texts(self, struct: str, name: str) -> Texts:
-        """The texts of the column `struct.name` (of `name` if `struct` is empty), taken apart once."""
+        """Return the texts of the column `struct.name` (of `name` if `struct` is empty), cached."""
         key = (struct, name)
         if key not in self.known:
             column = struct_text(self.batch, struct, name) if struct else self.batch[name]
@@ -95,20 +96,20 @@ class Measured:
 
     @property
     def trajectory(self) -> npt.NDArray[np.int64]:
-        """Of each row the number of its trajectory in the batch."""
+        """Number of each row's trajectory in the batch."""
         return np.repeat(np.arange(len(self.starts)), self.lengths)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Rows of each trajectory."""
+        """Number of rows of each trajectory."""
         return np.diff(np.append(self.starts, self.batch.num_rows))
 
     def spread(self, per_trajectory: npt.NDArray[np.float64]) -> Numbers:
-        """A number of each trajectory, repeated on its rows."""
+        """Repeat a number of each trajectory on its rows."""
         return np.repeat(per_trajectory, self.lengths).astype(np.float32)
 
     def share(self, rows: npt.NDArray[np.bool_]) -> Numbers:
-        """The share of a trajectory's rows that are marked, on each of its rows."""
+        """Return the share of marked rows of each trajectory, on each of its rows."""
         return self.spread(self.summed(rows.astype(np.float64)) / self.lengths)
 
     def summed(self, per_row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -117,7 +118,7 @@ class Measured:
 
 
 def _widen(measured: Measured) -> Measured:
-    """Join the rows with those beside the batch."""
+    """Join the rows of the batch with its neighboring rows."""
     batches = [batch for batch in (measured.before, measured.batch, measured.after) if batch is not None]
     return Measured.of(join_rows(batches), measured.counter)
 
@@ -126,34 +127,39 @@ class Signal(ABC):
     """One measurement."""
 
     name: ClassVar[str]
-    """snake_case; the verdict column is `signal.<name>`."""
+    """Name in snake_case; the verdict column is `signal.<name>`."""
     scope: ClassVar[str] = "transition"
     """Scope of the number: `trajectory` or `transition`."""
     measures: ClassVar[str]
     """Meaning of the number, for a person: its row in `docs/signals.md`."""
     files: tuple[str, ...] = ()
-    """Paths of what it read besides the batch, such as a model."""
+    """Paths of files that it reads besides the batch, such as a model."""
 
     @abstractmethod
     def measure(self, measured: Measured) -> Numbers:
-        """One float32 a row; a signal of trajectories repeats on the rows of each."""
+        """Return one float32 a row; a signal of trajectories repeats its number on the rows of each."""
 
     def reasons(self, measured: Measured) -> pa.StringArray | None:
-        """A word a row for why its number is what it is, null where there is nothing to say; None: it tells none."""
+        """Return the reason of the number, a word a row, null for no reason; None if the signal gives no reasons."""
         return None
 
     def joined(self, told: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
-        """Join the numbers of a trajectory that was measured in stretches of so many rows: for shares, their mean by
-        rows.
+        """Join the numbers of the stretches of a trajectory; by default, their mean weighted by rows, as for shares.
 
-        Signals that count return the sum instead. Only asked of signals of trajectories.
+        Signals that count return the sum instead. It is called only for signals of trajectories.
+
+        Args:
+            told: Number of each stretch.
+            rows: Number of rows of each stretch.
         """
         return float(np.average(told.astype(np.float64), weights=rows))
 
     def evidence(self, measured: Measured) -> Sequence[Any] | None:
-        """Of each trajectory what `settled` is to be given; None: numbers of stretches are enough, see `joined`."""
+        """Return the evidence of each trajectory for `settled`; None if the numbers of stretches are enough, see
+        `joined`.
+        """
         return None
 
     def settled(self, evidence: Sequence[Any]) -> tuple[float, str | None]:
-        """Return the number of a trajectory and its reason, by the evidence of its stretches in order."""
+        """Return the number of a trajectory and its reason from the evidence of its stretches, in order."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""Sketches of transitions: what the search for near duplicates needs to know of a trajectory, kept small.
+"""Sketches of transitions: a compact summary of a trajectory for the search for near duplicates.
 
-Of a row: a hash of its step (action and answer), and the shingles of their texts. A trajectory of more than `SIZE`
-distinct shingles keeps the smallest `SIZE` of them, which is a uniform sample that unions and intersections of sketches
-keep being (bottom-k sketches, Cohen and Kaplan 2007); its `limit` is the largest hash that was kept.
+A row has a hash of its step (action and answer), and the shingles of their texts. A trajectory of more than `SIZE`
+distinct shingles keeps the smallest `SIZE` of them, a uniform sample that stays uniform under unions and intersections
+of sketches (bottom-k sketches, Cohen and Kaplan 2007); its `limit` is the largest hash kept.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from trajmill.quality.without_element_ids import remove_element_ids
 
 SIZE: Final = 4096
 VERSION: Final = 3
-"""Raised when equal rows get other sketches than before."""
+"""Version of the sketches, raised when equal rows get different sketches than before."""
 
 _AT_ONCE: Final = 1 << 17
-"""Shingles worked on at once, so that the arrays stay in cache and memory stays flat."""
+"""Shingles processed at once, so that the arrays fit the cache and memory stays flat."""
 
 ALL: Final = np.uint32(0xFFFFFFFF)
 
@@ -42,20 +42,20 @@ SKETCH_SCHEMA: Final = pa.schema(
 )
 """One row a transition, aligned to the transitions; shingles of a row in no order, with repetition.
 
-They are bytes and no list: a list costs several times as much to write and to read.
+They are stored as bytes, since a list costs several times as much to write and to read.
 """
 
 HASHED: Final = ("step_hash", "shingles")
-"""The columns of `SKETCH_SCHEMA` that nothing can be gained from compressing."""
+"""Columns of `SKETCH_SCHEMA` that do not compress."""
 
 
 _BYTES: Final = 4
-"""Of a shingle."""
+"""Bytes of a shingle."""
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """The sketches of a batch; see `quality.segments.Stretch`. Limits are of each row's trajectory."""
+    """Sketches of a batch; see `quality.segments.Stretch`. `limits` holds the limit of each row's trajectory."""
 
     goes_on: bool
     starts: Offsets
@@ -65,7 +65,7 @@ class _Stretch:
     offsets: Offsets
 
     def finished(self) -> pa.RecordBatch:
-        """The stretch as a batch of `SKETCH_SCHEMA`."""
+        """Return the stretch as a batch of `SKETCH_SCHEMA`."""
         ends = pa.py_buffer((self.offsets * _BYTES).astype(np.int32))
         data = pa.py_buffer(np.ascontiguousarray(self.hashes, "<u4"))
         packed = pa.Array.from_buffers(pa.binary(), len(self.steps), [None, ends, data])
@@ -85,7 +85,7 @@ def _stretch(shown: pa.RecordBatch, parted: bool) -> _Stretch:
 
 
 def _join(stretches: Sequence[_Stretch]) -> None:
-    """Sketch the trajectory that the stretches share: what is among its smallest is among those of its stretches."""
+    """Sketch the trajectory that the stretches share. Its smallest shingles are among the smallest of its stretches."""
     where = []
     for number, stretch in enumerate(stretches):
         index = index_of(number, stretch)
@@ -107,16 +107,15 @@ def _join(stretches: Sequence[_Stretch]) -> None:
 
 
 class Sketching:
-    """The sketch of each row of a file: batches of `SKETCH_SCHEMA`, aligned to it.
+    """Sketch of each row of a file: batches of `SKETCH_SCHEMA`, aligned to the transitions.
 
-    The shingles of a row are those of its action and of what it led to. Of a screen or a state, which mostly shows
-    again what was there, these are the lines that were not there before, each line whole: the words of a line say too
-    little, since layouts share ids and places. So it is with a page that a server sent. JSON that mostly
-    holds what stood before, as of an interface that sends its whole list after each act, counts as one shingle of all
-    that is new in it.
+    The shingles of a row are those of its action and its answer. A screen or a state mostly repeats earlier content, so
+    its shingles are its new lines, each line whole: the words of a line say too little, since layouts share ids and
+    places. The same holds for a page that a server sent. JSON that mostly repeats the observation before, such as the
+    answers of an interface that sends its whole list after each action, has one shingle of all its new content.
 
     Args:
-        parted: whether `_` parts words; see `shingle.shingles`.
+        parted: True if `_` separates words; see `shingle.shingles`.
     """
 
     def __init__(self, *, parted: bool = False) -> None:
@@ -124,11 +123,11 @@ class Sketching:
         self._joining = Joining(_join)
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The sketches as far as trajectories are whole; `batch` follows those before."""
+        """Return the sketches of complete trajectories; `batch` follows the batches added before."""
         return (stretch.finished() for stretch in self._joining.add(_stretch(batch, self._parted)))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The sketches of the rest, at the end of the file."""
+        """Return the sketches of the rest, at the end of the file."""
         return (stretch.finished() for stretch in self._joining.rest())
 
 
@@ -138,7 +137,7 @@ def make_sketches(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _limits(columns: list[Column], starts: Offsets, lengths: Offsets) -> Hashes:
-    """Return for each trajectory the largest hash to keep."""
+    """Return the largest hash to keep for each trajectory."""
     limits = np.full(len(starts), ALL)
     ends = starts + lengths
     sizes = np.zeros(len(starts), np.int64)
@@ -157,7 +156,7 @@ def _limits(columns: list[Column], starts: Offsets, lengths: Offsets) -> Hashes:
 
 
 def _merge_columns(columns: list[Column], limits: Hashes) -> tuple[Hashes, Offsets]:
-    """Merge the shingles of each row up to its limit, those of all columns together."""
+    """Merge the shingles of each row up to its limit over all columns."""
     parts = []
     offsets = np.zeros(len(limits) + 1, np.int64)
     for column in columns:
@@ -180,7 +179,7 @@ def _merge_columns(columns: list[Column], limits: Hashes) -> tuple[Hashes, Offse
 
 
 def portions(sizes: Offsets) -> Iterator[slice]:
-    """Runs of items whose sizes sum to about `_AT_ONCE`, in order; a larger item is alone."""
+    """Yield ranges of items whose sizes sum to about `_AT_ONCE`, in order; a larger item is alone."""
     ends = np.cumsum(sizes)
     begin = 0
     while begin < len(sizes):
@@ -192,14 +191,14 @@ def portions(sizes: Offsets) -> Iterator[slice]:
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """The sketches of one unit's trajectories.
+    """Sketches of one unit's trajectories.
 
     Attributes:
-        starts: first row of each trajectory.
-        step: hash of each row's step.
-        limit: of each row's trajectory.
-        hashes: shingles of all rows.
-        offsets: where each row's begin, and where the last one's end.
+        starts: First row of each trajectory.
+        step: Hash of each row's step.
+        limit: Limit of each row's trajectory.
+        hashes: Shingles of all rows.
+        offsets: Beginning of each row's shingles, and the end of the last.
     """
 
     starts: Offsets
@@ -210,7 +209,7 @@ class Sketches:
 
     @classmethod
     def of(cls, table: pa.Table, starts: Offsets) -> Sketches:
-        """Those of a table of `SKETCH_SCHEMA`."""
+        """Read the sketches of a table of `SKETCH_SCHEMA`."""
         step, limit = (table[name].combine_chunks().to_numpy() for name in ("step_hash", "limit"))
         hashes, sizes = [np.zeros(0, np.uint32)], [np.zeros(1, np.int64)]
         for chunk in table["shingles"].chunks:
@@ -221,20 +220,22 @@ class Sketches:
 
     @property
     def lengths(self) -> Offsets:
-        """Rows of each trajectory."""
+        """Number of rows of each trajectory."""
         return np.diff(np.append(self.starts, len(self.step)))
 
     def portions(self, trajectories: Offsets) -> Iterator[slice]:
-        """Cut the numbers into so many runs that each has about `_AT_ONCE` shingles, in order."""
+        """Yield ranges of the trajectories with about `_AT_ONCE` shingles each, in order."""
         sizes = np.diff(self.offsets[np.append(self.starts, len(self.step))])[trajectories]
         yield from portions(sizes)
 
     def whole(self, trajectories: Offsets) -> tuple[Offsets, Hashes]:
-        """(place in `trajectories`, shingle) of all that these hold: sorted, each pair once."""
+        """Return (position in `trajectories`, shingle) of all their shingles: sorted and distinct."""
         return self._distinct(trajectories, np.ones(len(self.step), np.bool_))
 
     def own(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
-        """The same of what stands in no background row of the trajectory."""
+        """Return (position in `trajectories`, shingle) of the shingles in no background row of the trajectory: sorted
+        and distinct.
+        """
         numbers, hashes = self._distinct(trajectories, ~background)
         shared, common = self.common(trajectories, background)
         if len(common):
@@ -252,7 +253,9 @@ class Sketches:
         return numbers[own], rows[own], hashes[own]
 
     def common(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
-        """The same of what stands in its background rows."""
+        """Return (position in `trajectories`, shingle) of the shingles in their background rows: sorted and
+        distinct.
+        """
         return self._distinct(trajectories, background)
 
     def _distinct(self, trajectories: Offsets, chosen: Flags) -> tuple[Offsets, Hashes]:
@@ -262,21 +265,21 @@ class Sketches:
         return split(distinct(join_keys(numbers[is_chosen][row], hashes)))
 
     def rows(self, trajectories: Offsets) -> tuple[Offsets, Offsets]:
-        """Return (position in `trajectories`, row) of all rows of these."""
+        """Return (position in `trajectories`, row) of all their rows."""
         lengths = self.lengths[trajectories]
         ends = np.cumsum(lengths)
         numbers = np.repeat(np.arange(len(trajectories)), lengths)
         return numbers, np.arange(len(numbers)) + np.repeat(self.starts[trajectories] - (ends - lengths), lengths)
 
     def sequence(self) -> Numbers:
-        """A hash of the steps of each trajectory in order."""
+        """Return a hash of the steps of each trajectory in order."""
         step = np.stack([self.step, self.step], axis=1)
         count = np.arange(len(self.step)) - np.repeat(self.starts, self.lengths)
         return fingerprint.trajectory_hashes(step, self.starts, count.astype(np.int32))[:, 0]
 
 
 def _unpack(column: pa.BinaryArray) -> tuple[Hashes, Offsets]:
-    """Unpack the shingles of a column, and where each row's begin and the last one's end."""
+    """Return the shingles of a column, the beginning of each row's shingles, and the end of the last."""
     _, offsets, data = column.buffers()
     if not len(column) or data is None:
         return np.zeros(0, np.uint32), np.zeros(len(column) + 1, np.int64)
@@ -287,19 +290,20 @@ def _unpack(column: pa.BinaryArray) -> tuple[Hashes, Offsets]:
 def absent_shares(
     sketches: Sketches, trajectories: Offsets, background: Flags, other_sketches: Sketches, against: Offsets
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return for each pair the share of the trajectory's remainder that the other does not hold anywhere, and its size.
+    """Return, for each pair, the share of the trajectory's remainder that the other lacks, and the size of the
+    remainder.
 
-    It is the larger of two: the share of all its shingles, and the mean over its steps of each step's share; by the
-    second, a step that leads to little text counts as much as one that leads to much. A step whose answer is a change
-    that the other does not hold is absent whole. Where either trajectory was sampled, both are looked at up to the
-    smaller limit, and the size is estimated. No own shingle: a share of 1.
+    The share is the larger of two: the share of all its shingles, and the mean over its steps of each step's share. In
+    the second, a step with a short answer counts as much as one with a long answer. A step whose answer is a change
+    that the other lacks is absent as a whole. If either trajectory was sampled, both are compared up to the smaller
+    limit, and the size is an estimate. Without own shingles, the share is 1.
 
     Args:
-        sketches: of the trajectories that might go.
-        trajectories: their numbers, shape (pairs,).
-        background: of each row of `sketches`, whether the step is one that its task's rollouts share.
-        other_sketches: of those that they are compared with.
-        against: numbers of these, shape (pairs,).
+        sketches: Sketches of the trajectories that may be dropped.
+        trajectories: Their numbers, shape (pairs,).
+        background: Flags of the rows of `sketches` whose step the rollouts of its task share.
+        other_sketches: Sketches of the trajectories to compare with.
+        against: Their numbers, shape (pairs,).
     """
     absent, sizes = np.ones(len(trajectories)), np.zeros(len(trajectories))
     ends, others_ends = (np.append(side.starts, len(side.step)) for side in (sketches, other_sketches))
@@ -339,6 +343,6 @@ def _absent(
 
 
 def _mean(group: Offsets, values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.float64]:
-    """Return the mean of the values of each group; 1 where there is none."""
+    """Return the mean of the values of each group; 1 for an empty group."""
     number = np.bincount(group, minlength=count)
     return np.where(number > 0, np.bincount(group, values, count) / np.maximum(number, 1), 1.0)

@@ -1,12 +1,11 @@
-"""Labels on spans of a next observation: where what it shows can be known from, as far as that is cheap to tell.
+"""Labels on spans of a next observation: the origin of its content, as far as it is cheap to find.
 
-`harness`: the harness made the text. `volatile`: replicates do not agree on it (see `quality.replicate`), so nothing
-that stood before tells it. `frame`: fixed text of the tool or screen (see `quality.boilerplate`). `action`: a line of
-the action. `history`: a line that the trajectory has shown before. `pre_existing`: a line of the initial state.
-Where several hold, the first in this order is told. A text without a label is new, and whether a model could know it
-is not told here.
+`harness`: the harness made the text. `volatile`: replicates disagree on it (see `quality.replicate`), so nothing before
+it determines it. `frame`: fixed text of the tool or screen (see `quality.boilerplate`). `action`: a line of the action.
+`history`: a line that the trajectory has shown before. `pre_existing`: a line of the initial state. If several hold,
+the first in this order is the label. Text without a label is new; whether a model could know it is not decided here.
 
-Spans are bytes of the UTF-8 text, so that no reader needs to know how words or lines were cut.
+Spans are in bytes of the UTF-8 text, so that no reader needs to split words or lines in the same way.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from trajmill.schemas.verdict import KEY_FIELDS
 LABELS: Final = ("harness", "volatile", "frame", "action", "history", "pre_existing")
 
 VERSION: Final = 5
-"""Of what is told; raised with every change of it, so that spans are measured anew."""
+"""Version of the labels, raised with every change, so that spans are measured anew."""
 
 SPAN: Final = pa.struct(
     [
@@ -55,21 +54,23 @@ SPANS_SCHEMA: Final = pa.schema(
     ],
     metadata={b"trajmill.spans_schema": str(VERSION).encode()},
 )
-"""One row a transition, aligned to the transitions; spans in order, none over another."""
+"""One row a transition, aligned to the transitions; spans in order, without overlaps."""
 
 SHORTEST: Final = 8
-"""Bytes of a line below which it stands in many places by chance, and nothing is told of it."""
+"""Fewest bytes of a line that gets a label. Shorter lines occur in many places by chance."""
 
 TELLING: Final = 32
-"""Bytes of a line below which it copies one that was shown before only beside a neighbour that stood there too."""
+"""Fewest bytes of a line that counts as a copy of an earlier line by itself. A shorter line needs a neighbor that was
+its neighbor there too.
+"""
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 OUTCOME: Final = 64
-"""Bytes of an answer of one line below which it tells how a call went, and copies no answer that told the same."""
+"""Fewest bytes of a one-line answer that counts as a copy of an earlier line. A shorter one reports how a call went."""
 
 _NAME: Final = 3
-"""Characters of a name that stands in an action as a whole, and not by chance."""
+"""Fewest characters of a name whose occurrence in an action is no coincidence."""
 
 _BEHIND: Final = frozenset("_/-")
 _WITHIN: Final = _BEHIND | {"."}
@@ -78,19 +79,19 @@ _WITHIN: Final = _BEHIND | {"."}
 _NUMBER: Final = re.compile(r"-?[\d.,:]*")
 
 SEARCHED: Final = 200
-"""Lines of an answer that are looked for within the lines of the action."""
+"""Lines of an answer that are searched within the lines of the action."""
 
 Span: TypeAlias = tuple[int, int, str]
 
 
 class _Side:
-    """The lines of the distinct texts of a column."""
+    """Lines of the distinct texts of a column."""
 
     def __init__(self, texts: Texts, compared: Texts | None = None) -> None:
         lines = Lines.of(texts.texts)
         self._index, self._data = texts.index.tolist(), lines.data
         self._ends, self._starts, self._first = lines.ends(), lines.starts, lines.first
-        # Lines are told from each other in the form in which they are compared, which has as many.
+        # Lines are compared in a normalized form, which has the same number of lines.
         compared = compared or texts
         if compared is not texts:
             lines = Lines.of(compared.texts)
@@ -98,7 +99,7 @@ class _Side:
         self._size = lines.ends(trimmed=True) - lines.starts[:-1]
         self._hashes = lines.hashes(trimmed=True)
         is_long = self._size >= SHORTEST
-        # A pair of lines that follow one another in a text; the last line of a text begins none.
+        # Hashes of two consecutive lines of a text; the last line of a text has none.
         self._pairs = np.zeros(len(self._hashes), np.uint64)
         if len(self._hashes) > 1:
             self._pairs[:-1] = mixed(self._hashes[:-1] * _ODD + self._hashes[1:])
@@ -113,7 +114,7 @@ class _Side:
         )
 
     def _as_compared(self, row: int) -> slice:
-        """The numbers of a row's lines in the form in which they are compared."""
+        """Return the numbers of a row's lines in the form in which they are compared."""
         text_number = self._compared[row]
         return (
             slice(int(self._begins[text_number]), int(self._begins[text_number + 1]))
@@ -122,7 +123,7 @@ class _Side:
         )
 
     def known(self, row: int) -> set[int]:
-        """The hashes of a row's lines that are not too short."""
+        """Return the hashes of a row's lines that are not too short."""
         return set(self._hashes[self._as_compared(row)][self.long(row)].tolist())
 
     def long(self, row: int) -> npt.NDArray[np.bool_]:
@@ -131,32 +132,32 @@ class _Side:
         return flags
 
     def pairs(self, row: int) -> list[int]:
-        """Of each line of a row a hash of it and the next one; 0 if there is none, or one of them is too short."""
+        """Return a hash of each line of a row and the next one; 0 if there is none, or one of them is too short."""
         return self._pairs[self._as_compared(row)].tolist()
 
     def hashes(self, row: int) -> list[int]:
-        """Those of a row's lines."""
+        """Return the hashes of a row's lines."""
         return self._hashes[self._as_compared(row)].tolist()
 
     def places(self, row: int) -> list[tuple[int, int]]:
-        """Return where each line of a row begins and ends, in bytes of its text."""
+        """Return the begin and end of each line of a row, in bytes of its text."""
         chosen = self.of(row)
         begin = int(self._starts[chosen.start])
         starts, ends = self._starts[:-1][chosen] - begin, self._ends[chosen] - begin
         return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
     def text(self, row: int) -> bytes:
-        """The row's text."""
+        """Return the row's text."""
         chosen = self.of(row)
         return self._data[int(self._starts[chosen.start]) : int(self._starts[chosen.stop])].tobytes()
 
 
 def join_spans(spans: Iterable[Span], apart: int = 1) -> list[Span]:
-    """Join neighbours of one label among the spans, which do not overlap, in order.
+    """Join neighboring spans of one label.
 
     Args:
-        spans: the spans.
-        apart: bytes that may stand between neighbours, such as a line feed between lines.
+        spans: Spans without overlaps.
+        apart: Largest gap between neighbors in bytes, such as 1 for a line feed between lines.
     """
     merged: list[Span] = []
     for begin, end, label in sorted(spans):
@@ -168,10 +169,10 @@ def join_spans(spans: Iterable[Span], apart: int = 1) -> list[Span]:
 
 
 def layer_spans(*layers: Sequence[Span]) -> list[Span]:
-    """Layer the spans in order, none over another: where several stand, the one of the first layer does.
+    """Merge layers of spans without overlaps, in order. An earlier layer covers later ones.
 
     Args:
-        layers: each with spans in order, none over another.
+        layers: Layers of spans, each in order and without overlaps.
     """
     merged: list[Span] = []
     for layer in layers:
@@ -181,7 +182,7 @@ def layer_spans(*layers: Sequence[Span]) -> list[Span]:
 
 
 def _outside(span: Span, covering: Sequence[Span]) -> Iterator[Span]:
-    """Yield the parts of a span that none of the others covers; they are in order, none over another."""
+    """Yield the parts of a span that none of the others covers; those are in order and without overlaps."""
     at, last, label = span
     number = bisect_left(covering, (at,))
     number -= number > 0 and covering[number - 1][1] > at
@@ -196,14 +197,16 @@ def _outside(span: Span, covering: Sequence[Span]) -> Iterator[Span]:
 
 
 class Labelling:
-    """The spans of each row of a file that the trajectory itself tells: batches of `SPANS_SCHEMA`, aligned to it."""
+    """Spans of each row of a file as far as its trajectory determines them: batches of `SPANS_SCHEMA`, aligned to the
+    transitions.
+    """
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
         self._pairs: set[int] = set()
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The spans of `batch`, of `encoded_schema()`; it follows those before."""
+        """Yield the spans of `batch`, of `encode_schema()`, which follows the batches added before."""
         if not batch.num_rows:
             return
         view = Measured.of(batch, TokenCounter())
@@ -253,21 +256,21 @@ class Labelling:
         yield spans_batch(batch, spans)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Nothing: no span waits for what comes after."""
+        """Return no batches: no span waits for later rows."""
         return iter(())
 
 
 def _lay_frames(text: str, kind: str, lines: list[Span], values: str) -> list[Span]:
-    """Lay the frames of an observation over what its lines tell, in bytes.
+    """Return the spans of an observation's lines with the spans of its boilerplate on top, in bytes.
 
     Args:
-        text: of the observation.
-        kind: as `quality.boilerplate` tells kinds apart.
-        lines: what its lines tell, in bytes.
-        values: the values of its action.
+        text: Text of the observation.
+        kind: Kind of answer as of `quality.boilerplate`.
+        lines: Spans of its lines, in bytes.
+        values: Values of its action.
     """
     frame, content = frames(text, kind)
-    # Of what a server tells about its answer nothing is a copy: a status or a type is one of few.
+    # Values in a server's headers are never copies: a status or a type is one of a few.
     is_request = kind == REQUESTS
     repeated = [] if is_request else [(b, e, "action") for b, e in content if _stands_in(text[b:e], values)]
     filled = [(b, e, "") for b, e in content if (is_request or _NUMBER.fullmatch(text[b:e])) and b < e]
@@ -277,7 +280,7 @@ def _lay_frames(text: str, kind: str, lines: list[Span], values: str) -> list[Sp
 
 
 def _stands_in(word: str, values: str) -> bool:
-    """Return True if a name or text stands in the values of an action as a whole, and is no number."""
+    """Return True if a name or text occurs in the values of an action as a whole word, and is not a number."""
     if len(word) < _NAME or _NUMBER.fullmatch(word):
         return False
     at = values.find(word)
@@ -290,7 +293,7 @@ def _stands_in(word: str, values: str) -> bool:
 
 
 def _with_quotes(measured: Measured) -> Texts:
-    """Return the values of those actions that hold quotes, backslashes or tabs, which `action_values` leaves out."""
+    """Return the values of the actions with quotes, backslashes or tabs, which `action_values` leaves out."""
     texts = measured.texts("action", "arguments")
     has_escapes = pc.match_substring_regex(texts.texts, r"\\[\\\"tbfr/]")
     exact = [_exact(text) for text in texts.texts.filter(has_escapes).to_pylist()]
@@ -316,14 +319,14 @@ def _values(value: Any) -> Iterator[str]:
 def _lines_told(
     row: int, after: _Side, actions: Sequence[_Side], shown: tuple[set[int], set[int] | None], initial: _Side
 ) -> list[Span]:
-    """Return the spans of a row's lines that the action, what was shown before or the initial state holds.
+    """Return the spans of a row's lines that occur in the action, in earlier observations or in the initial state.
 
     Args:
-        row: its number.
-        after: what is shown.
-        actions: the values of the action.
-        shown: lines that were shown before, and pairs of lines; None if a line is told by itself, as of a screen.
-        initial: the initial state.
+        row: Number of the row.
+        after: Lines of the next observations.
+        actions: Lines of the action's values.
+        shown: Lines shown before, and pairs of them; None for the pairs if a line counts by itself, as on a screen.
+        initial: Lines of the initial states.
     """
     long = after.long(row).tolist()
     if not any(long):
@@ -352,7 +355,7 @@ def _lines_told(
 
 
 def _find_unmoved(row: int, after: _Side, before: _Side) -> list[Span]:
-    """Find short lines of a screen that stand at their place in the screen before."""
+    """Find short lines of a screen that have the same position in the screen before."""
     lines = zip(after.places(row), after.hashes(row), before.hashes(row), after.long(row).tolist(), strict=False)
     return [
         (begin, end, "history") for (begin, end), now, then, long in lines if now == then and begin < end and not long
@@ -360,12 +363,12 @@ def _find_unmoved(row: int, after: _Side, before: _Side) -> list[Span]:
 
 
 def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_] | None) -> list[Span]:
-    """Add the spans of volatile words, which cut into what else is told.
+    """Add the spans of volatile words, which replace other labels.
 
     Args:
-        spans: of the row.
-        text: the next observation.
-        flags: of each of its words, as `quality.replicate.Words` tells them, whether it is volatile; None: all of them.
+        spans: Spans of the row.
+        text: Text of the next observation.
+        flags: Flags of the volatile words, as `quality.replicate.Words` splits them; None: all words.
     """
     words = Words.of(text)
     flags = np.ones(len(words.hashes), np.bool_) if flags is None else flags
@@ -378,7 +381,7 @@ def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_]
 
 
 def spans_batch(batch: pa.RecordBatch, spans: Sequence[Sequence[Span]]) -> pa.RecordBatch:
-    """The spans of the batch's rows, one list a row, as a batch of `SPANS_SCHEMA`."""
+    """Return the spans of the batch's rows, one list a row, as a batch of `SPANS_SCHEMA`."""
     values = [[{"begin": b, "end": e, "label": label} for b, e, label in row] for row in spans]
     column = pa.array(values, SPANS_SCHEMA.field("spans").type)
     keys = [batch[field.name].cast(field.type) for field in KEY_FIELDS]

@@ -1,9 +1,9 @@
-"""Counting tokens: exactly under a tokenizer file that the recipe names, or estimated from the bytes of the text.
+"""Token counts, either exact under a tokenizer file that the recipe names, or estimated from the bytes of the text.
 
-The estimate follows how byte-pair encodings of today's models split a text before they merge: a token for each digit
-and for each run of punctuation, `0.6 + 0.1 n` for a word of n ASCII letters, 0.6 for a run of line breaks and tabs,
-other characters by their script. docs/decisions/tokens.md gives its error. What is written as token ids never comes
-from here.
+The estimate follows the way byte-pair encodings of current models split a text before they merge: a token for each
+digit and for each run of punctuation, `0.6 + 0.1 n` for a word of n ASCII letters, 0.6 for a run of line breaks and
+tabs, other characters by their script. docs/decisions/tokens.md gives its error. Token ids in outputs never come from
+this module.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ from trajmill.schemas import ConfigError
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 _UNITS: Final = 20
-"""Units of a token: all weights below are whole ones, which are summed without a rounding that depends on the order."""
+"""Units of a token. All weights below are integers, whose sum does not depend on the order of rounding."""
 
 _REMEMBERED: Final = 1 << 12
-"""Texts whose tokens a counter remembers."""
+"""Texts whose token counts a counter caches."""
 
 _DIGIT: Final = 20
 _LETTER: Final = 0x40 | 14
 _SIGN: Final = 0x80 | 20
 _BREAK: Final = 0xC0 | 12
-"""Codes of ASCII bytes: units of the first of a run, and above them which kind of run it is, if it counts as one."""
+"""Codes of ASCII bytes: units of the first byte of a run, and in the upper bits the kind of run."""
 
 _FIRST: Final = 0x3F
 _GOES_ON: Final = 0x02
-"""Units of a code for the first byte of a run, and for those that follow: 2 for letters, 0 for the rest."""
+"""Masks for the units of a code: for the first byte of a run, and for those that follow (2 for letters, 0 for the
+rest).
+"""
 
 _OTHERS: Final = (
     (0x80, 0xC0, 0),  # later bytes of a character
@@ -50,7 +52,7 @@ _OTHERS: Final = (
     (0xEA, 0xEE, 14),  # Hangul
     (0xEE, 0x100, 40),  # private use, emoji
 )
-"""Bytes (from, to) that are not ASCII, and units of one."""
+"""Ranges of non-ASCII bytes (from, to), and the units of each byte."""
 
 
 def _codes() -> bytes:
@@ -73,7 +75,7 @@ _CODES: Final = _codes()
 
 
 def _spread(count: Callable[[pa.Array], Counts], column: pa.Array) -> Counts:
-    """Count of each text of a column, plain or dictionary-encoded (then once a distinct text); 0 for null."""
+    """Count each text of a column, plain or dictionary-encoded (then once a distinct text); 0 for null."""
     if not pa.types.is_dictionary(column.type):
         return count(column)
     counts = np.append(count(column.dictionary), 0)
@@ -93,10 +95,11 @@ def _estimate(texts: pa.Array) -> Counts:
 
 
 def _units(codes: npt.NDArray[np.uint8], starts: Counts) -> npt.NDArray[np.uint64]:
-    """Return units of each byte of texts that begin at `starts` (the last of them is where all end), by eight.
+    """Return the units of each byte, in groups of eight, of texts that begin at `starts` (the last of which is the
+    end).
 
-    No eight add up to over 180, as `sums_before` needs: a byte has 20 at most, but for the first of a character of
-    several bytes, whose others have none.
+    No eight bytes add up to more than 180, as `sums_before` requires: a byte has at most 20 units, except for the first
+    byte of a multi-byte character, whose other bytes have none.
     """
     eights = np.zeros(len(codes) // 8 + 1, np.uint64)
     mask = np.full(len(codes), _FIRST, np.uint8)
@@ -109,13 +112,13 @@ def _units(codes: npt.NDArray[np.uint8], starts: Counts) -> npt.NDArray[np.uint6
 
 
 class TokenCounter:
-    """Counts tokens of text columns.
+    """Token counter for text columns.
 
     Args:
         tokenizer: `estimate`, or the path of a `tokenizer.json` file.
 
     Raises:
-        ConfigError: there is no such file, or it is no tokenizer.
+        ConfigError: There is no such file, or it is not a tokenizer.
     """
 
     def __init__(self, tokenizer: str = ESTIMATE) -> None:
@@ -133,13 +136,15 @@ class TokenCounter:
                 raise ConfigError(f"tokenizer: '{tokenizer}' cannot be read: {error}") from error
 
     def count(self, column: pa.Array) -> Counts:
-        """Tokens of each text of a column, plain or dictionary-encoded, without special tokens; 0 for null."""
+        """Count the tokens of each text of a column, plain or dictionary-encoded, without special tokens; 0 for
+        null.
+        """
         if self._exact is None:
             return _spread(_estimate, column)
         return _spread(self._encoded, column)
 
     def of(self, text: str) -> int:
-        """Tokens of a text, which is remembered: for the few that come again and again, such as headings."""
+        """Count the tokens of a text and cache the result, for frequent texts such as headings."""
         if text not in self._known:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -152,5 +157,5 @@ class TokenCounter:
 
 
 def text_bytes(column: pa.Array) -> Counts:
-    """UTF-8 bytes of each text of a column, plain or dictionary-encoded; 0 for null."""
+    """Return the UTF-8 bytes of each text of a column, plain or dictionary-encoded; 0 for null."""
     return _spread(_lengths, column)

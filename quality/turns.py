@@ -1,16 +1,17 @@
-"""The turn-level mask of Qwen-AgentWorld (arXiv 2606.24597, section 3.2): which turns teach a world model little.
+"""The turn-level loss mask of Qwen-AgentWorld (arXiv 2606.24597, section 3.2), which finds turns that teach a world
+model little.
 
-Of a turn with the sets of words W_a of its action and W_o of its observation (lower case, each once):
+For a turn with the sets of words W_a of its action and W_o of its observation (lower case, distinct):
 
     OL = |W_a ∩ W_o| / |W_a|    Nov = |W_o − W_a| / |W_o|    R = characters of the observation / of the action
 
-and from these the categories below, each with the share of its turns that keeps its loss. What the paper leaves open is
-decided so: echo, boilerplate and transform are asked for first, in this order, since each of the others would hide
+These give the categories below, each with the share of its turns that keeps its loss. The paper leaves some points
+open: echo, boilerplate and transform are tested first, in this order, since each of the other categories would hide
 them; a short observation has at most `SHORT` characters; a turn without a word in its action or in its observation is
-`other`; which turns of a category keep their loss is decided by hash of (trajectory, step).
+`other`; a hash of (trajectory, step) chooses the turns of a category that keep their loss.
 
-Measured are the values of the action and what is new in the observation: of a whole screen or state the lines that the
-one before did not hold.
+The measures use the values of the action and the new text of the observation: for a whole screen or state, the lines
+that the one before lacked.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ KEEPS: Final[Mapping[str, float]] = {
 """Categories, numbered in this order, and the share of each that keeps its loss."""
 
 SHORT: Final = 200
-"""Characters up to which an observation is short."""
+"""Largest size of a short observation, in characters."""
 
 Reals = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
@@ -54,14 +55,14 @@ _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """The measures of each row.
+    """Measures of each row.
 
     Attributes:
-        overlap: OL, 0 to 1; 0 where the action has no word.
-        novelty: Nov, 0 to 1; 0 where the observation has no word.
+        overlap: OL, 0 to 1; 0 if the action has no word.
+        novelty: Nov, 0 to 1; 0 if the observation has no word.
         ratio: R, >= 0; the action counts as at least one character.
-        size: characters of the observation.
-        known: whether both have a word.
+        size: Characters of the observation.
+        known: True if both have a word.
     """
 
     overlap: Reals
@@ -71,7 +72,7 @@ class Turns:
     known: npt.NDArray[np.bool_]
 
     def categories(self) -> npt.NDArray[np.int64]:
-        """The category of each row, by its place in `KEEPS`."""
+        """Return the category of each row, as its position in `KEEPS`."""
         overlap, novelty, ratio = self.overlap, self.novelty, self.ratio
         asked = {
             "other": ~self.known,
@@ -87,12 +88,12 @@ class Turns:
 
 
 def _in_text(lines: Keys, text: npt.NDArray[np.int64]) -> Keys:
-    """One number for each line and the text that it is looked for in."""
+    """Return one number for each pair of a line and the text in which it is looked up."""
     return mixed(lines + (text.astype(np.uint64) + np.uint64(1)) * _ODD)
 
 
 def compare_texts(action: Texts, shown: Texts) -> Turns:
-    """Measure what was done against what was shown, row by row; a null has no word."""
+    """Measure the actions against the observations, row by row; a null has no word."""
     bits = common_bits(len(action.texts), len(shown.texts))
     done, seen = Sets.of(*action.words(), bits), Sets.of(*shown.words(), bits)
     rows = np.flatnonzero((action.index >= 0) & (shown.index >= 0))
@@ -113,10 +114,10 @@ def compare_texts(action: Texts, shown: Texts) -> Turns:
 
 
 def new_text(measured: Measured) -> Texts:
-    """Return what each row's next observation shows that was not there before.
+    """Return the new text of each row's next observation.
 
-    Of a whole screen or state that is the lines that the one before does not hold, blanks at their ends aside; a
-    stream or response holds nothing but what is new.
+    For a whole screen or state, these are the lines that the one before lacks, trailing blanks aside; a stream or
+    response is new as a whole.
     """
     seen = measured.once(screens)
     rest = measured.texts("next_observation", "content").at(~seen.compared)
@@ -128,7 +129,7 @@ def new_text(measured: Measured) -> Texts:
 
 
 def _new_lines(lines: Lines, hashes: Keys, pairs: npt.NDArray[np.int64]) -> pa.StringArray:
-    """Of each pair of texts (before, after) the lines of the second that the first does not hold."""
+    """Return, for each pair of texts (before, after), the lines of the second that the first lacks."""
     number = np.diff(lines.first)[pairs[1]]
     line = ranges(lines.first[:-1][pairs[1]], number)
     pair = np.repeat(np.arange(pairs.shape[1]), number)
@@ -142,12 +143,12 @@ def _new_lines(lines: Lines, hashes: Keys, pairs: npt.NDArray[np.int64]) -> pa.S
 
 
 def turns(measured: Measured) -> Turns:
-    """The measures of each row, over the values of its action and what is new in its next observation."""
+    """Return the measures of each row, from the values of its action and the new text of its next observation."""
     return compare_texts(measured.once(action_values), measured.once(new_text))
 
 
 def keeps_loss(measured: Measured) -> npt.NDArray[np.bool_]:
-    """Of each row whether the mask leaves the loss on it."""
+    """Flag the rows on which the mask leaves the loss."""
     share = np.array(list(KEEPS.values()))[measured.once(turns).categories()]
     drawn = chances(measured.batch["trajectory_id"], measured.batch["step"].to_numpy(), "turn mask")
     return (drawn >> np.uint64(11)) * 2.0**-53 < share

@@ -1,11 +1,10 @@
-"""The values of an action: what the agent wrote into it, decoded, without the names of tool and parameters.
+"""Values of an action: the agent's own content, decoded, without the names of tool and parameters.
 
-Of JSON arguments the strings, numbers and words are values, one a line; keys and punctuation are not. Of keystrokes the
-keys are, how long was waited is not. A text that is no JSON is a value as it stands.
+The values of JSON arguments are their strings, numbers and words, one a line; keys and punctuation are left out. The
+values of keystrokes are the keys, without durations. A text that is not JSON is a value as it is.
 
-The values in JSON texts, found by column arithmetic over the Arrow buffer: no text becomes a Python object.
-
-It takes for granted that each text is JSON; of one that is not, something comes back that means nothing.
+The values in JSON texts are found by column arithmetic over the Arrow buffer: no text becomes a Python object. Each
+text is assumed to be JSON; the result for other text is meaningless.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _LINE_FEED: Final = ord("\n")
 _BLANK: Final = ord(" ")
 _SPACES: Final = np.isin(np.arange(256), list(b" \t\r\n"))
 _BARE: Final = (~np.isin(np.arange(256), list(b'{}[],:" \t\r\n'))).tobytes()
-"""1 for bytes of numbers and of the words true, false and null."""
+"""Table with 1 for bytes of numbers and of the words true, false and null."""
 
 
 def leaves(texts: pa.StringArray) -> pa.StringArray:
@@ -50,7 +49,7 @@ def leaves(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _of_block(data: npt.NDArray[np.uint8], starts: Offsets) -> tuple[npt.NDArray[np.uint8], Offsets]:
-    """Return the bytes of a block's values, and how many of them each text has; `data` is changed."""
+    """Return the bytes of a block's values, and their number for each text; `data` is modified."""
     escaped = _escaped_positions(data)
     quotes = data == _QUOTE
     quotes[escaped] = False
@@ -71,14 +70,14 @@ def _of_block(data: npt.NDArray[np.uint8], starts: Offsets) -> tuple[npt.NDArray
 
 
 def _within(begin: Offsets, end: Offsets, size: int) -> Flags:
-    """Flag the bytes that lie between a beginning and its end; none overlap."""
+    """Flag the bytes between each beginning and its end; the ranges do not overlap."""
     edges = np.zeros(2 * len(begin) + 2, np.int64)
     edges[1:-1:2], edges[2:-1:2], edges[-1] = begin, end, size
     return np.repeat(np.arange(len(edges) - 1) % 2 == 1, np.diff(edges))
 
 
 def _escaped_positions(data: npt.NDArray[np.uint8]) -> Offsets:
-    """Return the positions of bytes behind the backslash that escapes them."""
+    """Return the positions of escaped bytes, those behind their backslash."""
     backslashes = np.flatnonzero(data == _BACKSLASH)
     if not len(backslashes):
         return backslashes
@@ -90,7 +89,7 @@ def _escaped_positions(data: npt.NDArray[np.uint8]) -> Offsets:
 
 
 def _before_colon(data: npt.NDArray[np.uint8], closes: Offsets) -> Flags:
-    """Flag the closing quotes that a colon follows, blanks aside."""
+    """Flag the closing quotes followed by a colon, blanks aside."""
     behind = np.append(data, np.uint8(0))
     positions = closes + 1
     some = np.flatnonzero(_SPACES[behind[positions]])
@@ -103,13 +102,13 @@ def _before_colon(data: npt.NDArray[np.uint8], closes: Offsets) -> Flags:
 
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
 _LEAF: Final = rf'(?s)(?:[{{}}\[\],\s]|{_STRING}\s*:)*(?:"((?:[^"\\]|\\.)*)"|([^"{{}}\[\],:\s]+))?'
-"""Punctuation and keys, then a value."""
+"""Pattern of punctuation and keys, then a value."""
 _DURATION: Final = r', "duration": -?[0-9.eE+-]+'
 _BARE_CALL: Final = r'^\{"name": "(?:[^"\\]|\\.)*", "arguments": \{\}\}$'
 
 
 def _leaves(value: Any) -> list[str]:
-    """The values in a decoded JSON value, in order."""
+    """Return the values in a decoded JSON value, in order."""
     if isinstance(value, dict):
         return [leaf for item in value.values() for leaf in _leaves(item)]
     if isinstance(value, list):
@@ -118,7 +117,7 @@ def _leaves(value: Any) -> list[str]:
 
 
 def decode_json_like(texts: pa.StringArray) -> pa.StringArray:
-    """Return what `decode_leaves` gives, of texts that look like JSON and may be none."""
+    """Return the values as `decode_leaves` does, for texts that look like JSON and may not be."""
     values = pc.replace_substring_regex(texts, _LEAF, "\\1\\2\n")
     return _whole(texts, pc.replace_substring_regex(values, r'\\["\\/bfnrt]', " "))
 
@@ -150,7 +149,7 @@ def _read(text: str) -> str:
 
 
 def action_values(measured: Measured) -> Texts:
-    """The values of each row's action, as text."""
+    """Return the values of each row's action, as text."""
     keys = measured.texts("action", "name").matching(f"^{KEYSTROKES}$")
     arguments = measured.texts("action", "arguments").at(~keys)
     arguments = arguments.mapped(decode_leaves(arguments.texts))

@@ -1,7 +1,7 @@
-"""Properties of a row by which a corpus is diverse or not: its task, environment, place, action and command.
+"""Properties of a row that determine the diversity of a corpus: its task, environment, place, action and command.
 
-Each is told as text, and as a 64-bit hash by which a whole corpus is counted. How diverse counts are is `diversity`'s,
-how much of a corpus one value may be is `share`'s.
+Each is a text, and a 64-bit hash by which a whole corpus is counted. `diversity` measures the counts, and `share_caps`
+limits the share of one value.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from trajmill.quality.values import action_values
 OF_TRAJECTORIES: Final = ("task", "environment")
 OF_TRANSITIONS: Final = ("place", "action", "command_head")
 KINDS: Final = (*OF_TRAJECTORIES, *OF_TRANSITIONS)
-"""The first two are counted a trajectory, the rest a transition. Place: the host of a URL, the package of an Android
-activity, else the working folder. Command head: the program that a shell's command begins with, after `cd … &&`,
-`sudo`, settings of variables and `bash -c`."""
+"""Kinds of properties. The first two are counted by trajectory, the others by transition.
+
+The place is the host of a URL, the package of an Android activity, otherwise the working folder. The command head is
+the program that a shell's command begins with, after `cd … &&`, `sudo`, variable assignments and `bash -c`.
+"""
 
 VARIETY_SCHEMA: Final = pa.schema(
     [pa.field(kind, pa.uint64(), nullable=False, metadata={"doc": "hash of its text; 0: not known"}) for kind in KINDS]
@@ -38,7 +40,7 @@ _HEAD: Final = (
     r"(?P<head>[A-Za-z0-9_./+-]+)"
 )
 _SHELL: Final = r"(?i)^(?:.*(?:bash|shell|terminal|command).*|keystrokes|run|exec|execute)$"
-"""Names of actions whose values are a shell's commands."""
+"""Names of actions whose values are shell commands."""
 
 
 def _extract(texts: pa.Array, pattern: str) -> list[pa.Array]:
@@ -52,12 +54,12 @@ def _places(texts: pa.Array) -> pa.Array:
 
 
 def commands_of(view: Measured) -> Texts:
-    """The command of each row whose action is a shell's, null on the others."""
+    """Return the command of each row with a shell action, null for the others."""
     return view.once(action_values).at(view.texts("action", "name").matching(_SHELL))
 
 
 def kinds_of(view: Measured) -> Mapping[str, Texts]:
-    """The text of each of `KINDS` on each row, null where it is not known."""
+    """Return the text of each of `KINDS` on each row, null if it is not known."""
     commands = commands_of(view)
     (heads,) = _extract(commands.texts, _HEAD)
     where = view.texts("next_observation", "uri")
@@ -71,22 +73,22 @@ def kinds_of(view: Measured) -> Mapping[str, Texts]:
 
 
 def plain(texts: Texts) -> pa.Array:
-    """The text of each row; null where the row, or what was told from its text, is."""
+    """Return the text of each row; null if the row or its derived text is null."""
     return texts.texts.take(pa.array(texts.index, mask=texts.index < 0))
 
 
 def _numbers(texts: Texts) -> npt.NDArray[np.uint64]:
-    """The hash of each row's text, 0 where there is none."""
+    """Return the hash of each row's text, 0 if there is none."""
     hashes = text_hashes(texts.texts)[:, 0]
     known = texts.texts.is_valid().to_numpy(zero_copy_only=False)
     return texts.spread(np.where(known, hashes, 0).astype(np.uint64))
 
 
 class Varying:
-    """The hashes of each row of a file: batches of `VARIETY_SCHEMA`, aligned to it."""
+    """Hashes of each row of a file: batches of `VARIETY_SCHEMA`, aligned to the transitions."""
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the hashes of `batch`, of `encoded_schema()`."""
+        """Yield the hashes of `batch`, of `encode_schema()`."""
         if batch.num_rows:
             texts_by_kind = kinds_of(Measured.of(batch, TokenCounter()))
             yield pa.RecordBatch.from_arrays(
@@ -94,5 +96,5 @@ class Varying:
             )
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Nothing: no hash waits for what comes after."""
+        """Return no batches: no hash waits for later rows."""
         return iter(())

@@ -1,10 +1,10 @@
-"""Batches without the numbers that we gave to the elements of screens: the form in which screens are compared.
+"""Batches without the numbers that connectors gave to screen elements: the form in which screens are compared.
 
-An element's number hangs on the screens that its trajectory showed before, so two trajectories number one screen in two
-ways, and so can one trajectory on a way back. What is hashed, or held beside another, has trees without numbers; an
-action names its element by the place that the element has in the screen before it. So equal screens are equal, and two
-clicks are the same if they are on the same element of equal screens. A source's own ids are texts of other dialects,
-and stay as they are.
+An element's number depends on the screens that its trajectory showed before, so two trajectories may number one screen
+differently, and so may one trajectory that returns to it. Texts that are hashed or compared therefore have trees
+without numbers, and an action names its element by the position of the element in the screen before it. So equal
+screens are equal, and two clicks are the same if they hit the same element of equal screens. A source's own ids belong
+to texts of other dialects, and stay as they are.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.texts import Flags, Texts
 
 TREE: Final = "uitree/1"
-"""Suffix of the dialect of an observation that is a tree of lines or, as a server's response with a page, holds one."""
+"""Suffix of the dialect of an observation that is a tree of lines, or contains one, such as a server's response with a
+page.
+"""
 
 _NUMBER: Final = r"(?m)^( *)#[0-9]+ "
-"""Pattern of what stands before an element in a line (RE2 syntax)."""
+"""Pattern of the number before an element in a line (RE2 syntax)."""
 
 _ELEMENT: Final = re.compile(r'("(?:element|onto)": ")#(\d+)"')
-"""Pattern by which an action's text or arguments name an element."""
+"""Pattern of an element's number in an action's text or arguments."""
 
 
 def remove_element_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with trees and actions as they are compared; itself, if it holds no tree.
+    """Return the batch with trees and actions in the form for comparison; the batch itself if it holds no tree.
 
     Args:
-        batch: with `observation`, `next_observation` and `action`, each as far as it is compared.
+        batch: Batch with `observation`, `next_observation` and `action`, each with the fields to compare.
     """
     before, after = (_trees(batch, side) for side in ("observation", "next_observation"))
     if not (before.any() or after.any()):
@@ -56,12 +58,14 @@ def _trees(batch: pa.RecordBatch, side: str) -> Flags:
 
 
 def bare(texts: pa.Array) -> pa.Array:
-    """Trees without the numbers of their elements."""
+    """Return the trees without the numbers of their elements."""
     return pc.replace_substring_regex(texts, _NUMBER, r"\1")
 
 
 def _bare(batch: pa.RecordBatch, side: str, trees: Flags) -> pa.Array:
-    """The contents on that side; those of trees without numbers. What is the same text elsewhere stays as it is."""
+    """Return the contents on that side, without numbers in rows with a tree. Other rows with the same text are
+    unchanged.
+    """
     texts = Texts.of(struct_text(batch, side, "content"))
     chosen = trees & (texts.index >= 0)
     used, text_number = np.unique(texts.index[chosen], return_inverse=True)
@@ -71,7 +75,9 @@ def _bare(batch: pa.RecordBatch, side: str, trees: Flags) -> pa.Array:
 
 
 def _name_by_places(batch: pa.RecordBatch, name: str, trees: Flags) -> pa.Array:
-    """Return that text of each action, which names elements by their places in the tree before it, from 1."""
+    """Return the given text of each action, with elements named by their position in the tree before it, counted from
+    1.
+    """
     column, screens = (struct_text(batch, *path) for path in (("action", name), ("observation", "content")))
     texts = Texts.of(column)
     named = pc.match_substring_regex(texts.texts, _ELEMENT.pattern).to_numpy(zero_copy_only=False)

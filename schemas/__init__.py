@@ -1,6 +1,6 @@
-"""The contract between all packages: what a transition, a trajectory, a reject, a verdict and a manifest are.
+"""The contract between all packages: transitions, trajectories, rejects, verdicts and manifests.
 
-What stands on Arrow is loaded when it is first asked for: a page of help, or a recipe that is wrong, needs none of it.
+Everything that needs Arrow is imported on first use, so that a help page or an invalid recipe does not load it.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
 """Actions of the agent: the Python form of the `action` column, and the text forms that a model reads.
 
-Two text forms serve all domains: a call (`{"name": …, "arguments": {…}}`) and, for terminals, a list of keystrokes with
-durations, the form of Terminus-2 and of Qwen-AgentWorld (arXiv 2606.24597, table 1).
+Two text forms cover all domains: a call (`{"name": …, "arguments": {…}}`) and, for terminals, a list of keystrokes with
+durations, in the form of Terminus-2 and of Qwen-AgentWorld (arXiv 2606.24597, table 1).
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import Any, Final
 from trajmill.schemas.record import record
 
 WAIT: Final = "wait"
-"""Name of the action that only lets time pass; with a duration it is an action like any other."""
+"""Name of the action that only lets time pass. A keystroke with a duration is an ordinary action."""
 
 COMPLETE: Final = "task_complete"
 """Name of the action by which the agent declares its task done."""
 
 KEYSTROKES: Final = "keystrokes"
-"""Name of terminal input; its text is that of `keystrokes_text`."""
+"""Name of terminal input; `keystrokes_text` builds its text."""
 
 MESSAGE: Final = "message"
-"""Name of what is said to the user without acting: no call, no keystroke and no wait, so an empty action."""
+"""Name of a message to the user without a call, a keystroke or a wait. It counts as an empty action."""
 
 
 @record
 class Action:
-    """One action; the fields are those of the schema. `arguments` is JSON text, see `json_text`.
+    """One action, with the fields of the `action` column. `arguments` is JSON text as of `json_text`.
 
-    `sensitive` is of no column: secrets that the log tells of the action and that its texts only mask. Scrubbing hides
-    them wherever else they stand in the trajectory.
+    `sensitive` belongs to no column. It lists secrets of the action that its texts only mask; scrubbing hides them
+    wherever else the trajectory contains them.
     """
 
     name: str
@@ -50,8 +50,8 @@ def _writer(make: Any) -> Callable[[Any], str]:
     """Return a function that writes a JSON value as text.
 
     Args:
-        make: the encoder that CPython's own is made of, which takes half the time that its documented face takes for
-            the arguments of a call; None where there is none. That both write the same is tested.
+        make: CPython's C encoder, which needs half the time of the documented `JSONEncoder` for the arguments of a
+            call; None where it does not exist. A test compares the output of both.
     """
     if make is None:
         return json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
@@ -64,13 +64,13 @@ _written: Final = _writer(getattr(encoder, "c_make_encoder", None))
 
 
 def json_text(value: Any) -> str:
-    """`value` as compact JSON text in the order of its keys, with non-ASCII characters as they are.
+    """Return `value` as compact JSON text. The keys keep their order, and non-ASCII characters are not escaped.
 
-    Numbers that JSON does not have (not a number, infinities) become null.
+    Numbers without a JSON form (not a number, infinities) become null.
 
     Raises:
-        RecursionError: it is nested too deeply.
-        TypeError: it is no JSON value.
+        RecursionError: The value is nested too deeply.
+        TypeError: The value is not a JSON value.
     """
     if type(value) is str:
         return _quote(value)
@@ -119,16 +119,16 @@ def _quote_name(name: str) -> str:
 
 
 def call_text_of(name: str, arguments: str | None) -> str:
-    """Return what `call_text` gives for arguments that are JSON text already."""
+    """Return the text of a call, as `call_text` does, for arguments that are already JSON text."""
     return f'{{"name": {_quote_name(name)}, "arguments": {arguments or "{}"}}}'
 
 
 def keystrokes(strokes: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:
-    """Terminal input as a JSON array of keystrokes, each with the seconds waited after it if known.
+    """Return terminal input as a JSON array of keystrokes, each with the seconds waited after it if known.
 
     Args:
-        strokes: (keys as typed, control characters included; seconds, rounded to milliseconds). Empty keys with a
-            duration are a wait; an empty sequence means that the task is complete.
+        strokes: Pairs of the typed keys, control characters included, and of seconds, rounded to milliseconds. Empty
+            keys with a duration are a wait; an empty sequence means that the task is complete.
     """
     return [
         {"keystrokes": keys} if seconds is None else {"keystrokes": keys, "duration": round(seconds, 3)}
@@ -137,5 +137,5 @@ def keystrokes(strokes: Sequence[tuple[str, float | None]]) -> list[dict[str, An
 
 
 def keystrokes_text(strokes: Sequence[tuple[str, float | None]]) -> str:
-    """The text of terminal input: that of `keystrokes`, which says what `strokes` are."""
+    """Return the text of terminal input; `strokes` as of `keystrokes`."""
     return json_text(keystrokes(strokes))

@@ -1,7 +1,7 @@
-"""Assembly of trajectories into record batches of the one schema.
+"""Assembly of trajectories into record batches of the transition schema.
 
-The `Assembler` turns many trajectories at once, column by column, into one dictionary-encoded `RecordBatch` and gives
-each its id. It does not check invariants (see `invariants`), which hold for batches however they were made.
+The `Assembler` turns many trajectories at once, column by column, into one dictionary-encoded `RecordBatch` and assigns
+each trajectory its id. It does not check invariants: `invariants` does that for every batch, however it was made.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from trajmill.schemas.trajectory import (
 from trajmill.schemas.transition import SHARED_TEXT, encode_schema
 
 SEGMENT_BYTES: Final = 128 << 20
-"""Text above which a trajectory is split at a turn, so that no unit of work grows without bound."""
+"""Text size above which a trajectory is split at a turn. It bounds the size of a unit of work."""
 
 BLOCK_BYTES: Final = 8 << 20
-"""Text of one trajectory that the assembler takes in at a time; see `Assembler.add_blocks`."""
+"""Text of one trajectory that the assembler processes at a time; see `Assembler.add_blocks`."""
 
 
 class _Texts:
-    """A growing dictionary of texts: the position of each, equal texts sharing one."""
+    """Growing dictionary of texts. Equal texts share one position."""
 
     __slots__ = ("_positions", "nbytes")
 
@@ -58,7 +58,7 @@ class _Texts:
 
 
 def _text_bytes(step: Step) -> int:
-    """Roughly how much text the step adds, in characters."""
+    """Return roughly how much text the step adds, in characters."""
     seen = step.next_observation
     shown = 0 if seen is None else len(seen.content or "") + len(seen.envelope or "")
     action = step.action
@@ -66,10 +66,10 @@ def _text_bytes(step: Step) -> int:
 
 
 def blocks(steps: Iterable[Step], segment_bytes: int, block_bytes: int) -> list[tuple[int, int]]:
-    """Return (first step, segment) of each block of a trajectory, in which its segments are assembled.
+    """Return (first step, segment) of each block in which a trajectory is assembled.
 
-    A block begins at 0, and then at each first step of a turn at which `block_bytes` would be passed, or
-    `segment_bytes` by the segment, with which the next one begins.
+    The first block begins at step 0. Each further block begins at the first step of a turn, where the block would
+    exceed `block_bytes` or its segment would exceed `segment_bytes`; in the latter case a new segment begins too.
     """
     begins = [(0, 0)]
     size = whole = turn = 0
@@ -112,11 +112,11 @@ _STEP_VALUES: Final = (
 
 
 class Assembler:
-    """Collects trajectories and hands them out as one record batch of `encoded_schema()`.
+    """Builder of one record batch of `encode_schema()` from many trajectories.
 
     Args:
-        segment_bytes: text above which a trajectory is split at a turn.
-        block_bytes: text of a trajectory that is taken in at a time.
+        segment_bytes: Text size above which a trajectory is split at a turn.
+        block_bytes: Text of a trajectory that is processed at a time.
     """
 
     def __init__(self, segment_bytes: int = SEGMENT_BYTES, block_bytes: int = BLOCK_BYTES) -> None:
@@ -125,9 +125,9 @@ class Assembler:
         self._schema = encode_schema()
         self._row_ids = RowIds()
         self.records = 0
-        """Records of logs that the rows taken in so far were read from: lines, table rows, events; see `add_blocks`."""
+        """Number of log records (lines, table rows, events) behind the rows added so far; see `add_blocks`."""
         self.attached: set[str] = set()
-        """sha256 of what the trajectory that was taken in last is attached to."""
+        """sha256 of the attachments of the trajectory that was added last."""
         self._clear()
 
     def _clear(self) -> None:
@@ -159,21 +159,22 @@ class Assembler:
         self._extend(path, [self._dictionary(path).position(value)] * count)
 
     def add(self, trajectory: Trajectory, origin: Origin, parents: dict[str, str]) -> str:
-        """Take one trajectory in, whole, and return its id; see `add_blocks`."""
+        """Add one whole trajectory and return its id; see `add_blocks`."""
         key = ""
         for block_key in self.add_blocks(trajectory, origin, parents):
             key = block_key
         return key
 
     def add_blocks(self, trajectory: Trajectory, origin: Origin, parents: dict[str, str]) -> Iterator[str]:
-        """Take one trajectory in, a block of its steps at a time; yield its id after each, so that `take` can follow.
+        """Add one trajectory, a block of steps at a time, and yield its id after each block, so that `take` can follow.
 
-        `records` grows by the changes of member or offset along the trajectory, of which its first step is one.
+        `records` counts the distinct positions along the trajectory: its first step, and each later change of member or
+        offset.
 
         Args:
-            trajectory: with at least one step.
-            origin: where it comes from.
-            parents: native id → trajectory id of what this log yielded before; the new one is added.
+            trajectory: Trajectory with at least one step.
+            origin: Origin of its input.
+            parents: Native id → trajectory id of the trajectories that this log yielded before; the new one is added.
         """
         block_begins = blocks(trajectory.steps, self._segment_bytes, self._block_bytes)
         if len(block_begins) > 1:
@@ -266,7 +267,7 @@ class Assembler:
             self.attached.update(attachment.sha256 for row in attachments if row for attachment in row)
 
     def take(self) -> pa.RecordBatch:
-        """The rows collected so far as one batch, in the order they came; the assembler is empty again."""
+        """Return the rows collected so far as one batch, in the order of their addition, and empty the assembler."""
         shared: dict[str, pa.Array] = {}
         columns = {field.name: self._array(field, field.name, shared) for field in self._schema if field.name != KEY}
         columns[KEY] = self._row_ids.of(columns)
@@ -295,7 +296,7 @@ class Assembler:
 
 
 def _strings(values: Iterable[str | None]) -> pa.Array:
-    """The texts as an array; a lone surrogate, in whichever column a log holds one, becomes U+FFFD."""
+    """Return the texts as an array. A lone surrogate, which a log may hold in any column, becomes U+FFFD."""
     texts = list(values)
     try:
         return pa.array(texts, pa.string())

@@ -1,4 +1,4 @@
-"""Names that `schemas` gives besides its errors."""
+"""Names that `schemas` exports besides its errors."""
 
 from trajmill.schemas.action import (
     COMPLETE,

@@ -1,4 +1,6 @@
-"""The schema for people: every column with its type and meaning, as Markdown, derived from the schema itself."""
+"""Reference documentation of the schema: every column with its type and meaning, as Markdown derived from the
+schema.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def _rows(field: pa.Field, path: str) -> Iterator[str]:
 
 
 def schema_markdown() -> str:
-    """The text of docs/schema.md."""
+    """Return the text of docs/schema.md."""
     rows = [row for field in TRANSITION_SCHEMA for row in _rows(field, field.name)]
     head = [
         f"# The transition schema, version {SCHEMA_VERSION}",

@@ -1,4 +1,4 @@
-"""The seven domains: what an action is done in."""
+"""The seven domains: the kinds of environments in which agents act."""
 
 from __future__ import annotations
 

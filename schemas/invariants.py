@@ -1,7 +1,7 @@
-"""The one door: what holds for every batch of transitions, checked where rows are stored and where they are read back.
+"""Invariants of every batch of transitions, checked where rows are stored and where they are read back.
 
-A breach is our own bug, so it raises `ContractError` with the column and the first row that breaks it. What a log does
-wrong is the connector's to reject before.
+A breach is a bug of trajmill, so it raises `ContractError` with the column and the first offending row. Errors of a log
+are rejected earlier, by its connector.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _require(path: str, holds: Any, wanted: str) -> None:
-    """Raises unless `holds` (one boolean a row; null counts as true) is true everywhere."""
+    """Raise unless `holds` (one boolean a row; null counts as true) is true everywhere."""
     if pc.all(holds, min_count=0).as_py() is False:
         row = pc.index(pc.fill_null(holds, True), False).as_py()
         raise ContractError(f"column {path}, row {row} of the batch: should {wanted}. This is a bug in a connector.")

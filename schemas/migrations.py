@@ -1,8 +1,8 @@
-"""Migrations: what files of older schema versions lack, so that they can still be read.
+"""Migrations, which make files of older schema versions readable.
 
-A version adds columns, or fields at the end of a struct, and takes none away: rows of an older one have null there,
-which the column's own documentation explains, and the `row_id` that the newest version would give them. Stages do not
-read older files, they make them anew; people do.
+A version only adds columns, or fields at the end of a struct. Rows of an older version get null there, which the
+column's own documentation explains, and the `row_id` that the newest version would assign. Migrations serve people who
+read older files; stages make such files anew.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ LACKING: Final[Mapping[str, tuple[str, ...]]] = {
     "5": _ADDED_IN_6,
     SCHEMA_VERSION: (),
 }
-"""Columns of the newest version, or fields of them (`observation.envelope`), that files of a version lack."""
+"""Columns of the newest version, or fields of them (`observation.envelope`), that files of each version lack."""
 
 
 def lacking(metadata: Mapping[bytes, bytes] | None, where: str) -> tuple[str, ...]:
-    """The columns that a file of transitions lacks, by its metadata; `where` names it in errors.
+    """Return the columns that a file of transitions lacks, judged by its metadata; `where` names the file in errors.
 
     Raises:
-        ConfigError: it holds no transitions, or those of a version that is not known.
+        ConfigError: The file holds no transitions, or has an unknown version.
     """
     version = (metadata or {}).get(VERSION_KEY)
     if version is None:
@@ -52,11 +52,11 @@ class Migration:
     """Conversion of a file's rows, block by block in their order, to rows of the newest version.
 
     Args:
-        metadata: of the file's schema.
-        where: names the file in errors.
+        metadata: Metadata of the file's schema.
+        where: Name of the file in errors.
 
     Raises:
-        ConfigError: as of `lacking`.
+        ConfigError: As of `lacking`.
     """
 
     def __init__(self, metadata: Mapping[bytes, bytes] | None, where: str) -> None:
@@ -65,11 +65,11 @@ class Migration:
 
     @property
     def is_needed(self) -> bool:
-        """True if the file lacks columns, which are made from others."""
+        """True if the file lacks columns."""
         return bool(self._columns)
 
     def migrate(self, table: pa.Table) -> pa.Table:
-        """Convert the rows that follow those given before, with all columns in the order of `TRANSITION_SCHEMA`."""
+        """Convert the next block of rows, with all columns in the order of `TRANSITION_SCHEMA`."""
         for path in self._columns:
             name, _, inner = path.partition(".")
             field = TRANSITION_SCHEMA.field(name)
@@ -84,7 +84,7 @@ class Migration:
 
 
 def _with_field(column: pa.ChunkedArray, kind: pa.StructType, name: str) -> pa.Array:
-    """Append a further field, which is null everywhere, to a column of structs."""
+    """Append a field that is null everywhere to a column of structs."""
     array_ = column.combine_chunks()
     children = [array_.field(field_number) for field_number in range(array_.type.num_fields)]
     fields = [*array_.type.fields, kind.field(name)]

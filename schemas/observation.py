@@ -7,7 +7,7 @@ from trajmill.schemas.record import record
 
 @record
 class Attachment:
-    """A blob that belongs to an observation, by digest; the fields are those of the schema's `attachments`."""
+    """Blob that belongs to an observation, by digest; the fields are those of the schema's `attachments`."""
 
     sha256: str
     role: str
@@ -17,10 +17,11 @@ class Attachment:
 
 @record
 class Observation:
-    """One observation; the fields are those of the schema. None in place of it: the log does not hold it.
+    """One observation, with the fields of the schema's observation columns. None in its place means that the log does
+    not hold it.
 
-    `sensitive` is of no column: secrets that the log shows and that `content` only masks. Scrubbing hides them wherever
-    else they stand in the trajectory.
+    `sensitive` belongs to no column. It lists secrets of the observation that `content` only masks; scrubbing hides
+    them wherever else the trajectory contains them.
     """
 
     content: str | None

@@ -1,4 +1,4 @@
-"""Classes that other packages add by entry points."""
+"""Classes that other packages register as entry points."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def plugins(group: str, base: type[T]) -> Iterator[tuple[EntryPoint, type[T]]]:
-    """Load the classes of a group of entry points, in the order of their names.
+    """Load the classes of a group of entry points, sorted by name.
 
-    A plug-in that cannot be loaded is left out with a warning, so that it costs only itself.
+    A plug-in that cannot be loaded is skipped with a warning, so that it does not disable the others.
 
     Raises:
-        ConfigError: an entry point names something other than a class derived from `base`.
+        ConfigError: An entry point names an object that is not a class derived from `base`.
     """
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         try:

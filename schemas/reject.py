@@ -1,6 +1,8 @@
-"""Rejects: what was not carried on, one row each, with its place, its reason and a short excerpt.
+"""Rejects: one row for each dropped input, record, trajectory or transition, with its position, reason and a short
+excerpt.
 
-Nothing leaves the flow without a row here. The excerpt is scrubbed by whoever writes it to a file; see `quality.scrub`.
+Nothing is dropped without a row here. The excerpt is scrubbed by the code that writes it to a file; see
+`quality.scrub`.
 """
 
 from __future__ import annotations
@@ -19,21 +21,21 @@ EXCERPT_BYTES: Final = 4096
 
 @record
 class Reject:
-    """One thing not carried on.
+    """One reject.
 
     Attributes:
-        unit: what was dropped: an input, a record within one, a trajectory or a transition.
-        reason: snake_case word the counts are kept by.
-        detail: one line for a person.
-        uri: the input, relative to the raw root.
-        member: file within the input; empty for a log of one file.
-        offset: byte offset in the decompressed member, in Parquet and Arrow the 0-based row; -1 if the thing has no
-            place in it.
-        connector: who read it; empty where nothing recognized it.
-        trajectory_id: set for trajectories and transitions.
-        step: set for transitions, else -1.
-        transitions: rows that went with it (1 for a transition, num_steps for a trajectory).
-        excerpt: at most `EXCERPT_BYTES` of text around the place.
+        unit: Kind of the dropped thing: an input, a record within an input, a trajectory or a transition.
+        reason: snake_case word under which rejects are counted.
+        detail: One line for a person.
+        uri: Input, relative to the raw root.
+        member: File within the input; empty for a log of one file.
+        offset: Byte offset in the decompressed member, in Parquet and Arrow the 0-based row; -1 if there is no
+            position.
+        connector: Connector that read the input; empty if none recognized it.
+        trajectory_id: Trajectory, for trajectories and transitions.
+        step: Step, for transitions; -1 otherwise.
+        transitions: Number of dropped rows (1 for a transition, num_steps for a trajectory).
+        excerpt: At most `EXCERPT_BYTES` of text around the position.
     """
 
     unit: str
@@ -50,7 +52,7 @@ class Reject:
 
     @classmethod
     def of(cls, error: ParseError, unit: str = "record", connector: str = "") -> Reject:
-        """The reject of a parse error, with as much of its excerpt as is kept, decoded leniently."""
+        """Return the reject of a parse error, with its excerpt cut to `EXCERPT_BYTES` and decoded leniently."""
         excerpt = error.excerpt[:EXCERPT_BYTES].decode("utf-8", "replace")
         return cls(unit, error.reason, error.detail, error.uri, error.member, error.offset, connector, excerpt=excerpt)
 
@@ -74,7 +76,7 @@ REJECT_SCHEMA: Final = pa.schema(
 
 
 def reject_table(rejects: Iterable[Reject]) -> pa.Table:
-    """The rejects as a table of `REJECT_SCHEMA`, in the order given; lone surrogates become U+FFFD."""
+    """Return the rejects as a table of `REJECT_SCHEMA`, in the given order. Lone surrogates become U+FFFD."""
     rows = list(rejects)
     columns = []
     for field, attribute in zip(REJECT_SCHEMA, fields(Reject), strict=True):

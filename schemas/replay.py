@@ -1,6 +1,6 @@
-"""Replays: what came of each transition when its action was run again, beside the payload and aligned to it row by row.
+"""Replays: the result of running each transition's action again, stored beside the transitions and aligned by row.
 
-A file holds as many rows as its transitions file, in the same order, as verdicts do.
+A replay file has as many rows as its transitions file, in the same order, like a verdict file.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ VOLATILE: Final = "volatile"
 DIFFERS: Final = "differs"
 NOT_RUN: Final = "not_run"
 REPLAYED: Final = (SAME, VOLATILE, DIFFERS, NOT_RUN)
-"""same: what came is what the log says; volatile: but for what differs each time, such as times and process ids;
-differs: it is something else; not_run: nothing came that could be held against the log, `reason` says why."""
+"""same: the answer equals the logged one; volatile: it differs only in values that change with each run, such as times
+and process ids; differs: it is another answer; not_run: no answer could be compared with the log, for the `reason`
+given.
+"""
 
 CERTIFIED: Final = (SAME, VOLATILE)
-"""Results of transitions whose answer a world gave again."""
+"""Results of transitions whose logged answer a world reproduced."""
 
 REPLAY_SCHEMA: Final = pa.schema(
     [
@@ -46,4 +48,4 @@ REPLAY_SCHEMA: Final = pa.schema(
     ],
     metadata={b"trajmill.replay_schema": REPLAY_VERSION.encode()},
 )
-"""One row a transition."""
+"""Schema of replay files: one row a transition."""

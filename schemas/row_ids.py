@@ -1,9 +1,9 @@
-"""The key of a row: `row_id`, unique where (trajectory_id, step) is not, because exact copies share an id.
+"""The key of a row: `row_id`, which is unique where (trajectory_id, step) is not, since exact copies share an id.
 
-It hangs on the row, and on how many copies of its trajectory stood before it in the same input and domain, on nothing
-else: neither on parts, batches and workers nor on what other inputs hold. So it is the same whenever the same inputs
-are read again, and can be derived for files that lack it, in the order of their rows. Of a large file of rows, each
-slice is an input, of which the id tells where it begins.
+It depends only on the row and on the number of copies of its trajectory before it in the same input and domain; parts,
+batches, workers and other inputs have no influence. So it is the same whenever the same inputs are read again, and
+files that lack it can derive it from the order of their rows. Each slice of a large file of rows is an input of its
+own, with its first row in the id.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ import pyarrow.compute as pc
 
 KEY: Final = "row_id"
 OF: Final = ("trajectory_id", "step", "domain", "provenance")
-"""The columns that a row's id is made of."""
+"""Columns from which a row's id is made."""
 
 
 class RowIds:
-    """Ids of rows that come batch by batch, in the order in which they stand in a file.
+    """Generator of row ids for rows that arrive batch by batch, in the order of their file.
 
-    An id is `<trajectory_id>-<copy>-<step>`: copy is 16 hex digits of blake2b over (domain, provenance.uri, how many
-    trajectories with this id stood before in that input and domain). All rows of an input follow each other.
+    An id is `<trajectory_id>-<copy>-<step>`: copy is 16 hex digits of blake2b over (domain, provenance.uri, number of
+    earlier trajectories with this id in that input and domain). The rows of an input must be contiguous.
 
     Args:
-        begin: of the slice that all rows are of; it stands behind the uri. 0 for inputs that are read from the first.
+        begin: Beginning of the slice that holds all rows, which is hashed after the uri; 0 for inputs that are read
+            from the first row.
     """
 
     def __init__(self, begin: int = 0) -> None:
@@ -37,10 +38,10 @@ class RowIds:
         self._seen: Counter[str] = Counter()
 
     def of(self, rows: pa.RecordBatch | pa.Table | Mapping[str, pa.Array]) -> pa.StringArray:
-        """Return the ids of the rows that follow those given before, which may go on with a trajectory of theirs.
+        """Return the ids of the next rows, which may continue a trajectory of the previous batch.
 
         Args:
-            rows: at least the columns `OF`; text plain or dictionary-encoded.
+            rows: Rows with at least the columns `OF`; text plain or dictionary-encoded.
         """
         key, step, domain, uri = _columns(rows)
         if not len(step):
@@ -64,7 +65,7 @@ class RowIds:
         return pc.binary_join_element_wise(spread, step.cast(pa.string()), "-")
 
     def _copy(self, key: str, where: tuple[str, str], begins: bool) -> str:
-        """The copy of a trajectory that begins, or that goes on."""
+        """Return the copy digits of a trajectory that begins, or that continues."""
         if where != self._input:
             self._input = where
             self._seen.clear()

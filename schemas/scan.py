@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def scan_transitions(path: str | Path) -> polars.LazyFrame:
-    """A polars LazyFrame over the transitions at `path`, one row a transition, columns as in `TRANSITION_SCHEMA`.
+    """Return a polars LazyFrame of the transitions at `path`, one row a transition, columns as in `TRANSITION_SCHEMA`.
 
     Args:
-        path: a run's output folder, its `transitions` folder, a domain in it, or one Parquet file.
+        path: A run's output folder, its `transitions` folder, a domain folder in it, or one Parquet file.
 
     Raises:
-        ConfigError: there is no Parquet file of transitions there, or one of a schema version that is not known.
-        ShardError: a file is damaged.
+        ConfigError: There is no Parquet file of transitions, or a file has an unknown schema version.
+        ShardError: A file is damaged.
     """
     import polars  # here, because importing it costs more than all of `schemas`
 
@@ -47,7 +47,7 @@ def scan_transitions(path: str | Path) -> polars.LazyFrame:
 
 
 def _within(columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the fields among what files lack, by the column that they are of."""
+    """Return the missing struct fields by their column."""
     fields: dict[str, list[str]] = {}
     for path in columns:
         name, _, inner = path.partition(".")
@@ -57,7 +57,7 @@ def _within(columns: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def _with_fields(name: str, fields: list[str]) -> polars.Expr:
-    """A column of structs that has further fields, which are null everywhere."""
+    """Return a column of structs with additional fields that are null everywhere."""
     import polars
 
     column = polars.col(name)
@@ -66,7 +66,7 @@ def _with_fields(name: str, fields: list[str]) -> polars.Expr:
 
 
 def _row_ids(rows: polars.Series) -> polars.Series:
-    """The ids of all rows of files that lack them, in their order."""
+    """Return the ids of all rows of files that lack them, in row order."""
     import polars
 
     columns = rows.struct.unnest().to_arrow()
@@ -74,7 +74,7 @@ def _row_ids(rows: polars.Series) -> polars.Series:
 
 
 def transition_files(path: str | Path) -> list[Path]:
-    """The Parquet files of transitions at a path, sorted; arguments and errors as of `scan_transitions`."""
+    """Return the sorted Parquet files of transitions at a path; arguments and errors as of `scan_transitions`."""
     root = Path(path)
     if root.is_dir():
         inner = root / "transitions"

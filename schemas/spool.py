@@ -1,8 +1,8 @@
-"""Disk-backed storage for what a long log makes and should not stand in memory: plain values, and the steps of a
+"""Disk-backed storage for data of long logs that should not be held in memory: plain values, and the steps of a
 trajectory.
 
-The file has no name and is gone with the process: only what this process wrote is ever read from it, so that values can
-be written in Python's own form (`marshal`), which keeps lone surrogates and knows which texts are one object.
+The files are anonymous and vanish with the process. Only this process reads its own data back, so values are written
+with `marshal`, which preserves lone surrogates and the identity of shared texts.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _STEP_BYTES: Final = 1024
 
 
 def scratch(held_bytes: int) -> BinaryIO:
-    """An empty stream to write and read at any place; in memory up to a size, then in a file without a name."""
+    """Return an empty seekable stream, held in memory up to a size and in an anonymous file beyond it."""
     return cast("BinaryIO", tempfile.SpooledTemporaryFile(held_bytes))
 
 
 class Spool:
-    """Plain values (texts, numbers, None and tuples, lists and dicts of them) in a file without a name."""
+    """Plain values (texts, numbers, None and tuples, lists and dicts of them) in an anonymous file."""
 
     __slots__ = ("_end", "_file")
 
@@ -53,7 +53,7 @@ class Spool:
         return offset
 
     def get(self, offset: int) -> Any:
-        """Read the value that was written there."""
+        """Return the value that `put` wrote at the offset."""
         self._file.seek(offset)
         size = int.from_bytes(self._file.read(8), "little")
         return marshal.loads(self._file.read(size))  # noqa: S302 (this process wrote it)
@@ -70,17 +70,17 @@ _STEP: Final = attrgetter(*(field.name for field in fields(Step)[3:]))
 
 
 def pack_observation(seen: Observation) -> tuple[Any, ...]:
-    """The observation as plain values; see `unpack_observation`."""
+    """Return the observation as plain values; see `unpack_observation`."""
     return (*_SEEN(seen), tuple(map(_ATTACHED, seen.attachments)))
 
 
 def unpack_observation(values: tuple[Any, ...]) -> Observation:
-    """The inverse of `pack_observation`."""
+    """Return the observation that `pack_observation` packed."""
     return _observation(*values[:-1], tuple(Attachment(*attachment) for attachment in values[-1]))
 
 
 def _pack_steps(steps: Sequence[Step]) -> list[tuple[Any, ...]]:
-    """Convert the steps to plain values; an observation that two of them share is one object still."""
+    """Convert the steps to plain values. An observation that two steps share stays one object."""
     known: dict[int, tuple[Any, ...]] = {}
 
     def seen(observation: Observation | None) -> tuple[Any, ...] | None:
@@ -107,7 +107,7 @@ def _unpack_steps(rows: Iterable[tuple[Any, ...]]) -> list[Step]:
 
 
 def step_bytes(step: Step) -> int:
-    """Roughly what a step takes in memory that shares its observation with the step before it."""
+    """Return roughly the memory of a step that shares its observation with the step before it, in bytes."""
     action, seen = step.action, step.next_observation
     size = len(action.text) + len(action.arguments or "") + len(action.message or "") + len(action.reasoning or "")
     shown = 0 if seen is None else len(seen.content or "") + len(seen.envelope or "")
@@ -115,16 +115,16 @@ def step_bytes(step: Step) -> int:
 
 
 class Shelf(Sequence[T]):
-    """A sequence of which only the last items stand in memory, the others in blocks in a file.
+    """Sequence that keeps only its last items in memory and the others in blocks in a file.
 
-    An item that is no longer held comes back as a copy: whoever changes one puts it back in its place, which also tells
-    how large it has become.
+    Indexing returns a copy of an item that is not in memory. A changed item must be assigned back, which also updates
+    its size.
 
     Args:
-        pack: makes plain values of a block of items, as `Spool.put` takes them.
-        unpack: the inverse.
-        size: roughly what an item takes in memory.
-        held_bytes: how much of the last items to keep in memory, `HELD_BYTES` by default.
+        pack: Function that turns a block of items into plain values, as `Spool.put` takes them.
+        unpack: Inverse of `pack`.
+        size: Function that returns roughly the memory of an item in bytes.
+        held_bytes: Memory for the last items; `HELD_BYTES` by default.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Shelf(Sequence[T]):
         return len(self._held)
 
     def append(self, item: T) -> None:
-        """Adds an item at the end."""
+        """Add an item at the end."""
         size = self._size_of(item)
         self._held.append(item)
         self._sizes.append(size)
@@ -161,7 +161,7 @@ class Shelf(Sequence[T]):
             self._spill()
 
     def pop(self) -> T:
-        """The last item, which is taken away."""
+        """Remove the last item and return it."""
         if not self._held:
             self._checked(-1)
             self._held = list(self._block(len(self._begins) - 1))
@@ -174,7 +174,9 @@ class Shelf(Sequence[T]):
         return self._held.pop()
 
     def _spill(self) -> None:
-        """Writes the first items, until no more than half as much is held as may be; the last one always is."""
+        """Write the first items to the file until at most half the allowed memory is used. The last item always
+        stays.
+        """
         if self._spool is None:
             self._spool = Spool()
         count = 0
@@ -189,7 +191,7 @@ class Shelf(Sequence[T]):
         del self._held[:count], self._sizes[:count]
 
     def _block(self, number: int) -> list[T]:
-        """The items of a block that was written; the last one read is kept, and written anew if it was changed."""
+        """Return the items of a written block. The block read last is cached, and written again if it was changed."""
         assert self._spool is not None
         before, block = self._read
         if before != number:
@@ -203,7 +205,7 @@ class Shelf(Sequence[T]):
         return self._written + len(self._held)
 
     def __eq__(self, other: object) -> bool:
-        """Return True if the other is a sequence of equal items, wherever they stand."""
+        """Return True if the other is a sequence of equal items, in memory or not."""
         if not isinstance(other, Shelf | list):
             return NotImplemented
         return len(self) == len(other) and all(map(eq, self, other))
@@ -255,11 +257,11 @@ class Shelf(Sequence[T]):
 
 
 class Pile(Sequence[T]):
-    """Items that do not change and are asked for in any order; the first of them stand in a file, each by itself.
+    """Sequence of immutable items with random access; items written to the file stand there one by one.
 
     Args:
-        pack: makes plain values of an item, as `Spool.put` takes them.
-        unpack: the inverse.
+        pack: Function that turns an item into plain values, as `Spool.put` takes them.
+        unpack: Inverse of `pack`.
     """
 
     def __init__(self, pack: Callable[[T], Any], unpack: Callable[[Any], T]) -> None:
@@ -309,11 +311,11 @@ class Pile(Sequence[T]):
 
 
 class Steps(Shelf[Step]):
-    """The steps of one trajectory, of which only the last stand in memory.
+    """Steps of one trajectory, of which only the last are in memory.
 
     Args:
-        steps: the first of them.
-        held_bytes: how much of the last steps to keep in memory, `HELD_BYTES` by default.
+        steps: Initial steps.
+        held_bytes: Memory for the last steps; `HELD_BYTES` by default.
     """
 
     def __init__(self, steps: Iterable[Step] = (), held_bytes: int | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Trajectories as connectors yield them, and what identifies one.
+"""Trajectories as connectors yield them, and their ids.
 
-A connector yields `Trajectory` objects: what is true of the whole and an ordered list of `Step`s. How they become rows
-is the matter of `assembler`.
+A connector yields `Trajectory` objects: facts about the whole and an ordered list of `Step`s. `assembler` turns them
+into rows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from trajmill.schemas.observation import Observation
 from trajmill.schemas.record import record
 
 WORLD_MODEL: Final = r"^[^\s@]\S*@[^\s@]+$"
-"""A world model by name and revision (RE2 syntax, as `re` knows it too): `name@revision`, without blanks."""
+"""Pattern of a world model's name and revision, `name@revision` without blanks. Both RE2 and `re` accept its syntax."""
 
 
 @record
 class Environment:
-    """The `environment` column; `kind` is real, code or model (then `world_model` and `sampling` are required).
+    """The `environment` column. `kind` is real, code or model.
 
-    `world_model` is `name@revision`, and no other kind has one; `sampling` is JSON text of an object.
+    Environments of kind model require `world_model`, as `name@revision`, and `sampling`, as JSON text of an object; the
+    other kinds have neither.
     """
 
     id: str | None = None
@@ -39,7 +40,7 @@ class Environment:
 
 @record
 class Agent:
-    """The `agent` column: who acted."""
+    """The `agent` column: the agent that acted."""
 
     name: str | None = None
     version: str | None = None
@@ -48,7 +49,7 @@ class Agent:
 
 @record
 class Task:
-    """The `task` column: what for."""
+    """The `task` column: the task of the agent."""
 
     id: str | None = None
     instruction: str | None = None
@@ -56,7 +57,7 @@ class Task:
 
 @record
 class Context:
-    """The `context` column: what a system prompt needs."""
+    """The `context` column: the facts that a system prompt needs."""
 
     action_space: str | None = None
     initial_state: str | None = None
@@ -68,7 +69,7 @@ class Context:
 
 @record
 class Outcome:
-    """The `outcome` column: how the whole trajectory was judged."""
+    """The `outcome` column: the judgement of the whole trajectory."""
 
     resolved: bool | None = None
     score: float | None = None
@@ -77,12 +78,12 @@ class Outcome:
 
 @record
 class Step:
-    """One transition as a connector saw it.
+    """One transition as a connector read it.
 
-    `turn` counts from 0 and does not decrease; steps of one turn are parallel calls in call order, each with its
-    `call_index` of `num_calls`. `offset` is where the action's record begins in the decompressed `member`, in
-    bytes; in a table, whose rows begin at no byte of their own, it is the 0-based number of the row.
-    `started_at` is in microseconds since 1970 UTC, `duration_s` and `time_limit_s` in seconds.
+    `turn` counts from 0 and does not decrease. Steps of one turn are parallel calls in call order, each with its
+    `call_index` of `num_calls`. `offset` is the beginning of the action's record in the decompressed `member`, in
+    bytes; in a table, whose rows have no byte offset, it is the 0-based row number. `started_at` is in microseconds
+    since 1970 UTC, `duration_s` and `time_limit_s` in seconds.
     """
 
     action: Action
@@ -108,9 +109,9 @@ class Step:
 class Trajectory:
     """One trajectory of one log, in the order of the log; `steps` is not empty.
 
-    `steps` is a list, or `Steps` where a log can hold more than should stand in memory. `parent` names the native id of
-    a trajectory that the same log yielded before. `licence` is set where the log names one for this trajectory alone;
-    it goes before that of the origin.
+    `steps` is a list, or `Steps` for logs that may exceed memory. `parent` is the native id of a trajectory that the
+    same log yielded before. `licence` is set if the log states one for this trajectory alone, and takes precedence over
+    the licence of the origin.
     """
 
     native_id: str
@@ -129,9 +130,9 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Origin of the trajectories of one input: what a log cannot know of `provenance` and `source`.
+    """Origin of the trajectories of one input: the values of `provenance` and `source` that a log does not contain.
 
-    `digest` gives the sha256 of a decompressed member, as 64 hex digits.
+    `digest` returns the sha256 of a decompressed member, as 64 hex digits.
     """
 
     uri: str
@@ -143,9 +144,9 @@ class Origin:
 
 
 def canonical_content(trajectory: Trajectory) -> Iterable[str]:
-    """The texts that make a trajectory what it is, in order: each action and what was seen, once.
+    """Yield the texts that identify a trajectory, in order: each action and each observation once.
 
-    An observation that repeats the previous next observation is left out, since every log but a few holds it once.
+    An observation that repeats the previous next observation is left out, since nearly every log holds it only once.
     """
     seen: str | None = None
     for step in trajectory.steps:
@@ -163,10 +164,11 @@ def canonical_content(trajectory: Trajectory) -> Iterable[str]:
 
 
 def trajectory_id(connector: str, trajectory: Trajectory) -> str:
-    """32 hex digits of sha256 over (connector, native id, canonical content): first the length of each text, then all.
+    """Return 32 hex digits of sha256 over (connector, native id, canonical content): first all text lengths, then all
+    texts.
 
     Raises:
-        UnicodeEncodeError: a text holds a lone surrogate.
+        UnicodeEncodeError: A text holds a lone surrogate.
     """
     texts = [text.encode() for text in (connector, trajectory.native_id, *canonical_content(trajectory))]
     digest = hashlib.sha256(struct.pack(f"<{len(texts) + 1}Q", len(texts), *map(len, texts)))
@@ -175,7 +177,7 @@ def trajectory_id(connector: str, trajectory: Trajectory) -> str:
 
 
 def long_trajectory_id(connector: str, trajectory: Trajectory) -> str:
-    """Return what `trajectory_id` gives, in two passes over the steps instead of with all texts in memory.
+    """Return the id of `trajectory_id`, computed in two passes over the steps instead of with all texts in memory.
 
     A lone surrogate counts as U+FFFD.
     """
@@ -202,7 +204,7 @@ def _utf8(text: str) -> bytes:
 
 
 def without_surrogates(value: Any) -> Any:
-    """`value` with every lone surrogate in it, at any depth, replaced by U+FFFD."""
+    """Return `value` with every lone surrogate in it, at any depth, replaced by U+FFFD."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list | tuple):

@@ -1,11 +1,11 @@
-"""The one schema: a row is one transition, (observation, action, next_observation), of one trajectory.
+"""The transition schema: a row is one transition, (observation, action, next_observation), of one trajectory.
 
-`TRANSITION_SCHEMA` is written by hand and is the contract between every stage. What each column holds, in what unit,
-and what null means stands in the field itself, so that the JSON Schema and docs/schema.md are derived and cannot drift.
+`TRANSITION_SCHEMA` is written by hand and is the contract between all stages. Each field documents its content, its
+unit and the meaning of null, so that the JSON Schema and docs/schema.md are derived from it and cannot drift.
 
-In memory, text columns are dictionary-encoded (`encode_schema`): what repeats per row costs four bytes, and
+In memory, text columns are dictionary-encoded (`encode_schema`): a repeated text costs four bytes a row, and
 observation and next_observation share one dictionary of texts. On disk the types are plain, so that any Parquet reader
-can read them. This module does not build rows (see `trajectory`) nor check them (see `invariants`).
+can read them. `assembler` builds rows, `invariants` checks them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from trajmill.schemas.domains import DOMAINS
 
 SCHEMA_VERSION: Final = "6"
-"""Version of the row format, in the metadata of every file; `migrations` says how older ones differ."""
+"""Version of the row format, in the metadata of every file; `migrations` describes older versions."""
 
 VERSION_KEY: Final = b"trajmill.transition_schema"
 
@@ -31,7 +31,7 @@ RELATIONS: Final = ("subagent", "continuation", "branch")
 
 
 def _field(name: str, kind: pa.DataType, doc: str, null: str = "", **more: str) -> pa.Field:
-    """A field with its documentation; it is nullable exactly where `null` says what null means."""
+    """Return a field with its documentation. It is nullable exactly if `null` gives the meaning of null."""
     metadata = {"doc": doc, **({"null": null} if null else {}), **more}
     return pa.field(name, kind, nullable=bool(null), metadata=metadata)
 
@@ -244,7 +244,7 @@ TRANSITION_SCHEMA: Final = pa.schema(
 SHARED_TEXT: Final = tuple(
     f"{side}.{name}" for name in ("content", "envelope") for side in ("observation", "next_observation")
 )
-"""The columns whose texts share one dictionary in memory with those of the same name on the other side."""
+"""Columns whose texts share one dictionary in memory: observation and next_observation, for each field name."""
 
 PLAIN_TEXT: Final = frozenset(
     {
@@ -253,7 +253,7 @@ PLAIN_TEXT: Final = frozenset(
         "interleaved",
     }
 )
-"""Text that seldom repeats: kept plain in memory too."""
+"""Text columns that seldom repeat and stay plain in memory."""
 
 
 def _encode_field(field: pa.Field, path: str, within_nullable: bool = False) -> pa.Field:
@@ -268,17 +268,17 @@ def _encode_field(field: pa.Field, path: str, within_nullable: bool = False) -> 
 
 @cache
 def encode_schema(schema: pa.Schema = TRANSITION_SCHEMA) -> pa.Schema:
-    """Return the schema of batches in memory: repeating text dictionary-encoded, without docs."""
+    """Return the schema of batches in memory: repeating text is dictionary-encoded, documentation is dropped."""
     return pa.schema([_encode_field(field, field.name) for field in schema], metadata=schema.metadata)
 
 
 def dictionary_columns() -> list[str]:
-    """Leaf paths (`context.action_space`) that a Parquet reader should hand back dictionary-encoded."""
+    """Return the leaf paths (`context.action_space`) that a Parquet reader should return dictionary-encoded."""
     return [path for path, kind in leaves(encode_schema()) if pa.types.is_dictionary(kind)]
 
 
 def leaves(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    """Every non-struct column as (dotted path, type), in schema order."""
+    """Return every non-struct column as (dotted path, type), in schema order."""
 
     def walk(field: pa.Field, path: str) -> list[tuple[str, pa.DataType]]:
         if pa.types.is_struct(field.type):
@@ -325,7 +325,7 @@ def _json_object(fields: list[pa.Field]) -> dict[str, Any]:
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of one row as JSON Schema (draft 2020-12), derived from `TRANSITION_SCHEMA`."""
+    """Return the schema of one row as JSON Schema (draft 2020-12), derived from `TRANSITION_SCHEMA`."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"trajmill/transition/{SCHEMA_VERSION}",

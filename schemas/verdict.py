@@ -1,10 +1,9 @@
-"""Verdicts: what was measured and decided about each transition, beside the payload and aligned to it row by row.
+"""Verdicts: the measures and decisions of each transition, stored beside the transitions and aligned by row.
 
-A verdict file holds as many rows as its transitions file, in the same order; a row is about the transition with its
-`row_id`. Signals follow the fixed columns, one
-float32 column each, named `signal.<name>`; a signal of a whole trajectory repeats on its rows. Signals that give
-reasons have a text column `why.<name>` too, after the numbers. What is measured is also kept by itself, so that rules
-can change without measuring again.
+A verdict file has as many rows as its transitions file, in the same order; `row_id` names the transition of a row.
+Signals follow the fixed columns, one float32 column each, named `signal.<name>`; a signal of a whole trajectory repeats
+on its rows. Signals that explain themselves also have a text column `why.<name>`, after the numbers. Measures are
+stored separately as well, so that rules can change without measuring again.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ import pyarrow as pa
 from trajmill.schemas.row_ids import KEY
 
 VERDICT_VERSION: Final = "2"
-"""Version of the row format, in the metadata of every file; 1 had no `row_id`."""
+"""Version of the row format, in the metadata of every file; version 1 had no `row_id`."""
 
 USES: Final = ("target", "context", "omit")
-"""target: the loss may stand on it; context: shown, no loss; omit: not shown (or its trajectory was dropped)."""
+"""target: shown with loss; context: shown without loss; omit: not shown (or its trajectory was dropped)."""
 
 SIGNAL_PREFIX: Final = "signal."
 REASON_PREFIX: Final = "why."
@@ -30,7 +29,7 @@ KEY_FIELDS: Final = (
     pa.field("trajectory_id", pa.string(), nullable=False),
     pa.field("step", pa.int32(), nullable=False),
 )
-"""Fields that tell which transition a row that lies beside the transitions is about."""
+"""Fields that identify the transition of a row in files beside the transitions."""
 
 MEASURE_FIELDS: Final = (
     *KEY_FIELDS,
@@ -46,7 +45,7 @@ MEASURE_FIELDS: Final = (
     pa.field("text_bytes", pa.int64(), nullable=False, metadata={"doc": "UTF-8 bytes of action and next observation"}),
     pa.field("tokens", pa.int64(), nullable=False, metadata={"doc": "tokens of action and next observation"}),
 )
-"""Measures of every row, whatever the recipe's rules are."""
+"""Measures of every row, independent of the recipe's rules."""
 
 DECISION_FIELDS: Final = (
     pa.field("kept", pa.bool_(), nullable=False, metadata={"doc": "whether the row's trajectory is carried on"}),
@@ -57,14 +56,16 @@ DECISION_FIELDS: Final = (
 
 
 def measure_schema(signals: Sequence[str], telling: Sequence[str] = ()) -> pa.Schema:
-    """The schema of what is measured: the fixed columns, those of the given signals, and why those say what they do."""
+    """Return the schema of measure files: the fixed columns, the given signals, and the explanations of those in
+    `telling`.
+    """
     columns = [pa.field(SIGNAL_PREFIX + name, pa.float32(), nullable=False) for name in signals]
     columns += [pa.field(REASON_PREFIX + name, pa.string()) for name in telling]
     return pa.schema([*MEASURE_FIELDS, *columns], metadata={b"trajmill.verdict_schema": VERDICT_VERSION.encode()})
 
 
 def verdict_schema(signals: Sequence[str], telling: Sequence[str] = ()) -> pa.Schema:
-    """The schema of a verdict file: what was decided about each row, then what was measured of it."""
+    """Return the schema of a verdict file: the decision about each row, then its measures."""
     measured = measure_schema(signals, telling)
     rest = list(measured)[len(KEY_FIELDS) :]
     return pa.schema([*KEY_FIELDS, *DECISION_FIELDS, *rest], metadata=measured.metadata)

@@ -1,1 +1,1 @@
-"""Additions of language models to a finished run, marked as theirs: reasoning and simulation instructions."""
+"""Reasoning and simulation instructions that language models add to a finished run, marked as synthesized."""

@@ -1,7 +1,7 @@
-"""Client of OpenAI-compatible chat endpoints: the official library, with a request rate, a cost bound and a cache.
+"""Client of OpenAI-compatible chat endpoints: the official library with a request rate, a cost bound and a cache.
 
-The client repeats what was refused for the moment (429, 5xx) or lost on the way (resets, time-outs), after a pause that
-grows, or that the endpoint names. What an endpoint is asked, and what its answers mean, is the matter of others.
+The client repeats requests that failed for the moment (429, 5xx) or were lost on the way (resets, time-outs), after a
+growing pause or the pause that the endpoint names. Other modules write the prompts and parse the answers.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from trajmill.synthesis.replies import Prices, Replies, Reply, Request, Spending
 
 
 class Pace:
-    """Lets requests pass at even distances.
+    """Limiter that spaces requests evenly.
 
     Args:
-        per_minute: requests that pass in a minute; None lets all pass at once.
-        clock: seconds that only grow.
-        sleep: waits for seconds.
+        per_minute: Requests per minute; None sets no limit.
+        clock: Returns a monotonic time in seconds.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self) -> None:
-        """Returns when one more request may be sent."""
+        """Wait until another request may be sent."""
         if not self._distance:
             return
         with self._lock:
@@ -58,28 +58,28 @@ _DENIED: Final = (401, 403, 404)
 _REFUSED: Final = (400, 413, 422)
 _MALFORMED_TRIES: Final = 3
 _REFUSALS: Final = 8
-"""Requests that an endpoint may refuse before it has answered one: then it is the settings that it does not take."""
+"""Requests refused before the first answer at which the settings are taken to be at fault."""
 
 _SHOWN: Final = 300
 DECLINED: Final = "declined"
-"""How an answer ended that is none: the model refuses, in words that the endpoint tells apart."""
+"""Finish reason of an answer in which the model refuses, in a field that the endpoint keeps for refusals."""
 
 _LENGTHS: Final = ("max_tokens", "max_completion_tokens")
 _FALLBACK_LENGTH: Final = 1 << 15
 _GENEROUS: Final = 1.5
-"""By what estimates of tokens are raised: tokenizers differ, and templates add words."""
+"""Factor that raises token estimates, since tokenizers differ and chat templates add words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of an endpoint, and how it is asked.
+    """Address of an endpoint and its access settings.
 
     Attributes:
-        url: its base, such as `http://127.0.0.1:8000/v1`.
-        key: what it wants to know its user by; never written or printed.
-        prices: of its tokens.
-        timeout_s: for one answer.
-        retries: how often what failed for the moment is repeated.
+        url: Base URL, such as `http://127.0.0.1:8000/v1`.
+        key: API key; never written or printed.
+        prices: Prices of the endpoint's tokens.
+        timeout_s: Timeout of an answer, in seconds.
+        retries: Number of times a request is repeated after a failure that may pass.
     """
 
     url: str
@@ -95,10 +95,10 @@ class Address:
 
 
 def openai_library() -> Any:
-    """The official client's module.
+    """Return the module of the official client.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: The package is not installed.
     """
     try:
         import openai
@@ -108,16 +108,16 @@ def openai_library() -> Any:
 
 
 class Endpoint:
-    """A chat endpoint, asked by many threads.
+    """Chat endpoint that many threads can use.
 
     Args:
-        address: of it.
-        replies: that are kept.
-        spending: of all endpoints together.
-        pace: that all its requests keep, repeated ones too.
+        address: Address of the endpoint.
+        replies: Cache of answers.
+        spending: Spending of all endpoints together.
+        pace: Limiter of all requests, including repeated ones.
 
     Raises:
-        ConfigError: the client's package is missing.
+        ConfigError: The client's package is missing.
     """
 
     def __init__(self, address: Address, replies: Replies, spending: Spending, pace: Pace) -> None:
@@ -135,28 +135,28 @@ class Endpoint:
         self._answered = self._refused = 0
 
     def close(self) -> None:
-        """Closes its connections."""
+        """Close the connections."""
         self._client.close()
 
     def check_answers(self) -> None:
-        """Check that not all requests were refused.
+        """Check that the endpoint did not refuse every request.
 
         Raises:
-            ConfigError: requests were sent, and the endpoint took none of them.
+            ConfigError: Requests were sent and the endpoint refused all of them.
         """
         if self._refused and not self._answered:
             raise ConfigError(f"{self._address.url} took none of {self._refused} requests.")
 
     def ask(self, request: Request) -> Reply:
-        """The answer to a request: one that is kept, or a new one, which is kept then.
+        """Return the cached answer to a request, or ask for a new one and cache it.
 
-        Where the endpoint does not take a request, such as one that is too long for the model, the answer is empty, its
-        `finish` is `refused`, and it is asked for again by the next run.
+        If the endpoint refuses a request, such as a prompt that is too long for the model, the answer is empty and its
+        `finish` is `refused`. It is not cached, so the next run asks again.
 
         Raises:
-            ConfigError: the endpoint does not know its user or the model, or takes none of the first requests.
-            ShardError: it does not answer, or not in its form, however often it is asked.
-            SpentError: the bound on costs leaves no room.
+            ConfigError: The endpoint rejects the key or the model, or refuses all of the first requests.
+            ShardError: The endpoint does not answer, or repeatedly answers in another format.
+            SpentError: The cost bound leaves no room.
         """
         known = self._replies.get(request)
         if known is not None:
@@ -201,7 +201,7 @@ class Endpoint:
             self._answered += 1
 
     def _refusal(self, error: Any) -> Reply:
-        """The answer that stands for a request which the endpoint does not take."""
+        """Return the empty answer to a request that the endpoint refuses."""
         detail = scrub_text(" ".join(str(error.message).split()))[:_SHOWN]
         message = f"{self._address.url} answers {error.status_code}: {detail}"
         if error.status_code in _DENIED:
@@ -216,17 +216,17 @@ class Endpoint:
 
 
 def most_tokens(request: Request) -> Usage:
-    """Estimate the most tokens that a request may use: a generous count of its words, plus the bound of its answer."""
+    """Estimate the most tokens that a request may use: a generous count of the prompt plus the bound of the answer."""
     texts = pa.array([message["content"] for message in request.messages], pa.string())
     lengths = [request.sampling[name] for name in _LENGTHS if name in request.sampling]
     return Usage(int(_GENEROUS * TokenCounter().count(texts).sum()), max(lengths, default=_FALLBACK_LENGTH))
 
 
 def reply_of(body: bytes) -> Reply | None:
-    """The answer in the body of a chat completion; None if it is none.
+    """Return the answer in the body of a chat completion; None if the body has another format.
 
-    What the model thought stands under `reasoning_content`, as DeepSeek, vLLM and SGLang have it, or `reasoning`. Words
-    under `refusal` in the place of an answer are its content, and `declined` is how it ended.
+    The model's reasoning is in `reasoning_content`, as in DeepSeek, vLLM and SGLang, or in `reasoning`. If the body has
+    a `refusal` and no answer, the refusal becomes the content and the finish reason is `declined`.
     """
     try:
         values = json.loads(body)
@@ -251,7 +251,7 @@ def reply_of(body: bytes) -> Reply | None:
 
 
 def _encodable(text: str) -> str:
-    """The text with what JSON can say and UTF-8 cannot, halves of pairs, replaced."""
+    """Return the text with lone surrogates replaced, which JSON can hold and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode()
 
 

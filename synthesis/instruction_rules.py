@@ -1,4 +1,4 @@
-"""Rules of simulation instructions: checks against the trajectory that need no model."""
+"""Rules that check simulation instructions against the trajectory without a model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "terminal": ("content", "format", "failure", "silence"),
     "mcp": ("pagination", "partial_results", "injected_error", "content"),
 }
-"""What an instruction may bring about, by domain."""
+"""Kinds of behavior that an instruction may ask for, by domain."""
 
 _LEAST_CHARS, _MOST_CHARS = 20, 2_000
 _COPIED_CHARS: Final = 120
-"""Characters in a row that an instruction may share with an observation."""
+"""Longest run of characters that an instruction may share with an observation."""
 
 _ANSWER_CHARS: Final = 300
 _TURN: Final = re.compile(r"\bturns? \d+(?:(?:,| and| to|-) ?\d+)*", re.IGNORECASE)
@@ -36,12 +36,12 @@ class Logged:
     """Contents of a trajectory.
 
     Attributes:
-        trajectory_id: of it.
-        domain: a key of `KINDS`.
-        task: what the agent was asked to do; empty where the log does not say.
-        answer: what it answered in the end; empty where it did not.
-        actions: the user messages of its turns.
-        observations: what was observed after each.
+        trajectory_id: Id of the trajectory.
+        domain: Domain, a key of `KINDS`.
+        task: Task of the agent; empty if the log does not contain it.
+        answer: Final answer of the agent; empty if there is none.
+        actions: User messages of the turns.
+        observations: Observation after each action.
     """
 
     trajectory_id: str
@@ -53,14 +53,14 @@ class Logged:
 
 
 class Draft(NamedTuple):
-    """An instruction as a model proposes it.
+    """Instruction that a model proposes.
 
     Attributes:
-        instruction: its words; in search what is told beside query, answer and the clause on leaks.
-        kinds: what it brings about.
-        quotes: (number of a turn from 1, words that stand in it) for each.
-        query: what is searched for; empty but in search.
-        answer: what there is to be found; empty but in search.
+        instruction: Text of the instruction; in search, the text besides the query, the answer and the clause on leaks.
+        kinds: Kinds of behavior that the instruction asks for.
+        quotes: (number of a turn from 1, quotation from that turn) for each control.
+        query: Search query; empty outside search.
+        answer: Answer to the query; empty outside search.
     """
 
     instruction: str
@@ -71,7 +71,7 @@ class Draft(NamedTuple):
 
 
 def draft_in(values: Mapping[str, Any] | None) -> Draft | str:
-    """The draft that a model's JSON holds; `unreadable`, or `nothing` where the model says there is nothing to tell."""
+    """Return the draft in a model's JSON; `unreadable`, or `nothing` where the model finds nothing to instruct."""
     if values is None or "instruction" not in values:
         return "unreadable"
     instruction, controls = values["instruction"], values.get("controls", [])
@@ -98,12 +98,14 @@ def _control(value: Any) -> tuple[str, int, str] | None:
 
 
 def fault_of(draft: Draft, logged: Logged) -> str:
-    """Return the reason why a draft is not used; empty if no rule speaks against it.
+    """Return the reason why a draft is not used; empty if no rule rejects it.
 
-    `length`, `kind` (none, or one that the domain has not), `quote_absent` (what it rests on does not stand in its
-    turn), `mentions_absent` (it names what the trajectory has nowhere), `copies` (it repeats an observation), and in
-    search `answer_unknown` (the answer stands nowhere), `leaks_answer` (it stands outside its own line) and
-    `answer_shown_first` (the first result states it, so that no clause on leaks holds).
+    `length`: The instruction is too short or too long. `kind`: It names no kind, or one that the domain lacks.
+    `quote_absent`: A quotation is not in its turn. `mentions_absent`: It names something that the trajectory does not
+    contain. `copies`: It repeats an observation.
+
+    In search also `answer_unknown` (the answer is nowhere in the trajectory), `leaks_answer` (the answer is outside its
+    own line) and `answer_shown_first` (the first result states the answer, so that no clause on leaks holds).
     """
     is_search = logged.domain == "search"
     if not (0 if is_search else _LEAST_CHARS) <= len(draft.instruction) <= _MOST_CHARS:
@@ -126,7 +128,9 @@ def _stands(turn: int, quote: str, logged: Logged) -> bool:
 
 
 def _absent(instruction: str, logged: Logged) -> Iterator[str]:
-    """Yield names in an instruction, quoted or in a form that only names have, that the trajectory does not contain."""
+    """Yield the names in an instruction that the trajectory does not contain: quoted words, numbers, paths,
+    identifiers.
+    """
     text = _TURN.sub(" ", instruction)
     named = [next(filter(None, groups)) for groups in _QUOTED.findall(text)]
     named += [word.rstrip(".,:") for word in _LITERAL.findall(_QUOTED.sub(" ", text))]
@@ -150,13 +154,13 @@ def _answer_fault(draft: Draft, logged: Logged) -> str:
 
 
 def shown_at(answer: str, logged: Logged) -> int | None:
-    """The first turn, from 1, whose observation states an answer; None if none does."""
+    """Return the number of the first turn, from 1, whose observation states an answer; None if there is none."""
     numbers = (number for number, text in enumerate(logged.observations, 1) if _holds((text,), answer))
     return next(numbers, None)
 
 
 def _holds(texts: Iterable[str], answer: str) -> bool:
-    """Check whether the words of an answer are in a text, one after another."""
+    """Check whether a text contains the words of an answer in a row."""
     wanted = _words(answer)
     return any(wanted in _words(text) for text in texts)
 
@@ -170,7 +174,9 @@ def _plain(text: str) -> str:
 
 
 def compose_instruction(draft: Draft, logged: Logged) -> str:
-    """Build the instruction of a draft; in search with query, answer and a clause that the log fulfills."""
+    """Build the instruction of a draft; in search, with the query, the answer and a clause on leaks that the log
+    fulfills.
+    """
     if logged.domain != "search":
         return draft.instruction
     turn = shown_at(draft.answer, logged)

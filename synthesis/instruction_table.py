@@ -1,4 +1,7 @@
-"""Table of the simulation instructions of a run: selection of trajectories, and writing."""
+"""Table of the simulation instructions of a run.
+
+This module selects the trajectories and writes the table.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +35,16 @@ _FINISH: Final = "task_complete"
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Selection of the trajectories that are asked for.
+    """Selection of the trajectories that get instructions.
 
     Attributes:
-        pools: whose trajectories.
-        domains: of them, keys of `KINDS`.
-        share: of them, drawn by hash.
-        seed: of the draw.
+        pools: Pools of the trajectories.
+        domains: Domains of the trajectories, keys of `KINDS`.
+        share: Share of the trajectories to draw by hash, from 0 to 1.
+        seed: Seed of the draw.
 
     Raises:
-        ConfigError: there is no such pool or domain.
+        ConfigError: A pool or a domain is unknown.
     """
 
     pools: tuple[str, ...] = ("sft",)
@@ -65,20 +68,20 @@ class Chosen:
 def instruct(
     run: RecordedRun, out: Folder, models: Models, how: Instructing, chosen: Chosen, work: Work, cache: Folder | None
 ) -> Report:
-    """Make instructions for a run's trajectories, and report outcomes and cost.
+    """Write instructions for a run's trajectories and report outcomes and cost.
 
     Args:
-        run: that is finished.
-        out: where to.
-        models: that write and judge.
-        how: they are used.
-        chosen: which trajectories.
-        work: how much is done.
-        cache: where answers are kept; None is within `out`.
+        run: Finished run.
+        out: Output folder.
+        models: Models that write and judge.
+        how: Settings of the instructions.
+        chosen: Selection of the trajectories.
+        work: Concurrency and limits of the work.
+        cache: Cache of answers; None places it in `out`.
 
     Raises:
-        ConfigError: the run is not finished, or the folder is not ours, or an endpoint does not take our requests.
-        ShardError: a file is not what was written, or an endpoint does not answer.
+        ConfigError: The run is not finished, the folder has other contents, or an endpoint refuses the requests.
+        ShardError: A file has changed since it was written, or an endpoint does not answer.
     """
     run.check_apart(out)
     spending = Spending(models.max_cost)
@@ -108,7 +111,7 @@ def _count_outcomes(
 
 
 def _find_wanted_ids(run: RecordedRun, domain: str, chosen: Chosen) -> set[str]:
-    """The ids of a domain's trajectories in the pools, those that the draw falls on."""
+    """Return the ids of the domain's trajectories in the pools that the draw selects."""
     shards, wanted = run.folder / "shards", set[str]()
     for file in run.shards.files:
         pool, _, rest = file.name.partition("/")
@@ -124,7 +127,7 @@ def _find_wanted_ids(run: RecordedRun, domain: str, chosen: Chosen) -> set[str]:
 
 
 def _read_logged(run: RecordedRun, domain: str, chosen: Chosen) -> Iterator[Logged]:
-    """The trajectories of a domain that are asked for, each once, in the order of their files."""
+    """Yield each selected trajectory of a domain once, in the order of the files."""
     left = _find_wanted_ids(run, domain, chosen)
     folder, names = transition_files(run.folder.url)
     for name in names if left else ():
@@ -132,7 +135,7 @@ def _read_logged(run: RecordedRun, domain: str, chosen: Chosen) -> Iterator[Logg
             continue
         for rows in trajectories(_read_kept_rows(run, folder, name)):
             key = rows[0]["trajectory_id"]
-            # one that is split into segments is longer than what a model is shown
+            # a trajectory with several segments is longer than the text that a model is shown
             if key in left and rows[0]["num_segments"] == 1:
                 left.remove(key)
                 shown = turns(rows, run.view)
@@ -141,7 +144,7 @@ def _read_logged(run: RecordedRun, domain: str, chosen: Chosen) -> Iterator[Logg
 
 
 def _read_kept_rows(run: RecordedRun, transitions: Folder, name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a file's kept trajectories with their use, and the number of their trajectory among them."""
+    """Yield the rows of a file's kept trajectories, with their use and the trajectory's number among the kept ones."""
     wanted = ["use", "kept"]
     verdicts = (row for batch in read_batches(run.folder / "verdicts", name, wanted) for row in batch.to_pylist())
     ordinal = 0
@@ -153,7 +156,7 @@ def _read_kept_rows(run: RecordedRun, transitions: Folder, name: str) -> Iterato
 
 
 def _answer(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the answer that the agent handed in when it finished; empty if it did not."""
+    """Return the answer that the agent submitted at the end; empty if there is none."""
     last = rows[-1]["action"]
     if last["name"] != _FINISH or not last["arguments"]:
         return ""

@@ -1,7 +1,7 @@
 """Simulation instructions that a model writes for trajectories which already fulfill them, and their checks.
 
-A model is shown a trajectory and writes what a simulator might have been told; rules drop what names things that are
-not there or gives the answer away; a judge says whether the trajectory does all of it.
+A model reads a trajectory and writes an instruction that its simulator might have followed. Rules drop instructions
+that name absent things or give the answer away. A judge checks that the trajectory fulfills the whole instruction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from trajmill.synthesis.wording import asking, object_in
 
 DIMENSIONS: Final = ("fulfilled", "specific", "restrained")
 _FULFILLED: Final = 4
-"""The least raw score of `fulfilled`, whatever the mean: an instruction that the log breaks teaches to ignore it."""
+"""Least raw score of `fulfilled`, whatever the mean.
+
+An instruction that the log breaks teaches a model to ignore instructions.
+"""
 
 _SHOWN_MESSAGE: Final = 3_000
 _SHOWN: Final = 80_000
@@ -30,13 +33,13 @@ _SHOWN: Final = 80_000
 
 @dataclass(frozen=True, slots=True)
 class Instructing:
-    """Settings of making instructions.
+    """Settings of the instructions.
 
     Attributes:
-        model: that writes.
-        sampling: how it is asked.
-        threshold: mean score, from 0 to 1, below which an instruction is not used.
-        attempts: drafts of a trajectory, one after another, until one passes.
+        model: Model that writes.
+        sampling: Sampling settings of the model.
+        threshold: Mean score, from 0 to 1, below which an instruction is not used.
+        attempts: Largest number of drafts per trajectory; the first that passes is used.
     """
 
     model: str
@@ -54,20 +57,20 @@ class Instructed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Instructor:
-    """Makes instructions."""
+    """Writer of instructions."""
 
     how: Instructing
     endpoint: Endpoint
     judge: Judge
 
     def instructed(self, logged: Logged) -> Instructed:
-        """Make the instruction of a trajectory.
+        """Write the instruction of a trajectory.
 
-        Outcomes without a row: those of `fault_of`, `unreadable` and `nothing` of the last draft, `unjudged`,
-        `below_threshold`, and `not_asked` where the bound on costs was reached.
+        Outcomes without a row: the reasons of `fault_of`, `unreadable` and `nothing` of the last draft, `unjudged`,
+        `below_threshold`, and `not_asked` where the cost bound was reached.
 
         Raises:
-            ConfigError, ShardError: as of `Endpoint.ask`.
+            ConfigError, ShardError: As in `Endpoint.ask`.
         """
         outcome = ""
         words = asking(f"instruct_{logged.domain}").messages(
@@ -90,7 +93,7 @@ class Instructor:
         return Instructed(None, outcome)
 
     def _judged(self, draft: Draft, logged: Logged) -> dict[str, Any] | str:
-        """The row of a draft, or why a judge is against it."""
+        """Return the row of a draft, or the reason why the judge rejects it."""
         text = compose_instruction(draft, logged)
         asked = asking("judge_instruction")
         words = asked.messages(domain=logged.domain, instruction=text, trajectory=_shown(logged))
@@ -115,13 +118,13 @@ class Instructor:
 
 
 def _with_logged_query(draft: Draft, logged: Logged) -> Draft:
-    """The draft, whose query is the task where the log says that."""
+    """Return the draft with the task as its query; unchanged outside search or where the log has no task."""
     is_search = logged.domain == "search" and logged.task
     return draft._replace(query=logged.task.strip()) if is_search else draft
 
 
 def _shown(logged: Logged) -> str:
-    """The trajectory as models are shown it."""
+    """Return the text of a trajectory that models are shown."""
     turns: Sequence[str] = [
         f"{cap(action, _SHOWN_MESSAGE)}\n**Environment Observation:**\n{cap(observation, _SHOWN_MESSAGE)}"
         for action, observation in zip(logged.actions, logged.observations, strict=True)

@@ -1,6 +1,6 @@
 """Judgments of predictions by a model: scores in five dimensions against the observation, and the better of two.
 
-The judge never sees what a prediction's model thought, so that no reasoning talks it round.
+The judge never sees the reasoning behind a prediction, so the reasoning cannot persuade it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from trajmill.synthesis.replies import Reply, Request
 from trajmill.synthesis.wording import asking, object_in
 
 DIMENSIONS: Final = ("format", "factuality", "consistency", "realism", "quality")
-"""Of the published judge of world models; each is scored from 1 to 5."""
+"""Dimensions of the published judge of world models, each scored from 1 to 5."""
 
 _LEAST, _MOST = 1, 5
 _TRIES: Final = 3
-"""How often a judge is asked whose answer cannot be read."""
+"""Number of times a judge is asked when its answers cannot be parsed."""
 
 
 def scale_score(raw: float) -> float:
-    """A score of 1 to 5 as one of 0 to 1."""
+    """Convert a score from 1 to 5 to a score from 0 to 1."""
     return (raw - _LEAST) / (_MOST - _LEAST)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Question to a judge about a target: domain, the turns before it as text, the user message, the observation."""
+    """Question to a judge about a target: the domain, the earlier turns as text, the user message and the
+    observation.
+    """
 
     domain: str
     history: str
@@ -36,48 +38,50 @@ class Question:
     truth: str
 
     def values(self) -> dict[str, str]:
-        """As the variables of templates."""
+        """Return the fields as template variables."""
         return {"domain": self.domain, "history": self.history, "action": self.action, "truth": self.truth}
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A model that judges."""
+    """Model that judges."""
 
     endpoint: Endpoint
     model: str
     sampling: Mapping[str, Any]
 
     def scores(self, question: Question, prediction: str) -> dict[str, int] | None:
-        """The raw scores of a prediction by dimension; None if the judge says none that can be read.
+        """Return the raw scores of a prediction by dimension; None if no answer of the judge can be parsed.
 
         Raises:
-            ConfigError, ShardError, SpentError: as of `Endpoint.ask`.
+            ConfigError, ShardError, SpentError: As in `Endpoint.ask`.
         """
         words = asking("judge_scores").messages(**question.values(), prediction=prediction)
         return next(filter(None, (scores_in(reply) for reply in self.replies(words))), None)
 
     def better(self, question: Question, one: str, other: str) -> Literal["one", "other"] | None:
-        """Choose the better of two predictions, asked in both orders; None where answers differ or are unreadable."""
+        """Choose the better of two predictions by asking in both orders; None if the answers disagree or cannot be
+        parsed.
+        """
         forth, back = self._first(question, one, other), self._first(question, other, one)
         if forth is None or back is None or forth == back:
             return None
         return "one" if forth else "other"
 
     def _first(self, question: Question, first: str, second: str) -> bool | None:
-        """Return whether the first prediction is better; None where the answer cannot be read."""
+        """Check whether the first prediction is better; None if the answer cannot be parsed."""
         words = asking("judge_pair").messages(**question.values(), first=first, second=second)
         choices = (_choice_in(reply) for reply in self.replies(words))
         return next((choice == "A" for choice in choices if choice is not None), None)
 
     def replies(self, words: tuple[dict[str, str], ...]) -> Any:
-        """Answers to the same words, one after another, as they are asked for."""
+        """Yield answers to the same prompt, each asked for on demand."""
         for index in range(_TRIES):
             yield self.endpoint.ask(Request(self.model, words, dict(self.sampling), index))
 
 
 def scores_in(reply: Reply, dimensions: Sequence[str] = DIMENSIONS) -> dict[str, int] | None:
-    """The whole numbers of 1 to 5 that an answer gives to each dimension; None if one is missing or is none."""
+    """Return the integer scores from 1 to 5 in an answer by dimension; None if a score is missing or invalid."""
     values = object_in(reply)
     if values is None:
         return None
@@ -88,7 +92,7 @@ def scores_in(reply: Reply, dimensions: Sequence[str] = DIMENSIONS) -> dict[str,
 
 
 def mean_score(raw: Mapping[str, int]) -> float:
-    """The mean of raw scores, from 0 to 1, to four digits."""
+    """Return the mean of raw scores, from 0 to 1, rounded to four digits."""
     return round(sum(map(scale_score, raw.values())) / len(raw), 4)
 
 

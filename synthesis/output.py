@@ -1,10 +1,10 @@
 """Output folder of synthesis: its ownership, its files, and the manifest, which is written last.
 
-DIR/synthesis.json            what is made here, by which settings; written first
-DIR/<domain>/….parquet        what was made
-DIR/README.md                 the card, by which `datasets` finds them
+DIR/synthesis.json            the command and its settings; written first
+DIR/<domain>/….parquet        the results
+DIR/README.md                 the dataset card, by which `datasets` finds the files
 DIR/manifest.json             the files, with rows, bytes and sha256; written last, so that its presence means done
-DIR/.replies/<2>/<64>.json    what models answered; a run that was killed goes on with them
+DIR/.replies/<2>/<64>.json    the cached answers of models, by which a killed run continues
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ CARD: Final = "README.md"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A folder for the results of one command under one set of settings.
+    """Folder for the results of one command under one set of settings.
 
     Attributes:
-        folder: where.
+        folder: Output folder.
         command: `reason` or `instruct`.
-        settings: what decides what is written, but for how much of it: models, sampling, bounds, the run's shards.
+        settings: Settings that decide the results, except their number: models, sampling, bounds and the run's shards.
     """
 
     folder: Folder
@@ -43,14 +43,14 @@ class Output:
 
     @property
     def replies(self) -> Folder:
-        """Folder of cached answers, by default."""
+        """Default folder of cached answers."""
         return self.folder / REPLIES
 
     def take(self) -> None:
-        """Makes the folder ours, or goes on with it; an earlier manifest goes, since its files are made anew.
+        """Claim the folder, or continue in it; remove an earlier manifest, since its files are written again.
 
         Raises:
-            ConfigError: it holds files of others, or what other settings made.
+            ConfigError: The folder holds other files, or results of other settings.
         """
         names = [name for name in self.folder.names() if JUNK.isdisjoint(name.split("/"))]
         mine = self._marker()
@@ -68,7 +68,7 @@ class Output:
         self.folder.remove(MANIFEST)
 
     def seal(self, files: Sequence[FileEntry], counts: Mapping[str, int]) -> Manifest:
-        """Writes the card and then the manifest, which says that the folder is done."""
+        """Write the card and then the manifest, which marks the folder as done."""
         total = sum(file.rows for file in files)
         values = {"command": self.command, "rows": total, "settings": sorted(self.settings.items())}
         self.folder.write(CARD, template("synthesis/card.md.j2").render(**values).encode())

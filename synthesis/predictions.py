@@ -22,8 +22,8 @@ class Prediction(NamedTuple):
 class Fault(StrEnum):
     """Reason why an answer is not a prediction.
 
-    `refused`: the endpoint took no such request. `cut`: it ends at the length that it may have. `no_reasoning`: it says
-    nothing of how it came about. `malformed`: it does not hold one observation between its tags, after the thoughts.
+    `refused`: The endpoint refused the request. `cut`: The answer ends at its length limit. `no_reasoning`: The answer
+    has no reasoning. `malformed`: The answer does not hold one observation between its tags after the reasoning.
     """
 
     REFUSED = "refused"
@@ -33,22 +33,23 @@ class Fault(StrEnum):
 
 
 def format_prediction(prediction: Prediction) -> str:
-    """The prediction as an assistant message."""
+    """Return the prediction as an assistant message."""
     return "".join(pieces(prediction))
 
 
 def pieces(prediction: Prediction) -> tuple[str, str, str, str, str]:
-    """The assistant message in five: frame, reasoning, frame, observation, frame."""
+    """Split the assistant message into five pieces: frame, reasoning, frame, observation, frame."""
     middle = f"\n{THOUGHT}\n\n{OPENING}\n"
     return f"{THINK}\n", prediction.reasoning, middle, prediction.observation, f"\n{CLOSING}"
 
 
 def prediction_of(reply: Reply) -> Prediction | Fault:
-    """The prediction in an answer.
+    """Parse the prediction in an answer.
 
-    Thoughts stand apart where the endpoint tells them apart, else up to the first `</think>` of the answer, whose
-    beginning a chat template may have taken. Behind them the last `<predicted_observation>` counts; it has to be
-    closed, with nothing behind it, and one line break at either end of the observation is the tags'.
+    The reasoning is a field of its own if the endpoint separates it. Otherwise it ends at the first `</think>` of the
+    answer; a chat template may have removed the opening tag. The last `<predicted_observation>` after the reasoning
+    counts. It must be closed with nothing behind it. One line break at either end of the observation belongs to the
+    tags.
     """
     if reply.finish == "refused":
         return Fault.REFUSED
@@ -65,24 +66,26 @@ def prediction_of(reply: Reply) -> Prediction | Fault:
 
 
 def is_plain(prediction: Prediction) -> bool:
-    """Check that the text `format_prediction` makes of a prediction is read as that prediction again."""
+    """Check that parsing the text of `format_prediction` returns the same prediction."""
     thought, rest = _apart(format_prediction(prediction))
     return (thought.strip(), _observation(rest)) == prediction and THINK not in prediction.reasoning
 
 
 def observation_in(content: str) -> str | None:
-    """The observation that an answer holds between its tags, read as strictly; None if it holds none, or not one."""
+    """Return the observation between the tags of an answer, parsed as strictly; None unless there is exactly one."""
     return _observation(_apart(content)[1])
 
 
 def unthought(content: str) -> str:
-    """Return an answer without the reasoning that it begins with, if that is delimited and ends."""
+    """Return an answer without the delimited and closed reasoning at its beginning."""
     _, rest = _apart(content)
     return rest if rest is content else rest.lstrip("\n")
 
 
 def without_thoughts(content: str) -> str:
-    """An assistant message of earlier turns as a model that thinks is to see it: the observation under its heading."""
+    """Convert an earlier assistant message for a reasoning model: the observation under its heading, without
+    reasoning.
+    """
     if not content.startswith(f"{THINK}\n"):
         return content
     observation = _observation(_apart(content)[1])
@@ -90,7 +93,7 @@ def without_thoughts(content: str) -> str:
 
 
 def _apart(content: str) -> tuple[str, str]:
-    """(thoughts, what follows them) of an answer that holds both; no thoughts where none are closed."""
+    """Split an answer into (reasoning, rest); the reasoning is empty if it is not closed."""
     thought, closed, rest = content.partition(THOUGHT)
     if not closed:
         return "", content

@@ -1,7 +1,6 @@
-"""Reasoned shards: the SFT samples of a finished run that were given reasoning, file by file.
+"""Reasoned shards: SFT samples of a finished run with added reasoning, file by file.
 
-A file stands under the name of the one that it was made from, with its rows in the same order, whichever answer came
-first.
+An output file has the name and the row order of its input file, whatever the order of the answers.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ _BATCH_CHARS: Final = 16 << 20
 
 
 def reason(run: RecordedRun, out: Folder, models: Models, how: Reasoning, work: Work, cache: Folder | None) -> Report:
-    """Give a run's SFT samples reasoning, and report outcomes and cost.
+    """Add reasoning to a run's SFT samples and report outcomes and cost.
 
     Args:
-        run: that is finished.
-        out: where to.
-        models: that reason and judge.
-        how: they are used.
-        work: how much is done.
-        cache: where answers are kept; None is within `out`.
+        run: Finished run.
+        out: Output folder.
+        models: Models that reason and judge.
+        how: Settings of the reasoning.
+        work: Concurrency and limits of the work.
+        cache: Cache of answers; None places it in `out`.
 
     Raises:
-        ConfigError: the run is not finished, its samples show pictures, the folder is not ours, or an endpoint does not
-            take our requests.
-        ShardError: a shard is not what was written, or an endpoint does not answer.
+        ConfigError: The run is not finished, its samples contain images, the folder has other contents, or an endpoint
+            refuses the requests.
+        ShardError: A shard has changed since it was written, or an endpoint does not answer.
     """
     run.check_apart(out)
     shards, counter, spending = run.shards, run.counter(), Spending(models.max_cost)
@@ -88,7 +87,7 @@ def _rows(shards: Folder, name: str) -> Iterator[dict[str, Any]]:
 def _count_rows(
     results: Iterable[Reasoned], domain: str, counts: Counter[str], taken: Counter[str], tell: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """The rows, with everything counted that goes by."""
+    """Yield the rows and count outcomes, rollouts and tokens."""
     for result in results:
         taken[domain] += 1
         counts[f"samples.{result.outcome}.{domain}"] += 1

@@ -1,12 +1,11 @@
-"""Reasoning samples: a model's reasoning before a prediction that a judge accepts, as a sample to learn from.
+"""Reasoning samples: a model's reasoning before a prediction that a judge accepts, as a training sample.
 
-The way of the published fine-tuning of world models (arXiv 2606.24597, §3.3): several rollouts of one turn, a judge
-that scores each and picks the best by pairs, and nothing where the best is below a threshold. What is compared by
-pairs are the rollouts that reach the threshold by themselves, so that no weaker one takes a good one's place.
+The method follows the published fine-tuning of world models (arXiv 2606.24597, §3.3): several rollouts of one turn, a
+judge that scores each and picks the best by pairs, and no sample where the best is below a threshold. Only rollouts
+that reach the threshold themselves are compared by pairs, so that no weaker rollout replaces a good one.
 
-Target turns: the one turn of an SFT sample that a model is to predict, and what it is shown for that.
-
-What was really observed is never among the words that a generating model is sent.
+A target turn is the one turn of an SFT sample that a model is to predict, with the messages that the model is shown.
+The generating model is never sent the real observation.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ _JUDGED_OBSERVATION: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class TargetTurn:
-    """A turn to be predicted.
+    """Turn to be predicted.
 
     Attributes:
-        message: number of the assistant message among those of the sample.
-        shown: the messages that the generating model is sent, the last of which asks.
-        truth: what was observed.
+        message: Index of the assistant message in the sample.
+        shown: Messages sent to the generating model; the last one asks for the prediction.
+        truth: Real observation.
     """
 
     message: int
@@ -58,14 +57,14 @@ class TargetTurn:
 def target_turn(
     sample: Mapping[str, Any], most_tokens: int, counter: TokenCounter, seed: int = 0, folder: Path | None = None
 ) -> TargetTurn | None:
-    """Pick a turn of a sample that bears loss and whose prompt is within the bound, by hash; None if there is none.
+    """Draw a turn of a sample by hash, among those with loss and a prompt within the bound; None if there is none.
 
     Args:
-        sample: a row of SFT shards.
-        most_tokens: of a prompt.
-        counter: counts tokens under the recipe's tokenizer.
-        seed: of the draw.
-        folder: of the user's own templates, if the recipe names one.
+        sample: Row of SFT shards.
+        most_tokens: Largest number of tokens of a prompt.
+        counter: Token counter with the recipe's tokenizer.
+        seed: Seed of the draw.
+        folder: Folder of the user's own templates, if the recipe names one.
     """
     messages: Sequence[Mapping[str, Any]] = sample["messages"]
     sizes = counter.count(pa.array([message["content"] for message in messages], pa.string())).tolist()
@@ -92,7 +91,7 @@ def _shown(messages: Sequence[Mapping[str, Any]], template: str, folder: Path | 
 
 
 def question(domain: str, turn: TargetTurn) -> Question:
-    """Build the question to a judge about a turn: the last turns before it, and long texts by their head and tail."""
+    """Build the question to a judge about a turn, with the last turns before it and only the ends of long texts."""
     before = [message["content"] for message in turn.shown[:-1] if message["role"] != "system"][-2 * _JUDGED_TURNS :]
     action = turn.shown[-1]["content"].removesuffix(ASKING)
     history = "\n\n".join(cap(text, _JUDGED_MESSAGE) for text in before)
@@ -100,13 +99,13 @@ def question(domain: str, turn: TargetTurn) -> Question:
 
 
 def prediction_for_judge(observation: str) -> str:
-    """A prediction as a judge is shown it."""
+    """Return the text of a prediction that a judge is shown."""
     return cap(observation, _JUDGED_OBSERVATION)
 
 
 Target = Literal["rollout", "truth"]
 UNKNOWN: Final = "unknown"
-"""The revision of a model of which neither the user nor the endpoint says one."""
+"""Revision of a model if neither the user nor the endpoint names one."""
 
 _ENVIRONMENT: Final = pa.struct([("kind", pa.string()), ("world_model", pa.string()), ("sampling", pa.string())])
 PROVENANCE: Final = pa.struct(
@@ -124,30 +123,30 @@ PROVENANCE: Final = pa.struct(
         ("judge_prompts", pa.list_(pa.string())),
     ]
 )
-"""Where a row's last message is from.
+"""Origin of a row's last message.
 
-`environment` says that a model made its observation (`kind: model`, `world_model` as `name@revision`, `sampling`); it
-is null where the observation is the log's. `model` and `sampling` are the reasoning's, in either case. `score` is the
-mean of `scores`, from 0 to 1; `rollout` is the number of the one kept among `rollouts`.
+`environment` marks an observation made by a model (`kind: model`, `world_model` as `name@revision`, `sampling`); it is
+null if the observation is from the log. `model` and `sampling` describe the reasoning in either case. `score` is the
+mean of `scores`, from 0 to 1. `rollout` is the index of the kept rollout among `rollouts`.
 """
 
 REASONED_SCHEMA: Final = pa.schema([*SAMPLE_SCHEMAS["sft"], pa.field("reasoning", PROVENANCE)])
-"""Columns of reasoned samples: those of SFT, and where the reasoning is from."""
+"""Columns of reasoned samples: those of SFT samples, and the origin of the reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Settings of giving samples reasoning.
+    """Settings of the reasoning.
 
     Attributes:
-        model: that reasons.
-        revision: of it; empty where the endpoint is to say it.
-        sampling: how it is asked.
-        rollouts: answers of a turn.
-        threshold: mean score, from 0 to 1, below which an answer is not used.
-        target: `rollout` keeps the best answer whole, `truth` its reasoning before what was really observed.
-        max_prompt_tokens: of turns that are chosen.
-        seed: of the choice of turns.
+        model: Model that reasons.
+        revision: Revision of the model; empty takes the revision from the endpoint.
+        sampling: Sampling settings of the model.
+        rollouts: Answers per turn.
+        threshold: Mean score, from 0 to 1, below which an answer is not used.
+        target: `rollout` keeps the whole best answer, `truth` only its reasoning, before the real observation.
+        max_prompt_tokens: Largest number of prompt tokens of a chosen turn.
+        seed: Seed of the choice of turns.
     """
 
     model: str
@@ -181,14 +180,14 @@ class _Rollout(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reasoner:
-    """Gives samples reasoning.
+    """Generator of reasoning for samples.
 
     Attributes:
-        reasoning: how.
-        endpoint: of the model that reasons.
-        judge: of its predictions.
-        counter: counts tokens under the recipe's tokenizer.
-        templates: the folder of the user's own templates, if the recipe names one.
+        reasoning: Settings of the reasoning.
+        endpoint: Endpoint of the model that reasons.
+        judge: Judge of the predictions.
+        counter: Token counter with the recipe's tokenizer.
+        templates: Folder of the user's own templates, if the recipe names one.
     """
 
     reasoning: Reasoning
@@ -198,14 +197,14 @@ class Reasoner:
     templates: Path | None = None
 
     def reasoned(self, sample: Mapping[str, Any]) -> Reasoned:
-        """Give reasoning to a row of SFT shards.
+        """Add reasoning to a row of SFT shards.
 
-        Outcomes without a row: `no_turn` (none bears loss and fits the bound), `no_prediction` (no rollout can be
-        read), `unjudged` (no judgement can be), `below_threshold`, `ambiguous` (what was observed holds tags of its
-        own), `not_asked` (the bound on costs was reached).
+        Outcomes without a row: `no_turn` (no turn has loss and fits the bound), `no_prediction` (no rollout can be
+        parsed), `unjudged` (no judgment can be parsed), `below_threshold`, `ambiguous` (the real observation contains
+        tags of its own), `not_asked` (the cost bound was reached).
 
         Raises:
-            ConfigError, ShardError: as of `Endpoint.ask`.
+            ConfigError, ShardError: As in `Endpoint.ask`.
         """
         tally: Counter[str] = Counter()
         how = self.reasoning
@@ -223,7 +222,7 @@ class Reasoner:
         return Reasoned(self._row(sample, turn, best), "kept", tally)
 
     def _best(self, domain: str, turn: TargetTurn, tally: Counter[str]) -> _Rollout | str:
-        """The best rollout of a turn, or why there is none."""
+        """Return the best rollout of a turn, or the reason why there is none."""
         read: list[tuple[int, Prediction, Reply]] = []
         for number in range(self.reasoning.rollouts):
             request = Request(self.reasoning.model, turn.shown, dict(self.reasoning.sampling), number)
@@ -245,7 +244,7 @@ class Reasoner:
         return self._winner(domain, turn, passing) if passing else "below_threshold"
 
     def _winner(self, domain: str, turn: TargetTurn, passing: Sequence[_Rollout]) -> _Rollout:
-        """The one that no other beats on the way from the best score down; the higher score where two are alike."""
+        """Return the rollout that wins the comparisons, made from the best score down; a tie keeps the higher score."""
         best, *others = sorted(passing, key=lambda rollout: (-rollout.score, rollout.number))
         asked = question(domain, turn)
         for rival in others:
@@ -301,7 +300,9 @@ class Reasoner:
 
 
 def _spans(sample: Mapping[str, Any], turn: TargetTurn, texts: Sequence[str], is_truth: bool) -> list[dict[str, Any]]:
-    """The spans of the last message: all of it, but of what was really observed only what bore loss before."""
+    """Build the spans of the last message: all of it, but only the parts of the real observation that had loss
+    before.
+    """
     moved: list[dict[str, Any]] = []
     offset = 0
     for text, label in zip(texts, ("frame", None, "frame", "observed", "frame"), strict=True):
@@ -314,13 +315,13 @@ def _spans(sample: Mapping[str, Any], turn: TargetTurn, texts: Sequence[str], is
 
 
 def _shift_spans(spans: Sequence[Mapping[str, Any]], message: int, by: int, head: int) -> list[dict[str, Any]]:
-    """The spans of a message behind its heading, moved."""
+    """Return the spans of a message behind its heading, shifted."""
     mine = [(max(span["begin"], head), span["end"], span["label"]) for span in spans if span["message"] == message]
     return [{"begin": begin + by, "end": end + by, "label": label} for begin, end, label in mine if begin < end]
 
 
 def _join_spans(spans: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """(begin, end) of what spans cover without a gap."""
+    """Return (begin, end) of the ranges that adjacent spans cover without a gap."""
     ranges: list[tuple[int, int]] = []
     for span in spans:
         if ranges and ranges[-1][1] == span["begin"]:

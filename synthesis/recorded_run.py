@@ -1,4 +1,4 @@
-"""Finished run as synthesis reads it: the manifest of its shards, and its recipe's rendering and token settings."""
+"""Finished run as input of synthesis: the manifest of its shards, and the recipe's rendering and token settings."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from trajmill.schemas.manifest import Manifest
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """The output folder of `trajmill run`; without a record of the run its recipe is taken to say nothing."""
+    """Output folder of `trajmill run`; if it has no record of the run, the recipe counts as empty."""
 
     folder: Folder
 
     @cached_property
     def shards(self) -> Manifest:
-        """The manifest of its shards.
+        """Manifest of the run's shards.
 
         Raises:
-            ConfigError: they are not finished.
+            ConfigError: The shards are not finished.
         """
         manifest = read_manifest(self.folder / "shards", MANIFEST)
         if manifest is None:
@@ -40,10 +40,10 @@ class RecordedRun:
         return manifest
 
     def check_apart(self, out: Folder) -> None:
-        """Nothing, if a folder is not within the run's, which holds nothing but what the run wrote.
+        """Check that an output folder is outside the run's folder, which holds only files of the run.
 
         Raises:
-            ConfigError: it is.
+            ConfigError: The output folder is within the run's folder.
         """
         if f"{out.path()}/".startswith(f"{self.folder.path()}/"):
             raise ConfigError(f"{out.path()} is within the run's own folder. Choose another --out.")
@@ -57,22 +57,22 @@ class RecordedRun:
         return recipe if isinstance(recipe, dict) else {}
 
     def counter(self) -> TokenCounter:
-        """Counts tokens as the run did.
+        """Return the token counter of the run.
 
         Raises:
-            ConfigError: the tokenizer's file is not there.
+            ConfigError: The tokenizer's file is missing.
         """
         return TokenCounter(self._recipe.get("judge", {}).get("tokenizer", ESTIMATE))
 
     @property
     def templates(self) -> Path | None:
-        """The folder of the user's own templates, if the recipe names one."""
+        """Folder of the user's own templates, if the recipe names one."""
         folder = self._recipe.get("mix", {}).get("templates")
         return None if folder is None else Path(folder)
 
     @property
     def view(self) -> View:
-        """View of turns by the recipe."""
+        """View of turns according to the recipe."""
         mix, names = self._recipe.get("mix", {}), ("harness", "edits", "actions", "observation_chars", "mcp")
         options = {name: mix[name] for name in names if name in mix}
         return View(**options, escapes=mix.get("control_tokens") == "escape")

@@ -1,7 +1,7 @@
-"""Cache of models' answers by content, so that nothing is paid for twice, and their cost within a bound.
+"""Cache of models' answers by content, so that no answer is paid for twice, and the accounting of their cost.
 
-An answer is a file of its own, named by the digest of the request, the model, the sampling and the number of the
-answer, and written in one step: a process may be killed at any time, and the next one goes on with what is there.
+An answer is a file named by the digest of the prompt, the model, the sampling and the number of the answer. It is
+written atomically, so the next process can continue after a kill at any time.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from trajmill.schemas import ShardError
 
 _MILLION: Final = 1_000_000
 _ROUNDING: Final = 1e-9
-"""What sums of prices may differ by from what they are."""
+"""Tolerance for rounding errors in sums of prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one answer or of many: of what was asked, and of what was answered, its reasoning with it."""
+    """Tokens of one answer or of many: of the prompts, and of the completions with their reasoning."""
 
     prompt: int = 0
     completion: int = 0
@@ -40,34 +40,34 @@ class Prices:
 
     @property
     def is_known(self) -> bool:
-        """True if any token costs something."""
+        """True if any token has a price."""
         return self.prompt > 0 or self.completion > 0
 
     def cost(self, usage: Usage) -> float:
-        """Cost of some tokens."""
+        """Return the cost of the tokens."""
         return (usage.prompt * self.prompt + usage.completion * self.completion) / _MILLION
 
 
 class SpentError(Exception):
-    """The bound on costs leaves no room for another request."""
+    """Error of a request for which the cost bound leaves no room."""
 
 
 @dataclass(slots=True)
 class Spending:
     """Money spent by all threads together.
 
-    A request is held at the most that it may cost before it is sent, so that what is in flight cannot pass the bound
-    together. What was asked by an earlier, killed run counts too, since its answers are used: the bound is on the
-    result, not on the process.
+    The largest possible cost of a request is reserved before it is sent, so that requests in flight cannot exceed the
+    bound together. Answers of an earlier, killed run count too, since they are used: the bound applies to the result,
+    not to the process.
 
     Attributes:
-        bound: the most that may be spent; None is no bound.
-        usage: tokens of all answers that are used.
-        cost: of them.
-        asked: answers that were fetched now.
-        known: answers that were there already.
-        uncounted: answers whose endpoint did not say how many tokens they are.
-        fetched_cost: of those that were fetched now.
+        bound: Largest cost; None sets no bound.
+        usage: Tokens of all used answers.
+        cost: Cost of all used answers.
+        asked: Answers fetched by this process.
+        known: Answers found in the cache.
+        uncounted: Answers whose endpoint reported no token counts.
+        fetched_cost: Cost of the answers fetched by this process.
     """
 
     bound: float | None = None
@@ -81,10 +81,10 @@ class Spending:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def hold(self, most: float) -> None:
-        """Sets aside what a request may cost; waits while others that are in flight may leave room for it.
+        """Reserve the largest cost of a request; wait while requests in flight may still free room for it.
 
         Raises:
-            SpentError: the bound leaves no room.
+            SpentError: The bound leaves no room.
         """
         with self._changed:
             while self.bound is not None and self.cost + self._held + most > self.bound + _ROUNDING:
@@ -94,7 +94,7 @@ class Spending:
             self._held += most
 
     def release(self, most: float) -> None:
-        """Gives back what was set aside for a request that brought no answer."""
+        """Release the reservation of a request."""
         with self._changed:
             self._held = max(0.0, self._held - most)
             if self._held < _ROUNDING:
@@ -102,7 +102,7 @@ class Spending:
             self._changed.notify_all()
 
     def settle(self, most: float, usage: Usage | None, prices: Prices) -> None:
-        """Books an answer that was fetched; one without a count is booked at what was set aside for it."""
+        """Book a fetched answer; without a token count, at the reserved cost."""
         cost = most if usage is None else prices.cost(usage)
         with self._changed:
             self._book(usage, cost)
@@ -111,7 +111,7 @@ class Spending:
         self.release(most)
 
     def recall(self, usage: Usage | None, prices: Prices) -> None:
-        """Books an answer that was there already."""
+        """Book a cached answer."""
         with self._changed:
             self._book(usage, prices.cost(usage or Usage()))
             self.known += 1
@@ -123,7 +123,7 @@ class Spending:
 
 
 _VERSION: Final = 1
-"""Of what a key is made from, and of a file's form."""
+"""Version of the content of keys and of the file format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +131,10 @@ class Request:
     """Request to a model.
 
     Attributes:
-        model: its name at the endpoint.
-        messages: chat messages, each with `role` and `content`.
-        sampling: further values of the request's body, such as `temperature` and `max_tokens`.
-        index: number of the answer among those to the same words; it is not sent.
+        model: Name of the model at the endpoint.
+        messages: Chat messages, each with `role` and `content`.
+        sampling: Further values of the request's body, such as `temperature` and `max_tokens`.
+        index: Number of the answer among those to the same messages; not sent.
     """
 
     model: str
@@ -144,7 +144,7 @@ class Request:
 
     @property
     def key(self) -> str:
-        """The digest of all of it, 64 hex digits."""
+        """Digest of all fields, 64 hex digits."""
         content = [_VERSION, self.model, list(self.messages), self.sampling, self.index]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -154,11 +154,11 @@ class Reply:
     """Answer of a model.
 
     Attributes:
-        content: its words.
-        reasoning: what it thought, where the endpoint tells that apart.
-        finish: why it ended, such as `stop` or `length`; `refused` where the endpoint takes no such request.
-        usage: its tokens; None where the endpoint does not count them.
-        revision: what the endpoint says of the state of the model; empty where it says nothing.
+        content: Text of the answer.
+        reasoning: Reasoning of the model, where the endpoint separates it.
+        finish: Finish reason, such as `stop` or `length`; `refused` where the endpoint refuses the request.
+        usage: Token counts; None where the endpoint does not report them.
+        revision: Revision of the model that the endpoint reports; empty where it reports none.
     """
 
     content: str
@@ -169,13 +169,13 @@ class Reply:
 
 
 class Replies:
-    """Answers in a folder."""
+    """Cache of answers in a folder."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def get(self, request: Request) -> Reply | None:
-        """The answer to a request; None if it is not there, or what is there cannot be read."""
+        """Return the cached answer to a request; None if it is missing or cannot be read."""
         name = self._name(request)
         if not self._folder.exists(name):
             return None
@@ -189,10 +189,10 @@ class Replies:
             return None
 
     def put(self, request: Request, reply: Reply) -> None:
-        """Keeps the answer to a request.
+        """Cache the answer to a request.
 
         Raises:
-            ShardError: it cannot be written.
+            ShardError: The file cannot be written.
         """
         self._folder.write(self._name(request), json.dumps({"version": _VERSION, **asdict(reply)}).encode())
 

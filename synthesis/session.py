@@ -17,7 +17,7 @@ from trajmill.synthesis.judgements import Judge
 from trajmill.synthesis.replies import Replies, Spending
 
 _AHEAD: Final = 2
-"""Samples that wait for each thread, so that a slow one keeps no other idle."""
+"""Samples queued per thread, so that a slow sample leaves no other thread idle."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -25,12 +25,12 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Concurrency of the work, and its progress.
+    """Concurrency, limit and progress of the work.
 
     Attributes:
-        concurrency: samples that are worked on at the same time.
-        limit: samples of each domain, the first of its files; None takes all.
-        tell: is called with the outcome of each sample.
+        concurrency: Samples processed at the same time.
+        limit: First samples of each domain to process; None takes all.
+        tell: Callback with the outcome of each sample.
     """
 
     concurrency: int = 8
@@ -39,9 +39,9 @@ class Work:
 
 
 def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item], threads: int) -> Iterator[_Result]:
-    """Yield the result of work on each item, in the order of the items; threads work a little ahead.
+    """Yield the result of each item, in the order of the items; threads work a little ahead.
 
-    The first error of an item ends it: what has not begun then is not begun.
+    The first error of an item stops the iteration and cancels work that has not begun.
     """
     pool = ThreadPoolExecutor(threads)
     waiting: deque[Future[_Result]] = deque()
@@ -58,20 +58,20 @@ def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item], threads: 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Models that are asked, with their settings.
+    """Models of a session and their settings.
 
     Attributes:
-        writer: where the model is that writes.
-        judge: where the one is that judges.
-        model: that writes.
-        judge_model: that judges.
-        sampling: of the one that writes.
-        judge_sampling: of the one that judges.
-        per_minute: requests to both together; None is any number.
-        max_cost: of both together; None is any.
+        writer: Address of the model that writes.
+        judge: Address of the model that judges.
+        model: Name of the model that writes.
+        judge_model: Name of the model that judges.
+        sampling: Sampling settings of the model that writes.
+        judge_sampling: Sampling settings of the model that judges.
+        per_minute: Requests per minute to both models together; None sets no limit.
+        max_cost: Largest cost of both models together; None sets no bound.
 
     Raises:
-        ConfigError: costs are bounded and nothing has a price.
+        ConfigError: The cost is bounded and no model has a price.
     """
 
     writer: Address
@@ -88,7 +88,7 @@ class Models:
             raise ConfigError("--max-cost needs what tokens cost: give --price and, where it differs, --judge-price.")
 
     def settings(self) -> dict[str, Any]:
-        """Settings that decide the answers."""
+        """Return the settings that decide the answers."""
         return {
             "model": self.model,
             "sampling": dict(self.sampling),
@@ -98,14 +98,14 @@ class Models:
 
 
 class Session(NamedTuple):
-    """The models while they can be asked."""
+    """Models whose endpoints are open."""
 
     writer: Endpoint
     judge: Judge
 
 
 class Report(NamedTuple):
-    """Result of a command: its manifest, and its spending."""
+    """Result of a command: its manifest and its spending."""
 
     manifest: Manifest
     spending: Spending
@@ -113,10 +113,10 @@ class Report(NamedTuple):
 
 @contextmanager
 def session(models: Models, replies: Folder, spending: Spending) -> Iterator[Session]:
-    """The models, asked through endpoints that are closed at the end.
+    """Open the models' endpoints and close them at the end.
 
     Raises:
-        ConfigError: as of `Endpoint`, or one of them took none of its requests.
+        ConfigError: As in `Endpoint`, or an endpoint refused all of its requests.
     """
     cache, pace = Replies(replies), Pace(models.per_minute)
     writer = Endpoint(models.writer, cache, spending, pace)

@@ -1,7 +1,7 @@
 """SFT system prompts whose last lines ask for the prediction between tags, as those of RL and eval do.
 
-A sample's prompt was rendered for answers under a heading. Its template says both, so the words that ask for the one
-are exchanged for those that ask for the other, and nothing else of the prompt is rendered anew.
+A sample's prompt was rendered for answers under a heading. Its template has both wordings. Only the words that ask for
+a heading are replaced by those that ask for tags; the rest of the prompt is not rendered again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _FLAG: Final = "tagged"
 
 
 def tag_system_prompt(system: str, reference: str, folder: Path | None = None) -> str:
-    """The system prompt that asks for tags; the prompt as it is where its template is not at hand or has no such words.
+    """Return the system prompt that asks for tags; unchanged if its template is missing or has no such words.
 
     Args:
-        system: prompt of a sample.
-        reference: of its template, as the sample's `template` says it.
-        folder: of the user's own templates, if the recipe names one.
+        system: System prompt of a sample.
+        reference: Reference of its template, from the sample's `template`.
+        folder: Folder of the user's own templates, if the recipe names one.
     """
     words = _words(reference, folder)
     if words is None:
@@ -41,7 +41,7 @@ def tag_system_prompt(system: str, reference: str, folder: Path | None = None) -
 
 @cache
 def _words(reference: str, folder: Path | None) -> tuple[str, str] | None:
-    """(words that ask for tags, words that ask for a heading) in a template; None where it says none."""
+    """Return (words that ask for tags, words that ask for a heading) in a template; None if it has neither."""
     named = _REFERENCE.fullmatch(reference)
     if named is None:
         return None
@@ -64,7 +64,7 @@ def _branches(text: str) -> tuple[str, str] | None:
 
 
 def _text(body: Iterable[nodes.Node]) -> str:
-    """The words of a branch; empty where it holds more than words."""
+    """Return the text of a branch; empty if the branch contains anything else."""
     parts = [part for node in body for part in (node.nodes if isinstance(node, nodes.Output) else [node])]
     if not all(isinstance(part, nodes.TemplateData) for part in parts):
         return ""

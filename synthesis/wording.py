@@ -14,7 +14,7 @@ from trajmill.synthesis.replies import Reply
 
 
 def object_in(reply: Reply) -> dict[str, Any] | None:
-    """The last whole JSON object in an answer, without what was thought before it; None if there is none."""
+    """Return the last complete JSON object in an answer, after any reasoning; None if there is none."""
     if reply.finish in ("refused", "length"):
         return None
     text = reply.content.rpartition("</think>")[2]
@@ -32,19 +32,19 @@ def object_in(reply: Reply) -> dict[str, Any] | None:
 
 
 class Asking(NamedTuple):
-    """A template, and by what rows name it: `judge_scores@` and 12 digits of its sha256."""
+    """Template and the reference that rows record: `judge_scores@` and 12 digits of its sha256."""
 
     template: jinja2.Template
     reference: str
 
     def messages(self, **values: Any) -> tuple[dict[str, str], ...]:
-        """The request of one user message that it makes of values."""
+        """Render the request, one user message."""
         return ({"role": "user", "content": self.template.render(**values).rstrip("\n")},)
 
 
 @cache
 def asking(name: str) -> Asking:
-    """The template of that name, such as `judge_scores`."""
+    """Return the template of a name, such as `judge_scores`."""
     file = f"synthesis/{name}.md.j2"
     text = (configs() / "templates" / file).read_bytes()
     return Asking(template(file), f"{name}@{hashlib.sha256(text).hexdigest()[:12]}")

@@ -1,1 +1,3 @@
-"""Worlds that can be asked again: actions run anew in a box, simulated rows held against the world, a served model."""
+"""Worlds that can be queried again: actions replayed in a sandbox, simulated rows compared with real ones, a served
+world model.
+"""

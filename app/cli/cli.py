@@ -1,6 +1,6 @@
 """The command line: `trajmill run | init | plan`, and the commands of other modules, which are registered here.
 
-How a command ends, and with which exit code, is the matter of `run_record.endings`.
+`run_record.endings` defines how a command ends, and its exit code.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Stage(StrEnum):
 
 
 class HandStage(StrEnum):
-    """Of which stage a share can be done by itself."""
+    """Stage of which a share can be done by itself."""
 
     NORMALIZE = "normalize"
     JUDGE = "judge"
@@ -182,7 +182,7 @@ def run(
     from trajmill.app.cli.recipe_draft import parse_run_arguments
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
-    # before the rest is loaded, since a slip of the pen should be told at once
+    # validated before the heavy imports, so that a typing error is reported at once
     config, raw, out = parse_run_arguments(config, raw or [], out)
     recipe = load_recipe(config)
     recipe = recipe if read_as is None else recipe.with_format(read_as)
@@ -231,7 +231,7 @@ def run(
 
 
 def _add_generation(adding: Append, recipe: Recipe, last: str) -> Summary | None:
-    """Adds a generation, and tells which logs it is of; None if nothing is new."""
+    """Add a generation and print its logs; return None if nothing is new."""
     from trajmill.app.cli.tables import show_appended, unchanged_event
 
     appended = adding.run(last)
@@ -252,7 +252,7 @@ def _do_share(
     *,
     overwrite: bool,
 ) -> None:
-    """Does a share of a stage's parts or units, and tells how many that were."""
+    """Do a share of a stage's parts or units, and print their number."""
     from trajmill.pipelines.judge.units_by_hand import measure_share
     from trajmill.pipelines.mix.samples_by_hand import mix_share
     from trajmill.pipelines.normalize.parts_by_hand import Share, normalize_share
@@ -298,7 +298,7 @@ def plan(
     read_as: Format = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a run would read (inputs by connector, parts, licences), and what it would draw of judged data.
+    """Print what a run would read (inputs by connector, parts, licences), and what it would draw from judged data.
 
     Nothing is written.
     """
@@ -353,28 +353,28 @@ _MOVED: Final = {
         for command in commands
     },
 }
-"""Commands of earlier versions, and what stands in their place."""
+"""Commands of earlier versions, and their replacements."""
 
 
 def _concerns_us(record: logging.LogRecord) -> bool:
-    """Check that a log record is not only the warning of Beam, when imported, that its BigQuery client is missing."""
+    """Return False for the warning that Beam logs on import about its missing BigQuery client."""
     return "bigquery client libraries" not in record.getMessage()
 
 
 def _usage_ends_with(code: int) -> None:
-    """Makes wrong command lines end with our code for them instead of the command line library's."""
+    """Make usage errors end with trajmill's exit code instead of the command line library's."""
     usage = next(kind for kind in typer.BadParameter.__mro__ if "exit_code" in vars(kind))
     vars_of: Any = usage
     vars_of.exit_code = code
 
 
 def _goes_on() -> bool:
-    """Check that the command continues where it stopped when it is repeated."""
+    """Return True if repeating the command continues where it stopped."""
     return sys.argv[1:2] in (["run"], ["model"], ["push"])
 
 
 def _nearest(option: str) -> str:
-    """A sentence that names the option of the run that is most like one that nobody knows, if any is."""
+    """Suggest the option of `run` closest to an unknown one in a sentence; empty if none is close."""
     if not option:
         return ""
     command = typer.main.get_command(app)
@@ -384,7 +384,7 @@ def _nearest(option: str) -> str:
 
 
 def _end(error: Exception) -> NoReturn:
-    """Ends the process as the error asks for, with its traceback where it is a bug."""
+    """End the process as the error requires, with its traceback if it is a bug."""
     ending = ending_of(error, goes_on=_goes_on())
     if ending.traceback:
         traceback.print_exception(error)
@@ -399,7 +399,9 @@ def _end(error: Exception) -> NoReturn:
 
 
 def _narrow_to_command(whole: typer.Typer, words: Sequence[str]) -> typer.Typer:
-    """Only the command that the words begin with, if there is one: each start would else make the parsers of all."""
+    """Return the app with only the command that the words begin with, if there is one, since building all parsers slows
+    each start.
+    """
     named = [command for command in whole.registered_commands if words and _name_of(command) == words[0]]
     groups = [group for group in whole.registered_groups if words and group.name == words[0]]
     if not named and not groups:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trajmill.worlds.drift.drift import Drift, Drifted
 
 FILES: Final = ("drift.html", "drift.json")
-"""What is written."""
+"""Files that the command writes."""
 
 
 def drift(
@@ -40,7 +40,8 @@ def drift(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Tell where answers of world models part from the world's, and whether their reward still means its outcome.
+    """Measure where answers of world models differ from the real ones, and whether their reward still predicts the
+    outcome.
 
     For example:  trajmill world drift out/real out/simulated --out out/drift --fail-over novelty=0.2
     """
@@ -81,7 +82,7 @@ def _bound(text: str) -> tuple[str, float]:
 
 
 def show_drift(report: Drift, console: Printer) -> None:
-    """Print a comparison: differences of whole domains, signs of Goodhart's law, thresholds."""
+    """Print a comparison: differences by domain, signs of Goodhart's law, thresholds."""
     for model in report.models:
         counts = ", ".join(f"{kind} {number:,}" for kind, number in model.pairs.items())
         line = f"{model.world_model}: {model.rows:,} rows ({counts}), {model.shared_tasks:,} shared tasks"

@@ -65,7 +65,9 @@ AGENT_SCHEMA: Final = pa.schema(
         ("fidelity", pa.struct([(name, pa.string()) for name in Fidelity._fields])),
     ]
 )
-"""Columns of a row. `tools`, and `tool_calls` of a message, are JSON text, since structs of Parquet fill in nulls."""
+"""Columns of a row. `tools`, and `tool_calls` of a message, are JSON text, since structs of Parquet add nulls for
+absent fields.
+"""
 
 FILE: Final = "train.parquet"
 REFUSED: Final = "refused.jsonl"
@@ -176,11 +178,11 @@ def read_trajectories(path: str, judged: bool = False) -> Iterator[list[Row]]:
     """Read the rows of each trajectory stored at a path, as Python values, in the order of the files.
 
     Args:
-        path: a run's folder, its `transitions` folder, or one file of it.
-        judged: whether rows bear `kept` and `group` too, if the path is the folder of a run that judged them.
+        path: A run's folder, its `transitions` folder, or one file of it.
+        judged: True to add `kept` and `group` to the rows, if the path is the folder of a judged run.
 
     Raises:
-        ConfigError: there are no transitions there.
+        ConfigError: There are no transitions there.
     """
     for file in transition_files(path):
         folder = Folder(str(Path(file).parent))
@@ -197,7 +199,7 @@ def read_trajectories(path: str, judged: bool = False) -> Iterator[list[Row]]:
 
 
 def _verdicts(path: str, file: Path) -> dict[str, dict[str, Any]]:
-    """Row → its verdict, of a file of transitions; empty if none stand in the run's folder."""
+    """Return the verdict of each row of a transitions file; empty if the run's folder has none."""
     transitions = Path(path) / "transitions"
     if not file.is_relative_to(transitions):
         return {}
@@ -209,7 +211,7 @@ def _verdicts(path: str, file: Path) -> dict[str, dict[str, Any]]:
 
 
 def _number_row(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
-    """The row with the number of its trajectory in the file, which may go on from one row group to the next."""
+    """Pair the row with the number of its trajectory in the file; a trajectory may continue in the next row group."""
     return before[0] + (row["step"] == 0), row
 
 

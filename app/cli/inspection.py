@@ -1,6 +1,6 @@
 """Inspection of a raw log, a stage folder or a shard: counts, and one trajectory step by step.
 
-Only reads. What it finds is handed to `summaries` as plain values; nothing is printed here.
+The functions only read, and return plain values for `tables` to print.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DAMAGED: Final = (
     OSError,
     UnicodeDecodeError,
 )
-"""What reading a damaged file raises."""
+"""Errors that reading a damaged file raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Found:
 
     Attributes:
         kind: `raw log`, `transitions`, `verdicts`, `rejects` or `shard`.
-        counts: number of things by name.
-        tables: more counts, each under a title: (value, number).
-        rows: of one trajectory as Python values, or one sample; empty if there is none.
-        title: what `rows` are.
+        counts: Counts by name.
+        tables: Further counts by title: (value, number).
+        rows: Rows of one trajectory as Python values, or one sample; empty if there is none.
+        title: Title of `rows`.
     """
 
     kind: str
@@ -62,13 +62,13 @@ def inspect(path: str, trajectory: str | None = None, read_as: str | None = None
     """Read the contents of `path`: a run, a stage, a Parquet file or a raw log.
 
     Args:
-        path: a raw log, or a folder or file that trajmill wrote.
-        trajectory: an id (or its beginning) or a number from 0 of the trajectory or sample to show; the first by
-            default.
-        read_as: the connector that reads a raw log, instead of the one that recognizes it.
+        path: A raw log, or a folder or file that trajmill wrote.
+        trajectory: Trajectory or sample to show, by id (or its beginning) or by number from 0; the first by default.
+        read_as: Connector that reads a raw log, instead of the one that recognizes it.
 
     Raises:
-        ConfigError: nothing is there, no such trajectory is in it, a file of it is damaged, or the format is unknown.
+        ConfigError: There is nothing at the path, it has no such trajectory, a file is damaged, or the format is
+            unknown.
     """
     try:
         return _inspect_path(Path(path), path, trajectory, read_as)
@@ -103,7 +103,7 @@ def _tables(folder: Path) -> list[Path]:
 
 
 def _find_damaged_file(path: str) -> str:
-    """The first Parquet file at a path that cannot be read whole; the path if there is none."""
+    """Return the first Parquet file at a path that cannot be read completely; the path if there is none."""
     for file in _tables(Path(path)) if os.path.isdir(path) else []:
         try:
             with pq.ParquetFile(file) as reader:
@@ -150,7 +150,7 @@ def _transitions(path: str, trajectory: str | None) -> Found:
 
 
 def _with_classes(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, each with `classes` where its spans were measured: bytes of what was observed by their class."""
+    """Add `classes` to the rows if their spans were measured: bytes of the next observation by class."""
     files = sorted([*path.glob("spans/*/*.parquet"), *path.parent.glob("spans/*/*.parquet")])
     if not files:
         return rows
@@ -172,7 +172,7 @@ def _classes(spans: Sequence[Mapping[str, Any]], size: int) -> dict[str, int]:
 
 
 def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:
-    """Id and copy of the trajectory that is wanted, of those of all; of copies, unless one is named, the first."""
+    """Return the id and copy of the wanted trajectory; without a copy, the first one."""
     if not keys:
         raise ConfigError("There is no trajectory in it.")
     if wanted is None:
@@ -186,10 +186,10 @@ def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:
 
 
 def _samples(file: Path, wanted: str | None) -> Found:
-    """A shard of samples to evaluate on: their number, and one of them.
+    """Read a shard of evaluation samples: their number, and one of them.
 
     Raises:
-        ConfigError: a line of it is no JSON object.
+        ConfigError: A line is not a JSON object.
     """
     number = int(wanted) if wanted and wanted.isdigit() else 0
     row, count = dict[str, Any](), 0
@@ -268,7 +268,7 @@ def _count_values(values: Iterable[str]) -> dict[str, int]:
 
 
 def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the lines that changed between two observations: `-` gone, `+` new, ` ` for a line around them."""
+    """Yield the lines that changed between two observations: `-` removed, `+` added, ` ` unchanged."""
     old, new = (_lines((observation or {}).get("content") or "") for observation in (before, after))
     yield from list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]
 

@@ -1,4 +1,4 @@
-"""The commands that tell what logs and runs hold: formats, sniff, inspect and verify."""
+"""Commands that show the contents of logs and runs: formats, sniff, inspect and verify."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def formats(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the schema as a table for people.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the formats that are read, each with the number of real logs that it was verified on."""
+    """List the supported formats, each with the number of real logs on which it was verified."""
     if schema or markdown:
         from trajmill.schemas import json_schema
         from trajmill.schemas.document import schema_markdown
@@ -91,7 +91,7 @@ def sniff(
 
 
 def _path(uri: str, files: Sequence[str]) -> str:
-    """The path of an input from here, found by what was asked about; its uri where an archive holds it."""
+    """Return the path of an input relative to the given files; its uri if it is inside an archive."""
     paths = (path for file in files for path in (Path(file) / uri, Path(file).parent / uri, Path(file)))
     return next((str(path) for path in paths if path.exists() and str(path).endswith(uri)), uri)
 
@@ -159,7 +159,7 @@ def verify(
 
 
 def tell_withdrawn(plan: Plan) -> None:
-    """Ends the command as connectors' bugs do where one failed when it was asked about a file."""
+    """End the command with the exit code of connector bugs if a connector failed while recognizing a file."""
     from trajmill.app.cli.tables import show_broken
     from trajmill.pipelines.normalize.connector_errors import broken_connectors, withdrawals
 

@@ -1,4 +1,4 @@
-"""The commands that ask language models: `trajmill model reason | instruct`."""
+"""Commands that query language models: `trajmill model reason | instruct`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Cache = Annotated[str | None, typer.Option(help="The folder of answers; OUT/.rep
 
 
 class Target(StrEnum):
-    """Observation that the last message of a reasoned sample holds."""
+    """Observation in the last message of a reasoned sample."""
 
     ROLLOUT = "rollout"
     TRUTH = "truth"
@@ -87,7 +87,7 @@ def reason(
     cache: Cache = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a run's SFT samples reasoning: a model predicts a turn of each, and a judge says which answers are used."""
+    """Add reasoning to a run's SFT samples: a model predicts a turn of each, and a judge chooses the answers to use."""
     from trajmill.pipelines.storage.folders import Folder
     from trajmill.synthesis.reasoned_shards import reason as write
     from trajmill.synthesis.reasoning import Reasoning
@@ -143,7 +143,7 @@ def instruct(
     cache: Cache = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make simulation instructions that trajectories of a run already fulfil, checked by rules and by a judge."""
+    """Write simulation instructions that trajectories of a run already fulfil, checked by rules and by a judge."""
     from trajmill.pipelines.storage.folders import Folder
     from trajmill.synthesis.instruction_table import Chosen
     from trajmill.synthesis.instruction_table import instruct as write
@@ -178,7 +178,7 @@ def _addresses(
     timeout: float,
     retries: int,
 ) -> tuple[Address, Address]:
-    """Addresses of the writer and of the judge; the judge's default to the writer's."""
+    """Return the addresses of the writer and of the judge; the judge's default to the writer's."""
     from trajmill.synthesis.endpoint import Address
 
     own_key = urls[1] is not None or variables[1] is not None  # a key is not sent to another endpoint unasked
@@ -189,15 +189,15 @@ def _addresses(
 
 
 def _key(variable: str | None) -> str:
-    """The key that an environment variable holds; a word that means none, since the client wants one."""
+    """Return the key in an environment variable; the word "none" without one, since the client requires a key."""
     return (os.environ.get(variable) if variable else None) or "none"
 
 
 def prices_of(text: str) -> Prices:
-    """The prices that `IN,OUT` says.
+    """Parse prices in the form `IN,OUT`.
 
     Raises:
-        ConfigError: it says none.
+        ConfigError: The text is not a pair of prices.
     """
     from trajmill.synthesis.replies import Prices
 
@@ -211,10 +211,10 @@ def prices_of(text: str) -> Prices:
 
 
 def sampling_of(temperature: float, max_tokens: int, body: str) -> dict[str, Any]:
-    """The values of a request's body beside model and messages; what `body` says goes before the rest.
+    """Return the values of a request's body besides model and messages; the values of `body` take precedence.
 
     Raises:
-        ConfigError: `body` is no JSON object of such values.
+        ConfigError: `body` is not a JSON object of such values.
     """
     try:
         more = json.loads(body)
@@ -229,7 +229,7 @@ def sampling_of(temperature: float, max_tokens: int, body: str) -> dict[str, Any
 
 @contextmanager
 def _working(concurrency: int, limit: int | None) -> Iterator[Work]:
-    """Progress line of the work that is done."""
+    """Show a progress line of finished work in a context manager."""
     from trajmill.synthesis.session import Work
 
     done: dict[str, int] = {}

@@ -1,6 +1,6 @@
 """Output options of commands (words or JSON, level of detail), and the orderly end of a command on signals.
 
-How any other error ends a command is the matter of `run_record.endings`.
+`run_record.endings` defines how any other error ends a command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LogFormat(StrEnum):
 
 
 _LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
-"""What is told of what libraries log, by how often details are asked for."""
+"""Log levels of libraries, by the number of `--verbose` flags."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Manner:
     as_json: bool = False
 
     def take(self, form: LogFormat, details: int, *, quiet: bool, as_json: bool = False) -> None:
-        """Use these options from now on."""
+        """Set these options and configure logging."""
         self.form, self.details, self.quiet = form, details, quiet
         self.as_json = as_json or self.is_json
         if self.is_json:
@@ -74,7 +74,7 @@ class Manner:
         return self.form is LogFormat.JSON
 
     def voices(self, log: RunLog) -> list[Voice]:
-        """Progress reporters of a run."""
+        """Return the progress reporters of a run."""
         from trajmill.app.cli.progress import JsonLines, Lines, LogFile, Terminal, Units
 
         console = notices()
@@ -89,7 +89,7 @@ class Manner:
 
 
 MANNER: Final = Manner()
-"""Of this process' command; what an error looks like depends on it, wherever it is raised."""
+"""Options of this process's command. They determine the form of errors, wherever these are raised."""
 
 
 Form = Annotated[LogFormat, typer.Option("--log-format", help="Words, or one JSON object a line for programs.")]
@@ -117,14 +117,16 @@ def fail(error: Exception, code: int) -> NoReturn:
 
 
 _PATIENCE_S: Final = 3.0
-"""Seconds that an interrupted run has to put things away; the next run puts away the rest."""
+"""Seconds that an interrupted run has to clean up; the next run cleans up the rest."""
 
 _LEAVING: Final = threading.Lock()
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While it lasts, SIGINT and SIGTERM raise `Interrupted` in the main thread, and end the process soon after."""
+    """Make SIGINT and SIGTERM raise `Interrupted` in the main thread within the context, and end the process soon
+    after.
+    """
 
     def interrupt(number: int, _: object) -> NoReturn:
         for caught in before:

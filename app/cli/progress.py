@@ -1,7 +1,7 @@
-"""Reporters of a run while it works: bars on a terminal, a line now and then elsewhere, JSON for a program.
+"""Progress reporters of a run: bars on a terminal, occasional lines elsewhere, JSON for a program.
 
-All of them show the same `Progress`, which comes from manifests; `StageProgress` looks now and then how far the stage
-at work has come, and lets voices tell it.
+All of them show the same `Progress`, which is read from manifests. `StageProgress` polls the stage in progress and
+passes its state to the reporters.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from trajmill.pipelines.run_record.summary import OVER, StageStart
 from trajmill.schemas import ShardError
 
 _REASONS: Final = 3
-"""Reasons that are named while a stage works."""
+"""Reasons that are named while a stage runs."""
 
 
 class Voice:
     """Base of reporters of a stage's progress: `told` is called with `begins`, `moves` or `ends`.
 
     Attributes:
-        period: seconds between two tellings.
+        period: Seconds between two reports.
     """
 
     period = 10.0
@@ -110,7 +110,7 @@ def last_line(state: Progress) -> str:
 
 
 class _Bars(Bars):
-    """Bars, and below them what comes of the stage at work."""
+    """Bars, with the counts of the current stage below them."""
 
     below = ""
 
@@ -120,7 +120,7 @@ class _Bars(Bars):
 
 
 class Terminal(Voice):
-    """A bar for each stage, and below the last one what was kept and dropped."""
+    """Reporter for a terminal: a bar for each stage, and the kept and dropped counts below the last one."""
 
     period = 0.5
 
@@ -137,12 +137,12 @@ class Terminal(Voice):
         self._bars.start()
 
     def begin(self, state: Progress) -> None:
-        """See the base class: a bar more."""
+        """Add a bar for the stage."""
         self._task = self._bars.add_task(state.stage, total=state.units or None, parts="", note="")
         self.move(state)
 
     def move(self, state: Progress) -> None:
-        """The bar of the stage, moved."""
+        """Update the bar of the stage."""
         if self._task is None:
             return
         before = f"{state.before:,} done before" if state.before else ""
@@ -152,7 +152,7 @@ class Terminal(Voice):
         self._bars.update(self._task, total=state.units or None, completed=state.done, parts=parts, note=note)
 
     def end(self, state: Progress) -> None:
-        """The bar of the stage, full."""
+        """Complete the bar of the stage."""
         if self._task is not None:
             self._bars.update(self._task, total=max(1, state.units), completed=max(1, state.units))
             self.move(state)
@@ -161,7 +161,7 @@ class Terminal(Voice):
             self._task = None
 
     def close(self) -> None:
-        """Leaves the bars as they stand."""
+        """Stop updating, and leave the bars on the screen."""
         self._bars.below = ""
         self._bars.stop()
 
@@ -170,7 +170,9 @@ _LINES: Final = {"begins": first_line, "moves": line, "ends": last_line}
 
 
 class Lines(Voice):
-    """A line when a stage begins and ends, and every ten seconds between: for a log, a pipe, a cluster's console."""
+    """Reporter for logs, pipes and consoles of clusters: a line when a stage begins and ends, and every ten seconds
+    between.
+    """
 
     def __init__(self, console: Printer) -> None:
         self._console = console
@@ -189,7 +191,7 @@ _EVENTS: Final = {"begins": "stage_begins", "moves": "progress", "ends": "stage_
 
 
 class JsonLines(Voice):
-    """The same for a program: `stage_begins`, `progress` every ten seconds, and `stage_ends`."""
+    """Reporter for programs, in JSON: `stage_begins`, `progress` every ten seconds, and `stage_ends`."""
 
     def __init__(self, console: Printer) -> None:
         self._console = console
@@ -205,7 +207,7 @@ class JsonLines(Voice):
 
 
 class Units(Voice):
-    """A line for each unit that is done, for who asked for details; not for those that an earlier run did."""
+    """Reporter for `--verbose`: a line for each finished unit, except those of earlier runs."""
 
     period = 1.0
 
@@ -219,7 +221,7 @@ class Units(Voice):
 
 
 class LogFile(Voice):
-    """The lines of `Lines`, once a minute, into the log of the run, which the run itself closes."""
+    """Reporter that writes the lines of `Lines` once a minute to the run's log, which the run itself closes."""
 
     period = 60.0
 
@@ -231,17 +233,17 @@ class LogFile(Voice):
 
 
 _REST: Final = 50
-"""Times what a look took, before the next one: there may be many units."""
+"""Pause between two polls, as a multiple of the time of a poll. It bounds the cost of polling many units."""
 
 _STORE_PERIOD_S: Final = 10.0
-"""Between two listings of an object store."""
+"""Seconds between two listings of an object store."""
 
 
 class StageProgress:
     """Context manager that reports progress; a `Run` calls `tell` when a stage begins.
 
     Args:
-        voices: who tells it; without any, nothing is looked at.
+        voices: Reporters; without any, nothing is polled.
     """
 
     def __init__(self, voices: Sequence[Voice]) -> None:

@@ -1,4 +1,4 @@
-"""The command that publishes a finished dataset: `trajmill push`."""
+"""Command that publishes a finished dataset: `trajmill push`."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def push(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and change nothing.")] = False,
 ) -> None:
-    """Publish a finished dataset on the Hub, in one commit: only what is not there yet is sent.
+    """Publish a finished dataset on the Hub in one commit. Only new or changed files are sent.
 
-    Refused are rows whose licence the recipe does not let be published, screenshots that it does not, and anything in
-    which scrubbing or another scanner still finds a secret. The token is HF_TOKEN, or what `hf auth login` left. Given
-    again, it goes on where it stopped.
+    The command refuses rows with a licence that the recipe does not release, screenshots unless the recipe releases
+    them, and any file in which scrubbing or another scanner still finds a secret. The token is HF_TOKEN, or the one
+    that `hf auth login` stored. Running the command again continues where it stopped.
     """
     from trajmill.pipelines.publish.hub.push import FindingsError, Request
     from trajmill.pipelines.publish.hub.push import push as pushed
@@ -77,12 +77,12 @@ def push(
 
 
 def _let_through(recipe: str | None, shards: str) -> tuple[frozenset[str], bool]:
-    """The licences that a recipe lets be published, and whether it lets screenshots be.
+    """Return the licences that a recipe allows to publish, and whether it allows screenshots.
 
-    The recipe is the one that is named, or that in the record of the run.
+    The recipe is the named one, or the one in the record of the run.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: There is no recipe.
     """
     from trajmill.pipelines.publish.licences import allowed_licences
     from trajmill.pipelines.recipe.recipe_file import load_recipe
@@ -103,7 +103,7 @@ def _let_through(recipe: str | None, shards: str) -> tuple[frozenset[str], bool]
 
 
 def _show_findings(error: FindingsError) -> None:
-    """A line each digest: how often, what it looks like and where it stands first; never what it is."""
+    """Print a line for each digest: its count, its kind and its first position, but never the secret itself."""
     console = notices()
     times = Counter(finding.digest for finding in error.found)
     first = {finding.digest: finding for finding in reversed(error.found)}

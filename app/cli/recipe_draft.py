@@ -1,9 +1,9 @@
 """Draft of a recipe from raw paths: their formats, domains and licences.
 
-Only names, sizes and the first bytes of files are looked at, as by `plan`. What the logs are worth is not.
+Only names, sizes and the first bytes of files are read, as by `plan`; the quality of the logs is not examined.
 
-A table whose columns no known layout has is read only by such a section. What the columns mean is guessed by their
-names and nothing else, so the draft is a comment, and a person decides.
+A table with unknown columns can be read only with a section of its own in the recipe. The meaning of the columns is
+guessed from their names alone, so the section is drafted as a comment for a person to complete.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from trajmill.schemas import DOMAINS, ConfigError, ParseError
 
 _ROWS: Final = 20
 _SHOWN: Final = 20
-"""The number of rows of JSON Lines that tell the columns, and of columns that are named."""
+"""Number of JSON Lines rows from which columns are read, and of columns that are named."""
 
 _RECIPES: Final = (".yaml", ".yml")
 _TABLES: Final = (".jsonl", ".ndjson", ".json")
@@ -55,7 +55,7 @@ _USUAL: Final = {
     "next_observation": ("next_observation", "next_obs", "next_state", "output", "result", "response", "after"),
     "reward": ("reward",),
 }
-"""Role → names that its column usually has, the likeliest first."""
+"""Usual column names by role, the most likely first."""
 
 _OF_CONVERSATIONS: Final = {
     "id": _IDS,
@@ -63,7 +63,7 @@ _OF_CONVERSATIONS: Final = {
     "instruction": ("instruction", "goal", "task_description", "task", "query"),
     "tools": ("tools", "functions"),
 }
-"""The same of a table each of whose rows is a conversation."""
+"""Usual column names by role for a table with a conversation in each row."""
 
 
 def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> tuple[list[str], list[str]]:
@@ -108,14 +108,14 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> tuple[list[
 
 
 def unknown_table(plan: Plan, raws: Sequence[str], recipe: Recipe) -> tuple[str, list[str]] | None:
-    """Return the URI and columns of the first table that no known layout reads; None if there is none. Arguments as
-    above.
+    """Return the URI and columns of the first table that no known layout reads; None if there is none. Arguments as of
+    `column_draft`.
     """
     return next(_unknown(plan, raws, recipe), None)
 
 
 def _unknown(plan: Plan, raws: Sequence[str], recipe: Recipe) -> Iterator[tuple[str, list[str]]]:
-    """(uri, columns) of tables that no known layout reads, in order of uri: those of a schema first."""
+    """Yield (uri, columns) of tables that no known layout reads: first those with a schema, then the others, by uri."""
     limit = recipe.normalize.max_member_bytes
     for log in plan.inputs:
         if log.connector == TABLE:
@@ -134,7 +134,7 @@ def _unknown(plan: Plan, raws: Sequence[str], recipe: Recipe) -> Iterator[tuple[
 
 
 def _first_columns(blob: StoredBlob) -> list[str]:
-    """The names in the first rows of JSON Lines, in the order in which they come."""
+    """Return the names in the first rows of JSON Lines, in order of appearance."""
     names: dict[str, None] = {}
     with suppress(ParseError):
         for _, row in islice(Table(blob).rows(), _ROWS):
@@ -148,12 +148,12 @@ _ODD: Final = re.compile(r"[^a-z0-9]+")
 
 
 def parse_run_arguments(config: str, raws: Sequence[str], out: str | None) -> tuple[str, list[str], str]:
-    """Find (recipe, raw logs, output folder) of a run that is given logs in place of a recipe, or a recipe and logs.
+    """Return (recipe, raw logs, output folder) of a run that was given logs instead of a recipe, or a recipe and logs.
 
-    Of logs the recipe is `recipe.yaml` in the output folder: it is drafted for what they hold where it is not there.
+    For logs, the recipe is `recipe.yaml` in the output folder, which is drafted from them if it does not exist.
 
     Raises:
-        ConfigError: there is neither a recipe nor a log of that name, or a recipe has no logs.
+        ConfigError: There is neither a recipe nor a log of that name, or a recipe was given without logs.
     """
     is_recipe = config in builtin_recipes() or Path(config).suffix in _RECIPES or Path(config).name == RUN
     if not is_recipe and not raws and (Path(config).exists() or url_of(config) is not None):
@@ -169,17 +169,17 @@ def parse_run_arguments(config: str, raws: Sequence[str], out: str | None) -> tu
 
 
 def recipe_draft(raws: Sequence[str], written: str, out: str | None = None) -> str:
-    """Draft a valid recipe for raw paths, with what was found in them as comments.
+    """Draft a valid recipe for raw paths, with comments on the logs found there.
 
-    It extends the built-in recipe of the domain, or `all` where the formats can hold logs of several.
+    It extends the built-in recipe of the domain, or `all` if the formats can hold several domains.
 
     Args:
-        raws: files, folders or globs.
-        written: where the recipe will be, for the command that runs it.
-        out: the folder that the command writes; by default one below `out`.
+        raws: Files, folders or globs.
+        written: Path of the recipe, for the command that runs it.
+        out: Output folder of that command; by default one below `out`.
 
     Raises:
-        ConfigError: a path names nothing, or none of the files is of a format that is read.
+        ConfigError: A path matches nothing, or none of the files has a supported format.
     """
     recipe = Recipe(name="init", source="init")
     plan = make_plan(recipe, raws)
@@ -205,28 +205,28 @@ def recipe_draft(raws: Sequence[str], written: str, out: str | None = None) -> s
 
 
 def _name(raw: str) -> str:
-    """A name after a path's last part that is no pattern."""
+    """Return a name from the last part of a path that is not a pattern."""
     parts = [part for part in raw.split("/") if not set(part) & set("*?[")]
     stem = Path(parts[-1]).name.partition(".")[0] if parts else ""
     return _ODD.sub("-", stem.lower()).strip("-") or "my-logs"
 
 
 def _unread_files_note(plan: Plan) -> list[str]:
-    """A line on files that are not read, if there are any."""
+    """Return a comment line on the files that are not read, if there are any."""
     counts = Counter(reject.reason for reject in plan.unrecognized)
     listed = ", ".join(f"{reason} {number:,}" for reason, number in sorted(counts.items()))
     return [f"# Files that are not read: {listed}. `trajmill sniff` says which and why."] if listed else []
 
 
 def _licence(plan: Plan) -> str:
-    """The line of the licence: what all inputs state, or a place for it."""
+    """Return the licence line: the licence that all inputs state, or a comment to fill in."""
     stated = {log.licence for log in plan.inputs}
     only = stated.pop() if len(stated) == 1 else None
     return f"licence: {json.dumps(only)}" if only else "# licence: CC-BY-4.0    # of the raw logs, as SPDX calls it"
 
 
 def _values(name: str, domains: Sequence[str], licence: str, dataset: str) -> str:
-    """The recipe itself."""
+    """Return the text of the recipe itself."""
     return f"""
 name: {json.dumps(name)}
 source: {json.dumps(name)}    # how rows name the corpus

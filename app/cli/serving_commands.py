@@ -1,4 +1,4 @@
-"""The commands that serve until they are ended: `trajmill view` and `trajmill world serve`."""
+"""Commands that serve until they are stopped: `trajmill view` and `trajmill world serve`."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def view(
 
 
 def listening(address: str, port: int) -> socket.socket:
-    """A socket of this machine alone, where who comes before the server has begun waits for it.
+    """Return a listening socket, at which clients can already wait before the server starts.
 
     Raises:
-        ConfigError: the port is taken.
+        ConfigError: The port is taken.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,7 +85,7 @@ _TOKEN: Final = "TRAJMILL_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class Followed(StrEnum):
-    """Pool whose samples the model was trained on."""
+    """Pool with the samples on which the model was trained."""
 
     SFT = "sft"
     RL = "rl"
@@ -128,8 +128,8 @@ def serve(
 ) -> None:
     """Serve a world model as an environment, rendered as its training data was: reset and step over HTTP.
 
-    For example: trajmill world serve --endpoint http://127.0.0.1:8000/v1 --recipe out/mine/run.json
-    --model lwm-8b@2026-11-01 --from out/mine --log out/served
+    For example: trajmill world serve --endpoint http://127.0.0.1:8000/v1 --recipe out/mine/run.json --model
+    lwm-8b@2026-11-01 --from out/mine --log out/served
     """
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
@@ -170,11 +170,11 @@ def _token(host: str, variable: str) -> str:
 
 
 def begun_with(path: str | None, run: str | None, recipe: Recipe, log: Path) -> Scenarios:
-    """Load the scenarios that sessions begin with: from a file, or from a finished run, whose scenarios are written to
-    a file first.
+    """Load the initial scenarios of sessions from a file, or from a finished run; the latter are written to a file
+    first.
 
     Raises:
-        ConfigError: both are given, or what is given cannot be read.
+        ConfigError: Both are given, or the given one cannot be read.
     """
     from trajmill.pipelines.storage.folders import Folder
     from trajmill.quality.tokens import TokenCounter
@@ -205,7 +205,7 @@ def _sessions(model: Any, recipe: Recipe, how: tuple[Any, bool], begun: Any, log
 
 
 def _serve_until_end(sessions: Sessions, host: str, port: int, token: str) -> None:
-    """Serves until it is ended."""
+    """Serve until the process is interrupted."""
     import uvicorn
 
     from trajmill.worlds.serve.serve_app import LOOPBACK, build_app

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trajmill.pipelines.storage.verification import Verification
 
 REJECTS: Final = "rejects"
-"""Title of a list of rejects, each in a line."""
+"""Title of a list of rejects, one a line."""
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -59,7 +59,7 @@ REMEDIES: Final = {
 """Remedies of losses by reason."""
 
 _SHOWN = 5
-"""Names of changed inputs that are told."""
+"""Number of changed inputs that are named."""
 
 
 def show_summary(
@@ -131,7 +131,7 @@ def _show_tokens(summary: Summary, console: Printer) -> None:
 
 
 def largest_losses(summary: Summary) -> list[str]:
-    """Name the three largest losses of files, logs and trajectories, each with what can be done."""
+    """Return lines on the three largest losses of files, logs and trajectories, each with a remedy."""
     losses: dict[str, tuple[int, str]] = {}
     for line in summary.lines:
         if line.unit in _UNITS:
@@ -144,7 +144,7 @@ def largest_losses(summary: Summary) -> list[str]:
 
 
 def summary_event(summary: Summary, totals: Mapping[str, Any] | None = None) -> str:
-    """The same as one line of JSON."""
+    """Return the summary as one line of JSON."""
     from trajmill.app.cli.progress import event
 
     counts = {line.unit: {**asdict(line), "dropped": line.dropped} for line in summary.lines}
@@ -176,7 +176,7 @@ def unchanged_event(out: str, appended: Appended) -> str:
 
 
 def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
-    """Print what an append added: inputs that are new, were read before, or have changed since."""
+    """Print the result of an append: inputs that are new, that were read before, or that have changed since."""
     generation = appended.generation
     if appended.summary is None:
         console.print(f"nothing is new: generation {generation.number} is the last one", soft_wrap=True)
@@ -219,7 +219,7 @@ def dataset_totals(out: str) -> dict[str, Any]:
 
 
 def show_forgotten(forgotten: Forgotten, console: Printer) -> None:
-    """Print what was forgotten, where copies of it may still exist, and what to do about them."""
+    """Print the forgotten trajectories, where copies of them may still exist, and what to do about those."""
     of = f", all that {quantity(len(forgotten.logs), 'logs')} held" if forgotten.logs else ""
     console.print(f"forgotten: {quantity(forgotten.trajectories, 'trajectories')}{of}", soft_wrap=True)
     console.print(
@@ -265,7 +265,7 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
 
 
 def _next(summary: Summary) -> list[str]:
-    """Suggest commands to run next."""
+    """Return suggestions of commands to run next."""
     if summary.last == "plan":
         return ["the same command without --stop-after plan"]
     if summary.last != "mix":
@@ -327,7 +327,7 @@ def show_mixture(planned: MixturePlan, recipe: Recipe, console: Printer) -> None
 
 
 def show_formats(connectors: Mapping[str, Connector], console: Printer) -> None:
-    """Print a line for each format: its connector with version, the real logs that it was verified on, its domains."""
+    """Print a line for each format: its connector with version, the real logs on which it was verified, its domains."""
     width = max(map(len, connectors))
     for name, connector in connectors.items():
         logs = f"{VERIFIED[name]:,} logs" if name in VERIFIED else "unverified"
@@ -339,7 +339,7 @@ def show_formats(connectors: Mapping[str, Connector], console: Printer) -> None:
 
 
 def show_harness_text(rows: Sequence[Mapping[str, Any]], console: Printer) -> None:
-    """Print what looks like text of harnesses, and the lines by which parsers would take it for that."""
+    """Print likely harness text, and the table lines with which parsers would recognize it."""
     cells = []
     for row in rows:
         agent = " ".join(filter(None, (row["agent"], row["version"])))
@@ -354,7 +354,9 @@ def show_harness_text(rows: Sequence[Mapping[str, Any]], console: Printer) -> No
 
 
 def show_found(contents: Found, console: Printer, lines: int) -> None:
-    """One trajectory step by step, one sample or every reject, with at most `lines` lines of each text; then counts."""
+    """Print one trajectory step by step, one sample or every reject, with at most `lines` lines of each text; then
+    counts.
+    """
     if contents.rows:
         console.rule(contents.title)
     if contents.rows and "action" in contents.rows[0]:
@@ -371,7 +373,7 @@ def show_found(contents: Found, console: Printer, lines: int) -> None:
 
 
 def _reject_line(row: Mapping[str, Any]) -> str:
-    """Tell a reject in a line: what it is of, where that stands, and why."""
+    """Format a reject as one line: its unit, position and reason."""
     location = " › ".join(filter(None, (row["uri"], row["member"])))
     step = f", step {row['step'] + 1}" if row["step"] >= 0 else ""
     byte = f" at byte {row['offset']}" if row["offset"] >= 0 else ""
@@ -476,7 +478,7 @@ def show_verification(verification: Verification, console: Printer) -> None:
 
 
 def show_disjointness(disjointness: Disjointness, console: Printer) -> None:
-    """Print what was compared between pools, one line for each item that is in two pools, and the remedy."""
+    """Print the comparisons between pools, a line for each item in two pools, and the remedy."""
     for line in (*disjointness.checked, *disjointness.leaks):
         console.print(line, soft_wrap=True)
     if disjointness.leaks:
@@ -488,7 +490,7 @@ def show_disjointness(disjointness: Disjointness, console: Printer) -> None:
 
 
 def show_export(manifest: Manifest, console: Printer) -> None:
-    """Print what an export wrote, by domain, and the digests of the models it used."""
+    """Print the contents of an export by domain, and the digests of its models."""
     from trajmill.pipelines.publish.forms.job import LEFT_OUT
 
     by_domain, left_out = dict[str, dict[str, int]](), Counter[str]()

@@ -1,4 +1,4 @@
-"""The commands that ask worlds: `replay` runs actions again in a box, `patches` applies patches."""
+"""Commands on real environments: `replay` runs actions again in a sandbox, `patches` applies patches."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ def patches(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make transitions of patches: each is applied to its base commit, and what comes of it is told.
+    """Make transitions from patches: each patch is applied to its base commit, and the result is recorded.
 
-    Before a patch stand the issue and the files that it touches, after it what `git diff` prints, or why it does not
-    apply.
-    Nothing of a patch or repository is run. What is written is for `trajmill run`.
+    The observation before a patch is the issue and the files that it touches; after it, the output of `git diff`, or
+    the reason why it does not apply.
+
+    Nothing of a patch or repository is executed. The output is input for `trajmill run`.
     """
     from trajmill.pipelines.storage.folders import Folder
     from trajmill.worlds.patches.patches import apply_all, known, parse_patches, records
@@ -52,11 +53,11 @@ def patches(
 
 
 _CHANGES = 20
-"""Rows of a changed database that are shown."""
+"""Number of changed database rows that are shown."""
 
 
 class World(StrEnum):
-    """Kind of actions that are run again."""
+    """Kind of actions to replay."""
 
     TERMINAL = "terminal"
     SWE = "swe"
@@ -98,11 +99,11 @@ def replay(
     limit: Annotated[int | None, typer.Option(min=1, help="Trajectories at most.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run actions of kept trajectories again in a box without network, and hold what comes against the log.
+    """Run actions of kept trajectories again in a sandbox without network, and compare the answers with the log.
 
-    It needs bubblewrap, or rootless podman; without them nothing is run. Each transition is then `same`, `volatile`,
-    `differs` or `not_run`: a table of OUT/replays says which, with the difference. A mixture may ask for certified
-    turns of RL.
+    This requires bubblewrap, or rootless podman; without them nothing is run. Each transition becomes `same`,
+    `volatile`, `differs` or `not_run`, which a table in OUT/replays records together with the difference. A mixture may
+    require certified turns for RL.
     """
     from trajmill.worlds.replay.engines import Limits, filters_calls
     from trajmill.worlds.replay.replay import Replay, ReplaySettings
@@ -147,15 +148,15 @@ def replay(
 
 
 class _Branches:
-    """The folder of raw logs that branches are written to, each a document of ATIF.
+    """Folder of raw logs to which branches are written, each as a document of ATIF.
 
     Args:
-        out: the run's folder, in which raw logs may not lie.
-        wanted: branches of each trajectory.
-        folder: where to; None for nowhere.
+        out: The run's folder, which must not contain raw logs.
+        wanted: Number of branches of each trajectory.
+        folder: Folder to write; None for none.
 
     Raises:
-        ConfigError: branches are wanted and have no folder, or one in the run's own.
+        ConfigError: Branches are wanted without a folder, or the folder is within the run's own.
     """
 
     def __init__(self, out: str, wanted: int, folder: str | None) -> None:
@@ -169,7 +170,7 @@ class _Branches:
             raise ConfigError(f"--branches {folder} lies in the run's own folder. Choose one beside it.")
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Writes a branch under a name that it has each time."""
+        """Write a branch under a reproducible name."""
         from trajmill.pipelines.render.atif_documents import OWN, atif_document
 
         assert self._folder is not None
@@ -182,7 +183,7 @@ class _Branches:
 
 
 def count_by_domain(counts: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-    """By domain, how many transitions are what, and those that were not run by reason."""
+    """Return the counts of results by domain, with those that were not run by reason."""
     domains: dict[str, dict[str, Any]] = {}
     for name, count in sorted(counts.items()):
         domain, status, *reason = name.split(".")

@@ -1,4 +1,4 @@
-"""The commands that write something of what is there: `trajmill formats --schema | export | report | compare`."""
+"""Commands that write from a finished run: `trajmill export | report | compare`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def compare(
 
 
 def leave_report(out: str, summary: Summary) -> bool:
-    """Writes the report of a run that went to its end, and whether it did; that it cannot be made ends nothing."""
+    """Write the report of a complete run, and return whether it was written. A failure here does not end the
+    command.
+    """
     if summary.last != "mix":
         return False
     from trajmill.app.report.report import write_report

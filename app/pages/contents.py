@@ -1,7 +1,6 @@
-"""Contents of the viewer: a run's folder, opened whatever its size, or a raw log, read through its connector before any
-run.
+"""Contents of the viewer: a run's folder of any size, or a raw log, read through its connector before any run.
 
-Both answer alike, so that a page need not know which of them it shows.
+Both have the same interface, so that a page need not distinguish them.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ class Contents(Protocol):
     """Interface that pages read from.
 
     Attributes:
-        title: what is looked at, for a person.
-        index: of trajectories; see `index.SCHEMA`.
-        rows: where their rows are read.
-        places: where raw bytes are read.
-        rules: of the recipe, by name; empty for a raw log.
-        files: of the run; None for a raw log.
-        notes: what a person should know of it, such as that only its beginning is shown.
-        rejects: what was not carried on; see `rejects.COLUMNS`.
-        searchable: files of transitions, in which texts are looked for.
+        title: Title for a person.
+        index: Index of trajectories; see `index.SCHEMA`.
+        rows: Reader of their rows.
+        places: Reader of raw bytes.
+        rules: Rules of the recipe, by name; empty for a raw log.
+        files: Files of the run; None for a raw log.
+        notes: Notes for a person, such as that only the beginning is shown.
+        rejects: Rejects; see `rejects.COLUMNS`.
+        searchable: Files of transitions in which texts can be searched.
     """
 
     title: str
@@ -50,30 +49,30 @@ class Contents(Protocol):
     def rejects(self) -> pl.DataFrame: ...
 
     def so_far(self, patience: float = PATIENCE_S) -> SoFar:
-        """Return the index as far as it is read after so many seconds; of a run, at least its first file."""
+        """Return the index as far as it is read after so many seconds; for a run, at least its first file."""
         ...
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
-        """The row of the index with that key; None if there is none."""
+        """Return the row of the index with that key; None if there is none."""
         ...
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
-        """The excerpt of a reject."""
+        """Return the excerpt of a reject."""
         ...
 
     def attachment(self, sha256: str) -> bytes | None:
-        """The bytes of an attachment, by a digest that a row names; None if they were not kept."""
+        """Return the bytes of an attachment by the digest in a row; None if they were not kept."""
         ...
 
 
 class RunContents:
-    """A run's folder; see `Contents`. Its index is begun at once and waited for when it is asked for.
+    """A run's folder; see `Contents`. Reading of its index starts at once, and access waits for it.
 
     Args:
-        out: the folder.
+        out: Folder of the run.
 
     Raises:
-        ConfigError: it holds no run.
+        ConfigError: The folder holds no run.
     """
 
     def __init__(self, out: str) -> None:
@@ -89,15 +88,15 @@ class RunContents:
 
     @property
     def index(self) -> pl.DataFrame:
-        """See `Contents`.
+        """Index of trajectories; see `Contents`.
 
         Raises:
-            ShardError: a file is damaged.
+            ShardError: A file is damaged.
         """
         return self._reading.whole
 
     def so_far(self, patience: float = PATIENCE_S) -> SoFar:
-        """See `Contents`; raises as `index`."""
+        """Return the index so far; see `Contents`. Raises as `index`."""
         return self._reading.so_far(patience)
 
     @cached_property

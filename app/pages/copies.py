@@ -1,7 +1,7 @@
-"""Dropped duplicates and the trajectories kept in their place: clusters of a keeper and its copies, and two side by
-side.
+"""Dropped duplicates and the trajectories kept in their place: clusters of a keeper and its copies, and a side-by-side
+view.
 
-Who is the keeper is what the rejects say; a keeper that a later generation forgot is not found any more.
+The rejects name the keeper. A keeper that a later generation forgot cannot be found.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def find_copies(index: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
     """List the dropped copies, with the columns of the index and `keeper`, the kept one's key (null if not found).
 
     Args:
-        index: of trajectories.
-        rejects: of the same run; see `rejects.COLUMNS`.
+        index: Index of trajectories.
+        rejects: Rejects of the same run; see `rejects.COLUMNS`.
     """
     drops = rejects.filter((pl.col("unit") == "trajectory") & pl.col("reason").is_in(COPIED)).select(
         "trajectory_id",
@@ -69,14 +69,14 @@ def clusters(copies: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Steps of two trajectories that stand beside each other.
+    """Aligned steps of two trajectories.
 
     Attributes:
         kind: `equal`, or `differs`.
-        left: steps of the one, empty where it has none here.
-        right: of the other.
-        action: the lines in which their actions differ; for one pair of steps.
-        answer: the lines in which what followed differs.
+        left: Steps of the first, empty if it has none here.
+        right: Steps of the second.
+        action: Lines in which their actions differ; for one pair of steps.
+        answer: Lines in which their next observations differ.
     """
 
     kind: str

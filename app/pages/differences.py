@@ -11,10 +11,10 @@ _AROUND: Final = 2
 """Unchanged lines shown before and after a change."""
 
 _PRODUCT: Final = 1_000_000
-"""Of the numbers of changed lines on both sides: above it, they are not compared one with another."""
+"""Largest product of the numbers of changed lines on both sides. Above it, lines are not aligned."""
 
 _PAIRED: Final = 200
-"""Changed lines up to which the words in them are compared."""
+"""Largest number of changed lines whose words are compared."""
 
 _LINE_CHARACTERS: Final = 2000
 _LINES: Final = 2000
@@ -22,18 +22,18 @@ _WORD: Final = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 class Part(NamedTuple):
-    """A piece of a line, and whether the other side of the change lacks it."""
+    """Piece of a line, and a flag that is true if the other side of the change lacks it."""
 
     text: str
     changed: bool
 
 
 class Line(NamedTuple):
-    """A line of a difference.
+    """Line of a difference.
 
     Attributes:
-        kind: `same`, `gone`, `new`, or `skipped` for lines left out, whose number is the text.
-        parts: the line.
+        kind: `same`, `gone`, `new`, or `skipped` for omitted lines, whose number is the text.
+        parts: Parts of the line.
     """
 
     kind: str
@@ -41,8 +41,8 @@ class Line(NamedTuple):
 
 
 def difference(before: str | None, after: str | None) -> list[Line]:
-    """Return the lines that changed from one text to the next, with a few unchanged ones around them; empty if none
-    did.
+    """Return the lines that changed from one text to the next, with a few unchanged ones around them; empty without
+    changes.
     """
     old, new = (text.removesuffix("\n").split("\n") if text else [] for text in (before, after))
     if old == new:
@@ -68,7 +68,9 @@ def _lines(old: list[str], new: list[str]) -> Iterator[Line]:
 
 
 def _group_opcodes(old: list[str], new: list[str]) -> Iterator[list[tuple[str, int, int, int, int]]]:
-    """The changes with the lines around them, as difflib's; the equal ends are cut off first, which most texts have."""
+    """Yield the changes with the lines around them, as difflib's. Equal ends, which most texts have, are cut off
+    first.
+    """
     least = min(len(old), len(new))
     head = next((index for index in range(least) if old[index] != new[index]), least)
     tail = next((index for index in range(least - head) if old[-1 - index] != new[-1 - index]), least - head)
@@ -98,7 +100,7 @@ def _changed_lines(old: list[str], new: list[str]) -> Iterator[Line]:
 
 
 def _pair(old: str, new: str) -> tuple[list[Part], list[Part]]:
-    """Both sides of a changed line in parts."""
+    """Return both sides of a changed line in parts."""
     if len(old) > _LINE_CHARACTERS or len(new) > _LINE_CHARACTERS:
         return [Part(old, changed=False)], [Part(new, changed=False)]
     words, others = _WORD.findall(old), _WORD.findall(new)

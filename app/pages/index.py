@@ -1,9 +1,7 @@
-"""Index of the trajectories of a run, one row each, for browsing, filtering and counting. Held in memory.
+"""Index of the trajectories of a run, one row each, for browsing, filtering and counting. It is held in memory.
 
-Of a million transitions it reads the columns that are needed, and of most of them only the first row of a trajectory.
-
-It is made file by file, in a thread of its own. Who needs all of it waits; who shows a list shows as much as is there,
-and how much that is.
+For a million transitions it reads only the required columns, most of them only in the first row of a trajectory. A
+thread builds it file by file. Readers of the whole index wait; lists show the part that is ready, and how much that is.
 """
 
 from __future__ import annotations
@@ -45,28 +43,29 @@ SCHEMA: Final = pl.Schema(
         *((name, pl.String) for name in ("group", "pool")),
     ]
 )
-"""Of the index. `key` is the trajectory's id and what tells its copies apart, as `row_id` begins; `file` and `first`
-say where its rows stand, `steps` how many they are; `dropped_by` is the reason of a dropped one."""
+"""Schema of the index. `key` is the trajectory's id and its copy, the beginning of `row_id`; `file` and `first` give
+the position of its rows, `steps` their number; `dropped_by` is the reason of a dropped one.
+"""
 
 
 def trajectory_index(files: Sequence[Judged]) -> pl.DataFrame:
     """Build the index of files of transitions, in the order of their rows, with the columns of `SCHEMA`.
 
     Args:
-        files: of transitions, with what lies beside them; `file` counts them.
+        files: Files of transitions with their verdicts; `file` counts them.
 
     Raises:
-        ShardError: verdicts are not aligned to their transitions.
+        ShardError: Verdicts are not aligned to their transitions.
     """
     return join_parts([file_index(number, file) for number, file in enumerate(files)])
 
 
 def join_parts(parts: Sequence[pl.DataFrame], draws: Sequence[Path] = ()) -> pl.DataFrame:
-    """Join the indexes of some files into one table, with the pools that the trajectories were drawn into.
+    """Join the indexes of some files into one table, with the pools into which the trajectories were drawn.
 
     Args:
-        parts: of each file (`file_index`).
-        draws: tables of what was drawn (`RunFiles.draws`), by which a trajectory's pool is known.
+        parts: Index of each file (`file_index`).
+        draws: Tables of draws (`RunFiles.draws`), which give a trajectory's pool.
     """
     table = pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
     if not draws:
@@ -115,7 +114,7 @@ def _descriptions() -> list[pl.Expr]:
 
 
 def _decisions(file: Judged, starts: Any, rows: int) -> dict[str, pl.Series]:
-    """Read the decisions about each trajectory; nulls where nothing was judged."""
+    """Read the decisions about each trajectory; nulls if nothing was judged."""
     if file.verdicts is None:
         return _undecided_columns(len(starts))
     verdicts = pl.scan_parquet(file.verdicts, glob=False).select("kept", "reason", "group").collect()
@@ -153,13 +152,13 @@ def filter_index(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "")
     """Filter the index by chosen values of facets, and by a text in descriptive columns, ignoring case.
 
     Args:
-        index: of trajectories.
-        chosen: facet → value; the empty value is that of those which say nothing.
-        text: looked for in instruction, task, environment, ids and uri.
+        index: Index of trajectories.
+        chosen: Facet → value; the empty value selects rows without a value.
+        text: Text to find in instruction, task, environment, ids and uri.
     """
     filters = [_having(name, value) for name, value in chosen.items() if name in FACETS]
     if text:
-        # one regular expression, so that case is folded for any alphabet; its text is taken literally
+        # a regular expression of the literal text, so that case is folded for any alphabet
         pattern = "(?i)" + _literal(text)
         filters.append(
             pl.any_horizontal(pl.col(name).str.contains(pattern).fill_null(value=False) for name in _SEARCHED)
@@ -190,7 +189,7 @@ def facet_counts(
 ) -> dict[str, list[tuple[str, int]]]:
     """Count, per facet, its most frequent values among the rows that match the other choices, the largest first.
 
-    A value that was chosen is always there. Where nothing is said the value is empty.
+    A chosen value is always included. The empty value stands for rows without a value.
     """
     facets = {}
     searched = filter_index(index, {}, text)
@@ -212,15 +211,15 @@ def _shown(rows: list[tuple[str, int]], wanted: str | None, most: int) -> list[t
 
 
 def by_key(index: pl.DataFrame) -> dict[str, int]:
-    """Key → row of the index."""
+    """Return the row number of each key in the index."""
     return {key: number for number, key in enumerate(index["key"])}
 
 
 DAMAGED: Final = (pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-"""What reading a damaged file raises."""
+"""Errors that reading a damaged file raises."""
 
 PATIENCE_S: Final = 0.05
-"""How long a page waits for the rest: a small run is shown whole at once."""
+"""Seconds that a page waits for the rest of the index, so that a small run is shown completely at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +227,10 @@ class SoFar:
     """Index as far as it has been read.
 
     Attributes:
-        index: of the files that are read; see `index.SCHEMA`.
-        read: how many these are.
-        files: how many there are.
-        seconds: since reading began.
+        index: Index of the files read so far; see `index.SCHEMA`.
+        read: Number of these files.
+        files: Number of all files.
+        seconds: Seconds since reading began.
     """
 
     index: pl.DataFrame
@@ -246,11 +245,11 @@ class SoFar:
 
 
 class IndexReading:
-    """Background reading of the index of files of transitions, which begins when this is created.
+    """Background reading of the index of files of transitions, which begins on creation.
 
     Args:
-        files: as the index counts them.
-        draws: tables of what was drawn (`RunFiles.draws`).
+        files: Files in the order in which the index counts them.
+        draws: Tables of draws (`RunFiles.draws`).
     """
 
     def __init__(self, files: Sequence[Judged], draws: Sequence[Path]) -> None:
@@ -263,18 +262,18 @@ class IndexReading:
 
     @cached_property
     def whole(self) -> pl.DataFrame:
-        """All of it, once it is there.
+        """Complete index; access waits for it.
 
         Raises:
-            ShardError: a file is damaged, or of other transitions than the verdicts beside it.
-            ConfigError: a file is of a version of the schema that is not known.
+            ShardError: A file is damaged, or its verdicts belong to other transitions.
+            ConfigError: A file has an unknown schema version.
         """
         self._thread.join()
         self._raise_fault()
         return join_parts(self._parts, self._draws)
 
     def so_far(self, patience: float = PATIENCE_S) -> SoFar:
-        """Return the index that is read after so many seconds, or sooner if complete; at least one file's. Raises as
+        """Return the index after so many seconds, or sooner if complete; at least that of one file. Raises as
         `whole`.
         """
         until = time.monotonic() + patience

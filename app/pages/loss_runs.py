@@ -1,6 +1,6 @@
-"""Samples of shards as they are trained on: messages cut into runs of text with and without loss.
+"""Samples of shards in their training form: messages cut into runs of text with and without loss.
 
-Made of what the shards themselves say (`spans`, and `loss` of messages); nothing is rendered anew.
+They are built from the shards alone (`spans`, and `loss` of messages); nothing is rendered anew.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 from trajmill.app.pages.run_files import RunFiles
 
 _FACT_CHARACTERS: Final = 80
-"""A longer text is no fact about a sample but part of it."""
+"""Largest size of a fact about a sample. Longer texts belong to its content."""
 
 
 class Run(NamedTuple):
-    """Run of text: whether it bears the loss, and the class of its characters where it was measured."""
+    """Run of text: a flag of the loss, and the class of its characters if measured."""
 
     text: str
     loss: bool
@@ -26,7 +26,7 @@ class Run(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A message of a sample: its role, and its text in runs. A document is one message without a role."""
+    """Message of a sample: its role, and its text in runs. A document is one message without a role."""
 
     role: str
     runs: Sequence[Run]
@@ -39,16 +39,16 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A sample as it is trained on.
+    """Sample in its training form.
 
     Attributes:
-        pool: cpt, sft, rl or eval, or what else a stage of the shards is called.
-        domain: the folder that it stands in.
-        number: its row among all of that pool and domain.
-        id: its own.
-        trajectory_id: that it was made of; None for a passage or an instruction.
-        facts: what else its row tells, short values only.
-        messages: in order. The last message of rl and eval is what is asked for, and bears the loss.
+        pool: cpt, sft, rl or eval, or the name of another stage of the shards.
+        domain: Folder of the sample.
+        number: Its row number within the pool and domain.
+        id: Id of the sample.
+        trajectory_id: Trajectory of the sample; None for a passage or an instruction.
+        facts: Other short values of its row.
+        messages: Messages in order. The last message of rl and eval is the expected answer, and is under loss.
     """
 
     pool: str
@@ -61,12 +61,12 @@ class Rendered:
 
     @property
     def labels(self) -> set[str]:
-        """The classes of its text under loss; the empty one where none was measured."""
+        """Classes of its text under loss; the empty one if none was measured."""
         return {run.label or "" for message in self.messages for run in message.runs if run.loss}
 
 
 def runs(text: str, spans: Iterable[Mapping[str, Any]]) -> list[Run]:
-    """Cut a text into runs by the spans that bear the loss, each with `begin`, `end` (code points) and `label`."""
+    """Cut a text into runs by the spans under loss, each with `begin`, `end` (code points) and `label`."""
     parts: list[Run] = []
     done = 0
     for span in sorted(spans, key=lambda labelled: labelled["begin"]):
@@ -118,7 +118,7 @@ def _row(path: Path, number: int) -> dict[str, Any]:
 
 
 def samples_of(files: RunFiles, trajectory_id: str, domain: str, most: int = 8) -> list[tuple[str, str, int]]:
-    """List (pool, domain, number) of the samples made of a trajectory of a domain, at most so many."""
+    """List (pool, domain, number) of at most `most` samples made from a trajectory of a domain."""
     addresses = []
     for (pool, of), paths in files.shards.items():
         if of == domain:
@@ -141,7 +141,7 @@ def _trajectories(path: Path) -> list[str | None]:
 
 
 def render_row(pool: str, domain: str, number: int, row: Mapping[str, Any]) -> Rendered:
-    """Render a row of a shard as it is trained on."""
+    """Convert a row of a shard to its training form."""
     info = row.get("extra_info") or row
     key = str(row.get("sample_id") or info.get("id") or number)
     facts = {

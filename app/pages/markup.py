@@ -1,9 +1,8 @@
 """HTML parts of pages: templates, escaping filters, and the style sheet.
 
-All that comes from a log is escaped, and characters that steer a reader or cannot be seen appear as their escapes:
-`{{ value }}` is safe for anything, `{{ value | visible }}` keeps the lines of a text and marks what it had to escape.
-No value of a log may stand in a style, a script, an attribute without quotes, or an address that `urlencode` did not
-make.
+All content of a log is escaped, and control and invisible characters appear as their escapes: `{{ value }}` is safe for
+any value, `{{ value | visible }}` keeps the lines of a text and marks its escapes. No value of a log may be used in a
+style, a script, an attribute without quotes, or an address without `urlencode`.
 """
 
 from __future__ import annotations
@@ -26,12 +25,13 @@ _END: Final = re.compile(r'(?:, "duration": [0-9.]+)?[\]}]+$')
 
 
 def environment(*folders: Path) -> Environment:
-    """The Jinja environment of pages: templates of the given folders, then those of this room; everything is escaped.
+    """Return the Jinja environment of pages, with templates of the given folders before those of this package.
+    Everything is escaped.
 
-    Filters: `visible` (a text of several lines), `inline` (a text as one line), `count` (1,234), `signal` (a number
-    of a signal), `cut(most)` (a line of at most so many characters), `middle(most)` (the same of a path, cut in its
-    middle), `truncated` (a text that is not too long to show), `brief` (what the beginning of an action says besides
-    its name), `named` (what to call a trajectory of the index).
+    Filters: `visible` (a text of several lines), `inline` (a text as one line), `count` (1,234), `signal` (a number of
+    a signal), `cut(most)` (a line of at most so many characters), `middle(most)` (the same for a path, cut in its
+    middle), `truncated` (a text cut to a displayable size), `brief` (an action without its name), `named` (a name for a
+    trajectory of the index).
     """
     templates = Environment(
         loader=ChoiceLoader([FileSystemLoader([*folders, TEMPLATES])]),
@@ -47,12 +47,14 @@ def environment(*folders: Path) -> Environment:
 
 
 def stylesheet() -> str:
-    """The style sheet of the parts; light or dark as the reader's system is, and legible without colour."""
+    """Return the style sheet of the parts. It follows the reader's light or dark setting, and is legible without
+    color.
+    """
     return STYLE.read_text()
 
 
 def _finalize(value: Any) -> Any:
-    """Convert every value of a template: None becomes nothing, and text without markup is escaped too."""
+    """Convert every value of a template: None becomes empty, and text without markup is escaped too."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return shown(value, lines=True)
     return "" if value is None else value
@@ -76,7 +78,7 @@ def _mark_character(character: str) -> str:
 
 
 def inline(text: Any) -> str:
-    """A text as one line, for titles and attributes; it is escaped where it is put in."""
+    """Return a text as one line, for titles and attributes; templates escape it on insertion."""
     return shown(str(text))
 
 
@@ -108,9 +110,7 @@ def signal(number: float) -> str:
 
 
 def brief(text: str | None) -> str:
-    """Return what an action says besides its name, from the beginning of its text: the arguments of a call, or the text
-    typed.
-    """
+    """Return an action's text without its name: the arguments of a call, or the text typed."""
     whole = text or ""
     called = _CALL.match(whole)
     return _END.sub("", whole[called.end() :]) if called else whole

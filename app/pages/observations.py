@@ -1,7 +1,7 @@
-"""Displays a text of a log by its kind: a terminal's screen, a tree, folded JSON, a patch, or plain text.
+"""Display forms of a log's texts by kind: a terminal's screen, a tree, folded JSON, a patch, or plain text.
 
-Everything is bounded: what is too large, too deep or not what it says it is, is shown as text, and texts are cut. The
-events of trees and of JSON come in a flat list, so that no depth of a log is a depth of recursion.
+Everything is bounded: content that is too large, too deep or not of its declared kind is shown as text, and texts are
+cut. The events of trees and of JSON form a flat list, so that the depth of a log never becomes recursion depth.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Box: TypeAlias = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels."""
+"""Left, top, right and bottom in pixels."""
 
 _LARGEST: Final = 20_000
 _NODES: Final = 1500
@@ -22,18 +22,18 @@ _LABEL_CHARACTERS: Final = 40
 
 
 class Area(NamedTuple):
-    """A node's box.
+    """Box of a node.
 
     Attributes:
-        mark: its number, as `#7`.
-        label: its name, where it is a leaf; else empty.
-        left: in pixels of the drawing.
-        top: likewise.
-        width: likewise.
-        height: likewise.
-        size: of the label's letters.
-        is_target: whether the action is on it.
-        role: of the node.
+        mark: Number of the node, such as `#7`.
+        label: Name of a leaf node; otherwise empty.
+        left: Left edge in pixels of the drawing.
+        top: Top edge in pixels of the drawing.
+        width: Width in pixels of the drawing.
+        height: Height in pixels of the drawing.
+        size: Font size of the label.
+        is_target: True for the target of the action.
+        role: Role of the node.
     """
 
     mark: str
@@ -49,7 +49,7 @@ class Area(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wireframe:
-    """A drawing of a screen: its size in pixels, and its areas from the back to the front."""
+    """Drawing of a screen: its size in pixels, and its areas from back to front."""
 
     width: int
     height: int
@@ -57,9 +57,9 @@ class Wireframe:
 
 
 def wireframe(nodes: Iterable[tuple[str, str, str, Box]], target: str = "") -> Wireframe | None:
-    """Draw nodes with boxes: number, role, name, box; None where no box has an area.
+    """Draw nodes with boxes, given as number, role, name and box; return None if no box has an area.
 
-    The frame is that of the largest box that begins the screen; what lies outside of it is left out.
+    The first such box is the frame; boxes outside of it are left out.
     """
     known = [node for node in nodes if node[3][0] < node[3][2] and node[3][1] < node[3][3]][:_NODES]
     if not known:
@@ -89,12 +89,12 @@ def _holds(outer: Box, inner: Box) -> bool:
 
 
 SHOWN_CHARACTERS: Final = 100_000
-"""Of a text on a page."""
+"""Characters of a text shown on a page."""
 
 _EVENTS: Final = 6000
 _DEPTH: Final = 200
 _OPEN_DEPTH: Final = 3
-"""Levels of JSON that are unfolded at first."""
+"""Levels of JSON that are unfolded initially."""
 
 _PATCH: Final = re.compile(r"^(?:diff --git |--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _LINE: Final = re.compile(
@@ -105,15 +105,15 @@ _BOUNDS: Final = re.compile(r" \[(-?\d{1,9}),(-?\d{1,9})\]\[(-?\d{1,9}),(-?\d{1,
 
 
 class Event(NamedTuple):
-    """A piece of something that folds.
+    """Piece of a foldable structure.
 
     Attributes:
         kind: `open`, `close` or `leaf`.
-        unfolded: whether what opens is unfolded at first.
-        mark: what stands before it: the key of JSON, the number of a tree's node.
-        head: what it is: a type of JSON, the role of a node.
-        text: the value of JSON, the name of a node.
-        rest: what else its line says.
+        unfolded: True if it is unfolded initially.
+        mark: Prefix: the key of JSON, the number of a tree's node.
+        head: Type of JSON, or role of a node.
+        text: Value of JSON, or name of a node.
+        rest: Rest of its line.
     """
 
     kind: str
@@ -126,15 +126,15 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A text as it is shown.
+    """Text in its display form.
 
     Attributes:
-        kind: `screen`, `tree`, `json`, `patch`, `text`, or `nothing` where there is none.
-        text: of it, cut; before a tree, what stands there (the head of an HTTP answer).
-        left: characters that were cut off.
-        events: of a tree or of JSON.
-        lines: of a patch, each with its kind: `file`, `place`, `new`, `gone` or `same`.
-        frame: of a tree whose nodes have boxes: what they look like; None elsewhere.
+        kind: `screen`, `tree`, `json`, `patch`, `text`, or `nothing` if there is none.
+        text: The text, cut; for a tree, the text before it (the head of an HTTP answer).
+        left: Number of characters cut off.
+        events: Events of a tree or of JSON.
+        lines: Lines of a patch, each with its kind: `file`, `place`, `new`, `gone` or `same`.
+        frame: Wireframe of a tree whose nodes have boxes; otherwise None.
     """
 
     kind: str
@@ -149,11 +149,11 @@ NOTHING: Final = Shown("nothing")
 
 
 def shown(observation: Mapping[str, Any] | None, target: str = "") -> Shown:
-    """Display an observation.
+    """Return the display form of an observation.
 
     Args:
-        observation: as a row has it.
-        target: number of the element that is acted on, such as `#7`; marked where the tree has boxes.
+        observation: Observation of a row.
+        target: Number of the action's target, such as `#7`; marked if the tree has boxes.
     """
     if observation is None or observation["content"] is None:
         return NOTHING
@@ -166,7 +166,7 @@ def shown(observation: Mapping[str, Any] | None, target: str = "") -> Shown:
 
 
 def shown_text(content: str, *, is_json: bool = False) -> Shown:
-    """Display a text whose kind is not known, or that is JSON."""
+    """Return the display form of a text of unknown kind, or of JSON."""
     if is_json or content[:1] in ("{", "["):
         shown = _json(content)
         if shown is not None:
@@ -194,11 +194,11 @@ def _patch_kind(line: str) -> str:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object of JSON as it stands, with keys that come twice."""
+    """Object of JSON as written, including duplicate keys."""
 
 
 def _json(content: str) -> Shown | None:
-    """Folded JSON; None if it is none, or is too large or too deep to be folded."""
+    """Return folded JSON; None if the text is not JSON, or is too large or too deep to be folded."""
     if len(content) > SHOWN_CHARACTERS:
         return None
     try:
@@ -216,7 +216,7 @@ def _json(content: str) -> Shown | None:
 
 
 class _Literal(str):
-    """A number as it is written."""
+    """Number as it is written."""
 
     __slots__ = ()
 
@@ -253,7 +253,7 @@ def _json_text(value: Any) -> str:
 
 
 def _tree(content: str, target: str) -> Shown:
-    """A tree with what stands before it; as text where a line is of no tree."""
+    """Return a tree with the text before it; plain text if a line does not belong to a tree."""
     lines = content.split("\n")
     begin = next((index for index, line in enumerate(lines) if line.startswith("#")), len(lines))
     nodes = [_LINE.fullmatch(line) for line in lines[begin:]]
@@ -279,7 +279,7 @@ def _node_name(node: re.Match[str]) -> str:
 
 
 def _node_text(node: re.Match[str]) -> str:
-    """Return the text that a node shows: the text of a field, else its name."""
+    """Return the text that a node shows: the value of a field, otherwise its name."""
     value = _VALUE.match(node["rest"])
     return _plain(value[1]) if value else _node_name(node)
 

@@ -1,4 +1,4 @@
-"""Opening whatever a path names: a run's folder, or a raw log."""
+"""Opening of a run's folder or a raw log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def open_contents(path: str) -> Contents:
     """Open the contents of a path: a run's folder or a raw log.
 
     Raises:
-        ConfigError: nothing is there, or nothing that could be shown.
+        ConfigError: There is nothing at the path, or nothing to show.
     """
     folder = Path(local_path(path))
     if not folder.exists():

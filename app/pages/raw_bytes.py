@@ -1,7 +1,7 @@
 """Raw bytes that a row or a reject refers to: a member of an input, at an offset into its own bytes.
 
-Only what a plan lists is opened, by the uri and the member that it lists it under. What is read is what the log holds,
-secrets and all: it is for a page of this machine, and goes into no file unless who writes it scrubs it first.
+Only inputs of a plan are opened, by their uri and member there. The bytes are unscrubbed and may contain secrets. They
+are for a page on this machine, and must be scrubbed before they are written to a file.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from trajmill.schemas import ParseError, ShardError
 BEFORE: Final = 400
 AFTER: Final = 6000
 _DEEPEST: Final = 1 << 30
-"""Decompressed bytes that are read through to come to a place."""
+"""Most decompressed bytes that are read to reach a position."""
 
 _CHUNK: Final = 1 << 20
 _TABLES: Final = (b"PAR1", b"ARROW1")
 
 
 Members: TypeAlias = Mapping[str, Mapping[str, Place]]
-"""uri → member → where it lies."""
+"""uri → member → location."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawBytes:
-    """The bytes around a place.
+    """Bytes around a position.
 
     Attributes:
-        path: of the file on this machine, as text; of a member of an archive with the names on the way.
-        offset: of the place; 0 where the row or reject names none.
-        before: bytes that stand before it.
-        at: bytes from it on, to the end of its line.
-        after: bytes that follow these.
-        fault: why there are none, or no more; empty if all is well.
-        is_gone: whether the file cannot be opened.
+        path: Path of the file on this machine, as text; for a member of an archive, with the names of its members.
+        offset: Offset of the position; 0 if the row or reject has none.
+        before: Bytes before it.
+        at: Bytes from it to the end of its line.
+        after: Bytes that follow these.
+        fault: Reason why there are no bytes, or not all; empty if all is well.
+        is_gone: True if the file cannot be opened.
     """
 
     path: str
@@ -55,14 +55,14 @@ class RawBytes:
     is_gone: bool = False
 
     def hex_lines(self, most: int = 16) -> list[tuple[str, str, str]]:
-        """The first bytes from the place on as (offset, hex digits, printable ASCII), 16 a line."""
+        """Return the first bytes from the position on as (offset, hex digits, printable ASCII), 16 a line."""
         data = (self.at + self.after)[: most * 16]
         rows = [(offset, data[offset : offset + 16]) for offset in range(0, len(data), 16)]
         return [(f"{self.offset + offset:08x}", row.hex(" "), _printable(row)) for offset, row in rows]
 
 
 def _display_path(path: str) -> str:
-    """A path as text, from the working folder where the file lies below it."""
+    """Return a path as text, relative to the working folder if the file is in it."""
     below = f"{os.getcwd()}/"
     return text_of(path.removeprefix(below))
 
@@ -75,8 +75,8 @@ class RawPlaces:
     """Locations of the inputs of a run's plans: (uri, member) → the file, or the member of an archive.
 
     Args:
-        plans: files, the first of which that knows a place is believed.
-        deepest: decompressed bytes that are read through to come to a place.
+        plans: Plan files; the first that lists a location wins.
+        deepest: Most decompressed bytes that are read to reach a position.
     """
 
     def __init__(self, plans: Iterable[Path], deepest: int = _DEEPEST) -> None:
@@ -86,13 +86,13 @@ class RawPlaces:
 
     @classmethod
     def of(cls, *members: Members, deepest: int = _DEEPEST) -> RawPlaces:
-        """The places of inputs that are known, of which the first that knows one is believed."""
+        """Build the locations from known inputs; the first mapping that lists a location wins."""
         places = cls([], deepest)
         places._members = list(members)
         return places
 
     def at(self, uri: str, member: str, offset: int) -> RawBytes | None:
-        """Read the bytes at a place; None if no plan lists it. Faults of the file are reported in the result."""
+        """Read the bytes at a position; None if no plan lists it. Faults of the file are reported in the result."""
         location = self._place(uri, member)
         if location is None:
             return None
@@ -119,7 +119,7 @@ def _find_place(plans: Iterable[Members], uri: str, member: str) -> Place | None
         members = plan.get(uri, {})
         if member in members:
             return members[member]
-        # a connector may name a place within its member, as a row of a table: the file is the next best
+        # a connector may name a part of its member, such as a row of a table; use the file that contains it
         inner = next((name for name in members if name and member.startswith(f"{name}/")), None)
         if inner is not None or len(members) == 1:
             return members[inner] if inner is not None else next(iter(members.values()))
@@ -127,7 +127,7 @@ def _find_place(plans: Iterable[Members], uri: str, member: str) -> Place | None
 
 
 def _scrub_names(plan: Members) -> Members:
-    """Rename a plan's inputs and members as rows name them, where their names held a secret of a default kind."""
+    """Rename a plan's inputs and members as rows name them, if their names held a secret of a default kind."""
     from trajmill.quality.scrub import scrub_name
 
     names = {uri: scrub_name(uri) for uri in plan}
@@ -136,7 +136,7 @@ def _scrub_names(plan: Members) -> Members:
 
 
 def members_of(plan: bytes) -> Members:
-    """Read the inputs that a plan's file lists; none if it is damaged."""
+    """Return the inputs of a plan file; empty if it is damaged."""
     from trajmill.pipelines.plan.plan import (
         Plan,  # here, since it brings connectors, which a list of trajectories does not need
     )
@@ -159,8 +159,8 @@ def _around(location: Place, uri: str, member: str, offset: int, path: str, deep
 
 
 def _record_end(before: bytes, data: bytes) -> int:
-    """Return the offset at which the record ends that begins there: a JSON value, indented JSON up to its closing line,
-    else a line.
+    """Return the end offset of the record that begins there: a JSON value, indented JSON up to its closing line,
+    otherwise a line.
     """
     line = data.find(b"\n") + 1 or len(data)
     if data[:1] in (b"{", b"["):

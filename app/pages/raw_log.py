@@ -1,7 +1,7 @@
-"""A raw log as it would come out of the stage normalize: read through the connector that sniffing chooses, scrubbed.
+"""A raw log in the form of the normalize stage: read by the connector that recognizes it, and scrubbed.
 
-Nothing is judged, and what is read stands in a temporary folder that goes with the process. Of a large log only the
-beginning is read.
+Nothing is judged. The rows are kept in a temporary folder that is removed with the process. Only the beginning of a
+large log is read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from trajmill.schemas.transition import encode_schema
 
 READ_TRAJECTORIES: Final = 5000
 READ_BYTES: Final = 512 << 20
-"""Of texts; beyond either the rest of the log is left out, and a note says so."""
+"""Bytes of text after which reading stops. A note says that the rest is left out, as after `READ_TRAJECTORIES`."""
 
 _NAME: Final = "transitions/part-00000.parquet"
 
@@ -45,13 +45,13 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class RawLog:
-    """A raw log; see `contents.Contents`.
+    """Raw log; see `contents.Contents`.
 
     Args:
-        path: a file, a folder or an archive.
+        path: A file, a folder or an archive.
 
     Raises:
-        ConfigError: no connector knows it.
+        ConfigError: No connector reads it.
     """
 
     def __init__(self, path: str) -> None:
@@ -122,7 +122,7 @@ class RawLog:
 
 
 def _read_records(log: Input, recipe: Recipe, blobs: Attachments) -> Iterator[Any]:
-    """Read the records of an input with its connector; a bug of the connector is a reject, as in a run."""
+    """Read the records of an input with its connector; a bug of the connector becomes a reject, as in a run."""
     with hand_to(blobs):
         try:
             yield from read_input(log, recipe)

@@ -11,14 +11,14 @@ from trajmill.app.pages.run_files import Rejected
 from trajmill.schemas import REJECT_SCHEMA, Reject, reject_table
 
 FACETS: Final = ("stage", "unit", "reason", "connector")
-"""What rejects are filtered by."""
+"""Columns by which rejects are filtered."""
 
 COLUMNS: Final = (*(name for name in REJECT_SCHEMA.names if name != "excerpt"), "stage", "generation", "file", "row")
-"""Of the table: a reject without its excerpt, who wrote it, and where it stands."""
+"""Columns of the table: a reject without its excerpt, its stage and generation, and its position."""
 
 
 def reject_index(files: Sequence[Rejected]) -> pl.DataFrame:
-    """All rejects, in the order of the files and of their rows, with the columns `COLUMNS`."""
+    """Return all rejects, in the order of the files and of their rows, with the columns `COLUMNS`."""
     parts = [
         pl.scan_parquet(file.path, glob=False, row_index_name="row")
         .drop("excerpt")
@@ -32,20 +32,22 @@ def reject_index(files: Sequence[Rejected]) -> pl.DataFrame:
 
 
 def rejects_at_hand(rejects: Iterable[Reject]) -> pl.DataFrame:
-    """The same of rejects that stand in no file."""
+    """Return the same table for rejects in memory."""
     table = pl.DataFrame(reject_table(rejects)).drop("excerpt").with_row_index("row")
     columns = [pl.lit("normalize").alias("stage"), pl.lit(1).alias("generation"), pl.lit(0).alias("file")]
     return table.with_columns(columns).select(COLUMNS)
 
 
 def excerpt_of(files: Sequence[Rejected], row: Mapping[str, Any]) -> str:
-    """The excerpt of a reject of the index, scrubbed when it was written; empty where none was kept."""
+    """Return the excerpt of a reject of the index, which was scrubbed when written; empty if none was kept."""
     scan = pl.scan_parquet(files[row["file"]].path, glob=False)
     return str(scan.select("excerpt").slice(row["row"], 1).collect().item())
 
 
 def chosen_rejects(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "") -> pl.DataFrame:
-    """The rejects that have every chosen value, and the text in their detail, uri or trajectory, in any case."""
+    """Return the rejects with every chosen value, and with the text in their detail, uri, member or trajectory,
+    ignoring case.
+    """
     filters = [pl.col(name) == value for name, value in chosen.items() if name in FACETS]
     if text:
         columns = ("detail", "uri", "member", "trajectory_id")
@@ -55,7 +57,7 @@ def chosen_rejects(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "
 
 
 def reject_facets(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "") -> dict[str, list[tuple[str, int]]]:
-    """Of every facet its values with their numbers among what the other choices leave, the most frequent first."""
+    """Count the values of every facet among the rejects that match the other choices, the most frequent first."""
     facets = {}
     for name in FACETS:
         rest = chosen_rejects(index, {key: value for key, value in chosen.items() if key != name}, text)

@@ -1,6 +1,6 @@
-"""Files of a run's folder that a page reads: transitions with what lies beside them, rejects, shards, blobs, plans.
+"""Files of a run's folder that pages read: transitions with their aligned files, rejects, shards, blobs, plans.
 
-Names only; nothing is opened but manifests and the record of the run. A folder is read where it lies on this machine.
+Only manifests and the record of the run are opened. The folder must be on this machine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _PARTS: Final = "part-*.parquet"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A file of transitions and the files that are aligned to it row by row, as far as there are any.
+    """File of transitions and the files aligned to it by row, if there are any.
 
     Attributes:
-        generation: that wrote it, from 1.
-        transitions: the payload.
-        verdicts: what was measured and decided; None before the stage judge.
-        spans: the classes of characters; None where the recipe does not ask for them.
+        generation: Generation that wrote it, from 1.
+        transitions: File of transitions.
+        verdicts: File of measures and decisions; None before the judge stage.
+        spans: File of character classes; None if the recipe does not request them.
     """
 
     generation: int
@@ -40,7 +40,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A file of rejects, and the stage and the generation that wrote it."""
+    """File of rejects, and the stage and the generation that wrote it."""
 
     generation: int
     stage: str
@@ -48,13 +48,13 @@ class Rejected:
 
 
 class RunFiles:
-    """The files of an output folder.
+    """Files of an output folder.
 
     Args:
-        out: the folder, a local path.
+        out: Output folder, a local path.
 
     Raises:
-        ConfigError: it holds no run.
+        ConfigError: The folder holds no run.
     """
 
     def __init__(self, out: str) -> None:
@@ -66,12 +66,12 @@ class RunFiles:
 
     @cached_property
     def stages(self) -> list[Path]:
-        """Folders with the stages of each generation, in order."""
+        """Stage folders of each generation, in order."""
         return [Path(folder.path()) for folder in stage_folders(Folder(str(self.root)))]
 
     @cached_property
     def judged(self) -> list[Judged]:
-        """The files of transitions, by generation and name."""
+        """Files of transitions, by generation and name."""
         return [
             Judged(number, file, _beside(stages, "verdicts", file), _beside(stages, "spans", file))
             for number, stages in enumerate(self.stages, 1)
@@ -80,7 +80,7 @@ class RunFiles:
 
     @cached_property
     def rejects(self) -> list[Rejected]:
-        """The files of rejects, by generation, stage and name."""
+        """Files of rejects, by generation, stage and name."""
         return [
             Rejected(number, file.parent.name, file)
             for number, stages in enumerate(self.stages, 1)
@@ -89,17 +89,19 @@ class RunFiles:
 
     @cached_property
     def plans(self) -> list[Path]:
-        """The plan of each generation that has one, from the last: what was read again lies where it says."""
+        """Plan of each generation that has one, the last first, since its locations of inputs that were read again are
+        current.
+        """
         return [stages / PLAN for stages in reversed(self.stages) if (stages / PLAN).is_file()]
 
     @cached_property
     def draws(self) -> list[Path]:
-        """The tables of what was drawn into which pool, by generation and name."""
+        """Tables of draws into pools, by generation and name."""
         return [file for stages in self.stages for file in sorted((stages / "draws").glob(f"*-{_PARTS}"))]
 
     @cached_property
     def shards(self) -> dict[tuple[str, str], list[Path]]:
-        """(pool, domain) → the files of its samples."""
+        """Files of samples by (pool, domain)."""
         shards: dict[tuple[str, str], list[Path]] = {}
         for file in sorted((self.root / "shards").glob("*/*")):
             domain = file.name.partition("_")[0]
@@ -111,7 +113,7 @@ class RunFiles:
 
     @cached_property
     def recipe(self) -> Mapping[str, Any]:
-        """The recipe as the run's record tells it; empty where the record is missing or damaged."""
+        """Recipe from the run's record; empty if the record is missing or damaged."""
         try:
             recorded = json.loads((self.root / RUN).read_bytes())["recipe"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -119,7 +121,7 @@ class RunFiles:
         return recorded if isinstance(recorded, dict) else {}
 
     def blob(self, sha256: str) -> Path | None:
-        """The attachment of that digest, which the caller has met in a row; None if it was not kept."""
+        """Return the attachment with that digest, which must come from a row; None if it was not kept."""
         return next((file for folder in self.stages if (file := folder / BLOBS / sha256).is_file()), None)
 
 

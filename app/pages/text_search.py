@@ -1,4 +1,4 @@
-"""Text search in the actions and observations of every step of a run, as far as it gets in a moment."""
+"""Text search in the actions and observations of every step of a run, limited to a short time."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from trajmill.app.pages.run_files import Judged
 from trajmill.schemas import scan_transitions
 
 _ROWS: Final = 5000
-"""Rows of a file that are looked through at once."""
+"""Rows of a file that are searched at once."""
 
 _AROUND: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A step that holds the text.
+    """Step that contains the text.
 
     Attributes:
-        key: of the trajectory, as the index has it.
-        step: of it.
+        key: Key of the trajectory in the index.
+        step: Number of the step.
         where: `action` or `after`.
-        before: what stands before the text on its line.
-        text: the text as it stands there.
-        after: what follows it.
+        before: Text before the match on its line.
+        text: Matched text as written there.
+        after: Text after the match.
     """
 
     key: str
@@ -45,9 +45,9 @@ class Searched:
     """Result of a search.
 
     Attributes:
-        hits: in the order of the files.
-        next: (file, row) to go on from; None if all was looked through.
-        share: of the files that has been looked through, from 0 to 1.
+        hits: Hits in the order of the files.
+        next: (file, row) at which to continue; None if all files were searched.
+        share: Share of the files that was searched, from 0 to 1.
     """
 
     hits: Sequence[Hit]
@@ -61,11 +61,11 @@ def search_text(
     """Search the steps for a text, ignoring case, from a position on.
 
     Args:
-        files: that are looked through.
-        text: taken literally.
-        begin: file and row.
-        most: hits after which the search rests.
-        seconds: after which it rests.
+        files: Files to search.
+        text: Literal text.
+        begin: File and row of the first step.
+        most: Hits after which the search pauses.
+        seconds: Seconds after which it pauses.
     """
     hits: list[Hit] = []
     until = time.monotonic() + seconds

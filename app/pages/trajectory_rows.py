@@ -15,16 +15,16 @@ from trajmill.schemas.verdict import KEY_FIELDS
 _TEXT_CHARACTERS: Final = 240
 _ELEMENT: Final = r'"(?:element|ref|target)": "(#[0-9]{1,9})"'
 _NAME: Final = r'(?m)^ *{} [a-z0-9_.-]+ ("(?:[^"\\]|\\.)*")'
-"""Pattern of the line of an element of a tree, in which its number is put."""
+"""Pattern of the line of a tree element, a template for its number."""
 
 _KEYS: Final = tuple(field.name for field in KEY_FIELDS)
 
 
 class Rows:
-    """The rows of files of transitions, of which only the pages that are needed are read.
+    """Rows of files of transitions. Only the required pages of a file are read.
 
     Args:
-        files: as the index counts them.
+        files: Files in the order in which the index counts them.
     """
 
     def __init__(self, files: Sequence[Judged]) -> None:
@@ -33,14 +33,13 @@ class Rows:
     def outline(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
         """Read `step`, `turn`, `action`, `text`, `exit_code`, `is_error`, `use` and `reason` of some rows, in order.
 
-        `action` and `text` are the action's name and the beginning of its text, in which the name of the element that
-        it is done to stands in place of its number; `use` and `reason` are None where
-        nothing was decided.
+        `action` and `text` are the action's name and the beginning of its text, in which the name of the target element
+        replaces its number; `use` and `reason` are None if nothing was decided.
 
         Args:
-            file: number of the file, as the index has it.
-            first: row at which they begin.
-            steps: how many they are.
+            file: Number of the file in the index.
+            first: First row.
+            steps: Number of rows.
         """
         scan = scan_transitions(self._files[file].transitions).slice(first, steps)
         entries = scan.select(outline_columns()).collect()
@@ -51,7 +50,7 @@ class Rows:
         return pl.concat([entries, decided], how="horizontal").to_dicts()
 
     def whole(self, file: int, first: int, steps: int) -> list[dict[str, Any]]:
-        """Some rows as Python values, columns as in `TRANSITION_SCHEMA`."""
+        """Return some rows as Python values, columns as in `TRANSITION_SCHEMA`."""
         return scan_transitions(self._files[file].transitions).slice(first, steps).collect().to_dicts()
 
     def verdict(self, file: int, row: int) -> dict[str, Any] | None:
@@ -66,7 +65,7 @@ class Rows:
 
 
 def outline_columns() -> list[pl.Expr]:
-    """Columns of transitions that the outline reads."""
+    """Return the columns of transitions that the outline reads."""
     action, after = pl.col("action").struct, pl.col("next_observation").struct
     text = action.field("text").str.slice(0, _TEXT_CHARACTERS)
     seen = pl.col("observation").struct.field("content")

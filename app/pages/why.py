@@ -1,6 +1,4 @@
-"""Reasons why a row or its trajectory was kept or dropped: every signal that was measured, beside the rules that bound
-it.
-"""
+"""Reasons why a row or its trajectory was kept or dropped: every measured signal, with the rules that bound it."""
 
 from __future__ import annotations
 
@@ -27,10 +25,10 @@ from trajmill.pipelines.judge.reasons import (
 from trajmill.schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX
 
 COPIED: Final = (NEAR_DUPLICATE, DUPLICATE_TRAJECTORY)
-"""Reasons by which a trajectory is dropped for another."""
+"""Reasons by which a trajectory is dropped in favor of another."""
 
 KEEPER: Final = r"trajectory ([0-9a-f]{16})"
-"""What a detail says of the kept trajectory: the beginning of its id."""
+"""Pattern of the kept trajectory in a detail: the beginning of its id."""
 
 _WORDS: Final[Mapping[str, str]] = {
     BRIDGES_POOLS: "it joins groups that already have different pools",
@@ -94,7 +92,7 @@ _PATTERNS: Final[Sequence[tuple[str, str]]] = (
 
 
 def reason_words(reason: str, rules: Mapping[str, Mapping[str, Any]]) -> str:
-    """Explain a reason in words; a reason that only one format has is explained by the detail of its rejects."""
+    """Explain a reason in words. Reasons specific to one format are explained by the details of their rejects."""
     rule = rules.get(reason)
     if rule is not None:
         ends = [
@@ -111,19 +109,19 @@ def reason_words(reason: str, rules: Mapping[str, Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A signal of a row, and a rule on it.
+    """Signal of a row, and a rule on it.
 
     Attributes:
-        rule: the recipe's name of the rule; empty where no rule speaks of the signal.
-        signal: its name.
-        value: what was measured.
-        least: smallest value that passes; None: no bound.
-        most: largest value that passes; None: no bound.
-        use: what a transition that does not pass becomes; empty where the rule leaves it to its default.
-        cap: share of targets up to which what does not pass stays a target; None: no such cap.
-        passes: whether the value is within the bounds.
-        speaks: whether the row's reason is this rule.
-        said: what the signal says of its number, if anything.
+        rule: Name of the rule; empty if no rule uses the signal.
+        signal: Name of the signal.
+        value: Value of the signal.
+        least: Smallest value that passes; None: no bound.
+        most: Largest value that passes; None: no bound.
+        use: Use of a transition that does not pass; empty for the rule's default.
+        cap: Largest share of targets for transitions that do not pass; None: no cap.
+        passes: True if the value is within the bounds.
+        speaks: True if this rule is the row's reason.
+        said: The signal's own explanation of its value, if any.
     """
 
     rule: str
@@ -162,7 +160,7 @@ def bounds(verdict: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]], d
 
 
 def rules_of(recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The rules of a recorded recipe that are not taken away."""
+    """Return the rules of a recorded recipe, without those set to null."""
     rules = recipe.get("judge", {}).get("rules", {})
     return {name: rule for name, rule in rules.items() if isinstance(rule, dict)}
 

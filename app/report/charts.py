@@ -1,6 +1,6 @@
 """Charts as shapes in pixels, which a template writes as SVG: bars, histograms and their thresholds. No text is drawn.
 
-What a shape means is told by its `kind`, by which the style sheet gives it colour and pattern, and by its `title`.
+The `kind` of a shape, from which the style sheet derives color and pattern, and its `title` carry the meaning.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from trajmill.app.report.figures import Histogram, Signal
 from trajmill.pipelines.run_record.conservation import Line
 
 WIDTH: Final = 560
-"""Of a bar that stands in a line of its own."""
+"""Width of a bar on a line of its own."""
 
 HEIGHT: Final = 18
 SMALL: Final = (210, 64)
 """Width and height of one histogram among several."""
 
 _LEAST: Final = 1.5
-"""Pixels of whatever is there at all."""
+"""Smallest width in pixels of a nonzero part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Boxes and vertical lines (x, kind) on a ground of a given width and height, described in words by `label`."""
+    """Boxes and vertical lines (x, kind) on an area of a given width and height, described in words by `label`."""
 
     width: float
     height: float
@@ -85,9 +85,9 @@ def histogram_chart(spread: Histogram, unit: str, *, tallest: int = 0) -> Chart:
     """Draw a histogram as bars, with the median as a line.
 
     Args:
-        spread: what is drawn.
-        unit: of the values, in words.
-        tallest: count of the highest bar; 0: the highest of these.
+        spread: Histogram to draw.
+        unit: Unit of the values, in words.
+        tallest: Count of the highest bar; 0: the highest of these.
     """
     width, height = SMALL
     top, number = tallest or max(spread.counts, default=0), len(spread.counts)
@@ -102,7 +102,7 @@ def histogram_chart(spread: Histogram, unit: str, *, tallest: int = 0) -> Chart:
 
 
 def signal_chart(signal: Signal) -> Chart:
-    """Draw the values of a signal with its bounds as lines; bars outside of the bounds are marked, heights are
+    """Draw the values of a signal with its bounds as lines. Bars outside of the bounds are marked; heights are
     logarithmic.
     """
     width, height = SMALL
@@ -131,7 +131,7 @@ def signal_chart(signal: Signal) -> Chart:
 
 
 def is_of_numbers(spread: Histogram) -> bool:
-    """Check that every range holds one whole number."""
+    """Return True if every range holds one whole number."""
     begin, end = spread.edges[0], spread.edges[1]
     return begin != int(begin) and 2 * begin == int(2 * begin) and end - begin == 1
 
@@ -145,7 +145,7 @@ def _tall(share: float, count: int, height: float) -> float:
 
 
 def _place(spread: Histogram, value: float) -> float:
-    """Position of a value on an axis of ranges drawn equally wide, from 0 to 1."""
+    """Return the position of a value on an axis of ranges drawn equally wide, from 0 to 1."""
     for number, (begin, end) in enumerate(zip(spread.edges, spread.edges[1:], strict=False)):
         if begin <= value < end or number == len(spread.counts) - 1:
             return (number + min(max((value - begin) / (end - begin or 1), 0), 1)) / len(spread.counts)
@@ -168,7 +168,7 @@ def _px(number: float) -> float:
 
 
 USES: Final[Mapping[str, str]] = {"target": "kept", "context": "context", "omit": "merged", "dropped": "lost"}
-"""What transitions are for → kind of a box."""
+"""Kind of a box by the use of transitions."""
 
 
 def uses_bar(domain: str, uses: Mapping[str, int]) -> Chart:
@@ -178,7 +178,7 @@ def uses_bar(domain: str, uses: Mapping[str, int]) -> Chart:
 
 
 def loss_bar(component: str, learnt: int, tokens: int, classes: Mapping[str, int]) -> Chart:
-    """Draw the tokens under loss among all tokens that a pool shows of a domain, by the classes of their characters."""
+    """Draw the tokens under loss among all tokens of a pool's domain, by the classes of their characters."""
     measured = sum(classes.values())
     parts: list[tuple[str, str, float]] = [("kept", "under loss", learnt)]
     if measured:
@@ -187,7 +187,7 @@ def loss_bar(component: str, learnt: int, tokens: int, classes: Mapping[str, int
 
 
 def asked_bar(asked: float, received: int, most: float) -> Chart:
-    """Draw what a pool got of a domain, filled, inside the outline of what was asked for."""
+    """Draw the amount that a pool received of a domain, filled, inside the outline of the requested amount."""
     width = 160.0
     boxes = [
         Box(0, 3, _px(received / most * (width - 2)), HEIGHT - 6, "given", f"given: {received:,}"),
@@ -197,7 +197,7 @@ def asked_bar(asked: float, received: int, most: float) -> Chart:
 
 
 def most_asked(pools: Mapping[str, Mapping[str, Mapping[str, float]]]) -> float:
-    """Return the largest number asked for or given in the mixture, which sets the scale of its bars."""
+    """Return the largest requested or received amount of the mixture, which sets the scale of its bars."""
     return max([1.0, *(counts[key] for of in pools.values() for counts in of.values() for key in ("asked", "given"))])
 
 
@@ -213,7 +213,7 @@ def share_chart(signal: Signal) -> Chart:
 
 
 def stage_rows(mixture: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any], float]]:
-    """List (pool, row of the mixture, its share of the pool's tokens) of the pools that were drawn by tokens."""
+    """List (pool, row of the mixture, its share of the pool's tokens) for the pools that were drawn by tokens."""
     rows = []
     for pool, drawn in mixture.get("stages", {}).items():
         total = sum(row["tokens"] for row in drawn) or 1

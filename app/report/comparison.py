@@ -1,6 +1,6 @@
-"""Compare two runs: settings, counts, and the fate of each trajectory, by its key.
+"""Comparison of two runs: settings, counts, and the fate of each trajectory, by its key.
 
-A key is the id of content and what tells exact copies apart, as rows and the viewer have it, so each copy counts.
+A key is the id of the content and the copy, as in rows and in the viewer, so each copy counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DROPPED: Final = "kept before, dropped now"
 KEPT: Final = "dropped before, kept now"
 OTHER: Final = "dropped for another reason"
 KINDS: Final = (NEW, GONE, DROPPED, KEPT, OTHER, MOVED)
-"""What may have become of a trajectory, in the order in which it is told."""
+"""Possible changes of a trajectory, in the order of the output."""
 
 _COLUMNS: Final = ("row_id", "trajectory_id", "step", "kept", "use", "reason")
 _NO_POOL: Final = "no pool"
@@ -37,12 +37,12 @@ class Change:
     """Trajectories with the same change of fate.
 
     Attributes:
-        kind: one of `KINDS`.
-        domain: theirs.
-        before: what they were: `kept`, `dropped: REASON`, a pool; empty where they were not there.
-        after: what they are.
-        number: how many.
-        examples: keys of some.
+        kind: One of `KINDS`.
+        domain: Domain of the trajectories.
+        before: Fate in the first run: `kept`, `dropped: REASON`, a pool; empty if absent.
+        after: Fate in the second run.
+        number: Number of trajectories.
+        examples: Keys of some trajectories.
     """
 
     kind: str
@@ -55,17 +55,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Comparison of two runs; pairs of numbers are of the first and the second run.
+    """Comparison of two runs. Pairs of numbers belong to the first and the second run.
 
     Attributes:
-        settings: (name, value of the first, of the second) of what their recipes have otherwise.
-        versions: of trajmill.
-        domains: domain → unit (trajectories, kept, dropped, transitions, targets) → its numbers.
-        reasons: reason → dropped trajectories.
-        uses: (use, reason) → transitions that are no target, of kept trajectories.
-        samples: `pool.domain` → samples.
-        same: trajectories of which the same became.
-        changes: the others, the largest first.
+        settings: (name, value of the first, of the second) of settings that differ between the recipes.
+        versions: Versions of trajmill.
+        domains: Numbers by domain and unit (trajectories, kept, dropped, transitions, targets).
+        reasons: Dropped trajectories by reason.
+        uses: Transitions of kept trajectories that are not targets, by (use, reason).
+        samples: Samples by `pool.domain`.
+        same: Number of trajectories with the same fate.
+        changes: Changes of the other trajectories, the largest first.
     """
 
     settings: Sequence[tuple[str, Any, Any]]
@@ -84,7 +84,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run: `fates`, a row for each trajectory, and its transitions counted by what became of them."""
+    """One run: `fates`, a row for each trajectory, and its transitions counted by their use."""
 
     sources: Sources
     fates: pl.DataFrame
@@ -95,13 +95,13 @@ def compare_runs(first: str, second: str, examples: int = 3) -> Comparison:
     """Compare two output folders.
 
     Args:
-        first: the one that was before.
-        second: the other.
-        examples: keys that are named of each change.
+        first: Earlier folder.
+        second: Later folder.
+        examples: Number of keys named for each change.
 
     Raises:
-        ConfigError: one holds no judged run.
-        ShardError: a file cannot be read.
+        ConfigError: One folder holds no judged run.
+        ShardError: A file cannot be read.
     """
     before, after = _side(first), _side(second)
     joined = _join_fates(before.fates, after.fates)
@@ -134,7 +134,7 @@ def _side(out: str) -> Side:
 
 
 def _unit(sources: Sources, unit: UnitFiles) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The trajectories of a unit, a row each, and its transitions, counted."""
+    """Return the trajectories of a unit, a row each, and the counts of its transitions."""
     rows = pl.DataFrame(sources.table(unit.of("verdicts"), _COLUMNS)).with_columns(pl.lit(unit.domain).alias("domain"))
     number = (pl.col("step") == 0).cum_sum().alias("number")
     reason = pl.when(~pl.col("kept")).then("reason").drop_nulls().first()
@@ -147,7 +147,7 @@ def _unit(sources: Sources, unit: UnitFiles) -> tuple[pl.DataFrame, pl.DataFrame
 
 
 def _pools(sources: Sources) -> pl.DataFrame:
-    """Trajectory → the pool that it was drawn into."""
+    """Return a table of each trajectory and the pool into which it was drawn."""
     names = [name for lead in sources.leads for name in sources.below(f"{lead}draws") if "-part-" in name]
     parts = [pl.DataFrame(sources.table(name, ["trajectory_id", "pool"])) for name in names]
     empty = pl.DataFrame(schema={"trajectory_id": pl.String, "pool": pl.String})
@@ -155,7 +155,7 @@ def _pools(sources: Sources) -> pl.DataFrame:
 
 
 def _join_fates(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """A row for each key with what became of it: `kind` (null: the same), `domain`, `before`, `after`."""
+    """Return a row for each key with its change of fate: `kind` (null: none), `domain`, `before`, `after`."""
     both = first.join(second, on="key", how="full", coalesce=True, suffix="_after")
     was, now = pl.col("kept"), pl.col("kept_after")
     pool, pool_after = pl.col("pool").fill_null(_NO_POOL), pl.col("pool_after").fill_null(_NO_POOL)
@@ -244,14 +244,14 @@ def _by_domain(side: Side) -> dict[tuple[str, str], int]:
 
 
 _SETTINGS: Final = 20
-"""Settings that are told."""
+"""Number of settings that are printed."""
 
 _CHANGES: Final = 30
-"""Changes of trajectories that are told."""
+"""Number of changes of trajectories that are printed."""
 
 
 def show_comparison(comparison: Comparison, names: tuple[str, str], console: Printer) -> None:
-    """Print a comparison; `names` are those of the two folders, which examples are looked up in."""
+    """Print a comparison; `names` are the two folders, in which examples can be looked up."""
     first, second = names
     if comparison.versions[0] != comparison.versions[1]:
         console.print(f"trajmill {comparison.versions[0]} → {comparison.versions[1]}", soft_wrap=True)
@@ -284,7 +284,7 @@ def show_comparison(comparison: Comparison, names: tuple[str, str], console: Pri
 
 
 def _print_pairs(title: str, pairs: Mapping[str, tuple[int, int]], console: Printer) -> None:
-    """Those of the pairs that differ."""
+    """Print the pairs that differ."""
     differ = {name: of for name, of in pairs.items() if of[0] != of[1]}
     if differ:
         console.table([title, "before", "now"], ((name, f"{a:,}", f"{b:,}") for name, (a, b) in differ.items()))
@@ -298,12 +298,12 @@ def write_comparison(comparison: Comparison, names: tuple[str, str], file: str) 
     """Write a comparison as a page.
 
     Args:
-        comparison: what is told.
-        names: of the two folders.
-        file: that is written.
+        comparison: Comparison to write.
+        names: Names of the two folders.
+        file: Path of the page.
 
     Raises:
-        ShardError: it cannot be written.
+        ShardError: The page cannot be written.
     """
     values = {"found": comparison, "names": names, "kinds": KINDS, "told_value": told_value}
     target = Path(file)

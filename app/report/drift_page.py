@@ -30,12 +30,12 @@ MATCHES: Final[Mapping[str, str]] = {
 _WIDTH, _HEIGHT = 300.0, 110.0
 _BAR: Final = (180.0, 16.0)
 _OCTAVES: Final = 6
-"""Doublings of length at the end of the scale of ratios."""
+"""Doublings of length at the end of the ratio scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line through points, `x,y` in pixels with blanks between; `kind` tells how it is drawn."""
+    """Line through points, `x,y` in pixels separated by blanks; `kind` selects its style."""
 
     kind: str
     points: str
@@ -43,15 +43,15 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Curves on a ground, a region from one x to another, and words for them.
+    """Curves on an area, with a marked region and labels.
 
     Attributes:
-        title: what is drawn.
-        label: the same for who does not see it.
-        curves: the lines.
-        ends: what stands at the bottom, the top, the left and the right.
-        region: from x to x; None for none.
-        note: what else is told below it.
+        title: Title of the plot.
+        label: Description for readers who cannot see it.
+        curves: Curves to draw.
+        ends: Labels at the bottom, the top, the left and the right.
+        region: Left edge and width of the region in pixels; None for none.
+        note: Note below the plot.
     """
 
     title: str
@@ -66,7 +66,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An interval on a scale with zero in the middle: from x to x, and where the figure stands."""
+    """Interval on a scale with zero in the middle: its ends, and the position of the figure."""
 
     low: float
     high: float
@@ -98,7 +98,7 @@ Line = tuple[str, Figure, Span]
 
 
 def tables(model: Drifted) -> Iterator[tuple[str, str, Cell, list[Line]]]:
-    """Yield (domain, pairs compared, cell, its lines) of whole domains; disagreement is listed with logged and exact
+    """Yield (domain, pairs compared, cell, its lines) for whole domains; disagreement is listed with logged and exact
     pairs.
     """
     whole = [cell for cell in model.cells if cell.by == "domain"]
@@ -150,7 +150,7 @@ def format_figure(name: str, figure: Figure) -> str:
 
 
 def plots(model: Drifted) -> Iterator[tuple[str, list[Plot]]]:
-    """Yield (domain, plots) of rollouts: each measure over the turns, in the world and in the model."""
+    """Yield (domain, plots) of rollouts: each measure by turn, in the world and in the model."""
     order = stretches()
     for domain in sorted({row["domain"] for row in model.turns}):
         growing = {of["measure"]: of["figure"] for of in model.growth if of["domain"] == domain}
@@ -185,7 +185,7 @@ def _plot(
 
 def goodhart_plot(goodhart: Goodhart) -> Plot:
     """Plot the simulated reward and the real outcome over steps, each scaled to its range, with the region where they
-    part.
+    diverge.
     """
     first, last = goodhart.steps[0], goodhart.steps[-1]
     curves = [

@@ -1,10 +1,10 @@
-"""Examples of a report: samples as they are trained on, and rejects beside the raw bytes that caused them.
+"""Examples of a report: samples in their training form, and rejects with the raw bytes that caused them.
 
-All of it was scrubbed when it was written; bytes of raw logs that are still there are scrubbed now. Texts are cut to a
-length, with a word on how much is left out.
+Everything was scrubbed when it was written; bytes of raw logs that still exist are scrubbed for the report. Texts are
+cut, with a note on the number of omitted characters.
 
-A report is passed on, so it takes no bytes of a trajectory in whose rows anything was replaced: what one text of it
-gave away as a secret may stand in others where nothing tells that it is one.
+A report is passed on, so it contains no raw bytes of a trajectory in whose rows anything was replaced: a value that one
+text identified as a secret may occur in other bytes where nothing identifies it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from trajmill.quality.scrub import KINDS, scrub_text
 from trajmill.schemas import ConfigError
 
 _DEEPEST: Final = 16 << 20
-"""Decompressed bytes that are read through to come to a place."""
+"""Most decompressed bytes that are read to reach a position."""
 
 _PLAN_BYTES: Final = 64 << 20
-"""Of plans that are read; those of more are of so many logs that looking into them takes longer than all the rest."""
+"""Most bytes of plans that are read. Reading larger plans would take longer than the rest of the report."""
 
 _SECRETS_REPLACED: Final = "secrets of its trajectory were replaced"
 _BINARY: Final = "they are no text"
@@ -42,8 +42,8 @@ class RawCause:
     """Text of a raw log at the offset of a reject, or the reason why it is not shown.
 
     Attributes:
-        text: the record there, scrubbed; empty where it is not shown.
-        why: it is not shown, in words that follow "Its raw bytes are not shown: "; empty if it is.
+        text: Record at the offset, scrubbed; empty if it is not shown.
+        why: Reason in words that follow "Its raw bytes are not shown: "; empty if it is shown.
     """
 
     text: str
@@ -51,10 +51,10 @@ class RawCause:
 
 
 class RawCauses:
-    """The raw logs of a run.
+    """Raw logs of a run.
 
     Args:
-        sources: of its report.
+        sources: Sources of its report.
     """
 
     def __init__(self, sources: Sources) -> None:
@@ -65,7 +65,7 @@ class RawCauses:
 
     @cached_property
     def _places(self) -> RawPlaces | None:
-        """None where the plans are too large."""
+        """Locations of the raw logs; None if the plans are too large."""
         sources = self._sources
         names = [name for lead in reversed(sources.leads) if (name := f"{lead}{PLAN}") in sources.names]
         if sum(sources.size(name) for name in names) > _PLAN_BYTES:
@@ -78,8 +78,8 @@ class RawCauses:
         """Read the text of the raw log at the offset of a reject.
 
         Args:
-            reject: its row.
-            is_replaced: whether anything in the rows of its trajectory was replaced, or may have been.
+            reject: Row of the reject.
+            is_replaced: True if anything in the rows of its trajectory was replaced, or may have been.
         """
         if reject["offset"] < 0 or not reject["uri"]:
             return RawCause("", "the reject names no place")
@@ -95,7 +95,7 @@ class RawCauses:
         return self._scrubbed(raw)
 
     def _scrubbed(self, raw: RawBytes) -> RawCause:
-        """The record, scrubbed with what stands around it, so that nothing is cut where a secret could be."""
+        """Return the record, scrubbed together with the text around it, so that no secret is cut."""
         if b"\x00" in raw.at or raw.at.decode("utf-8", "ignore").encode()[:400] != raw.at[:400]:
             return RawCause("", _BINARY)
         before, at, after = (part.decode("utf-8", "replace") for part in (raw.before, raw.at, raw.after))
@@ -115,48 +115,48 @@ def _is_far(location: Any) -> bool:
 
 
 EXAMPLES: Final = 10
-"""Samples of a domain, and rejects of a reason."""
+"""Number of samples of a domain, and of rejects of a reason."""
 
 CUT: Final = "cut"
-"""The label of a run that stands for text that is left out; its text says how much."""
+"""Label of a run that stands for omitted text; its own text gives the amount."""
 
 _REJECTS: Final = 300
-"""Rejects of all reasons together: of many reasons, fewer each are shown."""
+"""Rejects of all reasons together. With many reasons, fewer of each are shown."""
 
 _HELD_BACK: Final = "eval"
 _SAMPLE: Final = 3_000
-"""Characters of a sample."""
+"""Characters of a sample that are shown."""
 
 _RUN: Final = (420, 160)
-"""Characters of the beginning and of the end of a run that are shown where it is longer."""
+"""Characters at the beginning and the end of a longer run that are shown."""
 
 _GAP: Final = 120
-"""Characters that are left out at least, if any are."""
+"""Fewest characters that are omitted."""
 
 _FIRST, _LAST = 5, 3
-"""Messages of a sample that are shown from its beginning and its end."""
+"""Messages at the beginning and the end of a sample that are shown."""
 
 _TEXT: Final = 500
-"""Characters of each text beside a reject."""
+"""Characters of each text of a reject that are shown."""
 
 _EXPANDED: Final = 2
-"""Bytes of the page that a character may take on average."""
+"""Most bytes of the page that a character may take on average."""
 
 _REPLACED: Final = "scrubbed"
-"""The column that counts what was replaced in a row."""
+"""Column with the number of replacements in a row."""
 
 _COLUMNS: Final = ("unit", "reason", "detail", "uri", "member", "offset", "connector", "trajectory_id", "step")
 
 
 class Beginning(NamedTuple):
-    """The beginning of a text, and how many characters of it are left out."""
+    """Beginning of a text, and the number of omitted characters."""
 
     text: str
     left: int
 
     @classmethod
     def of(cls, text: str) -> Beginning:
-        """As much of a text as is shown beside a reject."""
+        """Cut a text to the size shown with a reject."""
         begin = fitting(text, _TEXT)
         return cls(begin, len(text) - len(begin))
 
@@ -172,14 +172,14 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A reject and what caused it.
+    """Reject and its cause.
 
     Attributes:
-        row: its columns, but for the excerpt.
-        excerpt: the bytes of the log, as text, as they were kept or, where none were, as they are there now.
-        why: there is no excerpt, in words; empty if there is one.
-        action: of the transition that was judged, or of the first one of the trajectory; empty where there is none.
-        answer: what followed it.
+        row: Its columns except the excerpt.
+        excerpt: Bytes of the log as text: the stored excerpt, or the bytes in the log if none was stored.
+        why: Reason in words why there is no excerpt; empty if there is one.
+        action: Action of the judged transition, or of the trajectory's first one; empty if there is none.
+        answer: Next observation of that transition.
     """
 
     row: Mapping[str, Any]
@@ -190,7 +190,7 @@ class Rejected:
 
 
 def samples(sources: Sources) -> dict[str, list[Rendered]]:
-    """Draw some samples of each domain, from the pools that are trained on, by the hash of their position."""
+    """Draw some samples of each domain, from the pools used for training, by the hash of their position."""
     ranks: dict[str, list[tuple[int, str, str, int]]] = {}
     for pool, domain, name in sources.shards():
         if pool != _HELD_BACK and name.endswith(".parquet"):
@@ -223,7 +223,7 @@ def shorten(sample: Rendered) -> Rendered:
 
 
 def _cut_runs(runs: Sequence[Run], most: int) -> Iterator[Run]:
-    """Runs of so many characters together, each with its middle left out where it is long."""
+    """Yield runs of at most `most` characters together; the middles of long runs are omitted."""
     first, last = (round(length * min(1.0, most / sum(_RUN))) for length in _RUN)
     for number, run in enumerate(runs):
         if most <= 0:
@@ -244,7 +244,7 @@ def _cut_runs(runs: Sequence[Run], most: int) -> Iterator[Run]:
 
 
 def fitting(text: str, most: int) -> str:
-    """The beginning of a text: so many characters, or fewer where a page needs many bytes for them."""
+    """Return the beginning of a text: `most` characters, or fewer if a page needs many bytes for them."""
     begin = text[:most]
     size = len(visible(begin).encode("utf-8", "replace"))
     return begin if size <= _EXPANDED * most else begin[: _EXPANDED * most * len(begin) // size]
@@ -265,9 +265,7 @@ def reject_rows(sources: Sources) -> pa.Table:
 
 
 def _spread(rejects: pa.Table) -> list[dict[str, Any]]:
-    """Pick rejects of each stage and reason, spread evenly over those sampled, in the order of both and of their
-    positions.
-    """
+    """Pick rejects of each stage and reason, spread evenly over the sampled ones, sorted by both and by position."""
     groups: dict[tuple[str, str], list[int]] = {}
     for number, of in enumerate(zip(*(rejects[name].to_pylist() for name in ("stage", "reason")), strict=True)):
         groups.setdefault(of, []).append(number)
@@ -281,7 +279,7 @@ def _spread(rejects: pa.Table) -> list[dict[str, Any]]:
 
 
 def pick_rejects(sources: Sources, rejects: pa.Table) -> dict[tuple[str, str], list[Rejected]]:
-    """Pick some rejects of each (stage, reason), spread evenly over those sampled."""
+    """Pick some rejects of each (stage, reason), spread evenly over the sampled ones."""
     chosen = _spread(rejects)
     excerpts = _excerpts(sources, chosen)
     judged = _read_judged_texts(sources, [row for row in chosen if row["trajectory_id"]])
@@ -309,7 +307,7 @@ def _excerpts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tup
 
 
 def _read_judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Judged]:
-    """Name and row of a reject → the transition that it speaks of."""
+    """Return the transition that each reject refers to, by file name and row."""
     judged: dict[tuple[str, int], Judged] = {}
     for name in sorted({row["name"] for row in chosen}):
         unit = _unit_of(name)
@@ -336,7 +334,7 @@ def _read_judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) ->
 
 
 def _unit_of(name: str) -> UnitFiles | None:
-    """The unit whose rejects stand in a file of the stages judge and mix; None of another stage's."""
+    """Return the unit of a rejects file of the judge and mix stages; None for another stage's file."""
     lead, _, rest = name.rpartition("rejects/")
     domain, dash, label = rest.partition("/")[2].partition("-")
     return UnitFiles(lead, domain, label) if dash and label.startswith("part-") else None

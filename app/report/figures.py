@@ -27,15 +27,15 @@ LENGTHS: Final[Mapping[str, str]] = {
     "text_bytes": "bytes of text a transition",
     "tokens": "tokens a trajectory",
 }
-"""What is spread, by its column, in words."""
+"""Columns whose distribution is shown, with their names in words."""
 
 ANSWER: Final = "answer"
-"""Of characters under loss whose class was not measured."""
+"""Class of characters under loss whose class was not measured."""
 
 _FLAG_EDGES: Final = [-0.5, 0.5, 1.5]
 _CLUSTERS: Final = 8
 _BARS: Final = 24
-"""Bars of a histogram of a signal, at most."""
+"""Most bars of a histogram of a signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class Histogram:
     """Number of values in each of adjoining ranges.
 
     Attributes:
-        edges: of the ranges, one more than these.
-        counts: of the values.
-        median: of them.
-        total: how many they are.
+        edges: Edges of the ranges, one more than there are ranges.
+        counts: Number of values in each range.
+        median: Median of the values.
+        total: Number of values.
     """
 
     edges: Sequence[float]
@@ -57,19 +57,19 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A rule of the recipe, and how the values of its signal are spread.
+    """Rule of the recipe, and the distribution of its signal.
 
     Attributes:
-        rule: its name.
-        signal: that it bounds.
-        least: smallest value that passes; None: no bound.
-        most: largest value that passes; None: no bound.
-        use: what becomes of what does not pass; empty: what the rule's kind says.
-        cap: share up to which what does not pass is kept all the same.
-        spread: of the values.
-        beyond: how many of each range do not pass.
-        only: rows that pass every other rule.
-        decided: rows that this rule decided; those that fail and were dropped for something else are not among them.
+        rule: Name of the rule.
+        signal: Name of its signal.
+        least: Smallest value that passes; None: no bound.
+        most: Largest value that passes; None: no bound.
+        use: Use of rows that do not pass; empty: the default of the rule's kind.
+        cap: Largest share of rows that do not pass and are kept nevertheless.
+        spread: Histogram of the values.
+        beyond: Number of values in each range that do not pass.
+        only: Rows that break this rule alone.
+        decided: Rows that this rule decided, without those that break it and were dropped for another reason.
     """
 
     rule: str
@@ -85,7 +85,7 @@ class Signal:
 
     @property
     def share(self) -> float | None:
-        """The share of ones, where every value is 0 or 1; None elsewhere."""
+        """Share of ones if every value is 0 or 1; otherwise None."""
         is_flag = list(self.spread.edges) == _FLAG_EDGES
         return self.spread.counts[1] / self.spread.total if is_flag else None
 
@@ -97,10 +97,10 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Trajectories that were dropped because another is kept, among the rejects that were looked at.
+    """Trajectories that were dropped as copies of a kept one, among the sampled rejects.
 
     Attributes:
-        sizes: copies of a kept trajectory → how many such there are.
+        sizes: Number of kept trajectories by their number of copies.
         largest: (beginning of the kept one's id, near copies, equal ones) of the largest clusters.
     """
 
@@ -113,27 +113,29 @@ class Figures:
     """Counts of a report.
 
     Attributes:
-        recipe: the recipe, as the record of the run has it.
-        version: of trajmill that ran it.
-        digest: of what the shards were made from; empty before they are.
-        generations: how many.
-        lines: the balance of each unit, over all generations.
-        nothing: why nothing is kept, a line; none where something is.
-        samples: `pool.domain` → samples; likewise tokens and loss_tokens.
-        tokens: tokens that are read and that are learnt.
-        uses: domain → use (or `dropped`) → transitions, of what was looked at.
-        domains: domain → what else is told of it.
-        spreads: domain → column of `LENGTHS` → histogram; those of a column share their edges.
-        signals: by rule.
-        classes: `pool.domain` → class of characters under loss → how many, of what was looked at.
-        copies: clusters of copies.
-        ceilings: domain → what replicates agree on.
-        harness: text of harnesses that no parser knows, as `measures/harness_text.parquet` has it.
-        rewards: domain → rows of RL, and the least, median and greatest of their reward quality.
-        diversity: as the manifest of shards has it.
-        mixture: likewise.
-        warnings: where the mixture is not what the recipe asks for, a line each, as the last run told them.
-        seen: units that were looked at, and all of them.
+        recipe: Recipe from the record of the run.
+        version: Version of trajmill that ran it.
+        digest: Digest of the inputs of the shards; empty before they exist.
+        generations: Number of generations.
+        lines: Balance of each unit, over all generations.
+        nothing: Lines that explain why nothing is kept; empty if something is.
+        samples: Samples by `pool.domain`.
+        drawn_tokens: Tokens by `pool.domain`.
+        loss_tokens: Tokens under loss by `pool.domain`.
+        tokens: Number of all tokens, and of tokens under loss.
+        uses: Sampled transitions by domain and use (or `dropped`).
+        domains: Further counts by domain.
+        spreads: Histograms by domain and column of `LENGTHS`; those of a column share their edges.
+        signals: Distributions by rule.
+        classes: Sampled characters under loss by `pool.domain` and class.
+        copies: Clusters of copies.
+        ceilings: Agreement of replicates by domain.
+        harness: Harness text that no parser knows, as in `measures/harness_text.parquet`.
+        rewards: Rows of RL, and the least, median and greatest of their reward quality, by domain.
+        diversity: Diversity from the manifest of shards.
+        mixture: Mixture from the manifest of shards.
+        warnings: Lines of the last run on differences between the mixture and the recipe.
+        seen: Number of sampled units, and of all units.
     """
 
     recipe: Mapping[str, Any]
@@ -165,8 +167,8 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
     """Compute the numbers of an output folder.
 
     Args:
-        sources: its files.
-        rejects: those that are looked at (`examples.reject_rows`).
+        sources: Files of the folder.
+        rejects: Sampled rejects (`examples.reject_rows`).
     """
     shards = sources.manifest("shards")
     counts = shards.counts if shards else {}
@@ -226,7 +228,7 @@ def _of_rows(sources: Sources) -> dict[str, Any]:
 
 
 def _rows(sources: Sources) -> pa.Table:
-    """The rows of the units that are looked at: `domain`, what was measured and decided."""
+    """Return the rows of the sampled units: `domain`, measures and decisions."""
     signals = sorted({f"{SIGNAL_PREFIX}{rule.get('signal')}" for rule in rules_of(sources.recipe).values()})
     parts = [_unit_rows(sources, unit, signals) for unit in sources.units]
     return pa.concat_tables(parts, promote_options="permissive")
@@ -243,7 +245,7 @@ def _unit_rows(sources: Sources, unit: UnitFiles, signals: Sequence[str]) -> pa.
 
 
 def _trajectories(rows: pa.Table) -> pa.Table:
-    """Of each trajectory `domain`, `turns`, and `tokens` and `kept` where anything was judged."""
+    """Return `domain` and `turns` of each trajectory, and `tokens` and `kept` if it was judged."""
     number = np.cumsum(rows["step"].to_numpy() == 0)
     starts = np.flatnonzero(np.diff(number, prepend=-1))
     columns = {"domain": rows["domain"].take(starts), "turns": _reduce(np.maximum, rows["turn"], starts) + 1}
@@ -300,13 +302,13 @@ def _spreads(rows: pa.Table, trajectories: pa.Table) -> dict[str, dict[str, Hist
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """The values that there are."""
+    """Return the values that are not null."""
     return column.drop_null().to_numpy()
 
 
 def histogram(values: npt.NDArray[Any], edges: Sequence[float]) -> Histogram:
-    """Count the values in each range. A value at an edge belongs to the range that begins there; one at the last edge
-    to the last range.
+    """Count the values in each range. A value at an edge belongs to the range that begins there, at the last edge to
+    the last range.
     """
     there = values.astype(np.float64)
     bins = np.searchsorted(np.array(edges[1:-1], np.float64), there, side="right")
@@ -332,13 +334,13 @@ def _signals(rows: pa.Table, rules: Mapping[str, Mapping[str, Any]]) -> Iterator
 
 
 def _signal_values(rows: pa.Table, rule: Mapping[str, Any]) -> npt.NDArray[np.float64]:
-    """The signal of a rule by row, not a number where it was not measured."""
+    """Return the signal of a rule by row, NaN where it was not measured."""
     column = pc.cast(rows[f"{SIGNAL_PREFIX}{rule.get('signal')}"], pa.float64())
     return pc.fill_null(column, float("nan")).to_numpy().round(6)
 
 
 def _failing(rows: pa.Table, rule: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
-    """The rows that a rule does not let pass; None where its signal was not measured at all."""
+    """Flag the rows that break a rule; return None if its signal was not measured at all."""
     if f"{SIGNAL_PREFIX}{rule.get('signal')}" not in rows.column_names:
         return None
     values, fails = _signal_values(rows, rule), np.zeros(len(rows), np.bool_)
@@ -375,7 +377,7 @@ def _classes(sources: Sources) -> dict[str, dict[str, int]]:
 
 
 def _rewards(sources: Sources) -> dict[str, list[float]]:
-    """(rows, least, median and greatest reward quality) by domain, of what is looked at."""
+    """Return (rows, least, median and greatest reward quality) by domain, from the sampled files."""
     rewards = {}
     for pool, domain, name in sources.shards():
         if pool == "rl":
@@ -400,13 +402,13 @@ def _copies(rejects: pa.Table) -> Copies:
 
 
 def _harness(sources: Sources) -> list[dict[str, Any]]:
-    """Of the last generation that found any."""
+    """Return the harness text of the last generation that found any."""
     frames = (read_frames(sources.folder / f"{lead}measures") for lead in reversed(sources.leads))
     return next((rows for rows in frames if rows), [])
 
 
 def _ceilings(sources: Sources) -> dict[str, dict[str, float]]:
-    """Of the last generation that measured any; those before it are not measured again."""
+    """Return the ceilings of the last generation that measured any; earlier ones are not measured again."""
     for lead in reversed(sources.leads):
         try:
             ceilings = json.loads(sources.folder.found(f"{lead}measures/replicates.json") or b"{}")

@@ -33,8 +33,8 @@ def write_report(out: str) -> str:
     """Write the report of an output folder and return its address.
 
     Raises:
-        ConfigError: it holds no run.
-        ShardError: a file cannot be read, or the report not be written.
+        ConfigError: The folder holds no run.
+        ShardError: A file cannot be read, or the report cannot be written.
     """
     folder = Folder.named(out)
     folder.write(REPORT, report(out))
@@ -45,8 +45,8 @@ def report(out: str, *, is_linked: bool = False) -> bytes:
     """Render the report of an output folder as HTML; raises as `write_report`.
 
     Args:
-        out: the folder.
-        is_linked: whether numbers are links to the viewer's lists, as on the page that the viewer serves.
+        out: Output folder.
+        is_linked: True to link numbers to the viewer's lists, as on the page that the viewer serves.
     """
     sources = Sources(out)
     rejects = reject_rows(sources)
@@ -69,7 +69,7 @@ def report(out: str, *, is_linked: bool = False) -> bytes:
 
 
 def _link(text: str, path: str = "/", **chosen: str) -> Markup:
-    """A link to a list of the viewer."""
+    """Return a link to a list of the viewer."""
     return Markup('<a href="{}?{}">{}</a>').format(path, urlencode(chosen), text)
 
 

@@ -1,7 +1,7 @@
 """Files of an output folder that a report reads: a fixed number of each kind, drawn by the hash of their names.
 
-So that a report costs the same of a corpus of any size. What counts the whole is taken from manifests and records. All
-is read through `Folder`, wherever the output lies.
+So a report costs the same for a corpus of any size. Totals come from manifests and records. All files are read through
+`Folder`, local or remote.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from trajmill.schemas import ConfigError, ShardError
 from trajmill.schemas.manifest import Manifest
 
 FILES: Final = 4
-"""Of a kind and a domain."""
+"""Most files of a kind and a domain."""
 
 _BYTES: Final = 48 << 20
-"""Of a kind and a domain, if one file alone is not more."""
+"""Most bytes of a kind and a domain, unless the first file alone is larger."""
 
 
 _RANKED: Final = 4096
-"""Rows of a row group among which some are drawn, at most."""
+"""Most rows of a row group from which some are drawn."""
 
 
 def _hash(text: str) -> int:
@@ -41,12 +41,12 @@ def _hash(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class UnitFiles:
-    """A unit of a stage's work.
+    """Unit of a stage's work.
 
     Attributes:
-        lead: of the generation's folder; empty, or with a slash at its end.
-        domain: of its rows.
-        file: below the folder of the domain.
+        lead: Folder of the generation; empty, or with a slash at its end.
+        domain: Domain of its rows.
+        file: File name in the folder of the domain.
     """
 
     lead: str
@@ -54,18 +54,18 @@ class UnitFiles:
     file: str
 
     def of(self, stage: str) -> str:
-        """The name of its file of a stage that has a folder for each domain."""
+        """Return the name of its file for a stage with a folder for each domain."""
         return f"{self.lead}{stage}/{self.domain}/{self.file}"
 
 
 class Sources:
-    """The files of an output folder.
+    """Files of an output folder.
 
     Args:
-        out: the folder, a path or a URL.
+        out: Output folder, a path or a URL.
 
     Raises:
-        ConfigError: it holds no run.
+        ConfigError: The folder holds no run.
     """
 
     def __init__(self, out: str) -> None:
@@ -77,7 +77,7 @@ class Sources:
             raise ConfigError(f"{out} holds no transitions: wanted a run's folder.")
 
     def below(self, folder: str, suffix: str = ".parquet") -> list[str]:
-        """The files below a folder, sorted."""
+        """Return the files in a folder, sorted."""
         return sorted(name for name in self.names if name.startswith(f"{folder}/") and name.endswith(suffix))
 
     @cached_property
@@ -101,7 +101,7 @@ class Sources:
 
     @cached_property
     def rejects(self) -> list[tuple[str, str]]:
-        """(name, stage) of the sampled files of rejects."""
+        """(name, stage) of the sampled reject files."""
         groups: dict[str, list[str]] = {}
         for lead in self.leads:
             for name in self.below(f"{lead}rejects"):
@@ -110,7 +110,7 @@ class Sources:
         return [(name, key.partition(" ")[0]) for key, names in sorted(groups.items()) for name in self.drawn(names)]
 
     def shards(self) -> Iterator[tuple[str, str, str]]:
-        """(pool, domain, name) of one file of samples for each pool and domain."""
+        """Yield (pool, domain, name) of one file of samples for each pool and domain."""
         groups: dict[tuple[str, str], list[str]] = {}
         for name in self.below("shards"):
             _, pool, *rest = name.split("/")
@@ -120,7 +120,7 @@ class Sources:
             yield pool, domain, self.drawn(names)[0]
 
     def size(self, name: str) -> int:
-        """Bytes of a file."""
+        """Return the bytes of a file."""
         return self._sizes[name] if self._sizes else self.folder.size(name)
 
     def drawn(self, names: Iterable[str]) -> list[str]:
@@ -134,10 +134,10 @@ class Sources:
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[pq.ParquetFile]:
-        """A file of rows.
+        """Open a file of rows.
 
         Raises:
-            ShardError: it is missing or damaged.
+            ShardError: The file is missing or damaged.
         """
         try:
             with self.folder.open(name) as stream:
@@ -146,13 +146,13 @@ class Sources:
             raise ShardError(f"{self.folder.path(name)} cannot be read: {error}. {MADE_AGAIN}.") from error
 
     def table(self, name: str, columns: Sequence[str]) -> pa.Table:
-        """Some columns of a file: those of them that it has."""
+        """Read those of the columns that the file has."""
         with self._opened(name) as file:
             there = set(file.schema_arrow.names)
             return file.read([column for column in columns if column in there], use_threads=False)
 
     def some_rows(self, name: str, most: int) -> list[int]:
-        """Numbers of some rows of a file, all of one row group, drawn by hash; sorted."""
+        """Return the sorted numbers of some rows of a file, all of one row group, drawn by hash."""
         with self._opened(name) as file:
             metadata = file.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
@@ -163,7 +163,7 @@ class Sources:
         return sorted(sum(sizes[:group]) + number for number in numbers[:most])
 
     def rows(self, name: str, wanted: Iterable[int], columns: Sequence[str] | None = None) -> dict[int, dict[str, Any]]:
-        """Number → row, of some rows of a file; only the row groups in which they stand are read."""
+        """Return rows of a file by their number; only their row groups are read."""
         numbers, by_number, begin = sorted(set(wanted)), dict[int, dict[str, Any]](), 0
         with self._opened(name) as file:
             for group in range(file.num_row_groups):
@@ -176,7 +176,7 @@ class Sources:
         return by_number
 
     def manifest(self, stage: str) -> Manifest | None:
-        """The manifest of a stage's folder, by its name in the output folder."""
+        """Return the manifest of a stage's folder, by the folder's name."""
         return read_manifest(self.folder, f"{stage}/{MANIFEST}")
 
     @cached_property
@@ -193,6 +193,6 @@ class Sources:
 
     @property
     def recipe(self) -> Mapping[str, Any]:
-        """The recipe of the last run; empty where no record tells it."""
+        """Recipe of the last run; empty if no record holds it."""
         recipe = self.records[-1].get("recipe") if self.records else None
         return recipe if isinstance(recipe, dict) else {}

@@ -1,8 +1,7 @@
 """Routes of the viewer: each maps a request and the open contents to a page.
 
-Asked is only by the name of this machine itself (which keeps out pages of others that rebind their name), and only with
-the token of the address that the command printed, or the cookie that was set for it. Every answer forbids the browser
-to run or load anything that does not come from here.
+Requests must address this machine by its own name (which prevents DNS rebinding), and carry the token of the printed
+address or the cookie that was set for it. Every answer forbids the browser to run or load anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -49,25 +48,25 @@ HEADERS: Final[Mapping[str, str]] = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(), clipboard-read=(), display-capture=()",
     "Cache-Control": "no-store",
 }
-"""Of every answer."""
+"""Headers of every answer."""
 
 _ENTER: Final = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={0}">'
     '<title>trajmill</title><p><a href="{0}">Open</a></p></html>'
 )
-"""What the address with the token leads to: a page of our own, from which a cookie for us alone is sent on."""
+"""Page behind the address with the token. A page of the same origin lets the browser send the strict cookie."""
 
 _PATH: Final = re.compile(r"/(?:[A-Za-z0-9_.-][A-Za-z0-9_./-]*)?")
-"""Where the token may lead: a page here, whose path needs no escape."""
+"""Pattern of paths to which the token may lead: pages of the viewer whose path needs no escape."""
 
 
 class Guard:
-    """An application behind the token.
+    """Application behind the token.
 
     Args:
-        app: what is guarded.
-        token: that the address holds.
-        port: that is served; names the cookie, since those of one machine share their cookies over all ports.
+        app: Application to guard.
+        token: Token in the address.
+        port: Port of the server; it names the cookie, since all ports of a machine share their cookies.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
@@ -76,7 +75,7 @@ class Guard:
         self._hosts = {f"{name}:{port}" for name in _NAMES}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers, or lets the application answer; always with `HEADERS`."""
+        """Answer, or let the application answer; always with `HEADERS`."""
         if scope["type"] != "http":
             return
 
@@ -127,11 +126,11 @@ _PAGES: Final[tuple[tuple[str, str, Callable[[pages.Pages, Request], dict[str, A
     ("/samples", "samples.html", pages.sample_list),
     ("/samples/{pool}/{domain}/{number:int}", "sample.html", pages.sample),
 )
-"""Address, template, and what makes the template's values."""
+"""Address, template, and the function that makes the template's values."""
 
 
 _LATE: Final = ("trajmill.pipelines.plan.plan", "trajmill.pipelines.recipe.recipe_file", "trajmill.quality.scrub")
-"""Modules that only some pages ask for: those of raw bytes and of samples."""
+"""Modules that only some pages need: those of raw bytes and of samples."""
 
 
 def viewer(contents: Contents, token: str, port: int) -> Guard:
@@ -187,7 +186,7 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
 
 
 def prepare(contents: Contents) -> None:
-    """Compute in advance, once the index is read, what the first page would otherwise wait for."""
+    """Prepare the first page in advance, once the index is read."""
     with suppress(ShardError, ConfigError):  # which the pages tell
         contents.trajectory("")
         _ = contents.rejects

@@ -31,13 +31,13 @@ from trajmill.schemas import ConfigError
 
 
 def load_drawn_samples(files: RunFiles, trajectory_id: str, domain: str) -> list[Rendered]:
-    """Load the samples of the shards that were made of a trajectory, at most eight."""
+    """Load the samples of the shards that were made from a trajectory, at most eight."""
     samples = (sample_at(files, *address) for address in samples_of(files, trajectory_id, domain))
     return [sample for sample in samples if sample is not None]
 
 
 def view_of(files: RunFiles | None) -> View:
-    """View settings of a run's recipe; the defaults where the run record holds no valid recipe."""
+    """Return the view settings of a run's recipe; the defaults if the run record holds no valid recipe."""
     from trajmill.pipelines.recipe.recipe import Recipe
     from trajmill.pipelines.recipe.recipe_file import load_recipe
 
@@ -49,7 +49,7 @@ def view_of(files: RunFiles | None) -> View:
 
 
 def with_spans(rows: Sequence[Mapping[str, Any]], spans: Path | None, first: int) -> list[Mapping[str, Any]]:
-    """Add the classes of their characters to rows, from a file that is aligned to theirs from a row on."""
+    """Add the classes of their characters to rows, from an aligned file and the first row's number."""
     if spans is None:
         return list(rows)
     span_lists = pl.scan_parquet(spans, glob=False).select("spans").slice(first, len(rows)).collect()["spans"].to_list()
@@ -64,9 +64,9 @@ def preview(rows: Sequence[Mapping[str, Any]], view: View) -> Rendered:
     """Render the turns of a trajectory as a conversation, without a system prompt.
 
     Args:
-        rows: of the trajectory, each with its `use`, and its `spans` where they were measured; those after which
-            nothing was seen are not shown.
-        view: how they are shown.
+        rows: Rows of the trajectory, each with its `use`, and its `spans` if measured. Rows without a next observation
+            are not shown.
+        view: View settings.
     """
     messages: list[Said] = []
     for turn in turns([row if _is_seen(row) else {**row, "use": "omit"} for row in rows], view):
@@ -78,13 +78,13 @@ def preview(rows: Sequence[Mapping[str, Any]], view: View) -> Rendered:
 
 
 SORTED: Final = ("domain", "instruction", "fate", "pool", "outcome", "steps", "environment", "connector", "uri")
-"""Columns of the index that a list of trajectories shows, and by which it is ordered."""
+"""Columns of the index that a list of trajectories shows, and by which it can be sorted."""
 
 _AROUND: Final = 60
-"""Steps listed before and after the one that is shown."""
+"""Steps listed before and after the shown one."""
 
 _TRANSCRIPT_CHARACTERS: Final = 300_000
-"""Of what was observed on a page of a transcript, after which no further step is shown."""
+"""Characters of observations on a page of a transcript, after which no further step is shown."""
 
 _PREVIEWED: Final = 200
 """Steps of a trajectory that are shown as a sample."""
@@ -98,23 +98,23 @@ class Pages:
 
     @cached_property
     def copies(self) -> pl.DataFrame:
-        """The dropped copies, each with its keeper."""
+        """Dropped copies, each with its keeper."""
         return find_copies(self.contents.index, self.contents.rejects)
 
     @cached_property
     def samples(self) -> dict[tuple[str, str], int]:
-        """(pool, domain) → number of samples."""
+        """Number of samples by (pool, domain)."""
         return sample_counts(self.contents.files) if self.contents.files else {}
 
     @cached_property
     def report(self) -> bytes:
-        """The report of the run, each number a link to its trajectories."""
+        """Report of the run, with each number linked to its trajectories."""
         from trajmill.app.report.report import report
 
         return report(str(self.contents.files.root), is_linked=True) if self.contents.files else b""
 
     def keeper(self, detail: str) -> str | None:
-        """The key of the trajectory that a reject's detail names; None if it names none, or it is not there."""
+        """Return the key of the trajectory that a reject's detail names; None if there is none."""
         prefix = keeper_prefix(detail)
         if not prefix:
             return None
@@ -124,10 +124,10 @@ class Pages:
         return matches["key"][0] if len(matches) else None
 
     def found(self, key: str) -> dict[str, Any]:
-        """The row of the index with that key.
+        """Return the row of the index with that key.
 
         Raises:
-            HTTPException: there is none.
+            HTTPException: There is none.
         """
         trajectory = self.contents.trajectory(key)
         if trajectory is None:
@@ -135,7 +135,7 @@ class Pages:
         return trajectory
 
     def rows(self, trajectory: Mapping[str, Any], most: int = _PREVIEWED) -> list[dict[str, Any]]:
-        """The first rows of a trajectory whole."""
+        """Return the first rows of a trajectory with all columns."""
         return self.contents.rows.whole(trajectory["file"], trajectory["first"], min(trajectory["steps"], most))
 
 
@@ -164,14 +164,15 @@ def select_rejects(shared: Pages, request: Request) -> tuple[Selection, pl.DataF
 
 
 SELECTIONS: Final = {"trajectories": select_trajectories, "copies": select_copies, "rejects": select_rejects}
-"""Name of a list → what it selects by an address."""
+"""Selection function by name of the list."""
 
 
 def download(shared: Pages, request: Request) -> tuple[str, str]:
-    """A selection as a file: its name, and its rows as lines of JSON, or the ids of their trajectories a line each.
+    """Return a selection as a file: its name, and its rows as lines of JSON, or the ids of their trajectories, one a
+    line.
 
     Raises:
-        HTTPException: there is no such list or kind of file.
+        HTTPException: There is no such list or kind of file.
     """
     name, kind = request.path_params["name"], request.path_params["kind"]
     if name not in SELECTIONS or kind not in {"jsonl", "txt"}:
@@ -187,7 +188,7 @@ def download(shared: Pages, request: Request) -> tuple[str, str]:
 
 
 def browse(shared: Pages, request: Request) -> dict[str, Any]:
-    """All trajectories that the address chooses, a page of them."""
+    """Return a page of the trajectories that the address selects."""
     so_far, (selection, rows) = shared.contents.so_far(), select_trajectories(shared, request)
     facets = facet_counts(so_far.index, selection.chosen, selection.text)
     totals = {"total": len(so_far.index), "steps": int(rows["steps"].sum()), "so_far": so_far, "facets": facets}
@@ -195,7 +196,7 @@ def browse(shared: Pages, request: Request) -> dict[str, Any]:
 
 
 def search(shared: Pages, request: Request) -> dict[str, Any]:
-    """The steps that hold a text."""
+    """Return the steps that contain a text."""
     text, begin = text_of(request), (number_of(request, "file", 0), number_of(request, "row", 0))
     result = search_text(shared.contents.searchable, text, begin) if text else None
     tasks = {hit.key: shared.contents.trajectory(hit.key) for hit in result.hits} if result else {}
@@ -203,7 +204,7 @@ def search(shared: Pages, request: Request) -> dict[str, Any]:
 
 
 def transcript(shared: Pages, request: Request) -> dict[str, Any]:
-    """The steps of a trajectory from a number on, as many as make one page."""
+    """Return the steps of a trajectory from a number on that fit on one page."""
     contents, trajectory = shared.contents, shared.found(request.path_params["key"])
     begin = min(number_of(request, "from", 0), trajectory["steps"] - 1)
     rows = contents.rows.whole(trajectory["file"], trajectory["first"] + begin, min(PAGE, trajectory["steps"] - begin))
@@ -216,7 +217,7 @@ def transcript(shared: Pages, request: Request) -> dict[str, Any]:
 
 
 def step(shared: Pages, request: Request) -> dict[str, Any]:
-    """One step of a trajectory."""
+    """Return one step of a trajectory."""
     contents, number = shared.contents, int(request.path_params.get("step", 0))
     trajectory = shared.found(request.path_params["key"])
     if number >= trajectory["steps"]:
@@ -239,7 +240,9 @@ def _reasons(shared: Pages, trajectory: Mapping[str, Any], reason: str | None, n
 
 
 def _details(shared: Pages, trajectory: Mapping[str, Any], number: int) -> list[tuple[str, str | None]]:
-    """Details of the rejects of a row or of its trajectory, each with the key of the trajectory that it names."""
+    """Return the details of the rejects of a row or of its trajectory, each with the key of the trajectory that it
+    names.
+    """
     rejects = shared.contents.rejects.filter(
         (pl.col("trajectory_id") == trajectory["trajectory_id"])
         & (pl.col("uri") == trajectory["uri"])
@@ -249,10 +252,10 @@ def _details(shared: Pages, trajectory: Mapping[str, Any], number: int) -> list[
 
 
 def attachment(shared: Pages, request: Request) -> bytes:
-    """The bytes of an attachment of a step.
+    """Return the bytes of an attachment of a step.
 
     Raises:
-        HTTPException: it has none such, or it was not kept.
+        HTTPException: There is no such attachment, or it was not kept.
     """
     trajectory, (number, side, index) = (
         shared.found(request.path_params["key"]),
@@ -269,7 +272,7 @@ def attachment(shared: Pages, request: Request) -> bytes:
 
 
 def raw(shared: Pages, request: Request) -> dict[str, Any]:
-    """The raw bytes at the place of a step."""
+    """Return the raw bytes at the position of a step."""
     trajectory, number = shared.found(request.path_params["key"]), int(request.path_params["step"])
     if number >= trajectory["steps"]:
         raise HTTPException(404, f"It has {trajectory['steps']} steps, counted from 0.")
@@ -279,7 +282,7 @@ def raw(shared: Pages, request: Request) -> dict[str, Any]:
 
 
 def trained(shared: Pages, request: Request) -> dict[str, Any]:
-    """A trajectory as it is trained on, or as it would be shown."""
+    """Return a trajectory in its training form, or a preview of it."""
     trajectory, files = shared.found(request.path_params["key"]), shared.contents.files
     drawn = (
         load_drawn_samples(files, trajectory["trajectory_id"], trajectory["domain"])
@@ -301,13 +304,13 @@ def trained(shared: Pages, request: Request) -> dict[str, Any]:
 
 
 def copy_list(shared: Pages, request: Request) -> dict[str, Any]:
-    """The clusters of keepers and their copies, a page of them."""
+    """Return a page of the clusters of keepers and their copies."""
     selection, rows = select_copies(shared, request)
     return {**selection.shown(rows), "copies": len(shared.copies)}
 
 
 def copy_pair(shared: Pages, request: Request) -> dict[str, Any]:
-    """A keeper beside one of its copies."""
+    """Return a keeper beside one of its copies."""
     keeper = shared.found(request.path_params["key"])
     some = shared.copies.filter(pl.col("keeper") == keeper["key"]).sort("dropped_by", descending=True).to_dicts()
     index = number_of(request, "copy", 0)
@@ -325,7 +328,7 @@ def reject_list(shared: Pages, request: Request) -> dict[str, Any]:
 
 
 def reject(shared: Pages, request: Request) -> dict[str, Any]:
-    """One reject, with the bytes at its place."""
+    """Return one reject, with the bytes at its position."""
     number, rejects = int(request.path_params["number"]), shared.contents.rejects
     if number >= len(rejects):
         raise HTTPException(404, f"There are {len(rejects)} rejects, counted from 0.")
@@ -347,7 +350,7 @@ def sample_list(shared: Pages, request: Request) -> dict[str, Any]:  # noqa: ARG
 
 
 def sample(shared: Pages, request: Request) -> dict[str, Any]:
-    """One sample as it is trained on."""
+    """Return one sample in its training form."""
     pool, domain, number = (request.path_params[name] for name in ("pool", "domain", "number"))
     files = shared.contents.files
     if files is None or not 0 <= number < shared.samples.get((pool, domain), 0):

@@ -15,26 +15,26 @@ PAGE: Final = 50
 
 
 def number_of(request: Request, name: str, default: int = 1) -> int:
-    """A number of the address; the default where it holds none."""
+    """Return a number of the address; the default if it has none."""
     value = request.query_params.get(name, "")
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else default
 
 
 def text_of(request: Request) -> str:
-    """The text that the address looks for."""
+    """Return the search text of the address."""
     return request.query_params.get("q", "").strip()[:200]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filter, order and page that a person chose for a list.
+    """Filter, order and page of a list.
 
     Attributes:
-        path: of the list.
-        chosen: facet → value; the empty value is that of rows which say nothing.
-        text: that is looked for.
-        sort: column by which the list is ordered, after a `-` if the largest comes first; empty for its own order.
-        page: from 1.
+        path: Path of the list.
+        chosen: Facet → value; the empty value selects rows without a value.
+        text: Search text.
+        sort: Sort column, after a `-` for descending order; empty for the list's own order.
+        page: Page number, from 1.
     """
 
     path: str
@@ -45,7 +45,7 @@ class Selection:
 
     @classmethod
     def of(cls, request: Request, path: str, facets: Sequence[str], columns: Sequence[str]) -> Selection:
-        """Read the selection of an address; what is no facet or column is left out."""
+        """Read the selection of an address; unknown facets and columns are ignored."""
         query = request.query_params
         chosen = {name: query[name] for name in facets if name in query}
         sort = query.get("sort", "")
@@ -53,28 +53,28 @@ class Selection:
         return cls(path, chosen, text_of(request), sort, number_of(request, "page"))
 
     def address(self, path: str | None = None, **changes: str | int | None) -> str:
-        """Build the address of this selection with other values; None takes one away. It begins at the first page."""
+        """Build the address of this selection with other values; None removes one. It starts at the first page."""
         values = {**self.chosen, "q": self.text or None, "sort": self.sort or None, **changes}
         query = urlencode({name: value for name, value in values.items() if value is not None})
         return (path or self.path) + (f"?{query}" if query else "")
 
     def sorted_by(self, column: str) -> str:
-        """Build the address of the list in the order of a column, or in the opposite order if it has that already."""
+        """Build the address of the list sorted by a column, or in the opposite order if it is sorted by it already."""
         return self.address(sort=f"-{column}" if self.sort == column else column)
 
     def direction(self, column: str) -> str:
-        """Name the order of the list by a column as `aria-sort` does: ascending, descending or none."""
+        """Return the order of the list by a column as a value of `aria-sort`: ascending, descending or none."""
         return {column: "ascending", f"-{column}": "descending"}.get(self.sort, "none")
 
     def sort_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Sort rows; those that say nothing come last."""
+        """Sort rows; those without a value come last."""
         if not self.sort:
             return rows
         column = self.sort.removeprefix("-")
         return rows.sort(column, descending=self.sort != column, nulls_last=True, maintain_order=True)
 
     def shown(self, rows: pl.DataFrame) -> dict[str, Any]:
-        """Return the rows of the page that is asked for, and which one it is of how many."""
+        """Return the rows of the requested page, its number and the number of pages."""
         pages = max(1, -(-len(rows) // PAGE))
         page = min(max(1, self.page), pages)
         some = rows[(page - 1) * PAGE : page * PAGE].to_dicts()

@@ -14,23 +14,23 @@ from trajmill.app.pages.differences import Line, difference
 from trajmill.app.pages.observations import Shown, shown, shown_text
 
 _COMPARED: Final = frozenset({"screen", "state"})
-"""Forms of observations of which one is compared with the next."""
+"""Forms of observations that are compared with the next one."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _TARGET: Final = ("element", "ref", "target")
-"""Arguments of an action that name the element it is done to."""
+"""Arguments of an action that name its target element."""
 
 _MAGIC: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 SIDES: Final = {"before": "observation", "after": "next_observation"}
 
 
 def step_values(contents: Contents, trajectory: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a step that its templates take.
+    """Return the values of a step for its templates.
 
     Args:
-        contents: what is looked at.
-        trajectory: the trajectory, as the index has it.
-        row: of the step.
+        contents: Open contents.
+        trajectory: Row of the trajectory in the index.
+        row: Row of the step.
     """
     action = row["action"]
     arguments = _arguments(action["arguments"])
@@ -57,13 +57,13 @@ def _arguments(text: str | None) -> dict[str, Any]:
 
 
 def _patch_line(line: Line) -> str:
-    """A line of a difference as patches write it, so that it is told apart without colour."""
+    """Format a line of a difference as in patches, so that it is legible without color."""
     text = "".join(part.text for part in line.parts)
     return f"{text} equal lines" if line.kind == "skipped" else {"gone": "-", "new": "+"}.get(line.kind, " ") + text
 
 
 def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple[str, Shown]]:
-    """An action as parts with a title each: the patch or the edit that it holds, its keystrokes, or its text."""
+    """Return an action as parts with a title each: its patch or edit, its command, its keystrokes, or its text."""
     patch = next((arguments[name] for name in ("patch", "diff") if isinstance(arguments.get(name), str)), None)
     if patch is not None:
         return [("", shown_text(patch))]
@@ -85,21 +85,23 @@ def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple
 
 
 def _call_arguments(text: str | None) -> dict[str, Any] | None:
-    """The arguments that the text of an action shows, if it is a call."""
+    """Return the arguments in the text of an action, if it is a call."""
     shown_call = _arguments(text)
     inner = shown_call.get("arguments")
     return inner if isinstance(inner, dict) and set(shown_call) == {"name", "arguments"} else None
 
 
 def _as_logged(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> Shown | None:
-    """The logged arguments, where they are others than those that the action's text shows."""
+    """Return the logged arguments if they differ from those in the action's text."""
     if not action["arguments"] or arguments == _call_arguments(action["text"]):
         return None
     return shown_text(action["arguments"], is_json=True)
 
 
 def _keystrokes(text: str | None) -> str:
-    """Keys of a typing action, whose text is a list of `keystrokes` as terminals have them; empty for other actions."""
+    """Return the keys of a typing action, whose text is a list of `keystrokes` as for terminals; empty for other
+    actions.
+    """
     if not text or not text.startswith('[{"keystrokes"'):
         return ""
     try:
@@ -109,7 +111,7 @@ def _keystrokes(text: str | None) -> str:
 
 
 def _changes(row: Mapping[str, Any]) -> Any:
-    """The difference of the two observations; None where they are no two states of one thing."""
+    """Return the difference of the two observations; None if they are not two states of one thing."""
     before, after = row["observation"], row["next_observation"]
     if not before or not after or before["content"] is None or after["content"] is None:
         return None
@@ -119,14 +121,14 @@ def _changes(row: Mapping[str, Any]) -> Any:
 
 
 def attachment_digest(row: Mapping[str, Any], side: str, number: int) -> str | None:
-    """The digest of an attachment of a row; None if it has none of that side and number."""
+    """Return the digest of an attachment of a row; None if there is none on that side with that number."""
     listed = (row[SIDES[side]] or {}).get("attachments") or []
     sha256 = listed[number]["sha256"] if 0 <= number < len(listed) else ""
     return sha256 if _DIGEST.fullmatch(sha256) else None
 
 
 def images(contents: Contents, trajectory: Mapping[str, Any], row: Mapping[str, Any], side: str) -> list[str]:
-    """The addresses of the images that were kept of an observation."""
+    """Return the addresses of the stored images of an observation."""
     listed = (row[SIDES[side]] or {}).get("attachments") or []
     addresses = []
     for number in range(min(len(listed), 4)):
@@ -147,7 +149,9 @@ def messages_between(text: str | None) -> list[tuple[str, str]]:
 
 
 def image_type(data: bytes) -> str | None:
-    """Recognize an image by its first bytes, whatever a log calls it; None for anything else, which is not served."""
+    """Return the type of an image by its first bytes, whatever a log calls it; None for anything else, which is not
+    served.
+    """
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)

@@ -1,1 +1,1 @@
-"""Session logs that agents of the command line write, and harnesses that run them."""
+"""Session logs of command line agents and of the harnesses that run them."""

@@ -1,10 +1,10 @@
-"""Shared core of coding agents' sessions as JSON Lines, for any client.
+"""Shared core for sessions of coding agents in JSON Lines, for any client.
 
-A client's connector is a dialect: it says what a line holds as parts of a conversation (`parts`), and, where its lines
-tell, which line it follows (`link`) and which call started the sub-agent that it is of (`thread`). A session's main
-trajectory is the path to its last line. A path that was left for another is a trajectory of relation `branch` if it
-holds an answered call that no earlier path holds; it repeats the beginning that it shares. A sub-agent's lines are a
-trajectory of relation `subagent`, and its parent step is the call that started it.
+A client's connector is a dialect. It reads a line as parts of a conversation (`parts`) and, where the lines state it,
+which line this line follows (`link`) and which call started its sub-agent (`thread`). The main trajectory of a session
+is the path to its last line. An abandoned path becomes a trajectory of relation `branch` if it holds an answered call
+that no earlier path holds; it repeats the shared beginning. The lines of a sub-agent become a trajectory of relation
+`subagent`, whose parent step is the call that started it.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from trajmill.connectors.reading.lines import json_lines
 from trajmill.schemas import Agent, Context, Environment, ParseError, Pile, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
-"""Paths of one session beside its main one that are carried on; each repeats its beginning, so they are bounded."""
+"""Largest number of side paths kept per session. The number is bounded because each path repeats its beginning."""
 
 _PART_BYTES: Final = 512
 
 _Entry = tuple[int, str | None, Part]
-"""A part, before it the number of its line and the call that started the sub-agent that the line is of."""
+"""The number of a part's line, the id of the call that started the line's sub-agent, and the part."""
 
 
 @dataclass(slots=True)
 class Facts:
-    """Facts of a session that its lines have stated so far, besides what was said and done.
+    """Facts that the lines of a session have stated so far, apart from its messages and actions.
 
     Attributes:
-        id, cwd, version, model: of the session, its folder, its client and its language model.
-        agent: the client's name, where the log tells it.
+        id, cwd, version, model: the session's id, its folder, the version of its client and its language model.
+        agent: the client's name, if the log states it.
         tools: definitions of the tools, as JSON text.
         names: the tool of each call, by the call's id.
-        mcp: tools that a server of the Model Context Protocol gave.
-        thought: the last reasoning that a line of its own told.
-        waiting: tools of the open calls, where answers name no call.
+        mcp: tools provided by an MCP server.
+        thought: the last reasoning that had a line of its own.
+        waiting: tools of the open calls, in logs whose answers name no call.
         started: the call that started each sub-agent with a file of its own, by the agent's name.
     """
 
@@ -65,14 +65,14 @@ class Facts:
 
 
 class _ThreadFile(NamedTuple):
-    """File of a thread with its facts."""
+    """The file of a thread and its facts."""
 
     member: str
     facts: Facts
 
 
 class AgentSession(Connector):
-    """A dialect of such sessions.
+    """Base class of the dialects.
 
     Attributes:
         agent: the client's name.
@@ -83,14 +83,14 @@ class AgentSession(Connector):
 
     @abstractmethod
     def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterable[Part] | None:
-        """Read the parts of a line and fill in the facts; None if the type of the line is not known.
+        """Read the parts of a line and fill in the facts; return None if the type of the line is unknown.
 
         Raises:
-            MessageError: it is not what its type says.
+            MessageError: the line does not match its type.
         """
 
     def link(self, line: dict[str, Any]) -> tuple[str | None, Any] | None:
-        """Return the id of the line and of the one that it follows; None where the order of the log decides."""
+        """Return the id of the line and of the line that it follows; None if the order of the log decides."""
         return None
 
     def thread(self, line: dict[str, Any]) -> str | None:
@@ -114,7 +114,7 @@ class AgentSession(Connector):
     def _read(
         self, blob: Blob, thread_file: _ThreadFile, thread: str | None, entries: Pile[_Entry], tree: _Tree
     ) -> Iterator[Reject]:
-        """Read the lines of a file into the entries, those of a sub-agent's under the call that started it."""
+        """Read the lines of a file into `entries`. Lines of a sub-agent are stored under the call that started it."""
         member, facts = thread_file
         unknown: set[str] = set()
         end = 0
@@ -130,7 +130,7 @@ class AgentSession(Connector):
                 yield Reject("record", error.reason, error.detail, blob.uri, member, offset, self.name)
 
     def _entries(self, line: Any, offset: int, facts: Facts, tree: _Tree, unknown: set[str]) -> list[_Entry]:
-        """List the parts of a line, with the line's number and its sub-agent."""
+        """List the parts of a line, each with the line's number and its sub-agent."""
         if not isinstance(line, dict):
             raise MessageError("not_an_object", f"wanted a JSON object, met {type(line).__name__}")
         number = tree.add(self.link(line))
@@ -186,7 +186,7 @@ class AgentSession(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no message of the session holds a call")
 
     def trajectory(self, dialog: Conversation, facts: Facts) -> Trajectory:
-        """The trajectory of a conversation that has calls."""
+        """Build the trajectory of a conversation that has calls."""
         mark_dangling(dialog.steps)
         names = (step.action.name for step in dialog.steps)
         trajectory = Trajectory(
@@ -202,14 +202,14 @@ class AgentSession(Connector):
 
 
 def _branch(trajectory: Trajectory, main: Trajectory, number: int) -> Trajectory:
-    """Turn an abandoned path into a branch of the main trajectory, after the steps that both share."""
+    """Turn an abandoned path into a branch of the main trajectory, attached to the last step that both share."""
     shared = sum(a.offset == b.offset for a, b in zip(trajectory.steps, main.steps, strict=False))
     name, step = f"{main.native_id}/left-{number}", shared - 1 if shared else None
     return replace(trajectory, native_id=name, parent=main.native_id, parent_step=step, relation="branch")
 
 
 def _subagent(trajectory: Trajectory, main: Trajectory | None, name: str) -> Trajectory:
-    """Relate a sub-agent's trajectory to the step of the main one whose call, by its id, started it."""
+    """Relate a sub-agent's trajectory to the step of the main trajectory whose call started it, by the call's id."""
     steps = main.steps if main is not None else ()
     step = next((index for index, step in enumerate(steps) if step.action.call_id == name), None)
     parent = main.native_id if main is not None else None
@@ -223,17 +223,17 @@ def _subagent(trajectory: Trajectory, main: Trajectory | None, name: str) -> Tra
 
 
 def is_mcp(name: str, facts: Facts) -> bool:
-    """Return True if a server of the Model Context Protocol gave the tool."""
+    """Return True if an MCP server provides the tool."""
     return name in facts.mcp or name.startswith(MCP_PREFIX)
 
 
 def fact(value: Any, known: str | None) -> str | None:
-    """Return the known fact, or the value if it is the first text stated."""
+    """Return the known fact, or the value as the first text that states it."""
     return known or str_of(value) or None
 
 
 class _Tree:
-    """The tree of lines; a line without an id goes with the last one that has one."""
+    """The tree of lines. A line without an id belongs to the last line that has an id."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, int] = {}
@@ -242,7 +242,7 @@ class _Tree:
         self._last = -1
 
     def add(self, link: tuple[str | None, Any] | None) -> int:
-        """Add a line, and return its number; one that names no known line follows the last one that has an id."""
+        """Add a line and return its number. A line that names no known line follows the last line that has an id."""
         number = len(self._before)
         key, parent = link if link is not None else (None, "")
         is_root = key is not None and parent is None
@@ -256,10 +256,10 @@ class _Tree:
     def ends(self, answers: Set[int]) -> Iterator[tuple[int, int]]:
         """Yield the end of each path, with the number of answers that no earlier path holds.
 
-        First that of the last line, then the others that hold such an answer.
+        The last line comes first, then the ends of other paths that hold such an answer.
 
         Args:
-            answers: numbers of lines.
+            answers: numbers of the lines that hold an answer.
         """
         lines = range(len(self._before))
         followed = {self._before[number] for number in lines if self._named[number]}
@@ -275,7 +275,7 @@ class _Tree:
                 yield end, own
 
     def path(self, end: int) -> bytearray:
-        """Flag the lines of the path to an end, a byte a line."""
+        """Flag the lines on the path to an end, one byte per line."""
         path, line = bytearray(len(self._before)), end
         while line >= 0:
             path[line] = 1

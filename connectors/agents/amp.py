@@ -1,4 +1,4 @@
-r"""Threads of the coding agent Amp (`~/.local/share/amp/threads/T-<id>.json`), a JSON document each.
+r"""Threads of the coding agent Amp (`~/.local/share/amp/threads/T-<id>.json`), one JSON document each.
 
 >>> show(Amp(), '''
 ... {"v": 4, "id": "T-019b9d03-62e3", "created": 1767865803494, "agentMode": "smart", "messages": [
@@ -10,9 +10,9 @@ r"""Threads of the coding agent Amp (`~/.local/share/amp/threads/T-<id>.json`), 
 action  | {"name": "Bash", "arguments": {"cmd": "ls"}}
 after   | notes.txt
 
-Messages are Anthropic's but for results: a `run` has a status and a result, of which the output, the content or the
-diff is the answer, and anything else as JSON. A run that was cancelled, or that the user did not allow, has no answer
-in the log. Messages of the role `info` are the client's words.
+Messages have Anthropic's form, except results: a `run` has a status and a result. The answer is the result's output,
+content or diff, or else its JSON text. A run that was cancelled, or that the user did not allow, has no answer in the
+log. Messages of the role `info` are the client's own.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class Amp(Connector):
 
 
 def _parts(message: Any, offset: int) -> Iterator[Part]:
-    """The parts of a message.
+    """Yield the parts of a message.
 
     Raises:
-        MessageError: it is none, or of a role that is not known.
+        MessageError: the value is no message, or its role is unknown.
     """
     if not isinstance(message, dict):
         raise MessageError("bad_message", f"wanted an object as a message, met {type(message).__name__}")
@@ -117,7 +117,7 @@ def _parts(message: Any, offset: int) -> Iterator[Part]:
 
 
 def _answer(block: dict[str, Any], offset: int) -> Result | Unlogged:
-    """Return the result of a run, or `Unlogged` if the run did not come to an end."""
+    """Return the result of a run, or `Unlogged` if the run did not finish."""
     run = object_of(block.get("run"))
     result, failed = run.get("result"), run.get("status") == "error"
     if result is None and failed:

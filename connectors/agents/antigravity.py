@@ -54,7 +54,7 @@ _TYPED_TOOLS: Final = frozenset(name for names in _TOOLS.values() for name in na
 
 
 class Antigravity(AgentSession):
-    """Transcripts of Google's Antigravity, of the editor and of its command line."""
+    """Transcripts of Google's Antigravity, from the editor and from its command line client."""
 
     name: ClassVar[str] = "antigravity"
     version: ClassVar[str] = "3"

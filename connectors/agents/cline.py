@@ -9,11 +9,11 @@ r"""Cline and Roo tasks (`api_conversation_history.json`): messages whose calls 
 action  | {"name": "list_files", "arguments": {"path": "."}}
 after   | notes.txt
 
-Only tools that the clients have are calls in a text, and the head of an answer, `[tool for 'what'] Result:`, tells
-which call it answers. A tool that speaks to the user (`attempt_completion`, `ask_followup_question`,
-`plan_mode_respond`) is what the agent says, and what the user says to it the reply. Details of the environment,
-reminders and whatever else the client put in are the harness's words. What the client showed meanwhile stands in
-`ui_messages.json` beside it, and is not read.
+Only tools of the clients count as calls in a text. The head of an answer, `[tool for 'what'] Result:`, identifies the
+call that it answers. A call of a tool that speaks to the user (`attempt_completion`, `ask_followup_question`,
+`plan_mode_respond`) is the agent's message, and the user's response is the reply to it. Details of the environment,
+reminders and other additions of the client are harness texts. `ui_messages.json` beside the file, which holds what the
+client displayed, is not read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from trajmill.schemas import Agent, ParseError, Reject, Task, Trajectory
 
 
 class Cline(Connector):
-    """Conversations of Cline, and of Roo, which came out of it."""
+    """Conversations of Cline and of its fork Roo."""
 
     name: ClassVar[str] = "cline"
     version: ClassVar[str] = "3"
@@ -97,14 +97,14 @@ class Cline(Connector):
 
 
 class _Dialog:
-    """Messages of a task, converted one after the other to those of a chat."""
+    """Converter of the messages of a task to chat messages."""
 
     def __init__(self) -> None:
         self._waiting: list[Block] = []
         self._spoken: set[str] = set()
 
     def read(self, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Convert a message of the task to messages of a chat."""
+        """Convert a message of the task to chat messages."""
         role, content = message.get("role"), message.get("content")
         blocks = objects_of(content) if isinstance(content, list) else [{"type": "text", "text": content}]
         if role == "assistant":
@@ -126,7 +126,7 @@ class _Dialog:
         return [client_xml.block_of(tool, object_of(block.get("input")), key)]
 
     def _heard(self, block: Block) -> Block:
-        """Convert a block of the user; what answers a tool that speaks to the user is a text."""
+        """Convert a block of the user. The answer to a tool that speaks to the user becomes a text."""
         if block.get("type") != "tool_result" or str_of(block.get("tool_use_id")) not in self._spoken:
             return block
         return {"type": "text", "text": shown(block.get("content")).text or ""}

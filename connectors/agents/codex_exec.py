@@ -1,4 +1,4 @@
-r"""The event stream of `codex exec --json`, one JSON event a line; each thread is a trajectory.
+r"""The event stream of `codex exec --json`, one JSON event per line; each thread is a trajectory.
 
 >>> show(CodexExec(), '''
 ... {"type": "thread.started", "thread_id": "01900000-ffff-7000-8000-000000000003"}
@@ -9,9 +9,10 @@ r"""The event stream of `codex exec --json`, one JSON event a line; each thread 
 action  | {"name": "command_execution", "arguments": {"command": "bash -lc ls"}}
 after   | notes.txt
 
-An item is started, perhaps updated, and completed; a call's item holds its answer. A turn ends with the first answer.
-The stream holds neither the prompt, nor times, nor the working folder. Of a change of files it tells the paths and
-whether it was made, not the patch; of a search only the query; of a plan only the list: their answers are null.
+An item is started, perhaps updated, and completed; the item of a call holds its answer. A turn ends with the first
+answer. The stream holds neither the prompt, nor times, nor the working folder. For a change of files it states the
+paths and the success, not the patch; for a search only the query; for a plan only the list: the answers of these calls
+are null.
 
 Rejected: items of unknown types. Left out without a reject: token usage and the bounds of turns. The event stream of
 versions before 0.44 (`{id, msg}`) is another format.
@@ -162,12 +163,12 @@ class _Stream(EventSession):
                 if kind == "command_execution" and is_killed_by_code(known.arguments, known.exit_code):
                     known.exit_code, known.killed = None, True
             if known.shown is not None:
-                # of an answered call the id is all that is remembered, so that a long log does not keep them in memory
+                # keep only the id of an answered call, so that a long log does not hold all calls in memory
                 del self._calls[item["id"]]
                 self._done.add(item["id"])
 
     def _changed(self, offset: int, kind: str, item: dict[str, Any], known: Call | None) -> Call | None:
-        """Return the call of an item that is new, or may say more than before; None, and reported, if it is none."""
+        """Return the call of an item that is new or updated; report an error and return None if it is no valid call."""
         name, values = _CALLS[kind](item)
         arguments = shallow_json(values)
         if arguments is None or not name:
@@ -184,7 +185,7 @@ class _Stream(EventSession):
 
 
 def _answer(kind: str, name: str, item: dict[str, Any]) -> tuple[Observation | None, Output]:
-    """Return what a completed item says was shown, and how its command ended."""
+    """Return the observation of a completed item and the end of its command."""
     status = item.get("status")
     error = status in ("failed", "declined") if isinstance(status, str) else None
     if kind == "command_execution":

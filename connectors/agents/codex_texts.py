@@ -1,6 +1,7 @@
-"""Origins of the answers of Codex's tools, and signs that it killed a command.
+"""Origins of the answers of Codex's tools, and signs that Codex killed a command.
 
-The client's own words are rows of `conversation.harness_text`. Nothing here knows a line; see `codex.items`.
+The client's own words are rows of `conversation.harness_text`. This module knows nothing about lines; see
+`codex.items`.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ _LONGEST_REFUSAL: Final = 4096
 
 
 def is_killed_by_code(command: str | None, code: int | None) -> bool:
-    """Return True if the exit status tells that the client killed a command for its time. `timeout` gives the same
-    status, so of a command that names it the status tells nothing.
+    """Return True if the exit status shows that the client killed a command because of its time limit.
 
-    `timeout` gives the same, so of a command that names it the status tells nothing.
+    The program `timeout` exits with the same status, so the status proves nothing for a command that names it.
     """
     return code == _OUT_OF_TIME and "timeout" not in (command or "")
 
 
 def limit(arguments: str) -> float | None:
-    """The seconds that the agent gave a command; the client's own limit is not in the log."""
+    """Return the time limit in seconds that the agent set for a command; the log does not hold the client's own
+    limit.
+    """
     values = value_or_none(arguments) if '"timeout' in arguments else None
     milliseconds = (values.get("timeout_ms") or values.get("timeout")) if isinstance(values, dict) else None
     return (
@@ -40,10 +42,10 @@ def limit(arguments: str) -> float | None:
 
 
 def origin(name: str, text: str) -> str:
-    """Return the origin of an answer `text` to a call of the tool `name`; the text is empty if a command put it out."""
+    """Return the origin of an answer `text` to the tool `name`; the text is empty if it is the output of a command."""
     return speaker(text if len(text) < _LONGEST_REFUSAL else "", Source(CODEX, None, name)) or "environment"
 
 
 def domain(names: Iterator[str]) -> str:
-    """The domain of a trajectory whose actions have these names."""
+    """Return the domain of a trajectory from the names of its actions."""
     return domain_of(names, "terminal", tools_of_others(CODEX))

@@ -1,4 +1,4 @@
-r"""Copilot CLI sessions (`~/.copilot/session-state/<id>/events.jsonl`), one event a line.
+r"""Copilot CLI sessions (`~/.copilot/session-state/<id>/events.jsonl`), one event per line.
 
 >>> show(CopilotCli(), '''
 ... {"type": "session.start", "data": {"sessionId": "s", "producer": "copilot-agent", "copilotVersion": "1.0.71"}}
@@ -10,9 +10,9 @@ r"""Copilot CLI sessions (`~/.copilot/session-state/<id>/events.jsonl`), one eve
 action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-Events of a sub-agent name the call that started it, and are a trajectory of relation `subagent`. What the client put
-into the conversation, such as a skill or a notification, is the harness's word. Left out without a reject: usage,
-hooks, permissions, and how a command's output grew.
+Events of a sub-agent name the call that started it, and form a trajectory of relation `subagent`. Texts that the client
+added to the conversation, such as skills and notifications, are harness texts. Left out without a reject: usage, hooks,
+permissions, and the progress of a command's output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ACTS: Final = frozenset({"assistant.message", "tool.execution_complete", "user.
 
 
 class CopilotCli(AgentSession):
-    """Event logs of sessions of GitHub's Copilot in a terminal."""
+    """Session event logs of GitHub's Copilot CLI."""
 
     name: ClassVar[str] = "copilot_cli"
     version: ClassVar[str] = "3"
@@ -95,7 +95,7 @@ class CopilotCli(AgentSession):
 
 
 def _agent(kind: str, data: dict[str, Any], offset: int, at: datetime | None, facts: Facts) -> Iterator[Part]:
-    """Yield what the agent thought, said and called; a thought that had an event of its own is not repeated."""
+    """Yield the agent's thoughts, texts and calls. A thought that had an event of its own is not repeated."""
     is_message = kind == "assistant.message"
     text = str_of(data.get("content"))
     thought = str_of(data.get("reasoningText")) if is_message else text

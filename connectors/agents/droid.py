@@ -1,4 +1,4 @@
-r"""Droid sessions (`~/.factory/sessions/<folder>/<id>.jsonl`), one entry a line, with messages in Anthropic's shape.
+r"""Droid sessions (`~/.factory/sessions/<folder>/<id>.jsonl`), one entry per line, with messages in Anthropic's form.
 
 >>> show(Droid(), '''
 ... {"type": "session_start", "id": "s", "title": "Files", "owner": "user", "cwd": "/w"}
@@ -10,8 +10,8 @@ r"""Droid sessions (`~/.factory/sessions/<folder>/<id>.jsonl`), one entry a line
 action  | {"name": "Execute", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-Entries name the one that they follow; the path to the last one is the session's main trajectory. Summaries of what was
-compacted are the harness's words. Left out without a reject: lists of what is to be done, and the session's settings.
+Each entry names the entry that it follows; the path to the last entry is the session's main trajectory. Summaries of
+compacted messages are harness texts. Left out without a reject: to-do lists, and the session's settings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A log that is the event stream of a client, one JSON event a line, with one session after another in a file.
+"""Event streams of a client, one JSON event per line, with the sessions of a file one after the other.
 
-What an event means is the formats' business; see `codex_exec` and `gemini_stream`.
+The formats give the events their meaning; see `codex_exec` and `gemini_stream`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class EventSession(ABC):
     """One session, read event by event.
 
     Attributes:
-        items: what was said and done so far.
-        errors: what could not be read since they were last taken.
+        items: turns and messages so far.
+        errors: parse errors since they were last taken.
     """
 
     def __init__(self, uri: str) -> None:
@@ -35,21 +35,21 @@ class EventSession(ABC):
 
     @abstractmethod
     def ends_before(self, event: Any) -> bool:
-        """Return True if the event begins another session than this one."""
+        """Return True if the event begins another session."""
 
     @abstractmethod
     def event(self, offset: int, event: dict[str, Any]) -> None:
-        """Take in one event, which begins at that byte."""
+        """Process one event, which begins at that offset."""
 
     @abstractmethod
     def trajectory(self) -> Trajectory | None:
-        """The session's trajectory, None if it has no call."""
+        """Return the session's trajectory; None if it has no call."""
 
     def _report(self, offset: int, reason: str, detail: str) -> None:
         self.errors.append(ParseError(self._uri, offset, reason, detail))
 
     def _unknown_type(self, offset: int, kind: Any, subject: str) -> None:
-        """Report a type that the format does not know, once."""
+        """Report an unknown type, once per type."""
         name = f"{subject} of type {brief(kind, _NAME_CHARS)}"
         if name not in self._unknown:
             self._unknown.add(name)
@@ -57,7 +57,7 @@ class EventSession(ABC):
 
 
 def head_events(head: bytes, lines: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number from 1, event) of the first lines of a log's head that are JSON objects."""
+    """Yield (line number from 1, event) of the first lines of a log's head that are JSON objects."""
     for number, data in enumerate(head.split(b"\n", lines)[:lines], 1):
         event = head_object(data)
         if event is not None:
@@ -65,12 +65,12 @@ def head_events(head: bytes, lines: int) -> Iterator[tuple[int, dict[str, Any]]]
 
 
 def read_sessions(blob: Blob, connector: str, session: Callable[[str], EventSession]) -> Iterator[Trajectory | Reject]:
-    """The trajectories of the sessions in a log, in order, and a reject for each line or event that is none.
+    """Yield the trajectories of the sessions in a log, in order, and a reject for each line or event that is invalid.
 
     Args:
         blob: the log.
-        connector: that reads it.
-        session: gives a session to be read, from the log's uri.
+        connector: name of the connector that reads it.
+        session: creates a session from the log's URI.
 
     Raises:
         ParseError: no session has a call (`no_transitions`).

@@ -10,11 +10,12 @@
 action  | {"name": "run_shell_command", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-A session's main trajectory is the conversation as it last stood. What a rewind cut off is a trajectory of relation
-`branch`, the whole conversation up to the rewind, if an answered call was cut off with it. Calls of one message that
-were recorded together are one turn; those recorded later are the next. A compression does not end a trajectory. A
-sub-agent's session stands in a file of its own, in a folder that bears the id of the session that started it
-(`chats/<session>/<id>.jsonl`); it is read with that one, and its parent step is the call whose record has its id.
+The main trajectory of a session is the final state of the conversation. What a rewind cut off becomes a trajectory of
+relation `branch`, the whole conversation up to the rewind, if an answered call was cut off. Calls of one message that
+were recorded together are one turn; those recorded later are the next turn. A compression does not end a trajectory.
+The session of a sub-agent is a file of its own, in a folder named after the id of the session that started it
+(`chats/<session>/<id>.jsonl`). It is read together with that session, and its parent step is the call whose record has
+its id.
 
 Rejected: damaged lines and messages. Left out without a reject: token counts, display forms and tool descriptions.
 """
@@ -37,7 +38,7 @@ from trajmill.connectors.reading.values import BOM
 from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
-"""Paths cut by rewinds that are carried on; each repeats its beginning, so their number is bounded."""
+"""Largest number of paths cut by rewinds that are kept. It is bounded because each path repeats its beginning."""
 
 _ID: Final = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
 _PROJECT: Final = re.compile(rb'"projectHash"\s*:\s*"')
@@ -48,7 +49,7 @@ _COMMON: Final = frozenset(
         *("/home/user", "/home/agent", "/home/ubuntu", "/workspace/repo", "/usr/src/app"),
     )
 )
-"""Projects are named by the hash of their folder; these are what any container may call its own."""
+"""Hashes of folders that any container may use. Projects are named by the hash of their folder."""
 
 
 class GeminiCli(Connector):
@@ -67,7 +68,7 @@ class GeminiCli(Connector):
         return None
 
     def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
-        """Each session that has sub-agents."""
+        """Return the sessions that have sub-agents."""
         return Answers(tuple(session_logs([_session(path, blob, "") for path, blob in asking])))
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -114,7 +115,7 @@ class GeminiCli(Connector):
 
 
 def _session(path: str, blob: Blob, member: str) -> Session:
-    """The session of a file, by its beginning and the folder that it lies in."""
+    """Return the session of a file, from its beginning and the name of its folder."""
     with blob.open(member) as stream:
         match = _ID.search(stream.read(4096))
     return Session(
@@ -123,7 +124,7 @@ def _session(path: str, blob: Blob, member: str) -> Session:
 
 
 def _is_document(blob: Blob, member: str) -> bool:
-    """Return True if the log is one document over several lines, judged by its first line."""
+    """Return True if the log is one document spread over several lines, judged by its first line."""
     with blob.open(member) as stream:
         first = stream.readline(4096).removeprefix(BOM).rstrip()
     return first.startswith(b"{") and first.endswith((b"{", b",", b"["))
@@ -133,7 +134,7 @@ def _read_document(blob: Blob, member: str, replay: Replay) -> None:
     """Replay a session that is one document.
 
     Raises:
-        ParseError: it is no JSON, or no session.
+        ParseError: the document is no JSON, or no session.
     """
     document, data = json_document(blob, member)
     messages = document.get("messages") if isinstance(document, dict) else None
@@ -142,7 +143,7 @@ def _read_document(blob: Blob, member: str, replay: Replay) -> None:
     replay.line(0, {**document, "messages": []})
     position = 0
     for message in messages:
-        # a message begins before its id; one without an id is said to begin where the one before it did
+        # a message begins before its id; a message without an id gets the position of the message before it
         key = message.get("id") if isinstance(message, dict) else None
         if (
             isinstance(key, str)
@@ -154,7 +155,7 @@ def _read_document(blob: Blob, member: str, replay: Replay) -> None:
 
 
 def _trajectories(replay: Replay, rendering: Rendering) -> Iterator[Trajectory]:
-    """The main trajectory, then those that rewinds cut off, in the order of the log."""
+    """Yield the main trajectory, then the trajectories that rewinds cut off, in the order of the log."""
     paths = [list(replay.messages.values()), *replay.paths]
     written: list[Message] | None = None
     ends: dict[int, int] = {}

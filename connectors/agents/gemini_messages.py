@@ -1,9 +1,10 @@
-"""The messages of a Gemini CLI session as turns and words, after the client replayed how it wrote them.
+"""Messages of a Gemini CLI session as turns and texts, after replaying the log as the client wrote it.
 
-A session is one JSON document with `messages`; newer versions write a line for each change: a message (in full, and
-again whenever a call of it moves on), `$set` of metadata, sometimes of `messages`, and `$rewindTo` a message, which
-drops it and all after it. Facts after the client's public source (chatRecordingService). Of a call the first result is
-kept, since later ones may be masked to save context; messages that `$set` leaves out were compressed, not undone.
+A session is one JSON document with `messages`. Newer versions write a line for each change: a message (in full, and
+again whenever one of its calls advances), `$set` of metadata and sometimes of `messages`, and `$rewindTo` a message,
+which drops it and all messages after it. The facts come from the client's public source (chatRecordingService). The
+first result of a call is kept, since later ones may be masked to save context. Messages that `$set` leaves out were
+compressed, not undone.
 """
 
 from __future__ import annotations
@@ -34,26 +35,26 @@ SEARCHES: Final = frozenset({"google_web_search", "web_fetch"})
 
 _MADE_AT: Final = re.compile(r"-(\d{13})-[0-9a-f]+$")
 _ONE_BATCH: Final = 250_000
-"""µs within which calls of one message were recorded together; a model takes longer to answer."""
+"""Longest time in µs between the records of calls made together in one message; a model takes longer to answer."""
 
 _BY_MODEL: Final = ("model", "tokens", "thoughts", "toolCalls")
 
 
 @dataclass(slots=True)
 class Message:
-    """One message as the log last had it; `calls` are the records of its calls by id, each with its first result."""
+    """The latest version of one message; `calls` holds the records of its calls by id, each with its first result."""
 
     record: dict[str, Any]
     offset: int
     calls: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def update(self, record: dict[str, Any], offset: int) -> None:
-        """Take in a later version."""
+        """Replace the record by a later version."""
         self.record, self.offset = record, offset
         self.add_calls(record)
 
     def add_calls(self, record: dict[str, Any]) -> None:
-        """Take in what a later version says of the calls."""
+        """Add the calls of a later version."""
         calls = record.get("toolCalls")
         if not isinstance(calls, list):
             return
@@ -71,13 +72,13 @@ class Message:
 
 
 class Replay:
-    """The messages of a session while its log is replayed.
+    """Messages of a session while its log is replayed.
 
     Attributes:
         meta: metadata, the first value of each key.
-        messages: by id, in order.
-        paths: message lists that a rewind cut, each as it stood before, if it lost an answered call.
-        errors: what was met and not carried on.
+        messages: the messages by id, in order.
+        paths: message lists as they were before a rewind that removed an answered call.
+        errors: parse errors of lines that are rejected.
     """
 
     def __init__(self, uri: str, member: str = "") -> None:
@@ -88,7 +89,7 @@ class Replay:
         self._uri, self._member = uri, member
 
     def line(self, offset: int, line: Any) -> None:
-        """Take in one line of the newer form, or the whole document of the older."""
+        """Process one line of the newer form, or the whole document of the older form."""
         if not isinstance(line, dict):
             self._report(offset, "not_an_object", f"wanted a JSON object, met {type(line).__name__}")
         elif isinstance(line.get("$rewindTo"), str):
@@ -106,7 +107,7 @@ class Replay:
         self.errors.append(ParseError(self._uri, offset, reason, detail, self._member))
 
     def message(self, offset: int, record: Any) -> None:
-        """Take in a message, or a later version of one."""
+        """Process a message, or a later version of a known message."""
         if not isinstance(record, dict) or not isinstance(record.get("type"), str):
             self._report(offset, "bad_message", "wanted a message with a type")
             return
@@ -144,20 +145,22 @@ class Replay:
 
 
 def _is_answer(record: Any) -> bool:
-    """Return True if a message of the model's history only carries results, which the calls hold already."""
+    """Return True if a message of the model's history only carries results, which the calls already hold."""
     content = record.get("content") if isinstance(record, dict) else None
     return isinstance(content, list) and any(isinstance(part, dict) and "functionResponse" in part for part in content)
 
 
 def _own(record: Any) -> Any:
-    """The message, marked as the client's own if the model did not write it though it bears its name."""
+    """Return the message, marked as the client's own if it is attributed to the model but the model did not write
+    it.
+    """
     if isinstance(record, dict) and record.get("type") == "gemini" and not any(record.get(key) for key in _BY_MODEL):
         return {**record, "type": "info"}
     return record
 
 
 class Rendering:
-    """The items of messages; `mcp` are the tools met that an MCP server gave, `model` the first named."""
+    """Converter of messages to items; `mcp` holds the known tools of MCP servers, `model` the first model named."""
 
     def __init__(self, uri: str, member: str = "") -> None:
         self.mcp: set[str] = set()
@@ -167,11 +170,11 @@ class Rendering:
         self._told: set[tuple[int, str]] = set()
 
     def items(self, message: Message) -> list[Item]:
-        """Turns and words of a message, in order; made anew at each call."""
+        """Return the turns and texts of a message, in order. They are created anew at each call."""
         return self._turns(message) if message.record.get("type") == "gemini" else self._said(message)
 
     def domain(self, names: Iterable[str]) -> str:
-        """The domain of a trajectory whose actions have these names."""
+        """Return the domain of a trajectory from the names of its actions."""
         own = tools_of_others(GEMINI_CLI)
         return domain_of(names, "terminal", own, lambda name: name in self.mcp or name.startswith("mcp_"))
 
@@ -213,13 +216,13 @@ class Rendering:
         return turns
 
     def _report(self, offset: int, reason: str, detail: str) -> None:
-        """Note what is not carried on, once, though its message may be on several paths."""
+        """Report an error once, even if its message is on several paths."""
         if (offset, detail) not in self._told:
             self._told.add((offset, detail))
             self.errors.append(ParseError(self._uri, offset, reason, detail, self._member))
 
     def _call(self, call_record: dict[str, Any], offset: int) -> Call | None:
-        """The call of a record; None, and reported, if it is none."""
+        """Return the call of a record; report an error and return None if it is invalid."""
         get = call_record.get
         name, call_id, result, args = get("name"), get("id"), get("result"), get("args") or {}
         arguments = shallow_json(args) if isinstance(args, dict) else None
@@ -256,7 +259,7 @@ class Rendering:
         return call
 
     def _parts(self, content: Any, offset: int) -> tuple[list[str], list[Attachment]]:
-        """Texts and attachments of a content: a string, a part or a list of parts."""
+        """Return the texts and attachments of a content: a string, a part or a list of parts."""
         if isinstance(content, str):
             return [content], []
         texts: list[str] = []
@@ -284,7 +287,7 @@ class Rendering:
         return texts, attachments
 
     def _inline(self, part: dict[str, Any], offset: int, texts: list[str], attachments: list[Attachment]) -> None:
-        """Add what inline data are, a text or an attachment; reported if they are no base64."""
+        """Add inline data as a text or an attachment; report them if they are no base64."""
         text, attachment = text_in(part), attachment_in(part)
         if text is not None:
             texts.append(text)
@@ -295,7 +298,7 @@ class Rendering:
 
 
 def _response(response: Any) -> str | None:
-    """The text of a function's response: its output or error, else the whole of it as JSON; None if it has none."""
+    """Return the text of a function response: its output or error, else all of it as JSON; None if it has none."""
     if isinstance(response, dict) and len(response) == 1:
         output = response.get("output", response.get("error"))
         if isinstance(output, str):
@@ -304,7 +307,7 @@ def _response(response: Any) -> str | None:
 
 
 def _thoughts(thoughts: Any) -> list[str]:
-    """Each thought as the client shows it: its subject in bold, then its description."""
+    """Return each thought as the client shows it: its subject in bold, then its description."""
     texts = []
     for thought in thoughts if isinstance(thoughts, list) else ():
         if isinstance(thought, dict):

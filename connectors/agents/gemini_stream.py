@@ -1,4 +1,4 @@
-"""The event stream of `gemini --output-format stream-json`, one JSON event a line; each session is a trajectory.
+"""The event stream of `gemini --output-format stream-json`, one JSON event per line; each session is a trajectory.
 
 >>> show(GeminiStream(), '''
 ... {"type": "init", "timestamp": "2026-03-04T09:00:01.007Z", "session_id": "5e55", "model": "gemini-x"}
@@ -9,14 +9,14 @@ action  | {"name": "run_shell_command", "arguments": {"command": "ls"}}
 after   | notes.txt
 
 Events are `init`, `message`, `tool_use`, `tool_result`, `error` and `result`. Programs around the client add keys of
-their own (`ts`), and messages before the `init`; these are the harness's, since the agent was never asked with them. An
-assistant's message comes in pieces (`delta`) that follow one another without a break. Answers go to calls by `tool_id`,
-in order where they have none. A turn ends with the first answer.
+their own (`ts`) and messages before the `init`. These messages are harness texts, since they were never sent to the
+agent. An assistant's message arrives in consecutive pieces (`delta`). Answers are matched to calls by `tool_id`, or in
+order if they have none. A turn ends with the first answer.
 
-An answer's `output` is what the client displayed. Of a command that is what it put out; of the tools that read and
-search files or the web it is a line about what the agent was given (`Found 3 matching file(s)`), so that observation is
-marked as cut by the recorder, and is null where the line is empty. Tools that the client does not have itself are an
-MCP server's, and it displays the whole of what they answered.
+An answer's `output` is the text that the client displayed. For a command it is the command's output. For tools that
+read and search files or the web it is a line about the answer that the agent received (`Found 3 matching file(s)`), so
+the observation is marked as cut by the recorder, and it is null if the line is empty. Tools that the client does not
+have itself belong to an MCP server, and their answers are displayed in full.
 
 Rejected: lines that the client printed among the events. Left out without a reject: statistics.
 """
@@ -57,7 +57,7 @@ _FILES: Final = frozenset(
     }
 )
 _DISPLAYED: Final = _FILES | SEARCHES
-"""Tools of which the client displays another text than the agent is given."""
+"""Tools for which the client displays a text other than the one that the agent receives."""
 
 _BUILT_IN: Final = _DISPLAYED | tools_of_others(GEMINI_CLI) | {_SHELL}
 _BY_HARNESS: Final = frozenset({"invalid_tool_params", "tool_not_registered", "policy_violation"})
@@ -88,7 +88,7 @@ class GeminiStream(Connector):
 
 
 class _Stream(EventSession):
-    """One session; what could not be read is in `errors`."""
+    """One session; `errors` collects what could not be read."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
@@ -112,7 +112,7 @@ class _Stream(EventSession):
         outline = course(self.items)
         steps = outline.steps
         if self._status == "error" or (self._status is None and self._open):
-            # an answer may also be null because the client displayed nothing, so the open calls tell
+            # an answer may also be null because the client displayed nothing, so the open calls decide
             steps[-1] = replace(steps[-1], truncated=True)
         return Trajectory(
             native_id=self._session or "",
@@ -148,13 +148,13 @@ class _Stream(EventSession):
         self._hear_early("harness")
 
     def _hear_early(self, role: str) -> None:
-        """Take in what was said before the `init`, or before the agent acted where there is none."""
+        """Add the messages before the `init`, or before the agent's first action if there is no `init`."""
         early, self._early = self._early, []
         for text in early:
             self.items.append(Said(role, text))
 
     def _message(self, offset: int, event: dict[str, Any], continues: bool) -> bool:
-        """Take in words; return True if the next piece of an assistant's words would continue them."""
+        """Process a message; return True if the next piece of the assistant's message would continue it."""
         content = str_in(event, "content")
         if event.get("role") == "assistant":
             if content:
@@ -172,7 +172,7 @@ class _Stream(EventSession):
 
     def _say(self, role: str, text: str | None) -> None:
         if text and not text.isspace():
-            # what is said once the run has ended answers nothing
+            # a message after the end of the run answers nothing
             self.items.append(Said(role, text, answers=False if self._status is not None else None))
             self._turn = None
 
@@ -213,7 +213,7 @@ class _Stream(EventSession):
 
 
 def _end(call: Call, shown: Observation) -> None:
-    """Take in the client's words on how a command ended, where it displays them in place of an output."""
+    """Apply the client's words about the end of a command, which it displays instead of an output."""
     text = shown.content or ""
     output = read_output(text, Source(GEMINI_CLI, None, _SHELL))
     call.ends(output)
@@ -222,7 +222,7 @@ def _end(call: Call, shown: Observation) -> None:
 
 
 def _shown(name: str, event: dict[str, Any]) -> Observation | None:
-    """Return what the answer to a call of the tool shows; None if the log does not hold it."""
+    """Return the observation in the answer to a call of the tool; None if the log does not hold it."""
     status, failure = event.get("status"), event.get("error")
     text = str_in(event, "output")
     text = text if text or not isinstance(failure, dict) else str_in(failure, "message")

@@ -1,4 +1,4 @@
-"""Trial folders of Harbor (Terminal-Bench 2 and others): the agent's ATIF documents, with the verifier's verdict.
+"""Trial folders of Harbor (Terminal-Bench 2 and others): the agent's ATIF documents and the verifier's verdict.
 
 >>> show(Harbor(), {
 ...     "agent/trajectory.json": '''{"schema_version": "ATIF-v1.4", "agent": {"name": "coder"}, "steps": [
@@ -10,15 +10,15 @@
 action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-A trial is a folder with `result.json` or `config.json` and `agent/trajectory.json`; a trial of several tasks in a row
+A trial is a folder with `result.json` or `config.json` and `agent/trajectory.json`. A trial of several tasks in a row
 has `steps/<name>/agent/trajectory.json` instead, each with a verifier of its own. All files of the folder are one log.
-Recordings, panes, episodes, the agent's own sessions and files copied out of the container belong to it and are not
-read: they show once more what the documents hold. `atif` says how documents become steps.
+Recordings, panes, episodes, the agent's own sessions and files copied out of the container are part of it but are not
+read, because they repeat the content of the documents. `atif` describes how documents become steps.
 
-The score is the reward that `result.json` states, else that of `verifier/reward.json` or `reward.txt`, else the part of
-the tests in `verifier/ctrf.json` that passed. A reward of 1 or 0 says whether the task was solved; any other does not.
-A folder without ATIF documents is left to the connectors of what the agent itself wrote. An agent that was stopped by
-its time limit left a truncated trajectory. The tests' output is not read, since it answers no action of the agent.
+The score is the reward in `result.json`, else the reward in `verifier/reward.json` or `reward.txt`, else the share of
+tests in `verifier/ctrf.json` that passed. A reward of 1 or 0 states whether the task was solved; other rewards do not.
+A folder without ATIF documents is left to the connectors for the agent's own logs. A trajectory is truncated if the
+time limit stopped its agent. The output of the tests is not read, since it answers no action of the agent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CONFIG: Final = re.compile(rb'\s*\{\s*"task"\s*:\s*\{')
 
 
 class Harbor(Connector):
-    """Trials that Harbor ran, of agents that write ATIF."""
+    """Trials of Harbor whose agents write ATIF."""
 
     name: ClassVar[str] = "harbor"
     version: ClassVar[str] = "5"
@@ -62,7 +62,9 @@ class Harbor(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder with `agent/trajectory.json`, its own or a step's, beside what says that it is a trial."""
+        """Yield each folder with an `agent/trajectory.json`, its own or a step's, and a file that marks it as a
+        trial.
+        """
         known = set(paths)
         anchors: dict[str, str] = {}
         for path in paths:
@@ -114,7 +116,7 @@ def _is_agents(record: Trajectory | Reject) -> bool:
 
 
 class _Documents:
-    """The ATIF documents of one run and their pictures, under their names in the trial; see `Blob`."""
+    """The ATIF documents of one run and their images, under their names in the trial; see `Blob`."""
 
     def __init__(self, blob: Blob, prefix: str) -> None:
         self.uri = blob.uri
@@ -141,14 +143,14 @@ class _Documents:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """End of a run: its outcome, and whether its time was up."""
+    """The end of a run: its outcome, and whether it ran out of time."""
 
     outcome: Outcome | None
     out_of_time: bool
 
 
 class _Trial:
-    """Files that Harbor wrote about a trial; `faults` are those that cannot be read."""
+    """The files that Harbor wrote about a trial; `faults` lists errors of those that cannot be read."""
 
     def __init__(self, blob: Blob) -> None:
         self.faults: list[ParseError] = []
@@ -161,13 +163,13 @@ class _Trial:
         self._verdicts: dict[str, _Verdict] = {}
 
     def runs(self) -> list[str]:
-        """The folder of each run within the trial, in the order in which they were made: `""`, or those of steps."""
+        """Return the folder of each run within the trial in run order: `""`, or the folders of the steps."""
         folders = sorted(member.removesuffix(AGENT) for member in self._blob.members if self._is_run(member))
         order = [f"steps/{text_in(step, 'step_name')}/" for step in values.items(self._result, "step_results")]
         return sorted(folders, key=lambda folder: (order.index(folder) if folder in order else len(order), folder))
 
     def judged(self, trajectory: Trajectory, prefix: str, last: bool) -> Trajectory:
-        """Add the trial's facts to a trajectory; `last`: the agent did nothing in this run after it."""
+        """Add the trial's facts to a trajectory; `last` means that the agent took no action in this run after it."""
         verdict = self._verdicts.get(prefix)
         if verdict is None:
             verdict = self._verdicts[prefix] = self._verdict(prefix)
@@ -215,7 +217,7 @@ class _Trial:
         return _Verdict(outcome, failed.endswith("AgentTimeoutError"))
 
     def _read_number(self, member: str) -> float | None:
-        """The number that a text file holds; None if there is no such file, or none in it."""
+        """Return the number in a text file; None if there is no such file, or no number in it."""
         if member not in self._blob.members:
             return None
         data = self._blob.read(member)
@@ -228,7 +230,7 @@ class _Trial:
         return value
 
     def _table(self, member: str) -> dict[str, Any]:
-        """The JSON object that a member holds; empty, with a fault unless it is not there, if it holds none."""
+        """Return the JSON object in a member; empty if the member is missing, empty with a fault if it is invalid."""
         if member not in self._blob.members:
             return {}
         try:
@@ -240,7 +242,7 @@ class _Trial:
 
 
 def _reward(verified: dict[str, Any]) -> float | None:
-    """Return the reward of a verifier's result: the one with that name, else the only one; None if ambiguous."""
+    """Return the reward of a verifier's result: the entry `reward`, else the only entry; None if ambiguous."""
     rewards = values.table(verified, "rewards")
     reward = values.number(rewards, "reward")
     if reward is None and not rewards:
@@ -250,7 +252,7 @@ def _reward(verified: dict[str, Any]) -> float | None:
 
 
 def _pass_ratio(ctrf: dict[str, Any]) -> float | None:
-    """Return the ratio of the tests of a CTRF report that passed; None if it names no tests."""
+    """Return the share of passed tests in a CTRF report; None if it names no tests."""
     summary = values.table(values.table(ctrf, "results"), "summary")
     tests, passed = values.number(summary, "tests"), values.number(summary, "passed")
     return passed / tests if tests and passed is not None and 0 <= passed <= tests else None

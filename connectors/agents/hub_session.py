@@ -1,4 +1,4 @@
-r"""Sessions in the Hub's own form (Session Trace Simple Format, JSONL): a header, then a message of a chat a line.
+r"""Sessions in the Hub's own form (Session Trace Simple Format, JSONL): a header, then one chat message per line.
 
 >>> show(HubSession(), '''
 ... {"type": "session", "harness": "lamp", "id": "s", "name": "Files"}
@@ -9,7 +9,7 @@ r"""Sessions in the Hub's own form (Session Trace Simple Format, JSONL): a heade
 action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-Any harness may write it; its id is the agent's name.
+Any harness may write this form; its id is the agent's name.
 """
 
 from __future__ import annotations

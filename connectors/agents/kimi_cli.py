@@ -1,4 +1,4 @@
-r"""Kimi CLI sessions: the wire (`wire.jsonl`, of Kimi Code or of kimi-cli before it) or the context (`context.jsonl`).
+r"""Kimi CLI sessions: the wire (`wire.jsonl`, of Kimi Code or the older kimi-cli) or the context (`context.jsonl`).
 
 >>> show(KimiCli(), '''
 ... {"type": "metadata", "protocol_version": "1.4"}
@@ -10,11 +10,11 @@ r"""Kimi CLI sessions: the wire (`wire.jsonl`, of Kimi Code or of kimi-cli befor
 action  | {"name": "Bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-kimi-cli's wire wraps its events in `message`, and those of a sub-agent in an event of their own, which names the call
-that started it. Kimi Code writes each sub-agent to a file of its own (`agents/<name>/wire.jsonl`), which is read with
-that of the session; the answer to a call names the agent that it started. In a context what the client says of an
-answer stands in `<system>` tags: it is the harness's word, and tells whether the call failed. Left out without a
-reject: requests, usage, permissions and the client's own settings.
+The wire of kimi-cli wraps its events in `message`, and those of a sub-agent in an event of their own, which names the
+call that started it. Kimi Code writes each sub-agent to a file of its own (`agents/<name>/wire.jsonl`), which is read
+together with that of the session; the answer to a call names the agent that it started. In a context, the client's
+words about an answer are in `<system>` tags: they are a harness text, and state whether the call failed. Left out
+without a reject: requests, usage, permissions and the client's own settings.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SAID_BY_CLIENT: Final = re.compile(r"\s*<system>(.*)</system>\s*", re.DOTALL)
 
 
 class KimiCli(AgentSession):
-    """Session logs of Moonshot's Kimi in a terminal."""
+    """Session logs of Moonshot's Kimi CLI."""
 
     name: ClassVar[str] = "kimi_cli"
     version: ClassVar[str] = "4"

@@ -1,4 +1,4 @@
-r"""Event logs of Claude managed agents, one event a line; each thread of the session is a trajectory.
+r"""Event logs of Claude managed agents, one event per line; each thread of the session is a trajectory.
 
 >>> show(ManagedAgent(), '''
 ... {"role": "agent", "kind": "tool_use", "tool": "bash", "content": "{\\"command\\": \\"ls\\"}", \
@@ -10,16 +10,15 @@ r"""Event logs of Claude managed agents, one event a line; each thread of the se
 action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-A line is the export `{role, kind, tool?, content?, time, raw}` of an event of the sessions interface, or that event
-itself (`raw`): `{id, type, processed_at, …}` of type `agent.*`, `user.*`, `session.*` or `span.*`. What the export
-repeats of the event (a call's arguments as JSON text, an answer as plain text) is read only where `raw` is missing.
-Answers go to calls by id, and in order where they have none. A turn is what the agent did between two requests to the
-model, or, where the log does not hold the requests, up to the first answer.
+A line is the export `{role, kind, tool?, content?, time, raw}` of an event of the sessions API, or that event itself
+(`raw`): `{id, type, processed_at, …}` of type `agent.*`, `user.*`, `session.*` or `span.*`. The export's copies of the
+event's fields (a call's arguments as JSON text, an answer as plain text) are read only if `raw` is missing. Answers are
+matched to calls by id, or in order if they have none. A turn consists of the agent's actions between two requests to
+the model, or, if the log does not hold the requests, up to the first answer.
 
-Events with a `session_thread_id` are those of a sub-agent's thread, a trajectory of relation `subagent`. What a grader
-wrote on the agent's work is the harness's word to the agent, and the grader's last verdict is the outcome. A session
-that ends in an interruption by the user is truncated. Left out without a reject: the bounds of requests, status and
-usage.
+Events with a `session_thread_id` belong to a sub-agent's thread, a trajectory of relation `subagent`. A grader's words
+about the agent's work are a harness text for the agent, and the grader's last verdict is the outcome. A session that
+ends with an interruption by the user is truncated. Left out without a reject: the bounds of requests, status and usage.
 """
 
 from __future__ import annotations
@@ -105,13 +104,13 @@ class ManagedAgent(Connector):
 
 
 def _kind(event: Any) -> str | None:
-    """The type of an event, None if it is none."""
+    """Return the type of an event; None if the value is no event."""
     kind = event.get("type") if isinstance(event, dict) else None
     return kind if isinstance(kind, str) and _TYPE.fullmatch(kind) else None
 
 
 def _event(line: dict[str, Any]) -> dict[str, Any]:
-    """The event of a line; of an export without `raw`, made of what it repeats of the event."""
+    """Return the event of a line. For an export without `raw`, it is rebuilt from the copies in the export."""
     raw = line.get("raw")
     if isinstance(raw, dict) and _kind(raw):
         return raw
@@ -129,7 +128,7 @@ def _event(line: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Session:
-    """The threads of one session, read event by event; what could not be read is in `errors`."""
+    """The threads of one session, read event by event; `errors` collects what could not be read."""
 
     def __init__(self, uri: str) -> None:
         self.errors: list[ParseError] = []
@@ -140,7 +139,7 @@ class _Session:
         self._threads: dict[str | None, _Thread] = {}
 
     def line(self, offset: int, line: Any, size: int) -> None:
-        """Take in one line; `size` is how many bytes were read since the one before."""
+        """Process one line; `size` is the number of bytes read since the line before."""
         if not isinstance(line, dict):
             self._report(offset, "not_an_object", f"wanted a JSON object, met {type(line).__name__}")
             return
@@ -176,7 +175,7 @@ class _Session:
             self._report(offset, "unknown_type", f"an event of type {name}; further ones in this log are not told")
 
     def trajectories(self) -> Iterator[Trajectory]:
-        """The session's trajectory, then those of its threads; threads without a call are left out."""
+        """Yield the session's trajectory, then those of its threads; threads without a call are left out."""
         main = self._first or "session"
         written = False
         for name, thread in sorted(self._threads.items(), key=lambda pair: pair[0] is not None):
@@ -204,10 +203,10 @@ class _Thread:
     """One conversation of the session.
 
     Attributes:
-        items: what was done and said.
-        acted: whether the agent called anything.
-        interrupted: whether the user interrupted it and nothing was done after.
-        outcome: what the grader said last.
+        items: turns and messages.
+        acted: whether the agent made a call.
+        interrupted: whether the user interrupted it and no action followed.
+        outcome: the last outcome that the grader stated.
     """
 
     def __init__(self, report: Callable[[int, str, str], None]) -> None:
@@ -222,7 +221,7 @@ class _Thread:
         self._denied: set[str] = set()
 
     def event(self, offset: int, kind: str, event: dict[str, Any]) -> bool:
-        """Take in one event; False if its type is not known."""
+        """Process one event; return False if its type is unknown."""
         if kind in _CALLS:
             self._call(offset, kind, event)
         elif kind in _ANSWERS:
@@ -257,7 +256,7 @@ class _Thread:
         return self._turn
 
     def _asked(self, event: dict[str, Any]) -> None:
-        """Note a user's message or wanted outcome; the rubric of an outcome is noted as the harness's words."""
+        """Add a user's message or wanted outcome. The rubric of an outcome is added as a harness text."""
         content = shown(event.get("content"))
         text = content.text or text_in(event, "description")
         if text or content.attachments:

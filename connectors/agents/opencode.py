@@ -1,4 +1,4 @@
-"""OpenCode sessions: an export (`opencode export`) as one document, or the storage folder with a file a message.
+"""OpenCode sessions: an export (`opencode export`) as one document, or the storage folder with one file per message.
 
 >>> show(OpenCode(), '''
 ... {"info": {"id": "ses_1", "version": "1.0.0"}, "messages": [{"info": {"id": "msg_1", "role": "assistant"}, "parts": [
@@ -8,11 +8,11 @@
 action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-A message of the agent is one or more steps; the calls of a step were made before any of their answers was seen. A
-storage folder (`session/`, `message/`, `part/`) is one log of all its sessions, since only what a session says tells
-which other one started it; a step stands at its message. A session with a parent is of relation `subagent`, and its
-parent step is the call of `task` that names it. Texts that the client made up, and summaries of what was compacted, are
-the harness's words. Newer versions keep sessions in a database, which is read once it is exported.
+A message of the agent is one or more steps. The calls of a step were made before the agent saw any of their answers. A
+storage folder (`session/`, `message/`, `part/`) is one log of all its sessions, since only the content of a session
+states which other session started it. The offset of a step is its message. A session with a parent has the relation
+`subagent`, and its parent step is the call of `task` that names it. Texts that the client made up, and summaries of
+compacted messages, are harness texts. Newer versions keep sessions in a database, which must be exported to be read.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _read_export(blob: Blob) -> Iterator[_Session | ParseError]:
 
 
 def _read_storage(blob: Blob) -> Iterator[_Session | ParseError]:
-    """Read the sessions of a storage folder, those that others started behind these; yield an error for what is no
+    """Yield the sessions of a storage folder, sub-sessions after their parents, and an error for each invalid
     object.
     """
     below: dict[str, list[str]] = {}
@@ -180,7 +180,7 @@ def _read_storage(blob: Blob) -> Iterator[_Session | ParseError]:
 
 
 def _objects(blob: Blob, members: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """(member, object) of each member, an error of one that holds none."""
+    """Yield (member, object) of each member, with an error in place of an invalid object."""
     for member in members:
         try:
             value = json_document(blob, member)[0]
@@ -191,7 +191,7 @@ def _objects(blob: Blob, members: Iterable[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _depth(name: str, parents: dict[str, str]) -> int:
-    """Return the number of sessions that one came out of, at most as many as there are."""
+    """Return the number of ancestors of a session, at most the number of sessions."""
     depth = 0
     while (name := parents.get(name, "")) in parents and depth < len(parents):
         depth += 1
@@ -199,11 +199,11 @@ def _depth(name: str, parents: dict[str, str]) -> int:
 
 
 def _parts(messages: Iterable[dict[str, Any]], children: dict[str, str]) -> Iterator[Part]:
-    """The parts of a session, at the number of their message.
+    """Yield the parts of a session, with the number of their message as offset.
 
     Args:
-        messages: of the session.
-        children: gets the session that each call started, by the call's id.
+        messages: messages of the session.
+        children: receives the session that each call started, by the call's id.
     """
     for number, message in enumerate(messages):
         info = object_of(message.get("info"))

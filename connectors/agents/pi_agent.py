@@ -1,4 +1,4 @@
-r"""Sessions of pi and of OpenClaw, which is built on it (`<time>_<id>.jsonl`), one entry a line.
+r"""Sessions of pi and of OpenClaw, which is based on pi (`<time>_<id>.jsonl`), one entry per line.
 
 >>> show(PiAgent(), '''
 ... {"type": "session", "version": 3, "id": "s", "cwd": "/w"}
@@ -10,9 +10,9 @@ r"""Sessions of pi and of OpenClaw, which is built on it (`<time>_<id>.jsonl`), 
 action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-Entries name the one that they follow, so a session is a tree; the path to the last entry is its main trajectory.
-Commands that the user ran, and summaries of what was compacted or left, are words that stand between. Left out without
-a reject: changes of the model's settings, labels and entries of extensions.
+Each entry names the entry that it follows, so a session is a tree; the path to the last entry is its main trajectory.
+Commands that the user ran, and summaries of compacted or abandoned messages, are texts between the turns. Left out
+without a reject: changes of the model's settings, labels and entries of extensions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WORDS: Final = {
 
 
 class PiAgent(AgentSession):
-    """Session logs of the coding agent pi, in any of their versions."""
+    """Session logs of the coding agent pi, in all versions."""
 
     name: ClassVar[str] = "pi_agent"
     version: ClassVar[str] = "4"

@@ -1,4 +1,4 @@
-r"""Qwen Code sessions (`~/.qwen/projects/<folder>/chats/<id>.jsonl`): lines as of Claude Code, messages as of Gemini.
+r"""Qwen Code sessions (`~/.qwen/projects/<folder>/chats/<id>.jsonl`): lines as in Claude Code, messages as in Gemini.
 
 >>> show(QwenCode(), '''
 ... {"uuid": "u1", "parentUuid": null, "sessionId": "s", "type": "assistant", "message": {"role": "model", "parts": [ \
@@ -9,9 +9,9 @@ r"""Qwen Code sessions (`~/.qwen/projects/<folder>/chats/<id>.jsonl`): lines as 
 action  | {"name": "run_shell_command", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-Each line names the one that it follows; the path to the last one is the session's main trajectory. What hooks and
-notifications put into a user's message is the harness's word. Left out without a reject: system lines, which hold
-telemetry and what the client showed, and tool results as they were displayed.
+Each line names the line that it follows; the path to the last line is the session's main trajectory. Texts that hooks
+and notifications add to a user's message are harness texts. Left out without a reject: system lines, which hold
+telemetry and the client's display, and tool results in their displayed form.
 """
 
 from __future__ import annotations

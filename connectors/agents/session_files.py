@@ -1,4 +1,4 @@
-"""Sessions in files of their own that belong together: a session with the sub-agents that it started."""
+"""Sessions in files of their own that belong together: a session and the sub-agents that it started."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Session(NamedTuple):
     """A file with a session.
 
     Attributes:
-        path: of the file.
-        id: of the session, empty if it has none.
+        path: path of the file.
+        id: id of the session, empty if it has none.
         parent: id of the session that started it, empty if none did.
     """
 
@@ -25,7 +25,7 @@ class Session(NamedTuple):
 
 
 def _ancestors(session: Session, by_id: Mapping[str, Session]) -> list[Session]:
-    """The sessions that a session came out of, the nearest first."""
+    """Return the ancestors of a session, the nearest first."""
     ancestors: list[Session] = []
     parent = by_id.get(session.parent)
     while parent is not None and parent.id and parent not in ancestors:
@@ -35,7 +35,7 @@ def _ancestors(session: Session, by_id: Mapping[str, Session]) -> list[Session]:
 
 
 def _by_id(sessions: Iterable[Session]) -> dict[str, Session]:
-    """Of several files of one session, the first."""
+    """Map ids to sessions, using the first of several files of one session."""
     return {session.id: session for session in sorted(sessions, reverse=True)}
 
 
@@ -58,16 +58,16 @@ def read_sessions(
     session_of: Callable[[str, Blob, str], Session],
     read: Callable[[Blob, str, dict[str, int]], Iterator[Trajectory | Reject]],
 ) -> Iterator[Trajectory | Reject]:
-    """The trajectories of a log of one or several sessions; those of sub-agents after their parents, with these.
+    """Yield the trajectories of a log of one or several sessions; sub-agents follow their parents and refer to them.
 
     Args:
         blob: the log.
-        name: of the connector.
-        session_of: reads what session a member of a blob holds; the path is the member's name.
+        name: name of the connector.
+        session_of: returns the session that a member of a blob holds; the path is the member's name.
         read: reads the session of a member, and fills in the step that started each sub-agent, by the sub-agent's id.
 
     Raises:
-        ParseError: the only session cannot be read; of several, each such one is a reject.
+        ParseError: the only session cannot be read; of several sessions, each unreadable one is a reject.
     """
     members = tuple(blob.members)
     if len(members) == 1:

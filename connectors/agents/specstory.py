@@ -21,14 +21,15 @@ r"""Histories of SpecStory (`.specstory/history/*.md`): sessions of coding agent
 action  | {"name": "Bash", "arguments": {"command": "ls", "description": "List the notes"}}
 after   | notes.txt
 
-A call and its answer are a block `<tool-use>`. What it shows of the call is read as arguments: the command of a shell,
-paths, patterns and queries between backquotes, parameters, and the line that describes it. SpecStory shows less than
-the agent called with: of an edit often nothing but the name, of a file that was read in part not which part. The answer
-to such a call is marked as cut by the recorder, since what it answers is not in the log. Answers are as SpecStory
-writes them, without colors and reminders of the client. A block that shows neither arguments nor an answer is left out.
+A call and its answer are a block `<tool-use>`. The details of the call in the block are read as arguments: the command
+of a shell, paths, patterns and queries in backquotes, parameters, and the line that describes the call. SpecStory shows
+less than the agent's actual arguments: for an edit often only the name, for a partial read of a file not the range. The
+answer to such a call is marked as cut by the recorder, since the log does not hold the full call. Answers are kept as
+SpecStory writes them, without colors and reminders of the client. A block with neither arguments nor an answer is left
+out.
 
-Markdown before version 2 (October 2025) has no blocks, and nothing that tells where an answer ends; it holds no call
-for this reader. Messages of sub-agents (`sidechain`) are a trajectory of their own.
+Markdown before version 2 (October 2025) has no blocks and does not mark the ends of answers, so this reader finds no
+call in it. Messages of sub-agents (`sidechain`) are a trajectory of their own.
 """
 
 from __future__ import annotations
@@ -73,21 +74,21 @@ _TITLE: Final = re.compile(r"(?:Tool use: )?\*\*[^*\n]*\*\*(?: • | )?([^•]*)
 _RUN: Final = "Run command: "
 _FENCE: Final = re.compile(r"(`{3,})([\w+-]*)\s*")
 _BESIDE: Final = re.compile(r"^((?:Input|Output)(?: \(truncated\))?:) (?=`{3,}\w*$)", re.MULTILINE)
-"""A label in the line of its fence."""
+"""A label on the same line as its fence."""
 _LABEL: Final = re.compile(r"\**(Result|Output|Error|Parameters|Input|Additional data)(?: \(truncated\))?:\**\s*")
 _ANSWERS: Final = frozenset({"Result", "Output", "Error"})
 _BULLET: Final = re.compile(r"- (\w{1,60}): `(.*)`\s*")
 _QUOTED: Final = re.compile(r"(?:(\w{1,60}):? )?`([^`]+)`")
 _PAIRS: Final = re.compile(r"\s*(?:(?:\w{1,60}:? )?`[^`]+`\s*)+")
 _LONE: Final = {"read": "path", "write": "path", "search": "query", "shell": "command", "bash": "command"}
-"""Name of an argument that stands alone, by the type of the tool."""
+"""Name of an argument without a label, by the type of the tool."""
 _FROM: Final = re.compile(r"\s*(\d{1,9})→")
 _REFUSED: Final = "<tool_use_error>"
 _CLAUDE: Final = "Claude Code"
 
 
 class SpecStory(Connector):
-    """Markdown of SpecStory."""
+    """Markdown histories of SpecStory."""
 
     name: ClassVar[str] = "specstory"
     version: ClassVar[str] = "3"
@@ -134,8 +135,8 @@ class _History:
     """State of reading: the parts of the lines so far.
 
     Attributes:
-        id, client, model: of the session.
-        parts: of the agent, and of its sub-agents.
+        id, client, model: id, client and model of the session.
+        parts: parts of the agent (False) and of its sub-agents (True).
     """
 
     def __init__(self) -> None:
@@ -151,7 +152,7 @@ class _History:
         self._block: re.Match[str] | None = None
 
     def take(self, text: str, offset: int) -> None:
-        """Take in the next line."""
+        """Process the next line."""
         if self._block is not None:
             if _CLOSE.fullmatch(text) and not _is_within_answer(self._words):
                 self._call(self._block)
@@ -171,7 +172,7 @@ class _History:
             self._words.append(text)
 
     def end(self) -> None:
-        """Take in the words before the end of the file; a block that does not end is left out."""
+        """Add the text before the end of the file; an unfinished block is left out."""
         if self._block is None:
             self._say()
 
@@ -183,7 +184,7 @@ class _History:
             self.model = self.model or model[1]
 
     def _say(self) -> None:
-        """Add what was said and thought in the words since the last mark."""
+        """Add the texts and thoughts since the last marker."""
         text, self._words = "\n".join(self._words).strip().removesuffix("\n---").rstrip(), []
         parts = self.parts[self._is_inner]
         if self._role == "User" and text and text != "---":
@@ -217,12 +218,12 @@ class _History:
 
 
 def _is_within_answer(words: Sequence[str]) -> bool:
-    """Return True if an end mark stands in an answer, such as a printed file of SpecStory's."""
+    """Return True if an end mark is part of an answer, such as a printed file of SpecStory's."""
     return sum(_FENCE.fullmatch(_BESIDE.sub("", line)) is not None for line in words) == 1
 
 
 def _read_block(block: str, kind: str) -> tuple[dict[str, Any], str, str | None]:
-    """Split a block into the arguments of a call, the label of its answer, and the answer, None if there is none."""
+    """Split a block into the arguments of a call, the label of its answer, and the answer (None if there is none)."""
     block = _BESIDE.sub(r"\1\n", block)
     title = _SUMMARY.match(block)
     body = block[title.end() :].removesuffix("\n</details>").split("\n") if title is not None else block.split("\n")
@@ -257,7 +258,7 @@ def _is_answer(label: str, language: str, kind: str, lines_after: Sequence[str])
 
 
 def _fence_arguments(text: str, language: str, kind: str, label: str) -> Mapping[str, Any]:
-    """The arguments that a fence holds."""
+    """Return the arguments in a fence."""
     if label == "Additional data":
         return {}
     if label == "Parameters" and (parameters := object_of(value_or_none(text.encode()))):

@@ -1,1 +1,1 @@
-"""Logs of Android devices and of agents that use them."""
+"""Logs of Android devices and of agents that use such devices."""

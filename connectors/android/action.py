@@ -1,4 +1,4 @@
-"""Actions on an Android device in one vocabulary, whoever logged them, with their targets named as nodes of the screen.
+"""Android actions in one vocabulary for all logs; targets are nodes of the screen.
 
 | name | what it does | arguments of its text |
 |---|---|---|
@@ -13,10 +13,10 @@
 | wait | lets time pass | seconds |
 | task_complete | the agent says it is done | |
 
-`element` is the id of a node in the observation's text. Where no node of that text was met, there are coordinates
-instead, or as `target` the log's own word for the element. Where a recipe keeps the log's own text of screens, that
-text has no ids, and `element` is an object of `resource_id` and `bounds` as they stand there. An action that is none of
-these keeps the log's own word as its name. The original arguments stay in `arguments`.
+`element` is the id of a node in the observation's text. If the target is no node of that text, there are coordinates
+instead, or `target` with the log's own word for the element. If a recipe keeps the log's own text of screens, that text
+has no ids, and `element` is an object of `resource_id` and `bounds` as they occur there. An action outside the
+vocabulary keeps the log's own word as its name. The original arguments stay in `arguments`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _KEYS: Final = {
     "123": "move_end",
     "187": "app_switch",
 }
-"""The codes of android.view.KeyEvent that scripts send, by their names there."""
+"""The codes of android.view.KeyEvent that scripts send, with their names there."""
 _COMPONENT: Final = re.compile(r"([A-Za-z][\w]*(?:\.\w+)+)/(\.?[\w.$]+)")
 _PACKAGE: Final = re.compile(r"[A-Za-z][\w]*(?:\.\w+)+")
 _SHELL: Final = re.compile(r"""["'\\;&|<>]""")
@@ -89,14 +89,14 @@ _SHELL_QUOTE: Final = re.compile(r"""\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)\"""", re
 
 
 _FAR: Final = 10**9
-"""No coordinate or duration is as large."""
+"""Bound on the size of coordinates and durations."""
 
 _SIDES: Final = 4
-"""Numbers of a box."""
+"""Number of sides of a box."""
 
 
 def number(value: Any) -> float | None:
-    """A coordinate or duration as an int where it is whole, else as a float; None if it is no finite number."""
+    """Convert a coordinate or duration to an int if it is whole, else to a float; None if it is no finite number."""
     if type(value) is int:
         return value if -_FAR < value < _FAR else None
     if type(value) is float:
@@ -111,7 +111,7 @@ def number(value: Any) -> float | None:
 
 
 def target_at(screen: Screen | None, point: Point | None, name: str) -> int | None:
-    """The node that the action of that name meets at the point; None if nothing there takes it."""
+    """Return the node that the action of that name reaches at the point; None if no node there takes it."""
     if screen is None or point is None:
         return None
     for state in _TARGET_STATES.get(name, ()):
@@ -122,16 +122,16 @@ def target_at(screen: Screen | None, point: Point | None, name: str) -> int | No
 
 
 def touched_within(screen: Screen, node: int, name: str) -> int:
-    """Find the node that takes a touch in the centre of a chosen node, where agents touch what they choose.
+    """Find the node that takes a touch in the center of a chosen node, where agents touch it.
 
-    It is the innermost one within the chosen node that the action of that name meets there: a list that is tapped
-    gives the tap to the row in its middle. Where nothing within takes it, or the node has no box, it is the node
-    itself.
+    It is the innermost node within the chosen node that the action of that name reaches there. A tap on a list goes to
+    the row in its middle. If no node within it takes the action, or if the chosen node has no box, the result is the
+    chosen node.
 
     Args:
-        screen: what the action was taken on.
-        node: the place of the chosen node in its tree, from 1.
-        name: of the action.
+        screen: the screen that the action was taken on.
+        node: number of the chosen node in its tree, from 1.
+        name: name of the action.
     """
     tree = screen.tree
     box = tree.nodes[node - 1].bounds
@@ -157,16 +157,16 @@ def call(
     reasoning: str | None = None,
     message: str | None = None,
 ) -> Action:
-    """The action of that name.
+    """Build the action of that name.
 
     Args:
-        name: one of `VOCABULARY`, or the log's own word.
-        arguments: arguments of its text, but for the element; those that are None are left out.
+        name: a word of `VOCABULARY`, or the log's own word.
+        arguments: arguments for the text, except the element; None values are left out.
         original: the log's own arguments.
-        element: what `Screen.element` gives, if a node is known. It goes into the text and, beside the original
-            arguments, into `arguments`, where an `element` of the log itself is then called `target`.
-        reasoning: the agent's own.
-        message: what it said aloud.
+        element: result of `Screen.element`, if a node is known. It is part of the text and is added to the original
+            arguments in `arguments`; an original argument `element` is then called `target`.
+        reasoning: the agent's reasoning.
+        message: the agent's message.
     """
     if None in arguments.values():
         arguments = {key: value for key, value in arguments.items() if value is not None}
@@ -187,7 +187,7 @@ def touch(
     reasoning: str | None = None,
     message: str | None = None,
 ) -> Action:
-    """A click, long press, scroll or input at a point: by the node that takes it there, else by coordinates."""
+    """Build a click, long press, scroll or input at a point, named by the node that takes it, else by coordinates."""
     element = screen.element(target_at(screen, point, name)) if screen is not None else None
     coordinates = {"x": whole(point[0]), "y": whole(point[1])} if element is None and point is not None else {}
     return call(name, {**coordinates, **(arguments or {})}, original, element, reasoning, message)
@@ -196,7 +196,7 @@ def touch(
 def path(
     screen: Screen | None, start: Point, end: Point, original: Mapping[str, Any], reasoning: str | None = None
 ) -> Action:
-    """A swipe from one point to another; the element is what scrolls under its start."""
+    """Build a swipe from one point to another; its element is the scrollable node under the start."""
     arguments = {"from": [whole(value) for value in start], "to": [whole(value) for value in end]}
     element = screen.element(target_at(screen, start, SWIPE)) if screen is not None else None
     return call(SWIPE, arguments, original, element, reasoning)
@@ -205,14 +205,13 @@ def path(
 def find_named_node(
     screen: Screen | None, target: Mapping[str, Any], box: Box | None, point: Point | None
 ) -> int | None:
-    """Find the node that a log names by box, resource id or text; None if no node of the screen, or more than one,
-    fits.
+    """Find the node that a log names by box, resource id or text; None unless exactly one node of the screen fits.
 
     Args:
-        screen: what the action was taken on.
+        screen: the screen that the action was taken on.
         target: `resource_id`, or `name` that may be a resource id or a text.
-        box: the element's box; of several nodes with it the innermost that can be touched counts.
-        point: a point the element must hold, if one is known.
+        box: the element's box; of several nodes with this box, the innermost that can be touched is used.
+        point: a point that the element must contain, if known.
     """
     if screen is None:
         return None
@@ -238,7 +237,7 @@ def find_named_node(
 
 
 def box_of(bounds: Any) -> Box | None:
-    """The box of `[l,t][r,b]` as text, of a list of four numbers or of two pairs; None if it is none of these."""
+    """Parse a box from text `[l,t][r,b]`, a list of four numbers or a list of two pairs; None for anything else."""
     if type(bounds) is list and len(bounds) == _SIDES:
         left, top, right, bottom = bounds
         if type(left) is type(top) is type(right) is type(bottom) is int and (
@@ -260,31 +259,31 @@ def box_of(bounds: Any) -> Box | None:
 
 @lru_cache(maxsize=1 << 12)
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A key that sorts numbers within names by value: `_2` before `_10`."""
+    """Return a key that sorts numbers within names by value: `_2` before `_10`."""
     parts = re.findall(r"[0-9]{1,18}|[^0-9]+", text)
     return tuple((0, int(part), "") if "0" <= part[0] <= "9" else (1, 0, part) for part in parts)
 
 
 def whole(value: float) -> int:
-    """A coordinate as the whole pixel nearest to it."""
+    """Round a coordinate to the nearest whole pixel."""
     return value if type(value) is int else math.floor(value + 0.5)
 
 
 def key_name(key: str) -> str:
-    """A key's short name: `back` for `KEYCODE_BACK`, `BACK` or `4`; a code without a name here stays a number."""
+    """Return a key's short name: `back` for `KEYCODE_BACK`, `BACK` or `4`; an unknown code stays a number."""
     short = key.strip().upper().removeprefix("KEYCODE_").lower()
     return _KEYS.get(short, short)
 
 
 def press(keys: list[str], original: Mapping[str, Any], reasoning: str | None = None) -> Action:
-    """A key, or several in a row, pressed."""
+    """Build the press of a key, or of several keys in a row."""
     names = [key_name(key) for key in keys]
     arguments = {"key": names[0]} if len(names) == 1 else {"keys": names}
     return call(PRESS, arguments, original, reasoning=reasoning)
 
 
 def component(text: str) -> tuple[str, str | None] | None:
-    """(package, activity) that a text such as `com.app/.Main` or `com.app` names; None if it names none."""
+    """Parse (package, activity) from a text such as `com.app/.Main` or `com.app`; None if it names none."""
     match = _COMPONENT.fullmatch(text)
     if match:
         return match[1], match[2]
@@ -292,9 +291,9 @@ def component(text: str) -> tuple[str, str | None] | None:
 
 
 def words(command: str) -> list[str]:
-    """The words of a shell command, quotes taken off; `&&`, `||`, `>>`, `;`, `&`, `|`, `<` and `>` are words.
+    """Split a shell command into words without quotes; `&&`, `||`, `>>`, `;`, `&`, `|`, `<` and `>` are words.
 
-    Where quotes do not match, the words are what white space parts. (`shlex` reads 0.2 MB a second.)
+    If quotes do not match, the text is split at white space. (`shlex` reads 0.2 MB a second.)
     """
     if not _SHELL.search(command) or _SHELL_WORD.sub("", command).strip():
         return command.split()
@@ -309,9 +308,9 @@ def _unquote(match: re.Match[str]) -> str:
 
 
 def intent(command: str, original: Mapping[str, Any], reasoning: str | None = None) -> Action:
-    """The action of an `am` command: `open_app` if it starts an activity by name, `close_app` if it stops an app.
+    """Build the action of an `am` command: `open_app` if it starts a named activity, `close_app` if it stops an app.
 
-    Older logs name the component bare (`am start com.app/.Main`), newer ones after `-n`.
+    Older logs name the component without an option (`am start com.app/.Main`), newer ones after `-n`.
     """
     parts = words(command)
     verb = parts[1] if len(parts) > 1 and parts[0] == "am" else ""
@@ -328,7 +327,7 @@ def intent(command: str, original: Mapping[str, Any], reasoning: str | None = No
 
 
 def monkey(command: str, original: Mapping[str, Any], reasoning: str | None = None) -> Action:
-    """The action of a `monkey` command: `open_app` if it sends one event to one package, as launchers of apps do."""
+    """Build the action of a `monkey` command: `open_app` if it sends one event to one package, as app launchers do."""
     parts = words(command)
     package = next((after for flag, after in pairwise(parts) if flag == "-p"), None)
     if package is not None and (target := component(package)) and parts[-1] == "1":

@@ -1,14 +1,14 @@
-"""Logs of adb commands, one a line: a script that was run, or what a recorder wrote while it ran.
+"""Logs of adb commands, one per line: a script that was run, or the log of a recorder.
 
     2024-05-20 19:52:52,120 adb -s emulator-5554 shell uiautomator dump /sdcard/window_dump_3.xml
     adb shell input tap 540 960
     adb shell input text "hello%sworld" && sleep 2
 
-Read: `input tap|swipe|draganddrop|text|keyevent`, `am`, `monkey -p`, `uiautomator dump` with its path or the file its
-output is redirected to, `adb pull` and `mv` of a dump, `sleep`; with or without a time, a level word and a prompt in
-front, with or without `adb shell`, several joined by `&&` or `;`. Commands that only look are passed over; any other
-command of the device is an action `shell`. `# task: …` and `# device: …` state what the log is about; the tools' own
-answers between the commands are passed over. A line that is none of these is an error.
+The commands read are `input tap|swipe|draganddrop|text|keyevent`, `am`, `monkey -p`, `uiautomator dump` with its path
+or the file its output is redirected to, `adb pull` and `mv` of a dump, and `sleep`. They may follow a time, a level
+word and a prompt, may come with or without `adb shell`, and may be joined by `&&` or `;`. Commands that only look are
+skipped; any other command of the device is an action `shell`. `# task: …` and `# device: …` state the task and the
+device of the log. The tools' own answers between the commands are skipped. Any other line is an error.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _ENDS: Final = frozenset(("&&", ";", "||", "|", "&"))
 
 
 def adb_entries(blob: Blob, member: str) -> Iterator[Entry | ParseError]:
-    """Yield the entries of the log in order, and a `ParseError` for each line that says nothing known."""
+    """Yield the entries of the log in order, and a `ParseError` for each unknown line."""
     with blob.open(member) as stream:
         for line in lines(stream, _LINE_BYTES):
             text = (line.data or b"").decode("utf-8", "replace").strip()
@@ -130,7 +130,7 @@ def command_entries(text: str, offset: int, time: Moment | None = None) -> Itera
     """Yield the entries of the commands on one line; none for commands that only look.
 
     Raises:
-        ValueError: a command is not whole.
+        ValueError: a command is incomplete.
     """
     parts: list[str] = []
     for word in [*act.words(_NO_OUTPUT.sub(" ", text)), ";"]:
@@ -160,7 +160,7 @@ def _command(parts: list[str], offset: int, time: Moment | None) -> Iterator[Ent
         if not parts or parts[0] in _HOST_ONLY:
             return
         if parts[0] in ("shell", "exec-out", "exec-in"):
-            # What stands in quotes is a command line of the device's own.
+            # A single quoted argument is a command line of the device's own.
             inner = parts[1:] if len(parts) != 2 else act.words(parts[1])
             if len(parts) == 2 and _ENDS & set(inner):
                 yield from command_entries(parts[1], offset, time)
@@ -191,7 +191,7 @@ def _yield_copy(parts: list[str], offset: int, time: Moment | None) -> Iterator[
 
 
 def base_name(path: str) -> str:
-    """The last part of a path of either kind of system."""
+    """Return the last part of a Unix or Windows path."""
     return path.replace("\\", "/").rpartition("/")[2]
 
 
@@ -215,10 +215,10 @@ def _device_command(parts: list[str], file: str | None, offset: int, time: Momen
 
 
 def _input(parts: list[str], offset: int, time: Moment | None) -> Performed:
-    """The action of an `input` command.
+    """Read the action of an `input` command.
 
     Raises:
-        ValueError: it is no whole command.
+        ValueError: the command is incomplete.
     """
     command = {"command": shlex.join(["input", *parts])}
     while parts and (parts[0] in _SOURCES or parts[0] in ("-d", "--display")):
@@ -243,7 +243,7 @@ def _input(parts: list[str], offset: int, time: Moment | None) -> Performed:
 
 
 def _swipe(numbers: list[float], offset: int, time: Moment | None) -> Performed:
-    """A swipe; one that stays in place is a click, or a long press if it lasts at least half a second."""
+    """Read a swipe. One that stays in place is a click, or a long press if it lasts at least half a second."""
     start, end = (numbers[0], numbers[1]), (numbers[2], numbers[3])
     original = {"x1": start[0], "y1": start[1], "x2": end[0], "y2": end[1]}
     if len(numbers) > 4:

@@ -1,4 +1,4 @@
-"""Android in the Wild as published: TFRecord files, a step a record (github.com/google-research/google-research).
+"""Android in the Wild as published: TFRecord files, one step per record (github.com/google-research/google-research).
 
 >>> show(AndroidInTheWild(), b"".join(tfrecord.frame_record(protos.example_of(step)) for step in [
 ...     {"episode_id": ["1"], "step_id": [0], "goal_info": ["Open clock"], "image/width": [400], "image/height": [800],
@@ -20,10 +20,11 @@ after   | (not in the log)
 A record is a `tf.train.Example`: `episode_id`, `step_id`, `goal_info`, the screenshot (`image/encoded`: its pixels,
 `image/height` rows of `image/width`), annotations (`image/ui_annotations_positions`: top, left, height and width of
 each in fractions of the screen; `…_text`, `…_ui_types`), and the action taken on it (`results/action_type`,
-`results/type_action`, `results/yx_touch`, `results/yx_lift`). The next observation is the screen of the next step; the
-last step of an episode says that it has ended, and has none. `annotations` says what becomes of screens and actions.
+`results/type_action`, `results/yx_touch`, `results/yx_lift`). The next observation is the screen of the next step. The
+last step of an episode states that the episode has ended, and has no next observation. `annotations` describes the
+conversion of screens and actions.
 
-The screenshot is an attachment by the digest of its pixels, as they are stored.
+The screenshot is an attachment with the digest of its stored pixels.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _steps(blob: Blob) -> Iterator[Annotated | ParseError]:
 
 
 def _step(features: Mapping[str, Sequence[Any]], blob: Blob, offset: int) -> Annotated:
-    """The step of a record.
+    """Read the step of a record.
 
     Raises:
         ParseError: `bad_record`: episode, step or action is missing, or the lists of annotations differ in length.
@@ -159,7 +160,7 @@ def _picture(features: Mapping[str, Sequence[Any]]) -> tuple[Attachment, ...]:
 
 
 def _point(values: Sequence[Any] | None) -> Point | None:
-    """A point as x and y; None if there is none, which is written as -1, or if it is malformed."""
+    """Return a point as x and y; None if there is none, which is written as -1, or if it is malformed."""
     if (
         values is None
         or len(values) != 2

@@ -1,4 +1,4 @@
-r"""Android in the Zoo (arXiv 2403.02713): episodes of Android in the Wild as JSON, a folder each with its screenshots.
+r"""Android in the Zoo (arXiv 2403.02713): episodes of Android in the Wild as JSON, each in a folder with screenshots.
 
 >>> show(AndroidInTheZoo(), {"CLOCK-1.json": r'''
 ... [{"episode_id": "1", "step_id": 0, "instruction": "Open the clock", "ui_positions": "[[54, 17, 40, 120]]",
@@ -17,13 +17,13 @@ action  | {"name": "task_complete", "arguments": {}}
 after   | (not in the log)
 
 `<episode>/<episode>.json` is a list of steps `{episode_id, step_id, instruction, ui_positions, ui_text, ui_types,
-result_action_type, result_action_text, result_touch_yx, result_lift_yx, image_path, coat_*}`, of which the lists are
-JSON within strings; `<episode>_<step>.png` stands beside it. Boxes are top, left, height and width in pixels of the
-screenshot, so its header tells the size that a gesture's fractions are of; without the picture they stay fractions.
-`annotations` says what becomes of screens and actions.
+result_action_type, result_action_text, result_touch_yx, result_lift_yx, image_path, coat_*}`, in which the lists are
+JSON within strings; `<episode>_<step>.png` is beside it. Boxes are top, left, height and width in pixels of the
+screenshot. The header of the screenshot states the size to which the fractions of a gesture refer; without the picture
+they stay fractions. `annotations` describes the conversion of screens and actions.
 
 `coat_*` were written later, by a model that was shown the episode. Its thought before an action is the action's
-reasoning; what it says of screens and results is no observation, and is left out.
+reasoning. Its descriptions of screens and results are no observations, and are left out.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _KEYS: Final = (b'"result_action_type"', b'"ui_positions"')
 _LISTS: Final = ("ui_positions", "ui_text", "ui_types")
 _IDENT: Final = (str, int)
 _FAR: Final = 10**6
-"""No coordinate is as large."""
+"""Bound on the size of coordinates."""
 _PNG: Final = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
 
@@ -73,7 +73,7 @@ class AndroidInTheZoo(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder that holds a JSON file of its own name, and screenshots of that name and a number."""
+        """Yield each folder with a JSON file of its own name, and screenshots of that name and a number."""
         folders: dict[str, list[str]] = {}
         for path in paths:
             folders.setdefault(path.rpartition("/")[0], []).append(path)
@@ -117,7 +117,7 @@ def _steps(rows: list[Any], blob: Blob, member: str) -> Iterator[Annotated | Par
 
 
 def _step(row: Any, blob: Blob, member: str) -> Annotated:
-    """The step of a parsed record.
+    """Read the step of a parsed record.
 
     Raises:
         ParseError: `bad_record`: episode, step or action is missing, or the lists of annotations differ in length.
@@ -165,7 +165,7 @@ def _are_texts(texts: list[Any], types: list[Any]) -> bool:
 
 
 def _parse_list(value: Any) -> list[Any]:
-    """Return a list, or the list that a text holds as JSON; empty if it is neither."""
+    """Return a list, or the list in a JSON text; empty if the value is neither."""
     if isinstance(value, str):
         try:
             value = json_value(value)
@@ -175,7 +175,7 @@ def _parse_list(value: Any) -> list[Any]:
 
 
 def _boxes(rows: list[Any]) -> list[Box] | None:
-    """The boxes of lists of top, left, height and width; None if one is malformed."""
+    """Convert lists of top, left, height and width to boxes; None if one is malformed."""
     boxes = [box for row in rows if (box := _box(row)) is not None]
     return boxes if len(boxes) == len(rows) else None
 
@@ -187,7 +187,7 @@ def _box(row: Any) -> Box | None:
 
 
 def _point(value: Any) -> act.Point | None:
-    """A point as x and y; None if there is none, which is written as -1, or if it is malformed."""
+    """Return a point as x and y; None if there is none, which is written as -1, or if it is malformed."""
     values = [act.number(entry) for entry in _parse_list(value)]
     if len(values) != 2 or values[0] is None or values[1] is None:
         return None
@@ -195,7 +195,9 @@ def _point(value: Any) -> act.Point | None:
 
 
 def _picture(blob: Blob, member: str, number: int) -> tuple[tuple[int, int] | None, tuple[Attachment, ...]]:
-    """(width, height) of a step's screenshot, by its PNG header, and the screenshot by digest; None, () if absent."""
+    """Return (width, height) of a step's screenshot from its PNG header, and the screenshot by digest; None, () if
+    absent.
+    """
     name = f"{member.removesuffix('.json')}_{number}.png"
     if not member or name not in blob.members:
         return None, ()

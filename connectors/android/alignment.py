@@ -1,6 +1,6 @@
-"""Align the dumps of an event log with its actions, before and after each; see `uiautomator` for the three ways.
+"""Alignment of the dumps of an event log with its actions, before and after each; `uiautomator` lists the three ways.
 
-Only names of files are compared; no file is opened.
+Only file names are compared; no file is opened.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _NUMBER: Final = re.compile(r"([0-9]{1,9})(?:\.[A-Za-z]+)?$")
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """An action with the files of the screens before and after it, and the seconds between, where known.
+    """An action with the files of the screens before and after it, and the seconds between them, where known.
 
-    `later` is another screen that was captured after it and before the next action, None if there is none: if it shows
+    `later` is another screen captured after it and before the next action; None if there is none. If `later` shows
     something else, the screen after the action had not settled.
     """
 
@@ -37,13 +37,13 @@ def align(entries: Sequence[Entry], files: Sequence[str], uri: str, log: str) ->
     """Align the actions of a log, in order, each with its screens.
 
     Args:
-        entries: what the log says.
+        entries: entries of the log.
         files: the dumps, in natural order of their names.
         uri: the input, for errors.
-        log: the log's file, likewise.
+        log: file of the log, for errors.
 
     Raises:
-        ParseError: `unaligned`: the log does not say which dump is which, and their number does not tell it.
+        ParseError: `unaligned`: neither the log nor the number of dumps determines which dump belongs to which action.
     """
     entries = _without_lost(entries)
     performed = [entry for entry in entries if isinstance(entry, Performed)]
@@ -57,7 +57,7 @@ def align(entries: Sequence[Entry], files: Sequence[str], uri: str, log: str) ->
 
 
 def _without_lost(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries without captures that failed."""
+    """Return the entries without captures that failed."""
     entries_left: list[Entry] = []
     for entry in entries:
         if not isinstance(entry, Lost):
@@ -68,7 +68,7 @@ def _without_lost(entries: Sequence[Entry]) -> list[Entry]:
 
 
 class _Files:
-    """Dumps by the names a log may give them: name, name without ending, number; with or without a folder."""
+    """Dumps by the names a log may use for them: name, name without ending, or number; with or without a folder."""
 
     def __init__(self, files: Sequence[str]) -> None:
         self._files: dict[str, str | None] = {}
@@ -78,11 +78,11 @@ class _Files:
             number = _NUMBER.search(stem)
             keys = {file, base, stem, *([str(int(number[1]))] if number else [])}
             for key in sorted(keys):
-                # Two files of one name: the log does not say which.
+                # Two files share the name; the log does not state which one it means.
                 self._files[key] = None if key in self._files and self._files[key] != file else file
 
     def find(self, reference: str | None) -> str | None:
-        """The dump that a log means; None if there is no such file."""
+        """Return the dump that a log refers to; None if there is no such file."""
         if reference is None:
             return None
         for key in (reference, base_name(reference)):
@@ -110,7 +110,9 @@ def _by_name(performed: Sequence[Performed], known: _Files, files: Sequence[str]
 
 
 def _spare(spare: Sequence[str], beside: Sequence[str | None], side: int) -> str | None:
-    """The only dump that no action names, if it sorts right before (-1) or after (1) the one beside it."""
+    """Return the only dump that no action names, if its number is right before (-1) or after (1) the adjacent
+    dump's.
+    """
     if len(spare) != 1 or not beside or beside[0] is None:
         return None
     spare_number, beside_number = _number(spare[0]), _number(beside[0])
@@ -141,7 +143,7 @@ def _by_number(performed: Sequence[Performed], files: Sequence[str], uri: str, l
 
 
 def _locate_captures(captured: Sequence[Captured], files: Sequence[str], uri: str, log: str) -> list[str | None]:
-    """Find the dump of each capture, in order; None where its file was written over.
+    """Find the dump of each capture, in order; None if its file was overwritten.
 
     A copy (`adb pull`, `mv`) gives the last capture into its source the name of its target.
     """
@@ -167,7 +169,7 @@ def _locate_captures(captured: Sequence[Captured], files: Sequence[str], uri: st
 
 @dataclass(slots=True)
 class _Open:
-    """An action whose next screen has not been captured yet."""
+    """An action whose next screen is not captured yet."""
 
     performed: Performed
     before: str | None
@@ -176,11 +178,11 @@ class _Open:
 
 
 def align_by_capture(entries: Sequence[Entry], files: Sequence[str | None]) -> list[Aligned]:
-    """Align the actions with the screens captured around them; of several captured in a row the last, which is settled.
+    """Align the actions with the screens captured around them; of consecutive captures the last one, which is settled.
 
     Args:
-        entries: what the log says, in order.
-        files: the screen of each `Captured` that is no copy, in order; None where it is not there.
+        entries: entries of the log, in order.
+        files: the screen of each `Captured` that is no copy, in order; None if it is missing.
     """
     done: list[_Open] = []
     waiting: _Open | None = None
@@ -212,7 +214,7 @@ def _wait(paused: Paused) -> Performed:
 
 
 def _seconds(start: Moment | None, end: Moment | None) -> float | None:
-    """The seconds from one time to another of the same scale; None if they run backwards."""
+    """Return the seconds between two times of the same scale; None if they are reversed."""
     if start is None or end is None or start.is_utc != end.is_utc or end.seconds < start.seconds:
         return None
     return round(end.seconds - start.seconds, 6)

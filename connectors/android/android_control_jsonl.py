@@ -1,4 +1,4 @@
-"""AndroidControl as JSON Lines without its screens, an episode a line, as training code of UI agents keeps it.
+"""AndroidControl as JSON Lines without its screens, one episode per line, as training code of UI agents keeps it.
 
 >>> show(AndroidControlJsonl(), '''
 ... {"goal": "Open the clock", "is_successful": true, "steps": [{"action_content": {"action": "click", "coordinate": '''
@@ -9,12 +9,12 @@ after   | (not in the log)
 
 A line is `{goal, is_successful, steps: [{action_content, screenshot, step_instruction?}]}` (X-PLUG/MobileAgent,
 UI-S1/datasets). `action_content` is a call of the tool `mobile_use` of Qwen-VL: click, long_press, swipe, type,
-system_button, open, wait, answer, terminate. `screenshot` is a path to a picture that is not in the data, so not even
-its digest is known, and each observation is null. The actions are carried on all the same, a row each: the task is
-named, so the episode can be grouped with others of that task.
+system_button, open, wait, answer, terminate. `screenshot` is the path of a picture that the data do not contain, so
+that even its digest is unknown, and each observation is null. The actions are kept all the same, one row each: the task
+is named, so the episode can be grouped with others of that task.
 
-Coordinates are pixels of the screenshot and stay numbers: there is no tree to name an element of. `bbox` and
-`check_options`, by which answers of models are judged, are no arguments of the action and are left out.
+Coordinates are pixels of the screenshot and stay numbers, because there is no tree whose elements could be named.
+`bbox` and `check_options`, which are used to judge answers of models, are no arguments of the action and are left out.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class AndroidControlJsonl(Connector):
 
 
 def _trajectory(value: Any, number: int, uri: str, offset: int) -> Trajectory:
-    """The episode of a line.
+    """Build the episode of a line.
 
     Raises:
-        ParseError: `bad_record`: it is no episode, or a step has no action.
+        ParseError: `bad_record`: the line is no episode, or a step has no action.
     """
     steps = value.get("steps") if isinstance(value, dict) else None
     if not isinstance(steps, list) or not steps:
@@ -94,7 +94,7 @@ def _trajectory(value: Any, number: int, uri: str, offset: int) -> Trajectory:
 
 
 def _action(word: str, content: dict[str, Any], message: str | None) -> Action:
-    """A call of `mobile_use` in the vocabulary of all Android logs."""
+    """Convert a call of `mobile_use` to the Android vocabulary."""
     original = {key: item for key, item in content.items() if key not in _NOT_ARGUMENTS and item is not None}
     point, end = _point(content.get("coordinate")), _point(content.get("coordinate2"))
     coordinates = {"x": act.whole(point[0]), "y": act.whole(point[1])} if point else {}
@@ -125,7 +125,7 @@ def _action(word: str, content: dict[str, Any], message: str | None) -> Action:
 
 
 def _point(value: Any) -> act.Point | None:
-    """The point that a pair of numbers is; None if the value is something else."""
+    """Return the point given by a pair of numbers; None for any other value."""
     if not isinstance(value, list) or len(value) != 2:
         return None
     x, y = act.number(value[0]), act.number(value[1])

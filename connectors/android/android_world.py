@@ -1,4 +1,4 @@
-r"""Runs of AndroidWorld (arXiv 2405.14573) as JSON: episodes with the element lists that a text agent was shown.
+r"""Runs of AndroidWorld (arXiv 2405.14573) as JSON: episodes with the element lists that a text agent received.
 
 >>> show(AndroidWorld(), r'''
 ... {"goal": "Write a note.", "task_template": "NotesWrite", "is_successful": 1.0, "agent_name": "t3a",
@@ -15,18 +15,19 @@ action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 window "org.example.notes"
         |   #3 textbox value="Title" [0,0][540,200]
 
-AndroidWorld itself writes pickles (`<task>.pkl.gz`), which are never loaded: loading one runs what it says. They are
-recognized and refused as `pickle`. What is read is the same episode as JSON, one, a list, or one a line: `{goal,
-task_template, is_successful, agent_name, episode_data, …}`, where `episode_data` is an object of lists by field, as
-AndroidWorld keeps it, or a list of steps. Of a step are read `before_element_list` and `after_element_list` (of the
-agent T3A; M3A has `before_ui_elements`) and `action_output` (`Reason: … Action: {…}`, or `action_output_json`). Python
-writes a missing result as NaN, which is no JSON and is read as null.
+AndroidWorld itself writes pickles (`<task>.pkl.gz`), which are never loaded, because loading a pickle runs arbitrary
+code. They are recognized and refused as `pickle`. The same episodes are read as JSON, a single one, a list, or one per
+line: `{goal, task_template, is_successful, agent_name, episode_data, …}`. `episode_data` is an object of lists by
+field, as AndroidWorld keeps it, or a list of steps. The fields read of a step are `before_element_list` and
+`after_element_list` (of the agent T3A; M3A has `before_ui_elements`) and `action_output` (`Reason: … Action: {…}`, or
+`action_output_json`). Python writes a missing result as NaN, which is no JSON and is read as null.
 
 An element list is a list of `UIElement`s as objects, which become the nodes of one window, without nesting; or it is
-the text that the agent was shown (`UI element 0: UIElement(…)`), which is kept. The agent names an element by its
-index: it becomes the node's id, or stays an index beside the text. AndroidWorld waits before a step until the screen is
-still, but after it only two seconds; so the next observation is what the next step began with, and only at the last
-step what was seen right after the action. Reason and summary are the agent's own words and never an observation.
+the text that the agent received (`UI element 0: UIElement(…)`), which is kept. The agent names an element by its index,
+which becomes the node's id, or stays an index if the list is text. AndroidWorld waits before a step until the screen is
+still, but after it only two seconds. The next observation is therefore the screen at the beginning of the next step,
+and only for the last step the screen right after the action. Reason and summary are the agent's own words and never an
+observation.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _is_pickle(head: bytes) -> bool:
 
 
 def _episodes(blob: Blob) -> Iterator[tuple[int, Any]]:
-    """(offset, episode) of each episode in the file; in a file of one JSON document every offset is 0.
+    """Yield (offset, episode) of each episode in the file; in a file of one JSON document every offset is 0.
 
     Raises:
         ParseError: `pickle`.
@@ -142,10 +143,10 @@ def _episodes(blob: Blob) -> Iterator[tuple[int, Any]]:
 
 
 def _trajectory(value: Any, blob: Blob, offset: int, errors: list[ParseError]) -> Trajectory:
-    """The trajectory of an episode; steps that did nothing are added to `errors`.
+    """Build the trajectory of an episode; steps without an action are added to `errors`.
 
     Raises:
-        ParseError: `bad_record`: it is no episode; `no_transitions`: none of its steps did anything.
+        ParseError: `bad_record`: the value is no episode; `no_transitions`: no step has an action.
     """
     data = value.get("episode_data") if isinstance(value, dict) else None
     steps = _transpose(data) if isinstance(data, dict) else data
@@ -182,12 +183,12 @@ def _trajectory(value: Any, blob: Blob, offset: int, errors: list[ParseError]) -
 
 
 def _first(step: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    """The step's value of the first of these keys that it has; None if it has none of them."""
+    """Return the step's value of the first of these keys that has one; None if none has."""
     return next((step[key] for key in keys if step.get(key)), None)
 
 
 def _transpose(data: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Turn an object of lists by field into steps; None if the lists are not of one length."""
+    """Turn an object of lists by field into steps; None if the lists differ in length."""
     lists = {key: value for key, value in data.items() if isinstance(value, list)}
     if not lists or len({len(value) for value in lists.values()}) != 1:
         return None
@@ -195,13 +196,13 @@ def _transpose(data: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _outcome(value: Any) -> Outcome | None:
-    """Return the judgement of the task's own check, from 0 to 1; None where it was not judged (NaN or null)."""
+    """Return the score of the task's own check, from 0 to 1; None if it was not judged (NaN or null)."""
     score = act.number(float(value) if isinstance(value, bool) else value)
     return Outcome(resolved=score >= 1, score=float(score), verifier="android_world") if score is not None else None
 
 
 class _Shown:
-    """Observation of an element list, and the nodes of its indices where they are objects."""
+    """Observation of an element list, and the nodes of its indices if the elements are objects."""
 
     def __init__(self, elements: Any, is_raw: bool) -> None:
         self.screen: Screen | None = None
@@ -228,7 +229,7 @@ class _Shown:
         self.observation = self.screen.observation()
 
     def element(self, index: int) -> Any:
-        """The element of an index as actions name it; None if it has no line, or the list is text."""
+        """Return the element of an index as actions name it; None if it has no line, or if the list is text."""
         return self.screen.element(self._nodes.get(index)) if self.screen is not None else None
 
 
@@ -251,7 +252,7 @@ def _box(value: Any) -> Box | None:
 
 
 def _parse_call(step: dict[str, Any]) -> dict[str, Any] | None:
-    """Parse the action that a step's output calls; None if it calls none."""
+    """Parse the action that a step's output calls; None if there is none."""
     parsed = step.get("action_output_json")
     if not isinstance(parsed, dict):
         output = parsed if isinstance(parsed, str) else step.get("action_output")
@@ -265,7 +266,7 @@ def _parse_call(step: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _action(step: dict[str, Any], shown: _Shown) -> Action | None:
-    """Convert a step into the vocabulary of all Android logs; None if its output calls nothing."""
+    """Convert a step to the Android vocabulary; None if its output calls nothing."""
     called = _parse_call(step)
     if called is None or not called["action_type"]:
         return None
@@ -298,7 +299,7 @@ def _action(step: dict[str, Any], shown: _Shown) -> Action | None:
 
 
 def _place(called: dict[str, Any], shown: _Shown) -> tuple[dict[str, Any], Any]:
-    """Locate an action: arguments of its text, and the element, if its index or its point names one."""
+    """Locate an action: return the arguments of its text, and the element if its index names one."""
     x, y, index = act.number(called.get("x")), act.number(called.get("y")), act.number(called.get("index"))
     if x is not None and y is not None:
         return {"x": act.whole(x), "y": act.whole(y)}, None

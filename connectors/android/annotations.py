@@ -1,16 +1,17 @@
-"""Steps of Android in the Wild (arXiv 2307.10088), however stored: screens of detected texts and icons, and gestures.
+"""Steps of Android in the Wild (arXiv 2307.10088) for all storage formats: screens of detected texts and icons, and
+gestures.
 
-A screen is a list of annotations, which a detector drew from the screenshot: a text that it read, or the class of an
-icon. They become nodes `text` and `icon` of one window, in their order; the class of an icon is its description, since
-it stands nowhere on the screen. Nothing says what can be touched, so a tap is named by the smallest annotation that it
-falls in, and has its coordinates otherwise.
+A screen is a list of annotations, which a detector derived from the screenshot: a text that it read, or the class of an
+icon. They become nodes `text` and `icon` of one window, in their order. The class of an icon is its description, since
+it is not written on the screen. The data do not state which elements can be touched, so a tap is named by the smallest
+annotation that contains it, or has coordinates if there is none.
 
 Actions are numbers (android_in_the_wild/action_type.py): 3 types text, 4 is a gesture from a touch to a lift, 5, 6 and
-7 press back, home and enter, 10 says that the task is complete, 11 that it is impossible. A gesture is a tap if its two
-points, in fractions of the screen, are at most 0.04 apart, else a swipe (action_matching.py).
+7 press back, home and enter, 10 means that the task is complete, 11 that it is impossible. A gesture is a tap if its
+two points, in fractions of the screen, are at most 0.04 apart, else a swipe (action_matching.py).
 
-Steps of an episode stand one after the other, numbered from 0. Where a number is left out, what the step before it led
-to is not known; a number that does not grow is rejected.
+The steps of an episode are consecutive and numbered from 0. If a number is missing, the next observation of the step
+before it is unknown. A number that does not increase is rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from trajmill.schemas import COMPLETE, Action, Environment, Observation, ParseEr
 from trajmill.schemas.record import record
 
 TAP_DISTANCE: Final = 0.04
-"""Fraction of the screen that touch and lift of a tap may be apart."""
+"""Largest distance between touch and lift of a tap, as a fraction of the screen."""
 
 _TYPE, _GESTURE, _COMPLETE, _IMPOSSIBLE = 3, 4, 10, 11
 _KEYS: Final = {5: "back", 6: "home", 7: "enter"}
@@ -36,22 +37,22 @@ _TEXT_TYPES: Final = ("TEXT", "")
 
 @record
 class Annotated:
-    """One step as stored, whichever file it is from.
+    """One step as stored, in any file format.
 
     Attributes:
-        episode: its episode's id.
-        number: its place in the episode, from 0.
-        goal: what the episode is for.
-        observation: what was seen before the action.
-        touched: the node that `touch` falls on, as `find_touched` tells it; None where it shows the log's own text.
-        size: width and height in pixels; None if not known.
-        kind: the number of the action's type.
-        text: what was typed.
-        touch: where the finger came down, x and y in fractions of the screen.
-        lift: where it was lifted.
-        offset: where its record begins in `member`.
+        episode: id of its episode.
+        number: position in the episode, from 0.
+        goal: goal of the episode.
+        observation: the screen before the action.
+        touched: the node at `touch`, as returned by `find_touched`; None if the observation is the log's own text.
+        size: width and height in pixels; None if unknown.
+        kind: number of the action's type.
+        text: the typed text.
+        touch: point at which the finger came down, x and y in fractions of the screen.
+        lift: point at which it was lifted.
+        offset: offset of its record in `member`.
         package: the app in the foreground.
-        version: of Android, as told.
+        version: the stated version of Android.
         reasoning: the thought that was annotated for the action.
     """
 
@@ -75,14 +76,14 @@ class Annotated:
 def screen_text(
     boxes: Sequence[Box], texts: Sequence[str], types: Sequence[str], size: tuple[int, int] | None, package: str
 ) -> str:
-    """The compact text of a list of annotations.
+    """Return the compact text of a list of annotations.
 
     Args:
-        boxes: of each.
-        texts: what each says; empty for most icons.
+        boxes: box of each annotation.
+        texts: text of each annotation; empty for most icons.
         types: `TEXT`, or the class of an icon.
-        size: of the screen, for the box of its window.
-        package: the app in the foreground, empty if not known.
+        size: size of the screen, for the box of its window.
+        package: the app in the foreground, empty if unknown.
     """
     window = render_node("window", package, bounds=(0, 0, *size) if size is not None else None)
     annotations = zip(boxes, texts, types, strict=True)
@@ -96,7 +97,7 @@ def _annotation(box: Box, text: str, kind: str) -> str:
 
 
 def find_touched(boxes: Sequence[Box], touch: act.Point | None, size: tuple[int, int] | None) -> int | None:
-    """Find the node of the smallest annotation that a touch falls in; of equals the first."""
+    """Find the node of the smallest annotation that contains a touch; the first of equal ones."""
     if touch is None or size is None:
         return None
     x, y = _to_pixels(touch, size)
@@ -109,12 +110,12 @@ def find_touched(boxes: Sequence[Box], touch: act.Point | None, size: tuple[int,
 
 
 def box_of_sides(top: float, left: float, height: float, width: float) -> Box:
-    """The box of an annotation, in whole pixels."""
+    """Return the box of an annotation, in whole pixels."""
     return act.whole(left), act.whole(top), act.whole(left + width), act.whole(top + height)
 
 
 def trajectories(steps: Iterable[Annotated | ParseError], uri: str) -> Iterator[Trajectory | ParseError]:
-    """The trajectory of each run of steps of one episode, in order; an error among the steps comes out at its place."""
+    """Yield the trajectory of each run of steps of one episode, in order; errors among the steps are passed through."""
     run: list[Annotated] = []
     for step in steps:
         if isinstance(step, ParseError):
@@ -157,7 +158,7 @@ def _action(step: Annotated, uri: str) -> Action:
     """Convert a step into an action.
 
     Raises:
-        ParseError: `bad_record`: a number that stands for no action, or a gesture without its points.
+        ParseError: `bad_record`: the number is no action type, or a gesture lacks its points.
     """
     original: dict[str, Any] = {"action_type": step.kind}
     if step.kind in _KEYS:
@@ -185,7 +186,7 @@ def _action(step: Annotated, uri: str) -> Action:
 
 
 def _to_pixels(point: act.Point, size: tuple[int, int] | None) -> tuple[float, float]:
-    """Convert a point to pixels, or to fractions of four digits where the size of the screen is not known."""
+    """Convert a point to pixels, or to fractions of four digits if the size of the screen is unknown."""
     if size is None:
         return round(point[0], 4), round(point[1], 4)
     return act.whole(point[0] * size[0]), act.whole(point[1] * size[1])

@@ -1,4 +1,4 @@
-r"""Task folders of AppAgent (arXiv 2312.13771): a JSON Lines log and one uiautomator dump a step.
+r"""Task folders of AppAgent (arXiv 2312.13771): a JSON Lines log and one uiautomator dump per step.
 
 >>> show(AppAgent(), {"log_mail_task_1.txt": r'''
 ... {"step": 1, "prompt": "The task you need to complete is to search. Your past actions …", "image": "1.png", '''
@@ -16,19 +16,20 @@ action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 window "org.example.mail" [40,40][1040,180]
         |   #3 text "No mail yet" [40,40][1040,180]
 
-`log_<app>_<task>.txt` has a line `{step, prompt, image, response}` a step; `<task>_<n>.xml` is the screen before step
-n. So the observation of step n is dump n, the action is what the response calls, and the next observation is dump n+1;
-the last dump, or the last line, may be missing, and then that side is null.
+`log_<app>_<task>.txt` has one line `{step, prompt, image, response}` per step; `<task>_<n>.xml` is the screen before
+step n. The observation of step n is dump n, the action is the call in the response, and the next observation is dump
+n+1. If the last dump or the last line is missing, that side is null.
 
-The model names elements by numeric tags that AppAgent draws on the screenshot: first every clickable view in document
-order whose centre is more than 30 pixels from that of each clickable view taken before, then likewise the focusable
-ones that are also that far from each clickable one taken (`scripts/task_executor.py` and `and_controller.py`; 30 is
-the `MIN_DIST` of its configuration). `labels` does the same, so a tag becomes a node of the tree. AppAgent touches the
-centre of the tagged view, which may lie on a view within it. A tag that no view has stays a tag. Grid areas are not
-turned into coordinates, since the screen's size stands in no file.
+The model names elements by numeric tags that AppAgent draws on the screenshot. It first tags every clickable view in
+document order whose center is more than 30 pixels from that of each clickable view tagged before, then by the same rule
+the focusable ones that are also that far from each tagged clickable one (`scripts/task_executor.py` and
+`and_controller.py`; 30 is the `MIN_DIST` of its configuration). `labels` does the same, so a tag becomes a node of the
+tree. AppAgent touches the center of the tagged view, where another view within it may be. A tag that no view has stays
+a tag. Grid areas are not converted to coordinates, since no file states the screen's size.
 
-Two forms of response: `Observation:`, `Thought:`, `Action: tap(3)`, `Summary:`, and a later one where `Action:` is
-prose and `Function: tap(5)` is the call. The words around the call are the agent's reasoning, never an observation.
+There are two forms of responses: `Observation:`, `Thought:`, `Action: tap(3)`, `Summary:`, and a later one where
+`Action:` is prose and `Function: tap(5)` is the call. The text around the call is the agent's reasoning, never an
+observation.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from trajmill.schemas import (
 )
 
 MIN_DISTANCE: Final = 30
-"""Pixels between the centres of two tagged views; AppAgent's default."""
+"""Smallest distance in pixels between the centers of two tagged views; AppAgent's default."""
 
 _LOG: Final = re.compile(r"(?:.*/)?log_(?!reflect)[^/]*\.txt")
 _DUMP: Final = re.compile(r"((?:.*/)?[^/]*?)_?(?<![0-9])([0-9]{1,9})\.xml")
@@ -97,7 +98,7 @@ class AppAgent(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder that holds a `log_*.txt` and numbered dumps, with its screenshots."""
+        """Yield each folder with a `log_*.txt` and numbered dumps, with its screenshots."""
         folders: dict[str, list[str]] = {}
         for path in paths:
             folders.setdefault(path.rpartition("/")[0], []).append(path)
@@ -146,7 +147,7 @@ class AppAgent(Connector):
 
 
 class _Folder:
-    """The screens of a task folder by step, read once each; what could not be read stands in `errors`."""
+    """The screens of a task folder by step, each read once; `errors` collects what could not be read."""
 
     def __init__(self, blob: Blob, log: str) -> None:
         self._blob = blob
@@ -156,7 +157,7 @@ class _Folder:
         self.screens: dict[int, Screen] = {}
         self.errors: list[ParseError] = []
         dumps = [match for member in blob.members if (match := _DUMP.fullmatch(member))]
-        # The log's name ends with the name of its dumps; others in the folder belong to another log.
+        # The log's name ends with the name of its dumps; other dumps in the folder belong to another log.
         own = [match for match in dumps if match[1] and log.endswith(f"{match[1]}.txt")]
         for match in own or dumps:
             self._dumps.setdefault(int(match[2]), match[0])
@@ -165,7 +166,7 @@ class _Folder:
                 self._pictures.setdefault(int(match[1]), []).append((match[2] or "", member))
 
     def observation(self, step: int) -> Observation | None:
-        """The screen before that step; None if its dump is missing or broken."""
+        """Return the screen before that step; None if its dump is missing or broken."""
         if step not in self._seen:
             self._seen[step] = self._read(step)
         return self._seen[step]
@@ -192,9 +193,9 @@ class _Folder:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line of the log: its step, its task, and what its response calls.
+    """One line of the log: its step, its task, and the call in its response.
 
-    `call` is (function, what stands in its brackets), None if the response says FINISH.
+    `call` is (function, text in the brackets); None if the response says FINISH.
     """
 
     step: int
@@ -203,7 +204,7 @@ class _Line:
     reasoning: str | None
 
     def action(self, screen: Screen | None) -> Action:
-        """Return the action of the line on the screen before it."""
+        """Return the action of the line, taken on the screen before it."""
         if self.call is None:
             return Action(COMPLETE, call_text(COMPLETE, {}), reasoning=self.reasoning)
         name, inside = self.call
@@ -218,10 +219,10 @@ class _Line:
 
 
 def _line(value: Any, uri: str, offset: int, member: str, taken: Sequence[int]) -> _Line:
-    """The line of a parsed record.
+    """Read the line of a parsed record.
 
     Raises:
-        ParseError: `bad_record` (no step), `duplicate_step`, `no_action` (it calls nothing that AppAgent knows).
+        ParseError: `bad_record` (no step), `duplicate_step`, `no_action` (no call that AppAgent knows).
     """
     if not isinstance(value, dict):
         raise ParseError(uri, offset, "bad_record", "wanted an object of step, prompt and response", member)
@@ -249,7 +250,7 @@ def _line(value: Any, uri: str, offset: int, member: str, taken: Sequence[int]) 
 
 
 def _response_text(response: Any) -> str:
-    """The response as text. It is a text, a chat completion, or an object with its parts by name."""
+    """Return the response as text; it is a text, a chat completion, or an object with its parts by name."""
     if isinstance(response, str):
         return response.replace("\r\n", "\n")
     if not isinstance(response, dict):
@@ -283,7 +284,9 @@ _SIGNATURES: Final[Mapping[tuple[str, int], tuple[str, ...]]] = {
     ("grid", 0): (),
     ("wait", 1): ("seconds",),
 }
-"""AppAgent's functions by name and number of arguments. `label` is the numeric tag, which it calls element."""
+"""Names of the arguments of AppAgent's functions, by function and number of arguments. `label` is the numeric tag,
+which AppAgent calls element.
+"""
 
 
 def _touch_action(name: str, values: list[int | str], screen: Screen | None, reasoning: str | None) -> Action:
@@ -304,7 +307,7 @@ def _touch_action(name: str, values: list[int | str], screen: Screen | None, rea
 
 
 def labels(marks: Sequence[Mark]) -> list[Mark]:
-    """The views that AppAgent tags on a screen, in the order of their tags: the tag of place i is i + 1."""
+    """Return the views that AppAgent tags on a screen, in tag order: the view at index i has tag i + 1."""
     clickable, focusable = _Spread(), _Spread()
     for mark in marks:
         if mark.clickable:
@@ -315,21 +318,21 @@ def labels(marks: Sequence[Mark]) -> list[Mark]:
 
 
 class _Spread:
-    """Marks whose centres are more than `MIN_DISTANCE` apart, in the order taken; looked up by cells of that size."""
+    """Marks whose centers are more than `MIN_DISTANCE` apart, in insertion order; found by grid cells of that size."""
 
     def __init__(self) -> None:
         self.marks: list[Mark] = []
         self._cells: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     def take(self, mark: Mark) -> None:
-        """Keep the mark unless one that is kept is near."""
+        """Keep the mark unless a kept mark is near."""
         x, y = _centre(mark)
         if not self.is_near((x, y)):
             self.marks.append(mark)
             self._cells.setdefault((x // MIN_DISTANCE, y // MIN_DISTANCE), []).append((x, y))
 
     def is_near(self, centre: tuple[int, int]) -> bool:
-        """Return True if a mark that is kept is at most `MIN_DISTANCE` away."""
+        """Return True if a kept mark is at most `MIN_DISTANCE` away."""
         x, y = centre
         column, row = x // MIN_DISTANCE, y // MIN_DISTANCE
         return any(

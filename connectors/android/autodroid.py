@@ -1,4 +1,4 @@
-r"""Runs of AutoDroid (github.com/MobileLLM/AutoDroid): a task's YAML, or what it learned of an app (`utg.yaml`).
+r"""Runs of AutoDroid (github.com/MobileLLM/AutoDroid): a task's YAML, or its knowledge of an app (`utg.yaml`).
 
 >>> show(AutoDroid(), r'''
 ... records:
@@ -22,11 +22,11 @@ after   | <input id=0>Title</input>
 action  | {"name": "input_text", "arguments": {"element": "0", "text": "Dentist"}}
 after   | (not in the log)
 
-A record is the screen as the model read it (`State`, kept as it is), the id of the element that was chosen, and the
-text that was put into it. Records stand in the order in which they were made, so the screen of a record is what the one
-before it led to. A choice of -1 says that the task is done, and ends the run; what follows is another one. `go back` is
-no element of the screen but the key. A record that cannot be read is rejected, and what the one before it led to is
-null. `state_str` and `new_state_str` are hashes of the screen. A task's name of one word, as of an exploration, is no
+A record is the screen as the model read it (`State`, kept as it is), the id of the chosen element, and the text that
+was entered into it. Records are in chronological order, so the screen of a record is the next observation of the one
+before it. A choice of -1 means that the task is done, and ends the run; another run follows. `go back` is no element of
+the screen but the key. An unreadable record is rejected, and the next observation of the one before it is null.
+`state_str` and `new_state_str` are hashes of the screen. A task's name of one word, as for an exploration, is no
 instruction.
 """
 
@@ -103,11 +103,11 @@ class AutoDroid(Connector):
 
 
 class _Run:
-    """Steps of one run, until the task was done.
+    """Steps of one run, up to the completion of the task.
 
     Attributes:
         moves: the steps.
-        leads_on: whether the next record shows what the last step led to.
+        leads_on: whether the next record shows the result of the last step.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class _Run:
         """Add a record; return True if it ends the run.
 
         Raises:
-            ParseError: `bad_record`: it has no state, or no choice of an element of it.
+            ParseError: `bad_record`: the record has no state, or no choice of an element of it.
         """
         state = str_of(record.get("State")) if isinstance(record, dict) else ""
         choice = whole_number_of(record.get("Choice")) if isinstance(record, dict) else None
@@ -136,7 +136,7 @@ class _Run:
 
 
 def _action(state: str, choice: int, typed: Any) -> Action | None:
-    """Return the action on the chosen element; None if the screen has none of that id."""
+    """Return the action on the chosen element; None if the screen has no element of that id."""
     own = {"Choice": choice, "Input": typed}
     if choice == _DONE:
         return _build_action(COMPLETE, {}, own)

@@ -1,12 +1,13 @@
-"""The XML that `uiautomator dump` writes, and Appium's page sources of Android, read into screens.
+"""Screens from the XML of `uiautomator dump`, and from Appium's page sources of Android.
 
-A dump is XML without text content, one element a view, its state in attributes. It is read tag by tag rather than
-through an XML library: most tags repeat from screen to screen letter by letter, and what the last 16384 meant is
-remembered, so that a repeated view costs one look-up. It is also what keeps hostile input harmless: there is no
-document type, no entity beyond the five of XML and no nesting on the call stack.
+A dump is XML without text content: one element per view, with its state in attributes. It is read tag by tag without an
+XML library. Most tags are repeated literally from screen to screen, and the results for the last 16384 tags are cached,
+so that a repeated view costs one lookup. This also makes hostile input harmless: there is no document type, no entity
+beyond the five of XML and no nesting on the call stack.
 
-Lenient where real dumps break XML 1.0: an emoji may come as two surrogate references (`&#55357;&#56832;`), control
-characters stand raw, NULs pad the end, and lines of the tool itself stand around the document.
+The reader is lenient where real dumps violate XML 1.0: an emoji may be written as two surrogate references
+(`&#55357;&#56832;`), control characters are unescaped, NULs pad the end, and the tool's own messages surround the
+document.
 """
 
 from __future__ import annotations
@@ -38,19 +39,18 @@ _IOS: Final = re.compile(rb"<(?:XCUIElementType\w*|AppiumAUT)[\s>]")
 
 
 def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> Screen:
-    """The screen that a dump shows.
+    """Read the screen of a dump.
 
     Args:
         data: the whole file.
         uri: the input, for errors.
-        member: its file, likewise.
-        is_raw: whether the screen is to be shown as the dump itself.
+        member: its file, for errors.
+        is_raw: whether the screen is shown as the dump itself.
 
     Raises:
-        ParseError: `not_android` (Appium's page source of an iOS app), `empty`, `no_hierarchy` (the tool wrote an
-            error, or it is something else), `doctype`, `bad_xml`, `not_utf8`, `truncated`, `nested_too_deeply`,
-            `too_many_nodes`, or
-            `no_nodes` (a document without a view).
+        ParseError: `not_android` (Appium's page source of an iOS app), `empty`, `no_hierarchy` (an error of the tool,
+            or another kind of file), `doctype`, `bad_xml`, `not_utf8`, `truncated`, `nested_too_deeply`,
+            `too_many_nodes`, or `no_nodes` (a document without a view).
     """
     text, bytes_before = _decode(data, uri, member)
     document = text
@@ -82,12 +82,12 @@ def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> 
 
 
 def is_ios(head: bytes) -> bool:
-    """Return True if a document begins as Appium's page source of an iOS app does."""
+    """Return True if a document begins like Appium's page source of an iOS app."""
     return _IOS.search(head[:4096]) is not None
 
 
 class _Walk:
-    """The tree of one dump, built tag by tag; `place` is the number of the tag being read."""
+    """The tree of one dump, built tag by tag; `place` is the index of the current tag."""
 
     __slots__ = (
         "_containers",
@@ -115,7 +115,7 @@ class _Walk:
         self._drawn: Box | None = None
 
     def pass_by(self, pieces: list[str]) -> None:
-        """Take the tags in, up to the end of the document; the tool may have printed more behind it."""
+        """Process the tags up to the end of the document; the tool may have printed more after it."""
         nodes, depths, marks = self.nodes, self.depths, self.marks
         opened: list[int] = []
         depth = 0
@@ -148,7 +148,7 @@ class _Walk:
         raise BadTagError("the document ends within an element")
 
     def _contain(self, kind: int, attributes: Attributes, within: bool) -> bool:
-        """Take in a tag that is no view; return True if the document has ended with it."""
+        """Process a tag that is no view; return True if the document ends with it."""
         container = attributes[0]
         if kind == NOTHING:
             return False
@@ -168,7 +168,9 @@ class _Walk:
         return not self._containers
 
     def _root(self, attributes: Attributes) -> int:
-        """Begin a window, as each view without a parent is the root of one; return the depth of the window's views."""
+        """Begin a window, since each view without a parent is a window's root; return the depth of the window's
+        views.
+        """
         if not self._containers:
             raise BadTagError("a view outside of <hierarchy>")
         _, package, own_bounds, _, _ = attributes
@@ -182,7 +184,7 @@ class _Walk:
         return 1
 
     def screen(self, source: Source | None) -> Screen:
-        """The screen, once the document has ended."""
+        """Return the screen after the document has ended."""
         tree = Tree(self.nodes, self.depths)
         return Screen(tree, tree.text, self.package, self.marks, source, self.reach)
 
@@ -190,14 +192,14 @@ class _Walk:
 def _decode(data: bytes, uri: str, member: str) -> tuple[str, Callable[[int], int]]:
     """Decode a dump, and return a function that counts the bytes before an index in its text; NULs become spaces."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        # Redirected in a Windows shell, which rewrites what it captures as UTF-16.
+        # Output redirected in a Windows shell, which converts it to UTF-16.
         return data.decode("utf-16", "replace").replace("\0", " "), lambda index: 2 + 2 * index
     skipped = 3 if data[:3] == b"\xef\xbb\xbf" else 0
     try:
         text = data[skipped:].decode()
     except UnicodeDecodeError as error:
         fault_offset = skipped + error.start
-        # A file cut within a character is cut, not wrongly encoded.
+        # A file that ends within a character is cut, not wrongly encoded.
         reason = "truncated" if error.reason == "unexpected end of data" else "not_utf8"
         detail = f"wanted UTF-8: {error.reason}"
         raise ParseError(
@@ -209,7 +211,7 @@ def _decode(data: bytes, uri: str, member: str) -> tuple[str, Callable[[int], in
 
 
 def _without_comments(text: str, uri: str, member: str) -> str:
-    """The text with comments blanked, places kept; refuses a document type, so that no entity can be declared."""
+    """Blank out comments without moving the text; refuse a document type, so that no entity can be declared."""
     parts, done = [], 0
     while (begin := text.find("<!", done)) >= 0:
         end = text.find("-->", begin + 4) if text.startswith("<!--", begin) else -1

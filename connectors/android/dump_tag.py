@@ -1,7 +1,8 @@
-"""One tag of a uiautomator dump: a view, or a container of views. `dump` puts them together.
+"""Tags of a uiautomator dump, each a view or a container of views. `dump` combines them to a tree.
 
-A tag is cut at its double quotes: every second part is the value of an attribute. What stands before each value tells
-which one; most tags of a dump have the same attributes in the same order, so that is found out once (`_layout`).
+A tag is split at its double quotes, so that every second part is the value of an attribute. The text before each value
+gives the attribute's name. Most tags of a dump have the same attributes in the same order, so the names are determined
+only once (`_layout`).
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _LONGEST_REQUOTED: Final = 1 << 14
 LONGEST_REMEMBERED: Final = 1 << 12
 
 _Layout: TypeAlias = tuple[Callable[[list[str]], tuple[str, ...]], str]
-"""A function that picks the values of `_TEXTS`, then of `FLAGS`, from a tag cut at its quotes; the tag's name."""
+"""A function that picks the values of `_TEXTS`, then of `FLAGS`, from a tag split at its quotes; and the tag's name."""
 
 
 Attributes: TypeAlias = tuple[str, str, Box | None, tuple[str, ...], str]
-"""Attributes of an opening tag: the container of views that it is (or empty), package, bounds, states and title."""
+"""Attributes of an opening tag: name of the container (empty for a view), package, bounds, states and title."""
 
 Tag: TypeAlias = tuple[int, Node | None, Touch | None, Attributes]
-"""Parsed tag: its kind, the node of a view that is shown, how it can be touched, and its other attributes."""
+"""A parsed tag: its kind, the node of a view that is shown, how it can be touched, and its other attributes."""
 
 VIEW, VIEW_ALONE, CLOSE, OPEN_CONTAINER, EMPTY_CONTAINER, CLOSE_CONTAINER, NOTHING = range(7)
 SILENT: Final[Attributes] = ("", "", None, (), "")
@@ -47,14 +48,14 @@ CLOSE_TAG: Final[Tag] = (CLOSE, None, None, SILENT)
 
 
 class BadTagError(Exception):
-    """The document cannot be read further. `dump` catches it, so nobody else sees it."""
+    """Error for a document that cannot be read further. `dump` catches it, so it does not leave the package."""
 
 
 def read_tag(piece: str) -> Tag:
-    """The tag that begins a piece of text; a piece reaches from behind a `<` to the next one.
+    """Parse the tag at the beginning of a piece of text, which reaches from behind a `<` to the next one.
 
     Raises:
-        BadTagError: it is no tag.
+        BadTagError: the piece is no tag.
     """
     parts = piece.split('"')
     if (len(parts) == 1 and "'" not in piece) or piece[0] in "?/":
@@ -74,11 +75,11 @@ def read_tag(piece: str) -> Tag:
 
 
 remembered_tag: Final = lru_cache(maxsize=1 << 14)(read_tag)
-"""`read_tag` that remembers; tags over `LONGEST_REMEMBERED` are not given to it."""
+"""`read_tag` with a cache; tags longer than `LONGEST_REMEMBERED` must not be passed to it."""
 
 
 def _bare(piece: str) -> Tag:
-    """A tag without attributes, a closing tag or the XML declaration."""
+    """Parse a tag without attributes, a closing tag or the XML declaration."""
     if piece[:1] == "?" and ">" in piece:
         return NOTHING, None, None, SILENT
     match = _BARE.match(piece)
@@ -94,8 +95,8 @@ def _bare(piece: str) -> Tag:
 
 @lru_cache(maxsize=256)
 def _layout(words: tuple[str, ...]) -> _Layout | None:
-    """Return a picker of the wanted attributes from a tag cut at its double quotes, and the tag's name; None if it has
-    others.
+    """Return a picker of the wanted attributes from a tag split at its double quotes, and the tag's name; None if the
+    words are not attribute names.
 
     Tags with the same attributes in the same order share a layout. The caller appends three parts to those of the tag:
     an empty one, `true` and the tag's name. They are picked for attributes that the tag does not have.
@@ -111,7 +112,7 @@ def _layout(words: tuple[str, ...]) -> _Layout | None:
     if len(places) < len(words):
         raise BadTagError(f"<{first[1]}> has an attribute twice")
     if "displayed" in places:
-        # The name that Appium's page sources have for it.
+        # Appium's page sources use this name.
         places.setdefault("visible-to-user", places["displayed"])
     absent = 2 * len(words) + 1
     fallback = {"class": absent + 2} | dict.fromkeys(_DEFAULTS, absent + 1)
@@ -120,10 +121,10 @@ def _layout(words: tuple[str, ...]) -> _Layout | None:
 
 
 def _requote(piece: str) -> str:
-    """The tag with its attributes in double quotes.
+    """Rewrite the tag with its attributes in double quotes.
 
     Raises:
-        BadTagError: it is no tag with attributes, or has no single quotes.
+        BadTagError: the piece is no tag with attributes, or has no single quotes.
     """
     name = re.match(r"[A-Za-z_][\w.$:-]*", piece)
     end = piece.rfind(">")
@@ -151,7 +152,7 @@ def _resolve_reference(match: re.Match[str]) -> str:
 
 
 def _unescape(value: str) -> str:
-    """Unescape an attribute's value: white space as XML has it, references resolved, surrogate pairs joined."""
+    """Unescape an attribute's value: normalize white space as in XML, resolve references, join surrogate pairs."""
     if not value.isprintable():
         value = value.translate(_CONTROLS)
     if "&" not in value:
@@ -186,7 +187,7 @@ def _flags(words: tuple[str, ...]) -> _Flags:
 
 
 def _interpret_tag(name: str, texts: tuple[str, ...], flags: _Flags, alone: bool) -> Tag:
-    """Interpret an opening tag by its attributes in the order of `_TEXTS`; `alone`: it closes itself."""
+    """Interpret an opening tag by its attributes in the order of `_TEXTS`; `alone`: the tag closes itself."""
     kind, text, description, hint, resource, package, bounds, title = texts
     box = _box(bounds)
     if name in _CONTAINERS:

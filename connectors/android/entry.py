@@ -1,7 +1,7 @@
 """Entries of an event log in order: performed actions, captured screens and pauses.
 
-Logs in JSON Lines (`event_log`), of adb commands (`adb`) and of getevent (`touch_log`) are all read into these entries;
-`alignment` then says which screens stood before and after each action.
+JSON Lines logs (`event_log`), logs of adb commands (`adb`) and of getevent (`touch_log`) are all read into these
+entries. `alignment` then finds the screens before and after each action.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MICROSECONDS: Final = 1_000_000
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text as a set."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -25,7 +25,7 @@ def word_set(text: str) -> frozenset[str]:
 class Moment:
     """A time as logged: seconds on its own scale.
 
-    `is_utc`: the scale is UTC since 1970; otherwise only differences mean anything.
+    `is_utc`: the scale is UTC since 1970; otherwise only differences are meaningful.
     """
 
     seconds: float
@@ -33,18 +33,18 @@ class Moment:
 
     @property
     def microseconds(self) -> int | None:
-        """Microseconds since 1970 UTC; None where the zone is not known."""
+        """Microseconds since 1970 UTC; None if the time zone is unknown."""
         return round(self.seconds * _MICROSECONDS) if self.is_utc else None
 
 
 def moment_of(value: Any) -> Moment | None:
-    """The time that a number (seconds or milliseconds since 1970) or an ISO 8601 text states; None if it is neither."""
+    """Parse a number (seconds or milliseconds since 1970) or an ISO 8601 text; None if the value is neither."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
         if not 0 < value < 1e15:
             return None
-        # 1e11 seconds are the year 5138, 1e11 milliseconds 1973: no log mixes them up.
+        # 1e11 seconds are the year 5138 and 1e11 milliseconds 1973, so they cannot be confused.
         seconds = value / 1000 if value > 1e11 else float(value)
         return Moment(seconds, True) if 1e8 < seconds < 1e11 else None
     if not isinstance(value, str):
@@ -68,17 +68,17 @@ class Performed:
     """An action.
 
     Attributes:
-        offset: where its record begins.
-        name: one of `action.VOCABULARY`, or the log's own word.
+        offset: offset of its record.
+        name: a word of `action.VOCABULARY`, or the log's own word.
         original: the log's own arguments.
-        told: arguments of its text other than where it happened.
-        point: where it touched, in pixels.
-        end: where a swipe ended.
-        target: what the log says of the element: `bounds`, `resource_id` or `text`.
-        before: the dump it was taken on, as the log names it; None if it names none.
-        after: the dump it led to, likewise.
-        time: when.
-        reasoning: the agent's own.
+        told: arguments for its text, except its location.
+        point: the touched point, in pixels.
+        end: end point of a swipe.
+        target: the log's description of the element: `bounds`, `resource_id` or `text`.
+        before: the dump before the action, as the log names it; None if it names none.
+        after: the dump after the action, as the log names it; None if it names none.
+        time: time of the action.
+        reasoning: the agent's reasoning.
     """
 
     offset: int
@@ -96,7 +96,7 @@ class Performed:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A screen was dumped, into a file of that name if one is named; `renamed_from`: the file was copied from there."""
+    """A dump of a screen, into the named file if there is a name; `renamed_from`: the file was copied from there."""
 
     offset: int
     file: str | None = None
@@ -106,14 +106,14 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The capture before this failed: its file shows nothing, or an older screen."""
+    """A failed capture: the file of the capture before this entry shows nothing, or an older screen."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Nothing was done for some seconds."""
+    """A pause of some seconds."""
 
     offset: int
     seconds: float
@@ -122,7 +122,7 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Facts that the log states of the whole: task, device, agent; keys as in `Facts`."""
+    """Facts that the log states about the whole: task, device, agent; keys as in `Facts`."""
 
     offset: int
     facts: Mapping[str, str]

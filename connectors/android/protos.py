@@ -1,9 +1,9 @@
 """The two kinds of protobuf messages in Android's TFRecord files: `tf.train.Example` and the accessibility forest.
 
-The descriptors are made here from the fields' public numbers (tensorflow's `core/example/{example,feature}.proto`,
-android_env's `proto/a11y/*.proto`), so no generated code has to be kept. They stand in a descriptor pool of their own,
-so they do not collide with another library's. Fields that nobody reads here are left out: protobuf passes them over.
-Protobuf is loaded by the first message alone, since most runs read none.
+The descriptors are built from the fields' public numbers (tensorflow's `core/example/{example,feature}.proto`,
+android_env's `proto/a11y/*.proto`), so no generated code has to be kept. They are in a descriptor pool of their own, so
+that they do not collide with those of another library. Fields that are not used here are left out; protobuf skips them.
+Protobuf is imported with the first message, since most runs read none.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from trajmill.connectors.reading.tfrecord import example_features
 from trajmill.schemas import ParseError
 
 VALUES: Final = 8 << 20
-"""Values that an example may have: a number takes eight bytes in memory, and a text of no byte sixteen."""
+"""Largest number of values of an example. A number takes eight bytes in memory, and an empty text sixteen."""
 
 _BYTES: Final = 1
-"""The kind of a feature whose values are bytes; see `example_features`."""
+"""Kind of a feature whose values are bytes; see `example_features`."""
 
 _ONE_VALUE: Final = b"\n"
-"""Beginning of each value of bytes on the wire."""
+"""First byte of each bytes value in the serialized form."""
 
 _KINDS: Final = ("bytes", "string", "float", "int32", "int64", "bool")
 _EXAMPLE: Final = {
@@ -34,7 +34,7 @@ _EXAMPLE: Final = {
     "Features": ("1 Entry* feature",),
     "Example": ("1 Features features",),
 }
-"""Messages by name, with their fields. A map is a list of entries on the wire, and is read as one."""
+"""Messages by name, with their fields. A map is serialized as a list of entries, and is read as a list."""
 
 _FOREST: Final = {
     "Rect": ("1 int32 left", "2 int32 top", "3 int32 right", "4 int32 bottom"),
@@ -81,7 +81,7 @@ _FOREST: Final = {
     ),
     "Forest": ("1 Window* windows",),
 }
-"""`AndroidAccessibilityForest` and what it holds. `window_type` is an enum there, which is an integer on the wire."""
+"""`AndroidAccessibilityForest` and its parts. `window_type` is an enum there, which is serialized as an integer."""
 
 
 class Messages(NamedTuple):
@@ -93,7 +93,7 @@ class Messages(NamedTuple):
 
 @cache
 def messages() -> Messages:
-    """The message classes, made once a process."""
+    """Return the message classes, built once per process."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="trajmill_android.proto", package="trajmill", syntax="proto3")
@@ -115,12 +115,13 @@ def messages() -> Messages:
 
 
 def read_example(data: bytes, uri: str, offset: int) -> dict[str, Sequence[Any]]:
-    """The features of a serialized `tf.train.Example` by key: bytes, floats or integers; of two of a key the later.
+    """Return the features of a serialized `tf.train.Example` by key (bytes, floats or integers); the later of two with
+    one key.
 
     Args:
         data: the record.
         uri: the input, for errors.
-        offset: where the record begins, likewise.
+        offset: offset of the record, for errors.
 
     Raises:
         ParseError: `bad_record`: the record is no such message, or holds no features; `too_many_values`.
@@ -146,7 +147,7 @@ def read_example(data: bytes, uri: str, offset: int) -> dict[str, Sequence[Any]]
 
 
 def example_of(features: Mapping[str, Sequence[str | bytes | float | int]]) -> bytes:
-    """A serialized `tf.train.Example` of features by key, each a list of one type: what `read_example` reads."""
+    """Serialize features by key, each a list of one type, as a `tf.train.Example` for `read_example`."""
     example = messages().Example()
     for key, values in features.items():
         value = example.features.feature.add(key=key).value
@@ -160,12 +161,12 @@ def example_of(features: Mapping[str, Sequence[str | bytes | float | int]]) -> b
 
 
 def text_of(values: Sequence[Any] | None) -> str | None:
-    """The first value as text, if it is bytes that are not empty; bytes that are not UTF-8 are replaced."""
+    """Return the first value as text if it is non-empty bytes; bytes that are not UTF-8 are replaced."""
     first = values[0] if values else None
     return first.decode("utf-8", "replace") if isinstance(first, bytes) and first else None
 
 
 def whole_of(values: Sequence[Any] | None) -> int | None:
-    """The first value, if it is an integer."""
+    """Return the first value if it is an integer."""
     first = values[0] if values else None
     return first if isinstance(first, int) else None

@@ -1,4 +1,4 @@
-"""Traces of Rico (Deka et al., UIST 2017): screens of an app as a person used it, and the gesture made on each.
+"""Traces of Rico (Deka et al., UIST 2017): screens of an app in use by a person, and the gesture made on each.
 
 >>> show(Rico(), {"gestures.json": '''
 ... {"1": [[0.2, 0.1]], "2": []}
@@ -16,15 +16,16 @@ after   | #1 window "org.example" [0,0][1440,400]
         |   #2 button "Stop" clickable [0,0][1440,400]
 
 `view_hierarchies/<n>.json` is the screen of number n: `{activity_name, activity: {root}}`, a tree of views with
-`class`, `text`, `bounds`, `resource-id`, `content-desc` (a list), `visible-to-user` and so on; null where it could not
-be captured. `gestures.json` has by that number the points of the finger, in fractions of the screen: one point is a
-tap, several are a swipe from the first to the last unless they stay within `TAP_DISTANCE` of each other; none is the
-end of the trace. `screenshots/<n>.jpg` stands beside. So the observation is screen n, the action its gesture, and the
-next observation the screen of the next number in the file (its keys stand in no order; numbers leave gaps).
+`class`, `text`, `bounds`, `resource-id`, `content-desc` (a list), `visible-to-user` and so on; null if it could not be
+captured. `gestures.json` maps the numbers to the points of the finger, in fractions of the screen. One point is a tap.
+Several points are a swipe from the first to the last, unless they stay within `TAP_DISTANCE` of each other. No points
+mark the end of the trace. `screenshots/<n>.jpg` is the picture of the screen. The observation is screen n, the action
+its gesture, and the next observation the screen of the next number in the file (its keys are in no order, and numbers
+have gaps).
 
-Boxes are pixels of a screen of 1440 by 2560, on which all of Rico was captured (lying, where the root is wider than
-that). Keys and typed text are not among the gestures: where a screen follows one without points, nothing is known to
-have led to it. A hierarchy of the data set of single screens has no gesture, and is refused (`no_actions`).
+Boxes are pixels of a screen of 1440 by 2560, on which all of Rico was captured (in landscape, if the root is wider than
+that). Gestures include neither keys nor typed text. If a screen follows one without points, its cause is unknown. A
+hierarchy of the data set of single screens has no gesture, and is refused (`no_actions`).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from trajmill.connectors.screens.tree import MAX_DEPTH, Node, Tree
 from trajmill.schemas import Action, Attachment, Environment, Observation, ParseError, Reject, Trajectory
 
 TAP_DISTANCE: Final = 0.02
-"""Fraction of the screen within which all points of a tap lie: a finger on glass moves some pixels."""
+"""Largest distance between the points of a tap, as a fraction of the screen; a finger on glass moves some pixels."""
 
 _SHORT, _LONG = 1440, 2560
 _VIEW: Final = re.compile(r"((?:.*/)?)view_hierarchies/([0-9]{1,9})\.json")
@@ -80,7 +81,7 @@ class Rico(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder with `gestures.json` and `view_hierarchies/`, and its screenshots."""
+        """Yield each folder with `gestures.json` and `view_hierarchies/`, and its screenshots."""
         members: dict[str, list[str]] = {}
         for path in paths:
             if match := _VIEW.fullmatch(path) or _PICTURE.fullmatch(path) or _GESTURES.fullmatch(path):
@@ -134,7 +135,7 @@ def _points(value: Any) -> list[act.Point] | None:
 
 
 def _action(points: list[act.Point], screen: Screen | None, size: tuple[int, int]) -> Action:
-    """A gesture as a tap or a swipe; the points themselves stay in its arguments."""
+    """Convert a gesture to a tap or a swipe; its arguments keep the points."""
     first, last = ((act.whole(x * size[0]), act.whole(y * size[1])) for x, y in (points[0], points[-1]))
     original = {"points": [list(point) for point in points]}
     if all(math.dist(points[0], point) <= TAP_DISTANCE for point in points):
@@ -143,7 +144,7 @@ def _action(points: list[act.Point], screen: Screen | None, size: tuple[int, int
 
 
 class _Screens:
-    """The screens of a trace by number, each read once; what could not be read stands in `errors`."""
+    """The screens of a trace by number, each read once; `errors` collects what could not be read."""
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
@@ -163,18 +164,18 @@ class _Screens:
         return self._seen[number]
 
     def screen(self, number: str) -> Screen | None:
-        """The screen of that number; None if there is no file, or it holds none."""
+        """Return the screen of that number; None if there is no file, or no screen in it."""
         read = self._read(number)
         return read[0] if read is not None else None
 
     def size(self, number: str) -> tuple[int, int]:
-        """Width and height of that screen in pixels."""
+        """Return the width and height of that screen in pixels."""
         screen = self.screen(number)
         box = screen.tree.nodes[0].bounds if screen is not None else None
         return (_LONG, _SHORT) if box is not None and box[2] > _SHORT else (_SHORT, _LONG)
 
     def observation(self, number: str) -> Observation | None:
-        """That screen with its screenshot; None if there is neither."""
+        """Return that screen with its screenshot; None if there is neither."""
         picture = self._pictures.get(number)
         pictures: tuple[Attachment, ...] = ()
         if picture is not None:
@@ -186,15 +187,15 @@ class _Screens:
         return Observation(None, form="screen", attachments=pictures) if pictures else None
 
     def packages(self) -> list[str]:
-        """The packages of the screens read, in that order."""
+        """Return the packages of the screens read, in reading order."""
         return [read[0].package for read in self._seen.values() if read is not None]
 
 
 def _screen(blob: Blob, member: str) -> tuple[Screen, str | None] | None:
-    """(screen, activity) of a view hierarchy; None for null, which is a screen that could not be captured.
+    """Return (screen, activity) of a view hierarchy; None for null, which is a screen that could not be captured.
 
     Raises:
-        ParseError: `bad_record`, `nested_too_deeply`, or what `_json` raises.
+        ParseError: `bad_record`, `nested_too_deeply`, or an error of `json_document`.
     """
     value = json_document(blob, member)[0]
     if value is None:

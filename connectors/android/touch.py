@@ -4,11 +4,11 @@
     /dev/input/event0: 0003 0035 00000172                                               (getevent)
     0003 0035 00000172                                              (getevent /dev/input/event0)
 
-Multi-touch protocol B (slots with tracking ids) and A (contacts parted by SYN_MT_REPORT), and single touch (BTN_TOUCH
-with ABS_X and ABS_Y), as the kernel's documentation of multi-touch has them. A gesture begins when the first finger
-comes down and ends when the last is lifted, however many events that is; a value that the kernel does not send again
-has not changed. Other sensors are passed over. Positions are units of the device: `ranges` has their greatest values
-where the log says so (`getevent -p`). It knows no screen and no pixels.
+Supported are multi-touch protocol B (slots with tracking ids) and A (contacts separated by SYN_MT_REPORT), and single
+touch (BTN_TOUCH with ABS_X and ABS_Y), as defined in the kernel's documentation of multi-touch. A gesture begins when
+the first finger comes down and ends when the last is lifted, however many events that takes. A value that the kernel
+does not send again has not changed. Other sensors are skipped. Positions are units of the device; `ranges` holds their
+largest values if the log states them (`getevent -p`). This module knows no screens and no pixels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LINE: Final = re.compile(
     r"|(?=(?:EV_[A-Z]{2,8}|00[01][0-9a-f])\s+(?:[A-Z][A-Z0-9_]{2,31}|[0-9a-f]{4})\s+(?:[0-9a-f]{1,8}|[A-Z]{2,8})\s*$))"
     r"(\S{1,32})\s+(\S{1,32})\s+(\S{1,32})\s*"
 )
-"""Seconds since boot, device, type, code and value of an event; getevent of one device alone does not print which."""
+"""Seconds since boot, device, type, code and value of an event; getevent omits the device if it reads only one."""
 
 _DEVICE: Final = re.compile(r"add device \d+: (/dev/input/event\d{1,4})\s*")
 _RANGE: Final = re.compile(r".*?(ABS_MT_POSITION_[XY]|ABS_[XY]|003[56]|000[01])\s*:\s*value .*?\bmax (\d{1,9})\b.*")
@@ -52,7 +52,7 @@ _CODES: Final = {
     ("EV_ABS", "0036"): "ABS_MT_POSITION_Y",
     ("EV_ABS", "0039"): "ABS_MT_TRACKING_ID",
 }
-"""Names in linux/input-event-codes.h of the numbers that plain `getevent` prints in their place."""
+"""Names in linux/input-event-codes.h for the numbers that plain `getevent` prints."""
 
 _KEYS: Final = {
     "KEY_BACK": "back",
@@ -81,7 +81,7 @@ Unit: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Gesture:
-    """Fingers on the screen: the points of each in order, in units of the device; one finger in most."""
+    """Fingers on the screen: the points of each in order, in units of the device; usually one finger."""
 
     offset: int
     device: str
@@ -92,7 +92,7 @@ class Gesture:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the device that was pressed."""
+    """A pressed key of the device."""
 
     offset: int
     name: str
@@ -111,7 +111,7 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Pad:
-    """A touch device between two events."""
+    """State of a touch device between two events."""
 
     name: str
     slots: dict[int, _Slot] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class _Pad:
         return self.slots.setdefault(slot, _Slot())
 
     def take(self, kind: str, code: str, value: int) -> None:
-        """Take in an event other than a report."""
+        """Process an event other than a report."""
         if code == "ABS_MT_SLOT":
             self.slot, self.has_slots = min(value, 63), True
         elif code == "ABS_MT_TRACKING_ID":
@@ -153,7 +153,7 @@ class _Pad:
                     finger.is_down = False
 
     def report(self, offset: int, time: float | None) -> Gesture | None:
-        """End a report, and return the gesture that ended with it; None if none did."""
+        """End a report, and return the gesture that ended with it; None if there is none."""
         for finger in self.slots.values():
             if finger.is_down and finger.x is not None and finger.y is not None:
                 self.begun = self.begun or (offset, time)
@@ -161,7 +161,7 @@ class _Pad:
                     finger.points.append((finger.x, finger.y))
         down = any(finger.is_down for finger in self.slots.values())
         if self.is_reported:
-            # Protocol A lists every contact in each report, and none in the report that lifts the last.
+            # Protocol A lists every contact in each report, and none in the report that lifts the last contact.
             for finger in self.slots.values():
                 finger.is_down = False
             self.contacts, self.slot = 0, 0
@@ -175,7 +175,7 @@ class _Pad:
 
 
 class Touches:
-    """The events of a log in order; `ranges` grows while it is read: device → axis → greatest value."""
+    """The events of a log in order; `ranges` grows during reading: device → axis → largest value."""
 
     def __init__(self, blob: Blob, member: str = "") -> None:
         self._blob, self._member = blob, member
@@ -183,7 +183,7 @@ class Touches:
         self.is_cut = False
 
     def events(self) -> Iterator[Gesture | Key | ParseError]:
-        """Gestures and keys in the order in which they ended, and an error for each line that says nothing known."""
+        """Yield gestures and keys in the order in which they ended, and an error for each unknown line."""
         pads: dict[str, _Pad] = {}
         device = ""
         with self._blob.open(self._member) as stream:
@@ -200,14 +200,14 @@ class Touches:
                         yield ParseError(self._blob.uri, line.offset, reason, detail, self._member)
                     continue
                 time = float(match[1]) if match[1] else None
-                # An event that names no device is of the one that is listed.
+                # An event that names no device belongs to the device that was listed last.
                 name = match[2] or device
                 pad = pads.setdefault(name, _Pad(name))
                 yield from _take_event(pad, match, line.offset, time)
         self.is_cut = any(pad.begun is not None for pad in pads.values())
 
     def _take_header(self, text: str, device: str) -> str:
-        """Take in a line of the list of devices, and return the device that the list is at."""
+        """Process a line of the list of devices, and return the device that the list has reached."""
         added = _DEVICE.fullmatch(text)
         if added:
             return added[1]

@@ -1,7 +1,7 @@
-"""Android view as a node of the compact tree: its role, label and states, and whether it gets a line.
+"""Android views as nodes of the compact tree: their roles, labels and states, and whether they get a line.
 
-Shared by the readers of uiautomator dumps and of DroidBot states, so that one screen has one text whoever wrote it
-down. It does not read files.
+Shared by the readers of uiautomator dumps and of DroidBot states, so that one screen has the same text in both. This
+module does not read files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FLAGS: Final = (
     "editable",
     "visible-to-user",
 )
-"""The boolean attributes of a view, in the order in which `states_of` takes them."""
+"""The boolean attributes of a view, in the order of the argument of `states_of`."""
 
 _ENABLED: Final = FLAGS.index("enabled")
 _VISIBLE: Final = FLAGS.index("visible-to-user")
@@ -90,7 +90,7 @@ _PLAIN: Final = frozenset({"disabled"})
 
 @lru_cache(maxsize=4096)
 def role_of(kind: str) -> str:
-    """The role of a view class, such as `button` for `android.widget.Button`; `group` for what only lays out others.
+    """Return the role of a view class, such as `button` for `android.widget.Button`; `group` for layout classes.
 
     A class without a role of its own keeps its short name in lower case.
     """
@@ -104,9 +104,9 @@ def role_of(kind: str) -> str:
 
 
 def flags_of(view: Mapping[str, Any], names: Sequence[str]) -> tuple[bool, ...]:
-    """Read each of `FLAGS` (True if it is `true`) of a view that JSON gives under these names, in their order.
+    """Read each of `FLAGS` (True if it is `true`) of a view in JSON under these names, in their order.
 
-    A view that does not say so is enabled and visible.
+    A view is enabled and visible by default.
     """
     flags = list(map(view.get, names))
     if flags[_ENABLED] is None:
@@ -118,10 +118,10 @@ def flags_of(view: Mapping[str, Any], names: Sequence[str]) -> tuple[bool, ...]:
 
 @cache
 def states_of(flags: tuple[bool, ...]) -> tuple[str, ...]:
-    """The states of a view, from its `FLAGS`.
+    """Return the states of a view from its `FLAGS`.
 
-    `unchecked` is stated for what can be checked and is not; `focusable` only where the view is not clickable, since
-    nearly all that is clickable is focusable too.
+    `unchecked` is stated for a checkable view that is not checked. `focusable` is stated only if the view is not
+    clickable, since nearly all clickable views are focusable too.
     """
     checkable, checked, clickable, enabled, focusable, focused, scrollable, long_click, password, selected = flags[:10]
     pairs = (
@@ -142,19 +142,19 @@ def states_of(flags: tuple[bool, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def short_id(resource: str) -> str:
-    """The entry name of a resource id: `switch_widget` of `com.android.settings:id/switch_widget`."""
+    """Return the entry name of a resource id: `switch_widget` of `com.android.settings:id/switch_widget`."""
     return resource.rpartition(":id/")[2]
 
 
 def view_node(
     kind: str, text: str, description: str, hint: str, resource: str, bounds: Box | None, states: tuple[str, ...]
 ) -> Node | None:
-    """The node of a view, or None if the view only lays out its children or has no place on a screen.
+    """Return the node of a view; None if the view only lays out its children or has no place on a screen.
 
-    A view gets a line unless its role is `group` and it has no text and no state but `disabled`, or its box is inverted
-    or empty, as Android states it of what is scrolled away or was never laid out. The text of a field is its value, and
-    its hint a label; elsewhere text and description are labels. A resource id without a package is that of an element
-    of a web page in the app, and is left out if pages draw it afresh each time.
+    A view gets no line if its role is `group` and it has no text and no state but `disabled`, or if its box is inverted
+    or empty, as Android reports it for views that are scrolled away or were never laid out. The text of a field is its
+    value, and its hint a label; for other views text and description are labels. A resource id without a package is the
+    id of an element of a web page in the app, and is left out if pages generate it anew each time.
     """
     if bounds is not None and not has_area(bounds):
         return None
@@ -178,9 +178,9 @@ def view_node(
 
 
 def drawn_box(window: Box | None, root: Box | None) -> Box | None:
-    """The box in which a window draws its views: around its own box and that of its topmost view; None if unknown.
+    """Return the box in which a window draws its views, around its own box and that of its root view; None if unknown.
 
-    Both are needed, since what Android states of a window is the region that takes touches, which can be the smaller.
+    Both boxes are needed, since Android reports the touchable region of a window, which can be smaller than the window.
     """
     boxes = [box for box in (window, root) if box is not None and has_area(box)]
     if not boxes:
@@ -190,7 +190,7 @@ def drawn_box(window: Box | None, root: Box | None) -> Box | None:
 
 
 def is_outside(box: Box | None, drawn: Box | None) -> bool:
-    """Return True if a view lies wholly outside of what `drawn_box` gives, so that nobody sees it."""
+    """Return True if a view is entirely outside of the box of `drawn_box`, so that it is invisible."""
     if box is None or drawn is None:
         return False
     return box[0] >= drawn[2] or box[1] >= drawn[3] or box[2] <= drawn[0] or box[3] <= drawn[1]
@@ -198,12 +198,12 @@ def is_outside(box: Box | None, drawn: Box | None) -> bool:
 
 @lru_cache(maxsize=4096)
 def window_node(package: str, title: str, bounds: Box | None, states: tuple[str, ...] = ()) -> Node:
-    """The node of a window: named by the package that drew it, described by its title where one is known."""
+    """Return the node of a window: named by its package, described by its title if known."""
     return Node("window", package, "", title, states, "", bounds)
 
 
 Touch: TypeAlias = tuple[Box | None, bool, bool]
-"""Of a view that can be clicked or focused: its box, whether it is clickable, whether it is focusable."""
+"""Box of a view that can be clicked or focused, whether it is clickable, and whether it is focusable."""
 
 
 @record
@@ -218,7 +218,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The log's own text of a screen, for recipes that choose `raw`; `dialect` says who wrote it."""
+    """The log's own text of a screen, for recipes that choose `raw`; `dialect` names its writer."""
 
     text: str
     media_type: str
@@ -229,9 +229,9 @@ class Source:
 class Screen:
     """A screen: its tree, the tree's text, the package of its focused window, else of its topmost, and its marks.
 
-    Marks are kept as (node, touch) and made when asked for. Where `source` is given, the observation shows it instead
-    of the tree, and actions name their elements by its attributes. `reach` is the last node of the first display, where
-    there are several: a touch meets no node of the others.
+    Marks are pairs of a node and its touch. If `source` is given, the observation shows it instead of the tree, and
+    actions name their elements by its attributes. `reach` is the last node of the first display if there are several; a
+    touch cannot reach nodes of the others.
     """
 
     tree: Tree
@@ -242,14 +242,14 @@ class Screen:
     reach: int | None = None
 
     def observation(self, uri: str | None = None, attachments: tuple[Attachment, ...] = ()) -> Observation:
-        """The screen as an observation; `uri` is the activity in the foreground, where known."""
+        """Return the screen as an observation; `uri` is the activity in the foreground, if known."""
         if self.source is not None:
             text, media_type, dialect = self.source.text, self.source.media_type, self.source.dialect
             return Observation(text, media_type, "screen", dialect, uri=uri, attachments=attachments)
         return Observation(self.text, form="screen", dialect=DIALECT, uri=uri, attachments=attachments)
 
     def element(self, node: int | None) -> Element | None:
-        """A node as actions name it: `#12`, or by its resource id and box where the log's own text is shown.
+        """Return a node as actions name it: `#12`, or by its resource id and box if the log's own text is shown.
 
         None for no node (None or 0).
         """
@@ -267,15 +267,16 @@ class Screen:
 
 
 def _full_id(ident: str, text: str) -> str:
-    """Return the resource id of that entry name as a text has it, if it has just one form of it; else the name."""
+    """Return the full resource id for an entry name if a text has exactly one; else the name."""
     forms = set(re.findall(rf"[\w.]+:id/{re.escape(ident)}(?![\w.$-])", text))
     return forms.pop() if len(forms) == 1 else ident
 
 
 def environment_of(packages: list[str]) -> str | None:
-    """Return the package that most of a trajectory's screens show; None if there is none.
+    """Return the most frequent package of a trajectory's screens; None if there is none.
 
-    Launchers and the system's own surfaces count only where nothing else was seen; between equals the first seen wins.
+    Launchers and the system's own surfaces count only if there is nothing else; of equally frequent packages the first
+    wins.
     """
     apps = [name for name in packages if is_app(name)]
     seen = apps or [name for name in packages if name]
@@ -288,7 +289,7 @@ def is_app(package: str) -> bool:
 
 
 def sound(trajectory: Trajectory) -> Trajectory:
-    """The trajectory, with lone surrogates (which JSON can hold and text cannot) replaced where its texts have any."""
+    """Replace lone surrogates in the trajectory's texts, which JSON can hold and text cannot."""
     task, environment, agent = trajectory.task, trajectory.environment, trajectory.agent
     texts = [task.id, task.instruction, environment.id, environment.instance_id, agent.name, agent.model]
     for step in trajectory.steps:

@@ -1,1 +1,1 @@
-"""Formats of exchanges between programs and language model APIs: chat messages and traces."""
+"""Formats of exchanges with language model APIs: chat messages and traces."""

@@ -1,1 +1,1 @@
-"""Runs of benchmarks of tool use, and of the harness that runs many of them."""
+"""Runs of benchmarks of tool use, and logs of a harness that runs many benchmarks."""

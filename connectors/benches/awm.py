@@ -10,18 +10,18 @@ r"""Run folders of Snowflake's Agent World Model: `trajectory.json` with the ver
 action  | {"name": "find_boats", "arguments": {"harbour": "Kiel"}}
 after   | [{"id": 1, "price": 40}]
 
-`trajectory` holds one item a turn: the model's text, the calls parsed from it, and the answer to the first of them; the
-others were never run and stay in the text. The model knows two tools, `list_tools` and `call_tool`; the latter's
-`tool_name` (without its prefix `mcp_tool_`) and `arguments` (JSON text mostly) are the action. The last item of a run
-that came to an end has `is_final`: a message to the user. The environment is a generated program over SQLite, so its
-kind is `code`. The digest of `initial.db` identifies the environment's instance; no database is opened and no code of
-the folder is run. The list of tools is text in this format, and is kept as such.
+`trajectory` holds one item per turn: the model's text, the calls parsed from it, and the answer to the first call; the
+others were never run and stay in the text. The model knows two tools, `list_tools` and `call_tool`; the `tool_name`
+(without its prefix `mcp_tool_`) and `arguments` (mostly JSON text) of the latter are the action. The last item of a
+finished run has `is_final`: a message to the user. The environment is a generated program over SQLite, so its kind is
+`code`. The digest of `initial.db` identifies the environment's instance; no database is opened and no code of the
+folder is run. The list of tools is text in this format, and is kept as text.
 
 The outcome is the verdict of `verify.code.json`, else that of the model which judged `verify.sql.json`: `complete`
-means solved; where the server or the judge failed, there is no outcome. An answer that begins with `Error:` is an
-error: the client marks every failure so.
+means solved; if the server or the judge failed, there is no outcome. An answer that begins with `Error:` is an error,
+because the client marks every failure in this way.
 
-A trajectory that is not joined with its folder is read by itself, and has then no outcome.
+A trajectory that is not joined with its folder is read alone, and then has no outcome.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class Awm(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder of a `trajectory.json` with a verdict or a database beside it; its other files are not read."""
+        """Yield each folder of a `trajectory.json` with a verdict or a database beside it; its other files are not
+        read.
+        """
         folders: dict[str, list[str]] = {}
         for path in paths:
             folder, _, file = path.rpartition("/")
@@ -178,10 +180,10 @@ def _outcome(value: Any, verdict: str) -> Outcome | None:
 
 
 def _steps(items: list[Any], member: str) -> list[Step]:
-    """The steps of a run, in the order of the log.
+    """Return the steps of a run, in the order of the log.
 
     Raises:
-        MessageError: an item is not what the format says.
+        MessageError: an item does not match the format.
     """
     builder = Told(in_memory=True)
     for item in items:
@@ -217,7 +219,9 @@ def _read_item(item: Mapping[str, Any]) -> Call | None:
 
 
 def _without_call(text: str) -> str:
-    """The text without the first call that is written into it, to its end if it is not closed, and without blanks."""
+    """Return the text without the first call written in it, or without everything after its start if it is not
+    closed.
+    """
     begin = text.find(_BEGIN)
     if begin < 0:
         return text.strip()
@@ -227,7 +231,7 @@ def _without_call(text: str) -> str:
 
 
 def _name_and_arguments(item_call: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Name and arguments of the tool behind a call."""
+    """Return the name and arguments of the tool behind a call."""
     name, arguments = item_call.get("name"), item_call.get("arguments")
     if isinstance(arguments, str):
         try:

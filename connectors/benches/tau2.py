@@ -1,4 +1,4 @@
-r"""Results of tau2-bench: one JSON document of tasks and simulations, or a simulation a file beside its run's document.
+r"""Results of tau2-bench: one JSON document of tasks and simulations, or one file per simulation beside it.
 
 >>> show(Tau2(), r'''
 ... {"info": {"environment_info": {"domain_name": "telecom"}}, "tasks": [{"id": "8"}], "simulations": [
@@ -16,22 +16,23 @@ action  | {"name": "message", "arguments": {"content": "Tariff S."}}
 after   | Thanks ###STOP###
 
 A document has `info`, `tasks` and `simulations`. The folder form has `results.json` without simulations beside
-`simulations/<id>.json`, one a file: each of them is a log of its own, and the document is shared by all. A file without
-it is read by itself; task and policy are then not known. The fields are those of `data_model/message.py` and
+`simulations/<id>.json`, one per file: each of them is a log of its own, and all share the document. A file without it
+is read alone; task and policy are then unknown. The fields are those of `data_model/message.py` and
 `data_model/simulation.py` of the benchmark.
 
-A tool's message names its call by `id`, arguments are objects, and several results may stand in one message
-(`tool_messages`). `requestor` tells whose tool it was: calls of the simulated user and their results are no actions of
-the agent, so they are interleaved before the agent's next turn, with the roles `user_call` and `tool`. What the user
-then says is the next observation of the agent's message. The greeting with which the harness opens a conversation in
-the agent's name is a message like the others.
+A tool's message names its call by `id`, arguments are objects, and one message may hold several results
+(`tool_messages`). `requestor` states whose tool it was: calls of the simulated user and their results are no actions of
+the agent, so they are interleaved before the agent's next turn, with the roles `user_call` and `tool`. The user's
+message after them is the next observation of the agent's message. The greeting with which the harness opens a
+conversation in the agent's name is a message like the others.
 
-The agent's system prompt is the policy, without the frame that the agent puts around it; the task's instruction is what
-the simulated user was told. Tools are programs over a made database: the environment's kind is `code`. Task ids count
-from 0 in each domain, so the domain is put before them. Times have no zone: durations are known, moments are not.
+The agent's system prompt is the policy, without the frame that the agent puts around it; the task's instruction is the
+text given to the simulated user. Tools are programs over an invented database: the environment's kind is `code`. Task
+ids count from 0 in each domain, so the domain is put before them. Times have no time zone: durations are known, points
+in time are not.
 
-Voice runs in full duplex (`ticks` of a fifth of a second in place of messages) are refused as `full_duplex`: who
-answered whom is not logged. Runs that broke off without a message are refused as `run_error`.
+Voice runs in full duplex (`ticks` of a fifth of a second in place of messages) are refused as `full_duplex`, because
+the log does not state who answered whom. Runs that broke off without a message are refused as `run_error`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _STOPPED: Final = ("max_steps", "too_many_errors", "timeout")
 
 
 class Tau2(Connector):
-    """Results of tau2-bench, text runs."""
+    """Text runs of tau2-bench."""
 
     name: ClassVar[str] = "tau2"
     version: ClassVar[str] = "5"
@@ -82,7 +83,7 @@ class Tau2(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each simulation of a folder, with the document of its run, which it shares with the others."""
+        """Yield each simulation of a folder, with the document of its run, which is shared with the others."""
         known = set(paths)
         for path in paths:
             parent, _, name = path.rpartition("/")
@@ -173,7 +174,7 @@ class _Location:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Facts in a document that hold for all its simulations."""
+    """Facts in a document that apply to all its simulations."""
 
     domain: str | None = None
     version: str | None = None
@@ -183,7 +184,7 @@ class _Run:
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def task(self, simulation: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The task of a simulation; empty where it is not known."""
+        """Return the task of a simulation; empty if unknown."""
         return self.tasks.get(plain_text(simulation.get("task_id")), {})
 
     def instruction(self, simulation: Mapping[str, Any]) -> str | None:
@@ -197,7 +198,7 @@ class _Run:
 
 @lru_cache(maxsize=4)
 def _document(data: bytes) -> tuple[_Run, int]:
-    """Read the document of a run and count its simulations; cached, since each simulation of the run asks the same."""
+    """Read the document of a run and count its simulations; cached, since each simulation of the run needs it."""
     value, _ = json_document(MemoryBlob("", data))
     if not isinstance(value, dict):
         raise ParseError("", 0, "bad_document", "wanted an object of info and tasks")
@@ -282,7 +283,7 @@ def _participant(message: Mapping[str, Any], agent: bool, offset: int) -> Iterat
 
 
 def _content(message: Mapping[str, Any]) -> str | None:
-    """The text of a message; of a spoken one what was read out."""
+    """Return the text of a message; for a spoken one, its script."""
     if message.get("is_audio") is True:
         script = message.get("audio_script_gold")
         if not isinstance(script, str):
@@ -295,7 +296,7 @@ def _content(message: Mapping[str, Any]) -> str | None:
 
 
 def _thought(raw: object) -> str | None:
-    """Return the thought of the model, where the answer of its provider is kept and states it."""
+    """Return the model's reasoning, if the log keeps the provider's answer and that states it."""
     answer = object_of(raw)
     choices = objects_of(answer.get("choices"))
     message = object_of((choices[0] if choices else answer).get("message"))
@@ -329,7 +330,7 @@ def _trajectory(value: Mapping[str, Any], run: _Run, dialog: Conversation) -> Tr
 
 
 def _outcome(reward: object) -> Outcome | None:
-    """The product of the benchmark's checks, 0 to 1; 1 is a solved task."""
+    """Return the outcome from the product of the benchmark's checks, 0 to 1; 1 is a solved task."""
     if not isinstance(reward, int | float) or isinstance(reward, bool) or not 0 <= reward <= 1:
         return None
     return Outcome(abs(reward - 1) < 1e-6, float(reward), "tau2-bench")

@@ -15,19 +15,20 @@ after   | {"state": "sent"}
 action  | {"name": "message", "arguments": {"content": "It was sent."}}
 after   | Thanks ###STOP###
 
-`traj` is what the agent's model was given and wrote, in OpenAI's shape: a system prompt (the policy), the simulated
-user's words, tool calls and results. Where ids of calls repeat within an episode, results go to calls by their place.
-A reply to the user is an action `message` whose next observation is the user's answer. The tools are programs over a
-made database, so the environment's kind is `code`; the simulated user is a model all the same, and its words have the
-origin `user`. Which of the domains (airline, retail) it is stands in the heading of the policy only; task ids count
-from 0 in each, so the domain is put before them.
+`traj` holds the input and output of the agent's model, in OpenAI's form: a system prompt (the policy), the simulated
+user's words, tool calls and results. If ids of calls repeat within an episode, results are matched to calls by
+position. A reply to the user is an action `message` whose next observation is the user's answer. The tools are programs
+over an invented database, so the environment's kind is `code`; the simulated user is a model all the same, and its
+words have the origin `user`. Only the heading of the policy states the domain (airline, retail); task ids count from 0
+in each, so the domain is put before them.
 
-The task's instruction is what the simulated user was told (`info.task.instruction`); its first words are interleaved.
-Agents that write their calls into the text (strategies `act` and `react`) have no tool calls in `traj`: the call is the
-JSON after the last `Action:`, and what the environment answers begins with `API output: `; `respond` is a message.
+The task's instruction is the text given to the simulated user (`info.task.instruction`); the user's first words are
+interleaved. Agents that write their calls into the text (strategies `act` and `react`) have no tool calls in `traj`:
+the call is the JSON after the last `Action:`, and the environment's answer begins with `API output: `; `respond` is a
+message.
 
 An episode that failed has `info.error` and mostly an empty `traj`: it is refused as `run_error`. Few-shot files
-(`messages_display`) are rendered text and refused whole.
+(`messages_display`) are rendered text and refused as a whole.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _instruction(info: Mapping[str, Any]) -> str | None:
 
 
 def _outcome(reward: object) -> Outcome | None:
-    """The reward, 0 or 1, of comparing the database and the agent's words with what the task wants."""
+    """Return the outcome from the reward, 0 or 1: a comparison of the database and the agent's words with the task."""
     if not isinstance(reward, int | float) or isinstance(reward, bool) or not 0 <= reward <= 1:
         return None
     return Outcome(abs(reward - 1) < 1e-6, float(reward), "tau-bench")
@@ -165,7 +166,7 @@ def _course(messages: Sequence[Any], offset: int, *, has_instruction: bool) -> C
 
 
 def _mark_error(part: Part) -> Part:
-    """Mark a result as an error if it begins as all errors of the benchmark's tools do."""
+    """Mark a result as an error if it begins like all errors of the benchmark's tools."""
     if isinstance(part, Result) and (part.content or "").startswith(_ERROR):
         return replace(part, is_error=True)
     return part
@@ -181,7 +182,7 @@ def _is_answer(message: object) -> bool:
 
 
 def _parse_written(messages: Sequence[Any], offset: int) -> Iterator[Part]:
-    """Yield the parts of an episode whose calls stand in the agent's texts.
+    """Yield the parts of an episode whose calls are written in the agent's texts.
 
     Raises:
         MessageError: a text of the agent holds no call.
@@ -197,7 +198,7 @@ def _parse_written(messages: Sequence[Any], offset: int) -> Iterator[Part]:
 
 
 def _parse_written_call(text: str, offset: int) -> Iterator[Part]:
-    """Parse a text of the strategies `act` and `react` into thought and call; `respond` is said to the user."""
+    """Parse a text of the strategies `act` and `react` into thought and call; `respond` is a message to the user."""
     thought, mark, written = text.rpartition(_ACTION)
     value = object_or_none(written.strip()) if mark else None
     if value is None or not isinstance(value.get("name"), str):

@@ -1,1 +1,1 @@
-"""Conversations of agents, users, harnesses and tools: one model of them, and the steps that they come to."""
+"""Conversations of agents, users, harnesses and tools: a common model, and their conversion to steps."""

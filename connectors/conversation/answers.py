@@ -1,4 +1,4 @@
-"""Results of calls from messages of role `tool`, as parts with the text that they show; other messages: `shapes`."""
+"""Results of calls from messages of role `tool`, as parts with their text; `shapes` reads other messages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Message = Mapping[str, Any]
 
 
 def content_of(message: Message) -> Any:
-    """The content of a message by any of its names; what a model declines to do is what it says."""
+    """Return the content of a message under any of its names; a model's refusal is its content."""
     content = message.get("content")
     return (message.get("value") or message.get("refusal")) if content is None else content
 
 
 def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_call_id") -> Result:
-    """The result that a message of role `tool` is; `key` names the field of the call's id."""
+    """Return the result in a message of role `tool`; `key` names the field of the call's id."""
     content, call_id, error, code = message.get("content"), message.get(key), None, None
     name = message.get("name") or message.get("tool_name")  # as Ollama calls it
     if tells(message):

@@ -1,4 +1,4 @@
-"""Calls of tools as logs write them: name, arguments and id of any JSON type, as a call that a model reads."""
+"""Calls of tools in logs: name, arguments and id of any JSON type, converted to the form that a model reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trajmill.schemas import call_text_of, json_text
 
 
 class MessageError(ValueError):
-    """A message is not what its shape says; `reason` is a snake_case word, the text is for a person."""
+    """Error of a message with an unexpected shape; `reason` is a snake_case word, `detail` is for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -19,13 +19,13 @@ class MessageError(ValueError):
 
 
 def call(name: object, arguments: object, call_id: object, offset: int, at: Time = None) -> Call:
-    """The call of that name; arguments are an object, JSON text of one, or nothing.
+    """Return the call of a name; arguments are an object, JSON text of one, or nothing.
 
-    Arguments that are no object (invalid JSON, a list, a number) are kept as they are under the name `arguments`, and
-    as a JSON string in the text, so that what the model wrote is not lost and not mended.
+    Arguments that are no object (invalid JSON, a list, a number) are kept unchanged under the name `arguments`, and as
+    a JSON value in the text, so that the model's output is neither lost nor repaired.
 
     Raises:
-        MessageError: the call has no name, or its arguments nest too deeply.
+        MessageError: The call has no name, or its arguments nest too deeply.
     """
     if not isinstance(name, str) or not name:
         raise MessageError("bad_message", "wanted a name in a call of a tool")
@@ -48,10 +48,10 @@ def _arguments(value: str) -> object:
 
 
 def json_of(value: object) -> str:
-    """`value` as JSON text.
+    """Return `value` as JSON text.
 
     Raises:
-        MessageError: it nests more deeply than what is carried on may.
+        MessageError: It nests deeper than trajectories allow.
     """
     text = shallow_json(value)
     if text is None:
@@ -60,10 +60,10 @@ def json_of(value: object) -> str:
 
 
 def action_space(tools: object) -> str | None:
-    """Definitions of tools as JSON text, given as a value or as JSON text; None if there are none.
+    """Return definitions of tools as JSON text, from a value or JSON text; None if there are none.
 
     Raises:
-        MessageError: they nest too deeply.
+        MessageError: They nest too deeply.
     """
     if isinstance(tools, str):
         if is_json(tools):

@@ -20,7 +20,7 @@ _ANSWER: Final = re.compile(
 
 
 def messages_in(asked: str, reply: str = "") -> list[dict[str, str]] | None:
-    """Split a text that is a chat, or a prompt and what followed it, into messages; None if it is none."""
+    """Split a chat text, or a prompt and its continuation, into messages; None for any other text."""
     if _MARK in asked:
         return [{"role": role, "content": text} for role, text in _MESSAGE.findall(asked + reply) if text.strip()]
     prompt = _ASKED.match(asked) if asked.startswith(("system\n", "user\n")) else None

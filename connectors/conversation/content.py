@@ -1,9 +1,8 @@
-"""Text and attachments of a content: a text, a list of blocks of any maker, or any other JSON value.
+"""Text and attachments of a content: a text, a list of blocks of any vendor, or any other JSON value.
 
-Pictures, sound and documents that stand in a content as base64 become attachments by digest (see `opaque`), in a block
-of their own or as Markdown within a text; documents that are text are that text. What an API puts into a block for
-itself alone is left out. No block is passed over in silence: one that only refers to what it shows is told as lost, and
-one of which nobody knows the text is its JSON.
+Base64 images, sound and documents become attachments by digest (see `opaque`), whether in a block of their own or as
+Markdown within a text. Text documents become their text. API-internal parts of a block are left out. No block is
+dropped silently: a block that only refers to its content is reported as lost, and an unknown block becomes its JSON.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ _PICTURES: Final = frozenset(
         "computer_screenshot",
     }
 )
-"""Blocks that may only refer to what they show."""
+"""Types of blocks that may only refer to their content."""
 
 
 class Shown(NamedTuple):
-    """The text and the attachments of a content; the text is null where there is none.
+    """Text and attachments of a content; the text is null if there is none.
 
-    `lost`: a part of what was shown is not in the log, such as a picture that it only refers to.
+    `lost` is True if a part of the content is not in the log, such as an image that it only refers to.
     """
 
     text: str | None
@@ -55,10 +54,11 @@ class Shown(NamedTuple):
 
 
 def shown(content: object) -> Shown:
-    """Return what a content shows; the texts of blocks are joined by a line feed, a JSON value is shown as JSON text.
+    """Return the visible parts of a content; the texts of blocks are joined by a line feed, a JSON value becomes JSON
+    text.
 
     Raises:
-        MessageError: a value nests too deeply.
+        MessageError: A value nests too deeply.
     """
     if content is None:
         return Shown(None)
@@ -84,10 +84,11 @@ def _is_block(block: Mapping[str, Any]) -> bool:
 
 
 def shown_by(block: Mapping[str, Any]) -> Shown:
-    """Return what a block shows: the JSON of one without text or bytes; nothing of a picture that is only referred to.
+    """Return the visible part of a block: its JSON if it has no text or bytes; nothing for an image that is only
+    referred to.
 
     Raises:
-        MessageError: it nests too deeply.
+        MessageError: The block nests too deeply.
     """
     block_text = text_in(block)
     if block_text is not None:
@@ -113,7 +114,7 @@ def shown_by(block: Mapping[str, Any]) -> Shown:
 
 
 def _document(document: object) -> str | None:
-    """The text of a document of Cohere: its data, which is text, or members of which one may be all there is."""
+    """Return the text of a Cohere document: its data, which is text or an object, possibly with a text alone."""
     data = document.get("data", document) if isinstance(document, dict) else document
     if isinstance(data, dict) and data.keys() == {"text"}:
         data = data["text"]
@@ -121,7 +122,7 @@ def _document(document: object) -> str | None:
 
 
 def _drop_sealed(value: object) -> str | None:
-    """Return the JSON text of a value without members that an API sealed, at whatever level."""
+    """Return the JSON text of a value without members that an API sealed, at any level."""
     written = json_of(value)
     return json_of(_without_encrypted(value)) if written is not None and '"encrypted_' in written else written
 
@@ -135,14 +136,14 @@ def _without_encrypted(value: Any) -> Any:
 
 
 def spoken_text(content: object) -> str:
-    """Return the words of a message: its text, or the texts of its blocks, a line each; else empty."""
+    """Return the words of a message: its text, or the texts of its blocks, one per line; otherwise empty."""
     if isinstance(content, str):
         return content
     return "\n".join(str_of(block.get("text")) for block in objects_of(content) if block.get("type") == "text")
 
 
 def without_pictures(text: str) -> Shown:
-    """A text whose Markdown pictures of base64 refer to attachments, and these."""
+    """Return the text with base64 Markdown images replaced by references to attachments, and the attachments."""
     if "](data:image/" not in text:
         return Shown(text)
     images: list[Attachment] = []
@@ -158,26 +159,26 @@ def without_pictures(text: str) -> Shown:
 
 
 def is_server_error(content: object) -> bool:
-    """Check if the content of a server tool of Anthropic is an error by its type, such as
+    """Check whether the content of an Anthropic server tool is an error by its type, such as
     `web_search_tool_result_error`.
     """
     return isinstance(content, dict) and plain_text(content.get("type")).endswith("_tool_result_error")
 
 
 def seen_text(seen: Shown) -> str | None:
-    """The text of a result: empty where an answer has none, null where pictures hold it all or the log lost it."""
+    """Return the text of a result: empty if an answer has none, null if it consists of images or the log lost it."""
     return "" if seen.text is None and not seen.attachments and not seen.lost else seen.text
 
 
 def media_type(content: str | None) -> str:
-    """`application/json` if the text is a JSON array or object."""
+    """Return `application/json` if the text is a JSON array or object, otherwise `text/plain`."""
     return "application/json" if content and is_json(content) else "text/plain"
 
 
 def observation(
     text: str | None, is_error: bool | None, attachments: Sequence[Attachment] = (), truncation: str = "none"
 ) -> Observation:
-    """Build the observation of what a call gave."""
+    """Build the observation of a call's result."""
     return Observation(
         content=text,
         media_type=media_type(text),

@@ -1,9 +1,9 @@
-"""Answers that a harness cut without a word of its own: they stop within their form, at three dots or at a round size.
+"""Answers that a harness cut without notice: they end within their form, in three dots or at a round size.
 
-A document that is not closed was cut if it ends in dots, which no document does, or if it is as long as limits are. Of
-plain text, which has no end to miss, dots tell a cut only where what stands before them is as long as limits are; else
-they are the program's own, as in `Loading...`. A document may be closed around what was cut: a string in it ends in
-`...[truncated]` then, or stands for the rest of an array as `... 12 more items`.
+An unclosed document was cut if it ends in dots, which no document does, or if its size is a usual limit. Plain text has
+no closing part. There, dots indicate a cut only if the text before them has the size of a usual limit; otherwise they
+are the program's own, as in `Loading...`. A closed document may contain a cut: a string in it then ends in
+`...[truncated]`, or stands for the rest of an array as `... 12 more items`.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from trajmill.schemas import Observation
 
 _DOTS: Final = ("...", "…")
 _LEAST: Final = 200
-"""Characters from which a size is one that limits have: a multiple of 500, or a power of 2."""
+"""Characters from which a multiple of 500 or a power of 2 counts as a usual limit."""
 
 _JSON: Final = re.compile(r"\s*[\[{]\s*(?:[\"'\[{]|-?\d+(?:\.\d+)?\s*,)")
 _TOKENS: Final = {
     quote: re.compile(rf"{quote}(?:[^{quote}\\]|\\.)*+({quote})?|[\[{{]|[\]}}]", re.DOTALL) for quote in "\"'"
 }
-"""Strings, which have a group if they end, and brackets of JSON, or of what Python prints."""
+"""Strings and brackets of JSON or of Python literals; a string that ends has a group."""
 
 _INNER: Final = re.compile(
     r'(?:\.\.\.|…) ?[\[(]?(?:truncated|\d{1,9} (?:more|items|lines|char|bytes))[^"\n]{0,60}"(?=\s*[,}\]])',
     re.I,
 )
-"""The end of a string that says that it, or the array around it, goes on."""
+"""End of a string that announces a cut in it or in the array around it."""
 
 _ROOT: Final = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!doctype\s+([a-z]+)[^>]*>|<([a-z][\w:.-]*)(?:\s[^<>]*)?>)", re.I)
 _VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
 
 def with_cut(seen: Observation | None) -> Observation | None:
-    """The observation, marked as cut by the harness where its content says so."""
+    """Return the observation, marked as cut by the harness if its content indicates a cut."""
     if seen is None or not seen.content or seen.truncation != "none" or seen.origin != "environment":
         return seen
     return replace(seen, truncation="harness") if is_cut(seen.content) else seen
 
 
 def is_cut(text: str) -> bool:
-    """Check if an answer ends where a harness cut it."""
+    """Check whether a harness cut the answer."""
     if any(dots in text for dots in _DOTS) and _JSON.match(text) and _INNER.search(text):
         return True
     body = text.rstrip()
@@ -58,7 +58,7 @@ def _is_round(size: int) -> bool:
 
 
 def _is_open(text: str) -> bool:
-    """Check if a document of JSON, of what Python prints, or of markup ends before it is closed."""
+    """Check whether a document of JSON, Python literals or markup ends before it is closed."""
     if _JSON.match(text):
         return _is_open_json(text)
     root = _ROOT.match(text)

@@ -1,4 +1,4 @@
-"""The tools that a session declares: in requests, lists of servers, answers to searches for tools, system prompts."""
+"""Tools that a session declares: in requests, lists of servers, results of tool searches and system prompts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from trajmill.connectors.reading.fields import objects_of, str_of
 from trajmill.connectors.reading.values import JsonError, first_value
 
 _GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
-"""Members of a declaration that declare several tools: Gemini's, and namespaces of OpenAI."""
+"""Members of a declaration that declare several tools: Gemini's, and OpenAI's namespaces."""
 
 _LISTINGS: Final = frozenset({"mcp_list_tools", "tool_search_output"})
-"""Items of the Responses API that hold definitions of tools."""
+"""Items of the Responses API with definitions of tools."""
 
 _LIST: Final = re.compile(r'\[\s*\{\s*"(?:name|type|function|description|parameters)"')
 _VALUE: Final = re.compile(r"[\[{]")
 
 
 def declare(tools: list[Any], more: Iterable[Any]) -> None:
-    """Adds to the tools of a session those of `more` that are not there yet, by name; without one, by all they say."""
+    """Add those of `more` that are new to the tools of a session, compared by name or, without a name, by content."""
     known = {name for tool in tools for name in _names(tool)}
     for tool in more:
         new = _without(tool, known)
@@ -30,7 +30,7 @@ def declare(tools: list[Any], more: Iterable[Any]) -> None:
 
 
 def _without(tool: Any, known: set[str]) -> Any:
-    """Return a declaration without the tools of known names; None if nothing is left."""
+    """Return a declaration without the tools of known names; None if nothing remains."""
     key = next((key for key in _GROUPS if isinstance(tool, dict) and isinstance(tool.get(key), list)), None)
     if key is None:
         return tool if known.isdisjoint(_names(tool)) else None
@@ -39,17 +39,17 @@ def _without(tool: Any, known: set[str]) -> Any:
 
 
 def iterate_listed(items: Iterable[Any]) -> Iterator[Any]:
-    """Yield the tools that items of the Responses API list: those of a server, or found by a search."""
+    """Yield the tools in items of the Responses API: those of a server, or found by a search."""
     for item in items:
         if isinstance(item, Mapping) and "tools" in item and str_of(item.get("type")) in _LISTINGS:
             yield from objects_of(item["tools"])
 
 
 def iterate_declared(request: Mapping[str, Any], response: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the tools that an exchange with an API declares, in the API's own words.
+    """Yield the tools that an exchange with an API declares, in the API's own form.
 
-    A server of the Model Context Protocol that a request names without a list of its tools is told as the API's newer
-    versions tell it (`mcp_toolset`), without its address.
+    A server of the Model Context Protocol that a request names without a list of its tools becomes an `mcp_toolset`, as
+    in newer versions of the API, without its address.
     """
     config = request.get("toolConfig")
     tools = request.get("tools", request.get("functions", config.get("tools") if isinstance(config, dict) else None))
@@ -64,7 +64,7 @@ def iterate_declared(request: Mapping[str, Any], response: Mapping[str, Any]) ->
 
 
 def _names(tool: Any) -> Iterator[str]:
-    """The names that a declaration declares, of any maker."""
+    """Yield the names in a declaration of any vendor."""
     if isinstance(tool, str):
         yield tool
         return
@@ -80,7 +80,7 @@ def _names(tool: Any) -> Iterator[str]:
 
 
 def parse_prompt_tools(prompt: str) -> list[dict[str, Any]]:
-    """List the tools that a system prompt declares as JSON, between `<tools>` tags or as a list of functions."""
+    """Return the tools that a system prompt declares as JSON, between `<tools>` tags or as a list of functions."""
     tagged = [piece.partition("</tools>")[0] for piece in prompt.split("<tools>")[1:]]
     if tagged:
         return [tool for inner in tagged for value in _values(inner, 0) for tool in _tools(value)]
@@ -89,12 +89,12 @@ def parse_prompt_tools(prompt: str) -> list[dict[str, Any]]:
 
 
 def names_in(tools: Iterable[Any]) -> frozenset[str]:
-    """The names of declared tools."""
+    """Return the names of declared tools."""
     return frozenset(name for tool in tools for name in _names(tool))
 
 
 def _values(text: str, position: int) -> Iterator[Any]:
-    """Yield the JSON values that stand one after the other in a text, up to the first text that is none."""
+    """Yield the adjacent JSON values in a text, up to the first invalid one."""
     while begins := _VALUE.search(text, position):
         try:
             value, position = first_value(text, begins.start())

@@ -27,20 +27,20 @@ from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
 from trajmill.schemas import Step
 
 _FILE: Final = re.compile(r"This is file ([0-9a-zA-Z_-]{1,64}):")
-"""Text that Pydantic AI writes before a picture of a tool, which it sends as the user where an API takes none from
+"""Text that Pydantic AI writes before a tool's image, which it sends as the user where an API accepts no images from
 tools.
 """
 
 _AWAITED: Final = {"role": "tool", "content": None}
-"""Stand-in for the answer to the call of a response; the next request holds the real one."""
+"""Placeholder of the answer to a response's call; the next request contains the real answer."""
 
 
 @dataclass(slots=True)
 class Chain:
-    """A conversation: its parts in order, and what the requests tell of its setting.
+    """Conversation: its parts in order, and the setting that the requests describe.
 
-    `marks` are what a later request has to repeat; see `history`. `parent` is the conversation from which it took its
-    first `shared` parts.
+    `marks` must be repeated by a later request; see `history`. `parent` is the conversation whose first `shared` parts
+    it reuses.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Chain:
 
 
 class Chains:
-    """The conversations of one log; exchanges are taken in the order of the log."""
+    """Conversations of one log; exchanges are added in the order of the log."""
 
     def __init__(self) -> None:
         self.chains: list[Chain] = []
@@ -61,10 +61,10 @@ class Chains:
         self._outputs: dict[str, dict[str, Any]] = {}
 
     def take(self, offset: int, url: str, request: dict[str, Any], response: dict[str, Any]) -> bool:
-        """Takes an exchange in; False if the request is of no API that is known. The response may be empty.
+        """Add an exchange; return False if the request belongs to no known API. The response may be empty.
 
         Raises:
-            MessageError: a message of it has no known shape.
+            MessageError: A message has an unknown shape.
         """
         responds = "/responses" in url or response.get("object") == "response"
         request, response = _structure_calls(request, response)
@@ -105,7 +105,7 @@ class Chains:
         return chain
 
     def _history(self, offset: int, request: dict[str, Any], responds: bool) -> list[Part] | None:
-        """Return the conversation that the request holds; None if it is of no known API."""
+        """Return the conversation in the request; None if it belongs to no known API."""
         before: list[Part] = []
         messages: Any = None
         for key, member in (("messages", "role"), ("contents", "parts")):
@@ -128,14 +128,14 @@ class Chains:
         return [*prompts, *before, *(part for part in parts if part not in prompts)]
 
     def _referred(self, item: Any) -> Any:
-        """The output item that an input item refers to by its id."""
+        """Return the output item that an input item refers to by its id; otherwise the input item."""
         if isinstance(item, dict) and item.get("type") == "item_reference":
             return self._outputs.get(plain_text(item.get("id")), item)
         return item
 
 
 def _structure_calls(request: dict[str, Any], response: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An exchange of chat messages that declares no tools, with calls that stand in its texts taken out of them."""
+    """Convert calls written in the texts of an exchange without declared tools to structured calls."""
     asked, choices = objects_of(request.get("messages")), objects_of(response.get("choices"))
     if not asked or request.get("tools") or request.get("functions"):
         return request, response
@@ -152,7 +152,9 @@ def _structure_calls(request: dict[str, Any], response: dict[str, Any]) -> tuple
 
 
 def _find_continued(alike: list[tuple[Chain, Shared]], history: list[Part]) -> tuple[Chain | None, Shared]:
-    """Find the longest conversation that the history begins with; of several the one with its ids, else the last."""
+    """Find the longest conversation that the history begins with; among several the one with its ids, otherwise the
+    last.
+    """
     best, most, known = None, Shared(0, 0), 0
     for chain, now in reversed(alike):
         if now.known < max(len(chain.marks), most.known, 1):
@@ -168,7 +170,9 @@ def _find_continued(alike: list[tuple[Chain, Shared]], history: list[Part]) -> t
 def _reuse_parent(
     chain: Chain, alike: list[tuple[Chain, Shared]], history: list[Part], history_marks: list[Mark]
 ) -> list[Part]:
-    """The history with its beginning as the earlier conversation holds it that shares most with it: the parent."""
+    """Return the history with its beginning taken from the parent, the earlier conversation that shares most with
+    it.
+    """
     best, most = max(alike, key=lambda pair: pair[1].known, default=(None, Shared(0, 0)))
     if best is None or not most.known:
         return history
@@ -206,9 +210,9 @@ def _acts(part: Part) -> bool:
 
 
 def _with_ids_of(chain: Chain, history: list[Part], calls: Sequence[tuple[int, int]], after: int) -> list[Part]:
-    """The history from a part on, its results under the ids that the conversation has for their calls.
+    """Return the history from a part on, with its results under the conversation's ids of their calls.
 
-    A call without an id gets the one that the history gives it, since results are known by that.
+    A call without an id gets its id in the history, since results refer to that.
     """
     renamed: dict[str | None, str] = {}
     for position, history_position in calls:
@@ -226,7 +230,7 @@ def _with_ids_of(chain: Chain, history: list[Part], calls: Sequence[tuple[int, i
 
 
 def _system(value: Any) -> list[Part]:
-    """A system prompt that stands beside the messages."""
+    """Return the parts of a system prompt outside the messages."""
     if isinstance(value, str):
         return [System(value)] if value else []
     parts = value.get("parts") if isinstance(value, dict) else value
@@ -236,7 +240,7 @@ def _system(value: Any) -> list[Part]:
 
 
 def _response_parts(response: dict[str, Any], offset: int) -> list[Part]:
-    """The parts of a response, whatever its API; of several choices the first."""
+    """Return the parts of a response of any API; only the first of several choices counts."""
     for key, inner in (("choices", "message"), ("candidates", "content")):
         listed = response.get(key)
         if isinstance(listed, list) and listed and isinstance(listed[0], dict):
@@ -258,7 +262,7 @@ def _agent_parts(message: Any, offset: int) -> list[Part]:
 
 
 class Settled(NamedTuple):
-    """Conversation that parts make up, with the position of the part that each step begins with."""
+    """Conversation of some parts, with the position of each step's first part."""
 
     conversation: Conversation
     steps: list[Step]
@@ -267,12 +271,13 @@ class Settled(NamedTuple):
 
 
 def settle_parts(parts: Sequence[Part]) -> Settled:
-    """Build the conversation of the parts; these are not changed.
+    """Build the conversation of the parts, which are not changed.
 
-    Pictures that a client sent as the user's, since an API takes none from tools, go to the results that refer to them.
+    Images that a client sent as the user's, since an API accepts none from tools, move to the results that refer to
+    them.
     """
     filled = _with_files(parts)
-    # the place of each part stands in for its offset, so that the steps tell which part they begin with
+    # the position of each part replaces its offset, so that the steps show which part they begin with
     numbered = [
         replace(part, offset=position) if isinstance(part, Text | Thought | Call | Result | Unlogged) else part
         for position, part in enumerate(filled)
@@ -303,7 +308,7 @@ def _with_files(parts: Sequence[Part]) -> list[Part]:
 
 
 def _settle(chain: Chain, request: dict[str, Any], response: dict[str, Any]) -> None:
-    """Notes what the exchange tells of tools and model."""
+    """Record the tools and the model of the exchange."""
     declare(chain.tools, iterate_declared(request, response))
     models = (response.get("model"), response.get("modelVersion"), request.get("model"))
     chain.model = chain.model or next((name for name in models if isinstance(name, str) and name), None)

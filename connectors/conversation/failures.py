@@ -1,8 +1,8 @@
-"""Failure of a call as the envelope of its result tells it: by members beside the content or around it, never by words
-in it.
+"""Failure of a call according to the envelope of its result: by members beside or around the content, never by words in
+it.
 
-A text that holds JSON is a tool's own, whatever members it has; only a result of the Model Context Protocol, which is
-known by all its members, is an envelope even as text.
+JSON text belongs to the tool, whatever its members. Only a result of the Model Context Protocol, which is recognized by
+all its members, is an envelope even as text.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from trajmill.connectors.reading.fields import INT32, whole_number_of
 from trajmill.connectors.reading.values import json_value
 
 _STATUS: Final = {"error": True, "failed": True, "failure": True, "success": False}
-"""Meaning of a status; the others, such as `completed` and `incomplete`, may stand with an item of an API that ended in
-any way.
-"""
+"""Statuses that decide about a failure; others, such as `completed` and `incomplete`, occur with any outcome."""
 
 _CODES: Final = ("exit_code", "return_code", "exitCode")
 _ERRORS: Final = ("is_error", "isError", "error")
@@ -25,12 +23,12 @@ _PROTOCOL: Final = frozenset({"content", "isError", "structuredContent", "_meta"
 
 
 def tells(envelope: Mapping[str, Any]) -> bool:
-    """Check if the envelope has any member that may say how a call ended."""
+    """Check whether the envelope has any member that may show the outcome of a call."""
     return not _TELLING.isdisjoint(envelope)
 
 
 def is_failure(envelope: Mapping[str, Any]) -> bool | None:
-    """Check if the call failed, by what stands beside the content of its result; None where that does not say it."""
+    """Check whether the call failed, by the members beside the content of its result; None if they do not decide."""
     error = _error(envelope)
     if error is not None:
         return error
@@ -41,9 +39,9 @@ def is_failure(envelope: Mapping[str, Any]) -> bool | None:
 
 
 def content_failed(content: object) -> bool | None:
-    """Check if the call failed, by a content that is a value and not a text, or a result of the protocol as text.
+    """Check whether the call failed, by a content that is no text, or a protocol result as text.
 
-    A status stands there for anything that a tool knows of, such as an order's; only `error` says that the call failed.
+    There, a status may belong to the tool's data, such as an order's; only `error` means a failed call.
     """
     value = _protocol(content) if isinstance(content, str) else content
     if not isinstance(value, dict):
@@ -53,7 +51,7 @@ def content_failed(content: object) -> bool | None:
 
 
 def _error(envelope: Mapping[str, Any]) -> bool | None:
-    """Read the error members: a yes or no, or a description of the error, which is no number."""
+    """Read the error members: a boolean, or a description of the error, which is no number."""
     for key in _ERRORS:
         error = envelope.get(key)
         if isinstance(error, bool) or (key == "error" and isinstance(error, str | dict | list) and error):
@@ -62,7 +60,7 @@ def _error(envelope: Mapping[str, Any]) -> bool | None:
 
 
 def _protocol(text: str) -> dict[str, Any] | None:
-    """The result of a tool that the text is, as the Model Context Protocol writes it; None of any other text."""
+    """Return the tool result in a text of the Model Context Protocol; None for any other text."""
     if text.lstrip()[:1] != "{" or '"isError"' not in text:
         return None
     try:
@@ -74,5 +72,5 @@ def _protocol(text: str) -> dict[str, Any] | None:
 
 
 def exit_code(envelope: Mapping[str, Any]) -> int | None:
-    """The exit code of what the call ran."""
+    """Return the exit code of the call's command; None if there is none."""
     return next((code for key in _CODES if (code := whole_number_of(envelope.get(key), INT32)) is not None), None)

@@ -53,15 +53,15 @@ _ANSWERS: Final = {"any": None, "failed": True, "good": False}
 
 @record
 class Form:
-    """A line of the table.
+    """Line of the table.
 
     Attributes:
-        agent: the client; `*` is any.
-        versions: that write it, both included, such as `2.1.90-` or `0.2-0.40`; empty for all.
-        tools: whose answers it stands in; empty for all.
-        failed: whether it stands in failed answers alone; False: in none of them; null: in any.
-        meaning: what it says.
-        pattern: the form.
+        agent: Client; `*` means any.
+        versions: Versions that write the form, inclusive, such as `2.1.90-` or `0.2-0.40`; empty for all.
+        tools: Tools whose answers contain the form; empty for all.
+        failed: True if only failed answers contain the form; False: only successful ones; null: any.
+        meaning: Meaning of the form.
+        pattern: Pattern of the form.
     """
 
     agent: str
@@ -73,7 +73,7 @@ class Form:
 
 
 def read_forms(text: str) -> tuple[Form, ...]:
-    """The lines of a table in their order; a column of `-` is empty."""
+    """Return the lines of a table in their order; a column of `-` is empty."""
     rows = []
     for line in text.splitlines():
         if line and not line.startswith("#"):
@@ -98,22 +98,22 @@ _MISSING: Final = (
     " elided",
     "[trimmed",
 )
-"""Words of which each form that says that something is missing has one: most answers have none."""
+"""Words of which every form for missing text contains at least one; most answers contain none."""
 
 _LONGEST_SECONDS: Final = 1e9
 
 _SPEAKERS: Final[tuple[Meaning, ...]] = ("user", "harness", "agent")
 _OUT_OF_TIME: Final = 124
-"""The exit status that clients give a command that they killed."""
+"""Exit status that clients report for a command that they killed."""
 
 _MOST_LINES: Final = 10
-"""Lines of a form behind an answer, and forms that are looked for there."""
+"""Largest number of lines of a form after an answer, and of forms that are looked for there."""
 
 
 class Source(NamedTuple):
-    """Writer of a text: client, its version and the tool that answered; null where the log does not tell.
+    """Writer of a text: the client, its version and the tool that answered; null where the log does not name them.
 
-    `failed` says whether the log marks the answer as failed.
+    `failed` is True if the log marks the answer as failed.
     """
 
     agent: str | None = None
@@ -128,12 +128,12 @@ _ALWAYS: Final = r"\A"
 CLAUDE_CODE_TOOLS: Final = frozenset().union(
     *(form.tools for form in FORMS if form.agent == CLAUDE_CODE and form.pattern.pattern != _ALWAYS)
 )
-"""Tools that the table names of Claude Code, by which its answers are known in logs that do not name the client."""
+"""Tools of Claude Code in the table, which identify its answers in logs that do not name the client."""
 
 
 @lru_cache(4096)
 def forms(source: Source, *meanings: Meaning) -> tuple[Form, ...]:
-    """The rows of these meanings that may count for a text of that source."""
+    """Return the rows of these meanings that may apply to a text of that source."""
     return tuple(
         form
         for form in FORMS
@@ -146,7 +146,7 @@ def forms(source: Source, *meanings: Meaning) -> tuple[Form, ...]:
 
 
 def _is_within(version: str | None, versions: str) -> bool:
-    """Check if a version is one of a range; one that is not told, or is no number, may be."""
+    """Check whether a version is in a range; an unknown version, or one that is no number, counts as in it."""
     known = _numbers(version or "")
     first, _, last = versions.partition("-")
     low, high = _numbers(first), _numbers(last)
@@ -159,7 +159,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def read_output(text: str | None, source: Source) -> Output:
-    """Return an answer without the client's words before and behind it, and how its command ended by these."""
+    """Return an answer without the client's words before and after it, and the outcome of its command in these
+    words.
+    """
     if not text:
         return Output(text)
     is_object = source.agent == CODEX or (source.agent is None and '"exit_code"' in text)
@@ -179,7 +181,10 @@ def read_output(text: str | None, source: Source) -> Output:
 
 
 def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
-    """An answer without the forms before it, each once, the words of these, and the members of an output they tell."""
+    """Return an answer without the forms before it, the words of these forms, and the output members in them.
+
+    Each form is removed once.
+    """
     notes, ending, met = list[str](), dict[str, Any](), set[Form]()
     screen = _any_of(source, "before", "status")
     while text is not None and screen is not None and screen.match(text):
@@ -195,7 +200,7 @@ def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[s
 
 
 def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
-    """As `_without_heads`, of the forms behind an answer; the last one tells before the others."""
+    """Return an answer without the forms after it, as in `_without_heads`; the last form takes precedence."""
     notes, ending = list[str](), dict[str, Any]()
     while text and len(notes) < _MOST_LINES and (match := _last(text, source)) is not None:
         notes[:0] = _notes(match)
@@ -206,7 +211,7 @@ def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[s
 
 
 def _last(text: str, source: Source) -> re.Match[str] | None:
-    """The form that begins with one of the last lines of a text and ends with it."""
+    """Return the match of a form that begins in one of the last lines of a text and ends with the text."""
     screen = _any_of(source, "after")
     start = end = len(text.rstrip()) if screen is not None else 0
     for _ in range(_MOST_LINES):
@@ -224,20 +229,23 @@ def _last(text: str, source: Source) -> re.Match[str] | None:
 
 @lru_cache(4096)
 def _any_of(source: Source, *meanings: Meaning, lines: bool = False) -> re.Pattern[str] | None:
-    """The forms as one pattern, since most answers have none; with `lines` those of several lines; null of no form."""
+    """Return the forms as one pattern, since most answers contain none; null without forms.
+
+    With `lines`, only forms of several lines count.
+    """
     texts = [form.pattern.pattern for form in forms(source, *meanings)]
     chosen = [re.sub(r"\?P<\w+>", "", text) for text in texts if not lines or r"\n" in text]
     return re.compile("|".join(chosen)) if chosen else None
 
 
 def _notes(match: re.Match[str]) -> list[str]:
-    """The client's words in a form: its groups `note`, `note2`, or all of it where it has none."""
+    """Return the client's words in a form: its groups `note` and `note2`, or the whole form without these groups."""
     named = [name for name in match.re.groupindex if name.startswith("note")]
     return [match[name] for name in named if match[name]] if named else [match[0].strip("\n")]
 
 
 def _put_out(match: re.Match[str]) -> str:
-    """Return the output of a command within a form, its streams on lines of their own."""
+    """Return the output of a command within a form, with each stream on lines of its own."""
     groups, text = match.groupdict(), ""
     for stream in (groups.get("output"), groups.get("stderr"), groups.get("error")):
         text += f"\n{stream}" if stream and text and not text.endswith("\n") else stream or ""
@@ -245,7 +253,7 @@ def _put_out(match: re.Match[str]) -> str:
 
 
 def _ending(match: re.Match[str]) -> dict[str, Any]:
-    """The members of an output that the groups of a form tell."""
+    """Return the output members in the groups of a form."""
     groups = match.groupdict()
     members: dict[str, Any] = {}
     if (code := groups.get("code")) is not None:
@@ -272,7 +280,7 @@ def _number(digits: str | None) -> float | None:
 
 
 def to_signed(code: int | None) -> int | None:
-    """An exit status as signed 32 bits, as which Windows means it; None of what is none."""
+    """Convert an exit status to signed 32 bits, the form of Windows; None if it does not fit."""
     return whole_number_of(code - 2**32 if code is not None and 2**31 <= code < 2**32 else code, INT32)
 
 
@@ -281,7 +289,7 @@ def _matches(text: str, source: Source, *meanings: Meaning) -> Iterator[tuple[Fo
 
 
 def line_behind(text: str, end: int, source: Source) -> int:
-    """Return the start of the last line before `end` that the client added to an answer; -1 without one."""
+    """Return the start of the last line before `end` if the client added it to the answer; otherwise -1."""
     start = text.rfind("\n", 0, end) + 1
     line = any(form.pattern.fullmatch(text, start, end) for form in forms(source, "behind"))
     return start if line else -1
@@ -294,12 +302,12 @@ def asks_to_retry(text: str) -> bool:
 
 
 def is_empty(text: str, source: Source) -> bool:
-    """Check if an answer is the client's words for one without output."""
+    """Check whether an answer consists of the client's words for an empty output."""
     return any(form.pattern.fullmatch(text) for form in forms(source, "empty"))
 
 
 def speaker(text: str, source: Source) -> str | None:
-    """Return who gave an answer, if it was not the tool: `user`, `harness` or `agent`."""
+    """Return who gave an answer other than the tool: `user`, `harness` or `agent`; None for the tool."""
     screen = _any_of(source, *_SPEAKERS)
     if screen is None or screen.match(text) is None:
         return None
@@ -307,7 +315,7 @@ def speaker(text: str, source: Source) -> str | None:
 
 
 def truncation(text: str, source: Source) -> str:
-    """`harness` where the agent saw an answer cut, `recorder` where the log has lost what it saw, else `none`."""
+    """Return `harness` if the agent saw a cut answer, `recorder` if the log lost a part of it, otherwise `none`."""
     if not any(word in text for word in _MISSING):
         return "none"
     meanings = {form.meaning for form in forms(source, "cut", "lost") if form.pattern.search(text)}
@@ -315,12 +323,12 @@ def truncation(text: str, source: Source) -> str:
 
 
 def is_clients(text: str, agent: str) -> bool:
-    """Return True if a text in a user's message begins with what the client put there."""
+    """Check whether a text in a user's message begins with the client's words."""
     return next(_matches(text.lstrip(), Source(agent), "said"), None) is not None
 
 
 def voices(text: str, agent: str) -> Iterator[tuple[str, str]]:
-    """(`user` or `harness`, text) of each piece of one text of a user's message; blank pieces are left out."""
+    """Yield (`user` or `harness`, text) of each piece of a text in a user's message, without blank pieces."""
     _, match = next(_matches(text.lstrip(), Source(agent), "said"), (None, None))
     pieces = [("user" if match is None else "harness", text)]
     if match is not None and "user" in match.re.groupindex:
@@ -329,12 +337,12 @@ def voices(text: str, agent: str) -> Iterator[tuple[str, str]]:
 
 
 def split_by_twin(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
-    """An answer without the lines that stand around what its command put out, and these in order.
+    """Return the output of a command in an answer, and the lines around it in order.
 
     Args:
-        text: the answer.
-        twin: what the command put out, where the log holds it a second time without the client's words; null where not.
-            An answer that does not hold it once, as whole lines, is left as it is.
+        text: Answer.
+        twin: Output of the command without the client's words, if the log repeats it; null otherwise. An answer that
+            does not contain it exactly once, as whole lines, is not changed.
     """
     put_out = (twin or "").strip("\n")
     at = text.find(put_out) if twin is not None and put_out != text.strip("\n") else -1
@@ -347,7 +355,9 @@ def split_by_twin(text: str, twin: str | None) -> tuple[str, tuple[str, ...]]:
 
 
 def put_out(result: Mapping[str, Any]) -> str | None:
-    """The output of a shell in Claude Code's `toolUseResult`; null where none is held, or its command was stopped."""
+    """Return the output of a shell in Claude Code's `toolUseResult`; null if it is missing or its command was
+    stopped.
+    """
     streams = [result.get("stdout"), result.get("stderr", "")]
     known = all(isinstance(stream, str) for stream in streams) and result.get("interrupted") is not True
     return "\n".join(filter(None, streams)) if known else None
@@ -355,17 +365,18 @@ def put_out(result: Mapping[str, Any]) -> str | None:
 
 @cache
 def tools_of_others(agent: str = ANY) -> frozenset[str]:
-    """List tools that the user, the client or a language model answers; those of any client by default."""
+    """Return the tools that the user, the client or a language model answers; by default those of any client."""
     always = (form for form in FORMS if form.agent in (agent, ANY) and form.pattern.pattern == _ALWAYS)
     return frozenset().union(*(form.tools for form in always))
 
 
 def strip_forms(trajectory: Trajectory, client: str | None = None) -> Trajectory:
-    """Return the trajectory as the environment answered: without the client's words, and with who gave each answer.
+    """Return the trajectory without the client's words in the environment's answers, and with the origin of each
+    answer.
 
     Args:
-        trajectory: whose answers are the environment's where nobody else is known.
-        client: whose forms count; by default those of its agent.
+        trajectory: Trajectory whose answers are the environment's unless another origin is known.
+        client: Client whose forms apply; by default the trajectory's agent.
     """
     kind = list if isinstance(trajectory.steps, list) else Steps
     source = Source(client or trajectory.agent.name or ANY, trajectory.agent.version)
@@ -387,7 +398,7 @@ def _strip_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
 
 
 def _strip_observation(after: Observation | None, source: Source) -> tuple[Observation | None, int | None]:
-    """The observation as the environment gave it, and the exit status that was told beside it."""
+    """Return the observation without the client's words, and the exit status in these words."""
     if after is None or after.origin != "environment":
         return after, None
     text = after.content or ""

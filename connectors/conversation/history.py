@@ -1,11 +1,10 @@
-"""Comparison of the history of a request with an earlier conversation: both as marks, compared by what was said.
+"""Comparison of a request's history with an earlier conversation: both as marks, compared by content.
 
-Clients write a history anew: with ids of their own for calls that had none, members of arguments in another order,
-texts in other blocks, without signatures. None of that makes it another conversation. What the API itself ran within an
-answer (`hosted`), and searches for tools, they write in yet another form or not at all; so such parts are passed over
-where the two differ. Thoughts and system prompts are not compared, since no client has to repeat them as they were.
-Ids of calls decide before words do: what the agent said before a call may be left out or written otherwise if the call
-has its id.
+Clients rewrite a history: with their own ids for calls without one, members of arguments in another order, texts in
+other blocks, without signatures. It is the same conversation nevertheless. Parts that the API itself ran within an
+answer (`hosted`), and tool searches, are rewritten in yet another form or left out, so differing ones are skipped.
+Thoughts and system prompts are not compared, since clients need not repeat them unchanged. Ids of calls take precedence
+over words: the text before a call may be missing or different if the call has the same id.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.values import json_value
 
 _TOOL_SEARCH: Final = ("tool_search", "search_tools")
-"""Beginnings of the names of searches for tools."""
+"""Prefixes of the names of tool searches."""
 
 
 class Mark(NamedTuple):
-    """Features of a part that have to be the same.
+    """Features of a part that have to be equal.
 
     Attributes:
         kind: `said`, `text`, `call` or `result`.
-        sign: equal where the parts are; where it is not, they may still say the same in another form.
-        hosted: whether a history may hold it otherwise, or not.
-        place: of the part among those of its conversation.
-        call_id: of a call.
+        sign: Equal for equal parts; parts with different signs may still match in another form.
+        hosted: True if a history may contain the part in another form, or not at all.
+        place: Position of the part in its conversation.
+        call_id: Id of a call.
     """
 
     kind: str
@@ -41,12 +40,12 @@ class Mark(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Length to which a history and a conversation are the same.
+    """Shared beginning of a history and a conversation.
 
     Attributes:
-        known: marks of the conversation up to there.
-        told: marks of the history up to there.
-        calls: places of calls that are the same, in the conversation and in the history.
+        known: Number of shared marks of the conversation.
+        told: Number of shared marks of the history.
+        calls: Positions of equal calls, in the conversation and in the history.
     """
 
     known: int
@@ -55,7 +54,7 @@ class Shared(NamedTuple):
 
 
 def marks(parts: Sequence[Part], begin: int = 0) -> list[Mark]:
-    """The marks of parts of which the first stands at `begin`."""
+    """Return the marks of parts, the first of which is at position `begin`."""
     part_marks: list[Mark] = []
     searches: set[str | None] = set()
     for position, part in enumerate(parts, begin):
@@ -81,7 +80,7 @@ def marks(parts: Sequence[Part], begin: int = 0) -> list[Mark]:
 
 
 def shared(known: Sequence[Mark], history: Sequence[Mark]) -> Shared:
-    """Compare the history `told` with the conversation `known`; all of it is shared if no mark of `known` is left."""
+    """Compare a history with the conversation `known`, which is shared as a whole if none of its marks remains."""
     position = history_position = 0
     ends = 0, 0
     calls: list[tuple[int, int]] = []
@@ -108,7 +107,7 @@ def shared(known: Sequence[Mark], history: Sequence[Mark]) -> Shared:
 def _alike(
     known: Sequence[Mark], position: int, history: Sequence[Mark], history_position: int
 ) -> tuple[int, int] | None:
-    """Count the marks of each side that say the same from there on in another form; None if they differ."""
+    """Count the marks of each side that match from there on in another form; None if they differ."""
     ours, theirs = known[position], history[history_position]
     if ours.kind != theirs.kind:
         return None
@@ -124,7 +123,7 @@ def _alike(
 def _before_same_id(
     known: Sequence[Mark], position: int, history: Sequence[Mark], history_position: int
 ) -> tuple[int, int] | None:
-    """Count the texts on either side before a call that has the same id on both; None if no such call follows."""
+    """Count the texts on either side before a call with the same id on both; None if no such call follows."""
     ours = next((at for at in range(position, len(known)) if known[at].kind != "text"), None)
     theirs = next((at for at in range(history_position, len(history)) if history[at].kind != "text"), None)
     if ours is None or theirs is None:
@@ -140,7 +139,7 @@ def _before_same_id(
 def _in_pieces(
     known: Sequence[Mark], position: int, history: Sequence[Mark], history_position: int
 ) -> tuple[int, int] | None:
-    """As `_alike`, of texts that may be one block here and several there."""
+    """Compare texts as in `_alike`, where one side may split a text into several blocks."""
     kind, sides, begins = known[position].kind, (known, history), (position, history_position)
     texts, counts = ["", ""], [0, 0]
     while not counts[0] or texts[0] != texts[1]:
@@ -163,12 +162,14 @@ def remove_blanks(text: str) -> str:
 
 @lru_cache(8192)
 def canonical(arguments: str | None) -> str:
-    """Arguments as JSON text with sorted members, so that another order or spacing is the same; else as they are."""
+    """Return arguments as JSON text with sorted members, so that order and spacing do not matter; other text
+    unchanged.
+    """
     return _normalize_json(arguments or "{}")
 
 
 def _normalize_json(text: str) -> str:
-    """JSON text with sorted members; what is no JSON as it is."""
+    """Return JSON text with sorted members; other text unchanged."""
     try:
         return _sort_members(json_value(text))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Actions and words of a conversation in the order of the log; of a long log most of them stand in a file."""
+"""Actions and words of a conversation in the order of the log; those of a long log are mostly kept in a file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ITEM_BYTES: Final = 256
 
 
 class Items(Iterable[Item]):
-    """Items, of which those that are settled may stand in a file.
+    """Items, of which settled ones may be kept in a file.
 
-    A turn is settled when each of its calls is answered and a later turn has begun: nothing may change it then.
+    A turn is settled when each of its calls is answered and a later turn has begun: it cannot change any more.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Items(Iterable[Item]):
         return sum(not isinstance(item, int) for item in self._items)
 
     def append(self, item: Item) -> None:
-        """Adds an item at the end."""
+        """Add an item at the end."""
         self._unsettled.append(len(self._items))
         self._items.append(item)
         self._size += _ITEM_BYTES
@@ -39,13 +39,13 @@ class Items(Iterable[Item]):
             self._last = item
 
     def grow(self, size: int) -> None:
-        """Is told of `size` bytes that were read into the items, so that it is known when to let go of some."""
+        """Count `size` bytes read into the items, and move settled items to the file above the limit."""
         self._size += size
         if self._size > self._limit:
             self._settle()
 
     def _settle(self) -> None:
-        """Writes every settled item to the file; if that is less than half, the next time comes later."""
+        """Write every settled item to the file; raise the limit if less than half of the items are settled."""
         if self._spool is None:
             self._spool = Spool()
         unsettled = []

@@ -1,4 +1,4 @@
-"""Python literals that stand in texts; nothing is run."""
+"""Python literals in texts; no code is run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from typing import Any, Final
 
 _LITERAL: Final = 65536
-"""Longest Python literal that is read: reading takes time and memory out of all proportion to its length."""
+"""Longest Python literal that is parsed; time and memory grow much faster than its length."""
 
 
 def literal_value(text: str) -> Any:
-    """The value of a Python literal, None if it is none, too long or too deep."""
+    """Return the value of a Python literal; None if it is invalid, too long or too deep."""
     if len(text) > _LITERAL or max(text.count(sign) for sign in "([{-+") > 2000 or _depth(text) > 64:
         return None
     try:
@@ -21,7 +21,7 @@ def literal_value(text: str) -> Any:
 
 
 def _depth(text: str) -> int:
-    """Levels of brackets in the text, those in its strings included."""
+    """Count the levels of brackets in the text, including those in its strings."""
     deepest = level = 0
     for bracket in re.findall(r"[(\[{]|[)\]}]", text):
         level += 1 if bracket in "([{" else -1

@@ -1,6 +1,6 @@
-"""Answers of a server of the Model Context Protocol as observations: texts, and the object that they stood in.
+"""Answers of a server of the Model Context Protocol as observations: texts, and the object that contained them.
 
-It does not pair answers with requests.
+The pairing of answers with requests is done elsewhere.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from trajmill.schemas import Observation
 def response_observation(
     method: str, body: dict[str, Any], truncation: str = "none", text: str | bytes | None = None
 ) -> Observation | None:
-    """The observation of a JSON-RPC response to a request of that method; None if it is nested too deeply.
+    """Return the observation of a JSON-RPC response to a request of a method; None if it is nested too deeply.
 
-    A protocol error is the JSON text of the error object, with its code; a null result beside it says nothing. Only a
-    result has an envelope.
+    A protocol error becomes the JSON text of the error object, with its code; a null result beside it is ignored. Only
+    a result has an envelope.
 
     Args:
-        method: of the request.
-        body: the response.
-        truncation: what the log lost of it.
-        text: in which the log holds the response as JSON; None if it stood in no text of its own.
+        method: Method of the request.
+        body: Response.
+        truncation: Truncation of the response in the log.
+        text: Text in the log that contains the response as JSON; None if it has no text of its own.
     """
     result = body.get("result")
     if not isinstance(result, dict):
@@ -53,7 +53,7 @@ def response_observation(
 
 
 def _add_envelope(seen: Observation, result: dict[str, Any], text: str | bytes | None) -> Observation:
-    """An observation with the object that it stood in, and what that alone is attached to."""
+    """Return an observation with its envelope and the attachments that only the envelope has."""
     envelope_text, attached = envelope(result, cut_out(result, text))
     known = {attachment.sha256 for attachment in seen.attachments}
     more = tuple({attachment.sha256: attachment for attachment in attached if attachment.sha256 not in known}.values())

@@ -1,7 +1,8 @@
-"""Texts and attachments of what a server of the Model Context Protocol sends (specification 2024-11-05 to 2026-07-28).
+"""Texts and attachments of messages from a server of the Model Context Protocol (specification 2024-11-05 to
+2026-07-28).
 
-Text blocks are joined by a newline; structured content stands for them only where there is no text, since it repeats
-them. Images, audio and binary resources become attachments by digest; a block that holds none of all this is its JSON.
+Text blocks are joined by a newline; structured content replaces them only if there is no text, since it repeats them.
+Images, audio and binary resources become attachments by digest; any other block becomes its JSON.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.schemas import Attachment
 
 _EMPTY: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta", "_type", "resultType"})
-"""Members of a result that say nothing where there is no content."""
+"""Members of a result that carry no information without content."""
 
 
 def tool_result(result: dict[str, Any]) -> tuple[str | None, list[Attachment]]:
-    """Text and attachments of the result of a tool; both empty only if it is nested too deeply."""
+    """Return the text and attachments of a tool's result; both are empty only if it is nested too deeply."""
     content = result.get("content")
     if type(content) is list and len(content) == 1:
         block = content[0]
@@ -40,7 +41,7 @@ def tool_result(result: dict[str, Any]) -> tuple[str | None, list[Attachment]]:
 
 
 def resource_text(contents: list[Any]) -> tuple[str | None, list[Attachment]]:
-    """Text and attachments of the contents of resources that were read."""
+    """Return the text and attachments of the contents of resources."""
     texts: list[str] = []
     attached: list[Attachment] = []
     for resource in contents:
@@ -51,7 +52,9 @@ def resource_text(contents: list[Any]) -> tuple[str | None, list[Attachment]]:
 
 
 def blocks(content: Any) -> tuple[list[str], list[Attachment]]:
-    """The texts and attachments of content blocks, each in order; a block of an unknown kind is its JSON text."""
+    """Return the texts and attachments of content blocks, each in order; a block of an unknown type becomes its JSON
+    text.
+    """
     texts: list[str] = []
     attached: list[Attachment] = []
     if isinstance(content, str):
@@ -71,7 +74,7 @@ def blocks(content: Any) -> tuple[list[str], list[Attachment]]:
 
 
 def _read_resource(resource: Any, texts: list[str], attached: list[Attachment]) -> bool:
-    """Adds what a resource holds: text, also as base64 of a media type that is text, or bytes; whether it holds any."""
+    """Add the contents of a resource: text, also as base64 of a text type, or bytes; return False if it has neither."""
     if not isinstance(resource, dict):
         return False
     text = resource.get("text")
@@ -90,9 +93,9 @@ def _blob(data: Any, role: str, media_type: Any, name: Any = None) -> list[Attac
 
 
 def without_data(value: Any, attached: list[Attachment], depth: int = 8) -> Any:
-    """`value` with references in place of the base64 of its content blocks; what they refer to goes to `attached`.
+    """Replace the base64 of content blocks in `value` by references, and add their attachments to `attached`.
 
-    Levels below `depth` are left as they are.
+    Levels below `depth` are not changed.
     """
     if depth == 0:
         return value

@@ -1,9 +1,9 @@
-"""The result object that a server of the Model Context Protocol sent, as JSON text: what its texts stand in.
+"""Result objects from a server of the Model Context Protocol as JSON text: the envelopes of their texts.
 
-Where the log holds JSON text of the message on one line (a line of a capture, the body of an HTTP answer, an event of a
-stream) the object is cut out of it, byte for byte. A message that a recorder laid out over several lines, or holds as a
-part of its own document, is written by our one JSON writer: that white space is none of the server's. What is opaque
-(pictures, sound, what an API sealed) is a reference, by the rule that contents follow. It reads no file.
+If the log contains the message as JSON text on one line (a line of a capture, the body of an HTTP answer, an event of a
+stream), the object is cut out of it, byte for byte. If a recorder spread it over several lines, or made it a part of
+its own document, the common JSON writer writes it, since the white space is not the server's. Opaque values (images,
+sound, sealed values of an API) become references, by the same rule as in contents.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from trajmill.schemas import Attachment
 
 _RESULT: Final = re.compile(r'"result"\s*:\s*(?=\{)')
 _TRIES: Final = 8
-"""Places in a text at which the result is looked for."""
+"""Number of positions in a text at which the result is looked for."""
 
 _LITERAL: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
 _HOLDS: Final = ('"data"', '"blob"')
-"""Members of the blocks that hold base64 of any length."""
+"""Members of blocks with base64 of any length."""
 
 
 def envelope(result: dict[str, Any], text: str | None) -> tuple[str | None, tuple[Attachment, ...]]:
-    """The JSON text of a result, None if it is nested too deeply, and the attachments that it refers to.
+    """Return the JSON text of a result, None if it is nested too deeply, and the attachments that it refers to.
 
     Args:
-        result: the object.
-        text: its JSON as the log holds it, which stands only if it is one line; None if it stood in no text of its own.
+        result: Result object.
+        text: Its JSON in the log, used only if it is one line; None if it has no text of its own.
     """
     sent_text = None if text is None or "\n" in text or "\r" in text else text
     result_text = shallow_json(result) if sent_text is None else sent_text
@@ -58,11 +58,11 @@ def envelope(result: dict[str, Any], text: str | None) -> tuple[str | None, tupl
 
 
 def cut_out(result: dict[str, Any], message: str | bytes | None) -> str | None:
-    """The stretch of a text that is a result's JSON; None if there is none.
+    """Return the part of a text that is a result's JSON; None if there is none.
 
     Args:
-        result: the member `result` of a response.
-        message: in which the log holds the response as JSON, with whatever stands around it.
+        result: Member `result` of a response.
+        message: Text in the log that contains the response as JSON, possibly among other text.
     """
     if message is None:
         return None
@@ -77,8 +77,8 @@ def cut_out(result: dict[str, Any], message: str | bytes | None) -> str | None:
 
 
 def _ends(text: str, begin: int) -> Iterator[int]:
-    """Yield the positions at which the value that begins there may end: before what closes the message, most often;
-    else at its own end.
+    """Yield the possible ends of the value that begins at `begin`: usually before the end of the message, else its own
+    end.
     """
     last = text.rstrip()
     if last.endswith("}"):
@@ -90,7 +90,7 @@ def _ends(text: str, begin: int) -> Iterator[int]:
 
 
 def _says(text: str, result: dict[str, Any]) -> bool:
-    """Check if a text is the JSON of a result."""
+    """Check whether a text is the JSON of a result."""
     try:
         return bool(json_value(text) == result)
     except JsonError:
@@ -98,7 +98,7 @@ def _says(text: str, result: dict[str, Any]) -> bool:
 
 
 def _references(result: dict[str, Any], attached: list[Attachment]) -> dict[str, str]:
-    """The base64 that the blocks of a result hold, with the reference that stands for each."""
+    """Map the base64 strings in the blocks of a result to their references."""
     names: dict[str, str] = {}
     pairs: list[tuple[Any, Any]] = [(result, without_data(result, attached))]
     while pairs:
@@ -113,7 +113,7 @@ def _references(result: dict[str, Any], attached: list[Attachment]) -> dict[str,
 
 
 def _with_literals(text: str, named: Callable[[str], str], least: int) -> str:
-    """JSON text whose strings of at least so many characters are as `named` gives them; others stay as written."""
+    """Apply `named` to the strings of JSON text with at least `least` characters; others stay as written."""
 
     def write_literal(literal: re.Match[str]) -> str:
         if len(literal[1]) < least:

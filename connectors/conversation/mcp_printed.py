@@ -27,11 +27,11 @@ _END: Final = re.compile(
     re.DOTALL,
 )
 _HALF: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:x.?|u.{0,3}|U.{0,7})?\Z")
-"""An escape that the cut goes through."""
+"""Escape that the cut splits."""
 
 
 class Printed(NamedTuple):
-    """Contents of a printed result; `failed` is null where it is cut before that."""
+    """Contents of a printed result; `failed` is null if the text ends before it."""
 
     text: str
     failed: bool | None
@@ -39,7 +39,7 @@ class Printed(NamedTuple):
 
 
 def parse_printed(text: str) -> Printed | None:
-    """Parse a text that is a printed result; None of any other text."""
+    """Parse a printed result; None for any other text."""
     begin = _BEGIN.match(text) if "content=[" in text[:8192] else None
     if begin is None:
         return None
@@ -58,7 +58,7 @@ def parse_printed(text: str) -> Printed | None:
 
 
 def _value(literal: str) -> str:
-    """The value of the literal of a text; the literal without its quotes where it is none."""
+    """Return the value of a string literal; if it is invalid, the literal without its quotes."""
     try:
         return str(ast.literal_eval(literal))
     except (ValueError, SyntaxError):

@@ -1,8 +1,8 @@
-"""Values that no model can read: base64 of pictures, sound and documents, and what an API sealed for itself.
+"""Values that no model can read: base64 of images, sound and documents, and values that an API sealed for itself.
 
-The former become attachments: the digest of their bytes, what they are, and their media type. One rule for all makers:
-blocks of MCP (`data`, `resource.blob`), Anthropic (`source.data`), OpenAI (`image_url`, `file_data`, `input_audio`) and
-Gemini (`inlineData`) are told by their members.
+The former become attachments: the digest of their bytes, their role, and their media type. One rule serves all vendors:
+the blocks of MCP (`data`, `resource.blob`), Anthropic (`source.data`), OpenAI (`image_url`, `file_data`, `input_audio`)
+and Gemini (`inlineData`) are recognized by their members.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from trajmill.connectors.reading.attached import attachment_of_bytes
 from trajmill.schemas import Attachment
 
 ENCRYPTED: Final = frozenset({"encrypted_content", "encrypted_index", "encrypted_stdout"})
-"""Members that an API sealed, wherever they stand."""
+"""Members that an API sealed, at any place."""
 
 SEALED: Final = ENCRYPTED | {"citations"}
-"""Members of a block that are for the API alone: those it sealed, and its switch for citations."""
+"""Members of a block for the API alone: sealed ones, and the switch for citations."""
 
 UNKNOWN: Final = "application/octet-stream"
-"""The media type of bytes of which nobody says what they are."""
+"""Media type of bytes of unknown type."""
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,", re.ASCII)
 _DOCUMENTS: Final = ("file", "input_file", "document")
 
 
 _OF_URLS: Final = str.maketrans("-_", "+/")
-"""The two signs that base64 has otherwise where it may stand in a URL, as Google's clients write it."""
+"""Two characters that differ in base64 for URLs, as written by Google's clients."""
 
 
 def _bytes_of(data: object) -> bytes | None:
-    """The bytes that base64 of either alphabet stands for, blanks passed over; None of anything else, and of none."""
+    """Decode base64 of either alphabet, ignoring white space; None if it is invalid or empty."""
     if not isinstance(data, str):
         return None
     if "-" in data or "_" in data:
@@ -46,13 +46,13 @@ def _bytes_of(data: object) -> bytes | None:
 
 
 def attachment(data: object, media_type: object, role: str, name: object = None) -> Attachment | None:
-    """The attachment of base64 data; None where that is no base64, or none at all.
+    """Return the attachment of base64 data; None if it is invalid or empty.
 
     Args:
-        data: base64.
-        media_type: kept if it is one.
-        role: what it is: image, audio, document or resource.
-        name: how the log calls it, such as the uri of a resource.
+        data: Base64 data.
+        media_type: Media type, kept if it is valid.
+        role: Role: image, audio, document or resource.
+        name: Name in the log, such as the uri of a resource.
     """
     content = _bytes_of(data)
     if content is None:
@@ -62,35 +62,37 @@ def attachment(data: object, media_type: object, role: str, name: object = None)
 
 
 def reference(blob: Attachment, size: int) -> str:
-    """Return the text that stands for an attachment of so many bytes: type, length and the beginning of its digest."""
+    """Return the text that replaces an attachment of `size` bytes: its type, its size and the beginning of its
+    digest.
+    """
     return f"attachment:{blob.media_type or UNKNOWN};bytes={size};sha256={blob.sha256[:16]}"
 
 
 def size_of(data: str) -> int:
-    """Count the bytes that base64, or a URL that ends in it, stands for; 0 of anything else."""
+    """Count the decoded bytes of base64, or of a URL that ends in it; 0 for any other text."""
     return len(_bytes_of(data.rpartition(",")[2]) or b"")
 
 
 def role_of(media_type: object) -> str:
-    """Return the role of an attachment of that media type: image, audio or document."""
+    """Return the role of an attachment with that media type: image, audio or document."""
     role = media_type.partition("/")[0] if isinstance(media_type, str) else ""
     return role if role in ("image", "audio") else "document"
 
 
 def attachment_of_url(url: object, role: str) -> Attachment | None:
-    """The attachment that a data URL holds; None of any other URL."""
+    """Return the attachment in a data URL; None for any other URL."""
     match = _DATA_URL.match(url) if isinstance(url, str) else None
     return None if match is None or not isinstance(url, str) else attachment(url[match.end() :], match[1], role)
 
 
 def attachment_in(block: Mapping[str, Any]) -> Attachment | None:
-    """The attachment that a block holds; None where it holds none, or only refers to one."""
+    """Return the attachment in a block; None if it has none, or only refers to one."""
     data = _data_in(block)
     return None if data is None else attachment(*data)
 
 
 def text_in(block: Mapping[str, Any]) -> str | None:
-    """The text that a block holds as base64 of a media type that is text; None where it holds none."""
+    """Return the text in a block that is base64 of a text type; None if there is none."""
     block_data = _data_in(block)
     kind = block_data[1] if block_data is not None else None
     data = (
@@ -105,9 +107,7 @@ def text_in(block: Mapping[str, Any]) -> str | None:
 
 
 def _data_in(block: Mapping[str, Any]) -> tuple[object, object, str, object] | None:
-    """Return the arguments of `attachment` for a block: base64, media type, role and name; None where it holds no
-    bytes.
-    """
+    """Return the arguments of `attachment` for a block: base64, media type, role and name; None if it has no bytes."""
     kind = block.get("type")
     if kind == "resource" and isinstance(resource := block.get("resource"), dict):
         return resource.get("blob"), resource.get("mimeType"), "resource", resource.get("uri")

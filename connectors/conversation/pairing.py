@@ -1,16 +1,16 @@
 """Pairing of results with calls: the parts of a conversation, in the order of its log, as turns with their answers.
 
-What the agent says and calls with nothing of others in between is one turn, whether a log writes it as one message or
-several: the model saw no result in between. A result that it saw and the log does not hold ends a turn too.
+Adjacent words and calls of the agent form one turn, whether the log writes them as one message or several: the model
+saw no result in between. A result that the model saw but the log lacks ends a turn too.
 
-A result belongs to an open call of the turn before it with its id, else to an earlier call of that id, if there is one
-such call. Where one of the two has no id, it belongs to the first open call of that turn with its name, or to the only
-open one. A result without such a call is never given to another call. What comes once a later turn has begun stood
-before none of that turn's calls.
+A result belongs to the open call of the preceding turn with its id, otherwise to an earlier call of that id, if there
+is exactly one. If the result or the call has no id, the result belongs to the first open call of that turn with its
+name, or to the only open call; a result without a name belongs to the first open call. A result without such a call is
+never given to another call. A result that comes after a later turn has begun precedes none of that turn's calls.
 
-Reminders that a harness hung on to a result or put into a user's message (`<system-reminder>`) are the harness's words.
-This knows no shape of message (see `shapes`) and no outcome. Of a long conversation the turns stand in a file; what is
-remembered of each answered call is its id and a hash of its answer.
+Reminders that a harness appended to a result or put into a user's message (`<system-reminder>`) are the harness's
+words. Shapes of messages (see `shapes`) and outcomes are not known here. The turns of a long conversation are kept in a
+file; of each answered call, only its id and a hash of its answer stay in memory.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ from trajmill.schemas import Step, Steps
 from trajmill.schemas.record import record
 
 _PART_BYTES: Final = 512
-"""Memory that a part takes besides its texts, roughly, in bytes."""
+"""Approximate memory of a part besides its texts, in bytes."""
 
 _SEVERAL: Final = "several"
-"""Stands for the call of an id that several calls have."""
+"""Marker for an id that several calls have."""
 
 _PYDANTIC: Final = Source(PYDANTIC_AI, None, "")
-"""Speakers in the place of a tool or a user when the agent is to try again."""
+"""Source whose forms show that the framework, not a tool or a user, asks the agent to try again."""
 
 
 @record
 class Unmatched:
-    """A result that was given to no call; reason `result_without_call` or `result_repeated`."""
+    """Result without a call; the reason is `result_without_call` or `result_repeated`."""
 
     result: Result
     reason: str
@@ -71,15 +71,15 @@ class Unmatched:
 
 @record
 class Conversation:
-    """Steps, instruction and unmatched results of the parts of a conversation.
+    """Steps, instruction and unmatched results of a conversation's parts.
 
     Attributes:
-        steps: in the order of the log; empty if the agent neither called nor said anything.
-        calls: number of steps that are calls.
-        domain: as its tools tell it; see `tools`.
-        instruction: the user's first text before the agent's first turn, unless the task is told elsewhere.
-        system: the system prompts before the first turn, joined by an empty line.
-        unmatched: results without a call, in the order of the log.
+        steps: Steps in the order of the log; empty if the agent neither called nor said anything.
+        calls: Number of steps that are calls.
+        domain: Domain according to its tools; see `tools`.
+        instruction: The user's first text before the agent's first turn, unless the task is given elsewhere.
+        system: System prompts before the first turn, joined by an empty line.
+        unmatched: Results without a call, in the order of the log.
     """
 
     steps: list[Step] | Steps
@@ -94,10 +94,11 @@ def conversation(parts: Iterable[Part], *, instructed: bool = False, member: str
     """Build the conversation of the parts.
 
     Args:
-        parts: in the order of the log. What is made of a list is held in memory, as the list is. Calls among them are
-            filled in, so parts are made anew for each conversation.
-        instructed: the task is told elsewhere, so the user's first text is not the instruction but interleaved.
-        member: the file of the log that holds the conversation.
+        parts: Parts in the order of the log. The results of a list are held in memory, like the list. The calls among
+            them are filled in, so every conversation needs new parts.
+        instructed: True if the task is given elsewhere, so that the user's first text is interleaved instead of the
+            instruction.
+        member: File of the log that contains the conversation.
     """
     pairing = Pairing([] if isinstance(parts, list) else Items(), member)
     for part in parts:
@@ -110,18 +111,18 @@ def conversation(parts: Iterable[Part], *, instructed: bool = False, member: str
 
 
 class Pairing:
-    """A conversation while it is read, part by part.
+    """Conversation that is read part by part.
 
     Attributes:
-        items: its turns and words.
-        system: system prompts before the first turn.
-        calls: how many there were.
-        names: of the tools that were called.
-        unmatched: results that were given to no call.
+        items: Turns and words.
+        system: System prompts before the first turn.
+        calls: Number of calls.
+        names: Names of the called tools.
+        unmatched: Results without a call.
 
     Args:
-        items: gets the turns and words.
-        member: the file of the log that holds the conversation.
+        items: Receives the turns and words.
+        member: File of the log that contains the conversation.
     """
 
     def __init__(self, items: list[Item] | Items, member: str = "") -> None:
@@ -137,7 +138,7 @@ class Pairing:
         self._by_id: dict[str, tuple[Turn, Call] | int | str] = {}
 
     def take(self, part: Part) -> None:
-        """Takes in the next part of the log."""
+        """Add the next part of the log."""
         if isinstance(part, Text | Thought | Call):
             self._act(part)
             return
@@ -230,7 +231,9 @@ class Pairing:
         self._grow(len(result.content or "") + len(result.envelope or ""))
 
     def _asked(self, result: Result) -> tuple[Turn, Call] | int | str | None:
-        """The turn and the call that a result answers; a hash of the answer before it if that call has one."""
+        """Return the turn and the call that a result answers; a hash of the earlier answer if the call already has
+        one.
+        """
         key, turn = result.call_id, self._turn
         if turn is None:
             return None
@@ -250,7 +253,7 @@ class Pairing:
 
 
 def _voices(message: Said) -> list[Said]:
-    """Split a message into the words of the user and those that the harness put into it."""
+    """Split a message into the user's words and those that the harness put into it."""
     messages = [Said(role, text, at=message.at) for role, text in voices(message.text, own=False)]
     if message.attachments:
         position = next((index for index, part in enumerate(messages) if part.role == "user"), len(messages))
@@ -260,5 +263,5 @@ def _voices(message: Said) -> list[Said]:
 
 
 def asks_again(text: str) -> bool:
-    """Check if the text as a whole is the framework's."""
+    """Check whether the whole text is the framework's request to try again."""
     return speaker(text, _PYDANTIC) is not None

@@ -1,10 +1,10 @@
 """Opaque values within a text, as references: `attachment:image/png;bytes=3141;sha256=0123456789abcdef`.
 
-A tool's JSON, a page or a command may hold base64 of a picture, a document or sound, or what an API sealed for itself.
-No model reads or predicts it, so what stands for it is its type, its length and the beginning of its digest; the
-whole digest is that of the observation's attachment. One rule for all formats: a value is opaque if it is a data URL,
-or a whole word of base64 (as a JSON string is) that is long and either begins as a file of a known kind or is as evenly
-spread as only packed or sealed bytes are. What is shorter, within an address or no base64 stays as it is.
+A tool's JSON, a page or a command may contain base64 of an image, a document or sound, or a value that an API sealed
+for itself. No model reads or predicts it, so its type, its size and the beginning of its digest replace it; the whole
+digest is that of the observation's attachment. One rule serves all formats. A value is opaque if it is a data URL, or a
+whole word of base64 (such as a JSON string) that is long and either begins like a file of a known type or is as evenly
+distributed as only packed or sealed bytes are. Shorter words, words within an address and other text are not changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _WORD: Final = re.compile(
 )
 _STANDARD: Final = str.maketrans("-_", "+/")
 _LEAST_BITS: Final = 5.0
-"""Bits a character of base64 of packed or sealed bytes; of prose, paths and names they are less, at most 6."""
+"""Entropy in bits per character from which base64 counts as packed or sealed bytes.
+
+The entropy of prose, paths and names is lower; the maximum is 6.
+"""
 
 _BEGINNINGS: Final = (
     (b"\x89PNG\r\n", "image/png"),
@@ -49,7 +52,7 @@ _RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 
 def referring(text: str) -> tuple[str, tuple[Attachment, ...]]:
-    """A text whose opaque values are references, and the attachments that they refer to."""
+    """Replace the opaque values of a text by references, and return the attachments."""
     if not may_hold(text):
         return text, ()
     attachments: list[Attachment] = []
@@ -67,7 +70,7 @@ def referring(text: str) -> tuple[str, tuple[Attachment, ...]]:
 
 
 def with_references(seen: Observation | None) -> Observation | None:
-    """An observation whose content refers to its opaque values; itself where it holds none."""
+    """Return an observation with its opaque values replaced by references; unchanged if it has none."""
     if seen is None or seen.content is None:
         return seen
     content, attached = referring(seen.content)
@@ -75,7 +78,7 @@ def with_references(seen: Observation | None) -> Observation | None:
 
 
 def may_hold(text: str) -> bool:
-    """Check if any stretch of the text is all base64: one of `LEAST` characters holds a whole stride."""
+    """Check whether a stride of the text is all base64; a word of `LEAST` characters covers a whole stride."""
     return any(_BASE64.fullmatch(text, at, at + _STRIDE) for at in range(0, len(text) - _STRIDE + 1, _STRIDE))
 
 
@@ -88,14 +91,14 @@ def _decode(word: str) -> bytes | None:
 
 
 def _kind(data: bytes) -> str | None:
-    """The media type that the bytes begin as."""
+    """Return the media type by the first bytes; None if it is unknown."""
     if data.startswith(b"RIFF"):
         return _RIFF.get(data[8:12])
     return next((kind for beginning, kind in _BEGINNINGS if data.startswith(beginning)), None)
 
 
 def _bits(word: str) -> float:
-    """Entropy of the characters, in bits; the first ones tell it."""
+    """Return the entropy of the characters in bits, estimated from the first ones."""
     counts = Counter(word[:4096])
     total = sum(counts.values())
     return -sum(count / total * math.log2(count / total) for count in counts.values())

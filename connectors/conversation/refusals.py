@@ -1,4 +1,4 @@
-"""Rejects of logs of conversations, in one form for all connectors of this folder that read them."""
+"""Rejects of conversation logs, in one form for all connectors that read them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DETAILS = {
 def reject_conversation(
     blob: Blob, connector: str, offset: int, reason: str, detail: str, *, member: str = "", rows: int = 0
 ) -> Reject:
-    """Build the reject of a whole conversation that begins at `offset`; `rows` is how many transitions go with it."""
+    """Build the reject of a whole conversation that begins at `offset`; `rows` is the number of lost transitions."""
     return Reject(
         "trajectory", reason, detail, blob.uri, member=member, offset=offset, connector=connector, transitions=rows
     )
 
 
 def reject_unmatched(uri: str, connector: str, orphan: Unmatched, member: str = "") -> Reject:
-    """Build the reject of a result that belongs to no call, with the beginning of its text."""
+    """Build the reject of a result without a call, with the beginning of its text."""
     result = orphan.result
     detail = f"{_DETAILS[orphan.reason]} (id {result.call_id!r:.80}, name {result.name!r:.80})"
     return Reject(

@@ -1,7 +1,8 @@
 """Texts that clients append to answers or put into a user's message, separated from the tool's output and the user's
 words.
 
-Reminders are in tags; the other forms are rows of `harness_text`. Nothing here knows a line; see `agents.claude_code`.
+Reminders are in tags; the other forms are rows of `harness_text`. The format of the log's lines is not known here; see
+`agents.claude_code`.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ CLOSING: Final = re.compile(f"</({_TAGS})>")
 _LONGEST_TAG: Final = 64
 
 _REMINDERS: Final = 16
-"""Reminders looked for at each end of a result; more than a few never stand there."""
+"""Largest number of reminders looked for at each end of a result; real results have a few at most."""
 
 _END: Final = 256
-"""Characters of an end in which a reminder at the end closes, with the white space behind it."""
+"""Last characters in which the tag of a final reminder closes, including the white space after it."""
 
 
 def apart(text: str, source: Source = ANYONE) -> tuple[str, tuple[str, ...]]:
-    """An answer without what the client hung on to its ends, and this in order.
+    """Return an answer without the client's additions at its ends, and these additions in order.
 
-    Reminders and the client's lines each begin a line. A reminder in the middle is the answer's own, and where nothing
-    else would be left, it is the tool's only answer (an empty file that was read). What the client says of an answer
-    without output is no answer.
+    Reminders and the client's lines each begin a line. A reminder in the middle belongs to the answer. If nothing else
+    would remain, the reminder is the tool's only answer (an empty file that was read). The client's words for an empty
+    output are no answer.
     """
     end, notes = _lines_apart(text, len(text), source)
     body, inner = _reminders_apart(text[:end], source)
@@ -40,7 +41,7 @@ def apart(text: str, source: Source = ANYONE) -> tuple[str, tuple[str, ...]]:
 
 
 def _lines_apart(text: str, end: int, source: Source) -> tuple[int, tuple[str, ...]]:
-    """Return where an answer ends without the lines that the client added behind it, and these lines in order."""
+    """Return the end of an answer without the lines that the client appended, and these lines in order."""
     lines: list[str] = []
     for _ in range(_REMINDERS):
         stop = _without_space(text, end)
@@ -53,7 +54,9 @@ def _lines_apart(text: str, end: int, source: Source) -> tuple[int, tuple[str, .
 
 
 def _reminders_apart(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
-    """An answer without the reminders at its ends, and the client's lines before them, and these in order."""
+    """Return an answer without the reminders at its ends and the client's lines before them, and these texts in
+    order.
+    """
     if CLOSING.search(text, max(len(text) - _END, 0)) is None and _OPENING.match(text) is None:
         return text, ()
     head, tail = list[str](), list[str]()
@@ -80,16 +83,17 @@ def _reminders_apart(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
 
 
 def _without_space(text: str, end: int) -> int:
-    """Return where `text[:end]` ends without the white space at its end."""
+    """Return the end of `text[:end]` without trailing white space."""
     last = text[max(end - 64, 0) : end]
     left = last.rstrip()
     return end - len(last) + len(left) if left else len(text[:end].rstrip())
 
 
 def voices(text: str, own: bool) -> Iterator[tuple[str, str]]:
-    """(`user` or `harness`, text) of each piece of a user message's text; all is the harness's if it is its `own`.
+    """Yield (`user` or `harness`, text) of each piece of a user message's text; an `own` message of the harness is all
+    its own.
 
-    What the client encloses in tags is told apart from what the user wrote around it. Blank pieces are left out.
+    Text in the client's tags is separated from the user's words around it. Blank pieces are left out.
     """
     if own:
         if text and not text.isspace():

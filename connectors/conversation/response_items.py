@@ -1,7 +1,7 @@
-"""Items of OpenAI's Responses API that are no messages, as parts: calls, what they gave, and reasoning.
+"""Items of OpenAI's Responses API other than messages, as parts: calls, their results, and reasoning.
 
-A call that the API made itself holds its answer (`mcp_call`), or says nothing of it (`web_search_call`). Lists of tools
-and approvals are no parts. Messages are read by `shapes`.
+A call that the API made itself contains its answer (`mcp_call`), or omits it (`web_search_call`). Lists of tools and
+approvals become no parts. `shapes` reads messages.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _HOSTED: Final = (
     "shell_call",
     "apply_patch_call",
 )
-"""Items of the Responses API that are calls of tools which the API defines."""
+"""Items of the Responses API that are calls of tools defined by the API."""
 
 _SERVED: Final = frozenset({"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"})
-"""Those that the API runs itself: the model goes on once it has the answer, even where the item does not hold it."""
+"""Calls that the API runs itself: the model continues after the answer, even if the item lacks it."""
 
 
 def item_parts(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
-    """The parts of an item.
+    """Yield the parts of an item.
 
     Raises:
-        MessageError: it is of no known type.
+        MessageError: The item has an unknown type.
     """
     reader = _ITEMS.get(plain_text(item.get("type")))
     if reader is None:
@@ -72,13 +72,15 @@ def _item_output(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
 
 
 def _exit_code(output: Any) -> int | None:
-    """The exit code of the last command of a shell's output, None if it is none or was not run to its end."""
+    """Return the exit code of the last command in a shell's output; None if there is none or the command did not
+    finish.
+    """
     ended = [command["outcome"] for command in objects_of(output) if isinstance(command.get("outcome"), dict)]
     return exit_code(ended[-1]) if ended else None
 
 
 def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
-    """A call that the API made itself or that is of a tool it defines, with what it gave if the item holds that."""
+    """Yield a call that the API made itself, or of a tool it defines, with its result if the item contains it."""
     name, call_id = str(item["type"]).removesuffix("_call"), item.get("call_id") or item.get("id")
     arguments = next((item[key] for key in ("action", "operation") if isinstance(item.get(key), dict)), None)
     if arguments is None:
@@ -107,7 +109,7 @@ def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
 
 
 def _item_search(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
-    """A search for tools, by the API or by the client."""
+    """Yield a search for tools, by the API or by the client."""
     search_call = call("tool_search", item.get("arguments"), item.get("call_id") or item.get("id"), offset, at)
     search_call.hosted = _is_servers(item)
     yield search_call
@@ -124,7 +126,7 @@ def _item_reasoning(item: Message, offset: int, at: datetime | None) -> Iterator
 
 
 def _item_mcp(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
-    """A call that the API made itself, and its answer; a failed one has an error in place of an output."""
+    """Yield a call that the API made itself, and its answer; a failed call has an error instead of an output."""
     server_call = call(item.get("name"), item.get("arguments"), item.get("id"), offset, at)
     server_call.server, server_call.hosted = key_of(item.get("server_label")), True
     yield server_call
@@ -145,18 +147,18 @@ def _item_mcp(item: Message, offset: int, at: datetime | None) -> Iterator[Part]
 
 
 def _item_nothing(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:  # noqa: ARG001
-    """Nothing: lists of tools are read as tools, and an approval says nothing that the call does not."""
+    """Yield nothing: lists of tools are read as tools, and an approval adds nothing to the call."""
     return iter(())
 
 
 def _item_tools(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
-    """The tools that a search for tools gave; what the API searched itself has no id of a call."""
+    """Yield the tools found by a search for tools; a search by the API has no call id."""
     message = {"content": item.get("tools"), "id": item.get("call_id"), "name": "tool_search"}
     yield replace(answer(message, offset, at, "id"), hosted=_is_servers(item))
 
 
 def _is_servers(item: Message) -> bool:
-    """Check if the API itself searched for tools."""
+    """Check whether the API itself searched for tools."""
     return item.get("execution") == "server"
 
 

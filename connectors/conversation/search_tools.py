@@ -1,16 +1,16 @@
-"""One vocabulary for what agents that search do, whatever their logs call it.
+"""Common vocabulary for the actions of search agents, whatever the names in their logs.
 
-Three kinds of action are told apart. `action.name` is their common word; `action.text`, the form a model reads, names
-the tool as the table of Qwen-AgentWorld does (arXiv 2606.24597, table 1); `action.arguments` are the log's own:
+Three kinds of action are distinguished. `action.name` is the common word. `action.text`, the form that a model reads,
+names the tool as in the table of Qwen-AgentWorld (arXiv 2606.24597, table 1). `action.arguments` are the log's own:
 
     common word   tool in the text   what it does
     search        web_search         queries to a search engine, or an entity to an encyclopedia
     visit         web_extractor      pages by address, often with a goal, as text
     memory        dict_memory        key-value operations on the agent's notes
 
-Every other tool keeps its own word in all three. Arguments are not renamed (`query`, `queries`, `entity` stay what they
-are), since the log's tool definitions describe them; in those definitions the tools are renamed as in the text, so that
-a declared tool and its calls have one name. An answer that ends the episode is `task_complete` with an `answer`.
+Every other tool keeps its own name in all three. Arguments are not renamed (`query`, `queries`, `entity` are kept),
+since the log's tool definitions describe them. In those definitions the tools are renamed as in the text, so that a
+declared tool and its calls have the same name. An answer that ends the episode is `task_complete` with an `answer`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _TOOLS: Final[Mapping[str, str]] = {SEARCH: "web_search", VISIT: "web_extractor"
 
 
 def common_word(name: str) -> str:
-    """The common word for a log's tool; its own where there is none."""
+    """Return the common word for a log's tool; its own name if there is none."""
     return _WORDS.get(name.lower().replace("-", "_"), name)
 
 
@@ -88,13 +88,13 @@ def tool_name(name: str) -> str:
 
 
 def searches(names: Iterable[str]) -> bool:
-    """Check if tools of these names, and no others, search and read pages."""
+    """Check whether the tools only search and read pages, apart from notes."""
     words = {common_word(name) for name in names}
     return bool(words) and words <= _TOOLS.keys() and words != {MEMORY}
 
 
 def call(name: str, arguments: Any, call_id: str | None = None, reasoning: str | None = None) -> Call:
-    """The call of a log's tool; arguments that are no object stand in one under `arguments`."""
+    """Return the call of a log's tool; arguments that are no object are wrapped under `arguments`."""
     call_arguments = (
         arguments if isinstance(arguments, dict) else {"arguments": arguments} if arguments is not None else None
     )
@@ -103,14 +103,14 @@ def call(name: str, arguments: Any, call_id: str | None = None, reasoning: str |
 
 
 def answer(text: str, reasoning: str | None = None) -> Call:
-    """The call by which the agent hands in its answer and ends the episode."""
+    """Return the call by which the agent submits its answer and ends the episode."""
     return call(COMPLETE, {"answer": text}, reasoning=reasoning)
 
 
 def context(tools: Iterable[Mapping[str, Any]], agent_system: str | None) -> Context:
-    """The context of a log that declares its tools: each an object of name, description and parameters.
+    """Return the context of a log that declares its tools, each an object of name, description and parameters.
 
-    Its origin is derived where a tool is renamed, else logged.
+    The origin is `derived` if a tool is renamed, otherwise `logged`.
     """
     declared = [tool for tool in tools if isinstance(tool.get("name"), str)]
     spaces = [

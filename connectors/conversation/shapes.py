@@ -1,19 +1,18 @@
-"""Chat messages of any maker as parts: OpenAI, Anthropic, Gemini, Responses items, and rows of published data sets.
+"""Chat messages of any vendor as parts: OpenAI, Anthropic, Gemini, Responses items, and rows of published data sets.
 
-Shapes read, told apart message by message:
+These shapes are recognized message by message:
 
-- OpenAI chat: `tool_calls` (arguments are a JSON string; objects are taken too), the older `function_call`, answers of
-  role `tool` or `function`; `reasoning_content` beside the content.
+- OpenAI chat: `tool_calls` (arguments are a JSON string; objects are accepted too), the older `function_call`, answers
+  of role `tool` or `function`; `reasoning_content` beside the content.
 - Anthropic: blocks `tool_use`, `server_tool_use`, `mcp_tool_use` and their results, `thinking`.
 - Gemini: `parts` with `functionCall` and `functionResponse`, in camel case or snake case.
 - OpenAI Responses: items `message`, `reasoning`, `function_call`, `custom_tool_call`, their outputs, and `mcp_call`,
-  which holds both; calls of tools that the API defines (`web_search_call`, `computer_call`, …).
+  which contains both; calls of tools defined by the API (`web_search_call`, `computer_call`, …).
 - Frameworks: LangChain, Pydantic AI, the AI SDK, smolagents and ADK, each by its module of `dialects`.
 - Data sets: `from` and `value` for role and content, with the roles `human`, `gpt`, `function_call` and `observation`;
   the roles `tool_call` and `tool_response`, whose content is the call as JSON or as a Python literal.
 
-A thought at the head of a text (`<think>…</think>`) is a thought. Calls written into a text are the matter of
-`written_calls`.
+A thought at the head of a text (`<think>…</think>`) is a thought. `written_calls` reads calls written into a text.
 """
 
 from __future__ import annotations
@@ -50,23 +49,23 @@ ROLES_OF_SYSTEMS: Final = frozenset({"system", "developer"})
 ROLES_OF_ANSWERS: Final = frozenset({"tool", "function", "observation", "tool_response", "tool_result", "environment"})
 _CALL: Final = frozenset({"function_call", "tool_call"})
 HARNESS: Final = "harness"
-"""The role of the harness's words, as `written_calls` tells them apart from what it puts them around."""
+"""Role of the harness's words, which `written_calls` separates from the text that they enclose."""
 
 
 _ARGUMENTS: Final = ("arguments", "args", "input")
 _BEDROCK: Final = ("text", "toolUse", "toolResult", "reasoningContent")
-"""Keys of Bedrock's blocks, which name no type."""
+"""Keys of Bedrock's blocks, which have no type."""
 
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "thinking")
 
 _SILENT: Final = frozenset({"thought", "thoughtSignature", "thought_signature", "inlineData", "inline_data", "text"})
-"""Members of a Gemini part of the agent that say nothing by themselves; a picture it drew is no observation."""
+"""Members of an agent's Gemini part that carry no information alone; an image that it drew is no observation."""
 
 _WRAPPED: Final = ("output", "result", "error", "return_value")
-"""Members of a function's response that stand for all of it, by the API and by its SDKs."""
+"""Members that wrap a function's whole response, by the API and by its SDKs."""
 
 _OTHERS: Final = frozenset({"parts", "toolInvocations", "channel", "recipient"})
-"""Keys of messages whose role alone does not tell how they are read."""
+"""Keys of messages whose role alone does not decide how they are read."""
 
 ROLES: Final = ROLES_OF_AGENT | ROLES_OF_USERS | ROLES_OF_SYSTEMS | ROLES_OF_ANSWERS | _CALL
 
@@ -75,12 +74,13 @@ def conversation_in(messages: Iterable[object], offset: int = 0, *, instructed: 
     """Build the conversation of a list of chat messages.
 
     Args:
-        messages: of any shape, in the order of the log. What is made of a list is held in memory, as the list is.
-        offset: where the conversation begins in its member.
-        instructed: as in `pairing.conversation`.
+        messages: Messages of any shape, in the order of the log. The results of a list are held in memory, like the
+            list.
+        offset: Beginning of the conversation in its member.
+        instructed: As in `pairing.conversation`.
 
     Raises:
-        MessageError: a message has no known shape.
+        MessageError: A message has an unknown shape.
     """
     if isinstance(messages, list):
         return conversation(parts_in(messages, offset), instructed=instructed)
@@ -88,19 +88,19 @@ def conversation_in(messages: Iterable[object], offset: int = 0, *, instructed: 
 
 
 def parts(message: Message, offset: int) -> list[Part]:
-    """The parts of a message in their order; see `parts_in`.
+    """Return the parts of a message in their order; see `parts_in`.
 
     Raises:
-        MessageError: the message has no known shape.
+        MessageError: The message has an unknown shape.
     """
     return parts_in((message,), offset)
 
 
 def parts_in(messages: Iterable[object], offset: int) -> list[Part]:
-    """Convert messages to parts in their order; `offset` is where each, or what holds it, begins in the log.
+    """Convert messages to parts in their order; `offset` is that of each message or of its container in the log.
 
     Raises:
-        MessageError: a message is no object, or has no known shape.
+        MessageError: A message is no object, or has an unknown shape.
     """
     parts: list[Part] = []
     for message in messages:
@@ -116,7 +116,7 @@ def parts_in(messages: Iterable[object], offset: int) -> list[Part]:
 
 
 def _in_order(parts: list[Part]) -> list[Part]:
-    """Name the answers of parallel calls that have their order, their number and no names, by their calls."""
+    """Name the answers of parallel calls by their calls, if they have no names and match in order and number."""
     ordered: list[Part] = []
     calls: list[Call] = []
     answers: list[Result] = []
@@ -134,7 +134,7 @@ def _in_order(parts: list[Part]) -> list[Part]:
 
 
 def _name_answers(answers: list[Result], calls: list[Call]) -> list[Result]:
-    """The answers, with the names of their calls; a single one that is JSON text of as many values is one for each."""
+    """Return the answers with the names of their calls; a single JSON list with one value per call is split."""
     if len(calls) < 2 or not all(map(_is_nameless, answers)):
         return answers
     values = parse_if_json(answers[0].content) if len(answers) == 1 else None
@@ -150,7 +150,7 @@ def _is_nameless(answer_: Result) -> bool:
 
 
 def _read_other(message: Message, offset: int, parts: list[Part]) -> None:
-    """Adds the parts of a message without a role of its own, of one of Gemini, or of a framework."""
+    """Add the parts of a message without a role, of a Gemini message, or of a framework's message."""
     if (messages := plain(message)) is not None:
         parts += parts_in(messages, offset)
         return
@@ -204,7 +204,7 @@ def _agent(message: Message, offset: int, at: datetime | None, parts: list[Part]
 
 
 def _read_agent_content(content: object, offset: int, at: datetime | None, parts: list[Part]) -> None:
-    """Adds what the content of a message of the agent holds."""
+    """Add the parts in the content of an agent's message."""
     if isinstance(content, str):
         parts += spoken(content, offset, at)
     elif isinstance(content, list):
@@ -215,7 +215,7 @@ def _read_agent_content(content: object, offset: int, at: datetime | None, parts
 
 
 def spoken(text: str, offset: int, at: datetime | None) -> list[Part]:
-    """Split the agent's text into the thought that it begins with, if any, and the words after it."""
+    """Split the agent's text into an optional thought at its beginning and the words after it."""
     parts: list[Part] = []
     thought = _THINK.match(text) if "<think" in text else None
     if thought is not None:
@@ -262,7 +262,7 @@ def _others(message: Message, offset: int, at: datetime | None, parts: list[Part
 
 
 def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iterator[Part]:
-    """The parts of one of Anthropic's blocks (Responses blocks of text among them) in a message of the agent or not."""
+    """Yield the parts of an Anthropic block, or a text block of Responses, in a message of the agent or of others."""
     if isinstance(block, str):
         yield from spoken(block, offset, at)
         return
@@ -297,7 +297,7 @@ def _bedrock_thought(content: object, offset: int, at: datetime | None) -> Itera
 
 
 def _read_call(block: Message, offset: int, at: datetime | None) -> Call:
-    """The call in a block of Anthropic, of Bedrock (`toolUse`) or of the AI SDK (`tool-call`)."""
+    """Return the call in a block of Anthropic, Bedrock (`toolUse`) or the AI SDK (`tool-call`)."""
     block = vercel.block(block) if block.get("type") == "tool-call" else block
     use = block.get("toolUse")
     if isinstance(use, dict):
@@ -310,7 +310,7 @@ def _read_call(block: Message, offset: int, at: datetime | None) -> Call:
 
 
 def _read_result(block: Message, offset: int, at: datetime | None) -> Result:
-    """The result in a block of Anthropic, or of Bedrock (`toolResult`)."""
+    """Return the result in a block of Anthropic or Bedrock (`toolResult`)."""
     tool_result = block.get("toolResult")
     if isinstance(tool_result, dict):
         return _bedrock_result(tool_result, offset, at)
@@ -354,7 +354,7 @@ def _bedrock_result(tool_result: Message, offset: int, at: datetime | None) -> R
 
 
 def _read_written_call(message: Message, offset: int, at: datetime | None, parts: list[Part]) -> None:
-    """The calls that a message of a data set has as its content: JSON, or a Python literal of the same shape."""
+    """Add the calls in the content of a data set's message: JSON, or a Python literal of the same shape."""
     content = content_of(message)
     value = content
     if isinstance(content, str):
@@ -398,7 +398,7 @@ def _gemini(message: Message, role: object, offset: int, at: datetime | None) ->
 
 
 def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result | None:
-    """The code that a part has the API run, or what that gave; None if it is another part."""
+    """Return the code that a part has the API run, or its result; None for any other part."""
     code = part.get("executableCode") or part.get("executable_code")
     gave = part.get("codeExecutionResult") or part.get("code_execution_result")
     if isinstance(code, dict):
@@ -421,9 +421,9 @@ def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result 
 
 
 def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:
-    """The result in a part; what the API has a place for output or an error for is taken out of it.
+    """Return the result in a part, without the API's wrapper for an output or an error.
 
-    From Gemini 3 on, what the function returned besides JSON stands in `parts`, beside an empty `response`.
+    From Gemini 3 on, results other than JSON are in `parts`, beside an empty `response`.
     """
     response, error = back.get("response"), None
     if isinstance(response, dict) and len(response) == 1:

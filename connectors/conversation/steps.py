@@ -1,8 +1,8 @@
 """Steps of a conversation: the one module in which turns and words become transitions.
 
-The calls of a turn share the turn and the observation. A turn without a call is a step named `message`, which the next
-text of the user answers; where nothing stands between it and the agent's next turn, what it said goes with that one.
-What else was said stands in `interleaved` of the step that follows it. Nothing here reads a log.
+The calls of a turn share the turn and the observation. A turn without a call is a step named `message`, which the
+user's next text answers. If nothing is between it and the agent's next turn, its words join that turn. Other words are
+in `interleaved` of the step that follows them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _Between = Said | Observation | Gap
 
 
 class Course(NamedTuple):
-    """Steps of a conversation, its instruction, and how it ends.
+    """Steps of a conversation, its instruction, and the ends of its turns.
 
     Attributes:
-        steps: in the order of the log; empty if the agent neither called nor said anything.
-        instruction: what the user asked first.
-        ends: the number of steps up to the end of each turn that has a `mark`, by that mark.
+        steps: Steps in the order of the log; empty if the agent neither called nor said anything.
+        instruction: The user's first request.
+        ends: Mark of a turn → number of steps up to its end.
     """
 
     steps: list[Step] | Steps
@@ -36,14 +36,14 @@ class Course(NamedTuple):
 
 
 def course(items: Iterable[Item], instructed: bool = False) -> Course:
-    """Build the steps of a conversation whose turns and words are `items`, in the order of the log.
+    """Build the steps of a conversation from its turns and words, in the order of the log.
 
-    What is said in a turn without a call may be moved to the next turn, so items are made anew for each course. No more
-    of them is held than two turns and what stands between.
+    Words of a turn without a call may move to the next turn, so every course needs new items. At most two turns and the
+    items between them are held.
 
     Args:
-        items: what was done and said. Of a list the steps, which share its texts, are held in memory too.
-        instructed: whether the instruction is known already and is none of the items.
+        items: Turns and words. The steps of a list, which share its texts, are held in memory too.
+        instructed: True if the instruction is known already and is none of the items.
     """
     making = _Making([] if isinstance(items, list) else Steps())
     instruction: str | None = None
@@ -63,14 +63,14 @@ def course(items: Iterable[Item], instructed: bool = False) -> Course:
 
 
 def mark_turns(items: Iterable[Item]) -> None:
-    """Gives each turn its place among the items as its mark."""
+    """Set each turn's mark to its position among the items."""
     for position, item in enumerate(items):
         if isinstance(item, Turn):
             item.mark = position
 
 
 def _instruction(words: list[_Between]) -> tuple[str | None, list[_Between]]:
-    """Split the user's first words before the agent did anything from all the rest."""
+    """Separate the user's first words before the agent's first turn from the other items."""
     for position, message in enumerate(words):
         if isinstance(message, Said) and message.role == "user" and message.text:
             return message.text, [*words[:position], *words[position + 1 :]]
@@ -78,11 +78,11 @@ def _instruction(words: list[_Between]) -> tuple[str | None, list[_Between]]:
 
 
 def mark_dangling(steps: list[Step] | Steps, silent: frozenset[str] = frozenset()) -> None:
-    """Marks the last step as truncated if a call of its turn was never answered: the log ends within that turn.
+    """Mark the last step as truncated if a call of its turn was never answered: the log ends within that turn.
 
     Args:
-        steps: of a trajectory; not empty.
-        silent: tools whose answers the format does not hold.
+        steps: Steps of a trajectory; not empty.
+        silent: Tools whose answers the format does not contain.
     """
     end = len(steps) - 1
     last = steps[end]
@@ -95,12 +95,12 @@ def mark_dangling(steps: list[Step] | Steps, silent: frozenset[str] = frozenset(
 
 
 def is_answered_call(step: Step) -> bool:
-    """Check if the step is a call of a tool whose answer the log holds."""
+    """Check whether the step is a tool call whose answer the log contains."""
     return step.action.name != MESSAGE and step.next_observation is not None
 
 
 class _Making:
-    """The steps made so far, what was last shown, and what was said since the last step."""
+    """Steps built so far, the last observation, and the words since the last step."""
 
     def __init__(self, steps: list[Step] | Steps) -> None:
         self.steps = steps
@@ -111,7 +111,7 @@ class _Making:
         self._limits: dict[str, float] = {}
 
     def hear(self, items: Iterable[_Between]) -> None:
-        """Takes in what was said and shown between turns."""
+        """Record the words and observations between turns."""
         for item in items:
             if isinstance(item, Observation | Gap):
                 self.shown = with_references(item) if isinstance(item, Observation) else None
@@ -119,7 +119,7 @@ class _Making:
                 self.waiting.append({"role": item.role, "content": item.text})
 
     def act(self, turn: Turn, after: list[_Between], later: Turn | None) -> None:
-        """Adds the steps of a turn, and what was said `after` it and before the `later` one."""
+        """Add the steps of a turn, and the words `after` it and before the `later` turn."""
         turn.close()
         if not turn.calls and not after and later is not None:
             _pass_on(turn, later)
@@ -182,7 +182,9 @@ class _Making:
         self._turns += 1
 
     def _limit(self, call: Call) -> float | None:
-        """The seconds that a call was given; what the harness once named holds for later calls of the tool too."""
+        """Return the time limit of a call in seconds; a limit that the harness named also applies to later calls of the
+        tool.
+        """
         if call.limit is not None:
             return call.limit
         if call.named is not None:
@@ -226,7 +228,7 @@ def _answers(message: Said) -> bool:
 
 
 def _pass_on(turn: Turn, later: Turn) -> None:
-    """Gives what was said in a turn without a call to the next turn, since nothing stands between the two."""
+    """Move the words of a turn without a call to the next turn, since nothing is between the two."""
     texts = [text for text in turn.texts if text]
     later.sampled = None
     if later.calls:

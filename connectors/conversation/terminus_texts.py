@@ -1,9 +1,9 @@
-"""Prompts and responses of Terminus: the terminal's part of a prompt, the commands of a response.
+"""Prompts and responses of Terminus: the terminal's part of a prompt, and the commands of a response.
 
-Forms: the prompt templates and parsers of Terminus 2 (JSON and XML) and Terminus 1 (JSON). A prompt is what the agent
-was shown; what the harness wrote around the terminal's text, its headings included, is told apart from it. A response
-is read if it is the form and nothing else. What Terminus 2 makes of prose around it, or of closing braces that are
-missing, is read as it reads it (`recover_response`), for its callers to use where the log says that it did.
+The forms are the prompt templates and parsers of Terminus 2 (JSON and XML) and Terminus 1 (JSON). A prompt is the text
+shown to the agent; the harness's words around the terminal's text, including its headings, are separated from it. A
+response is parsed only if it has exactly this form. Terminus 2 also accepts prose around it and missing closing braces.
+`recover_response` parses these in the same way, for logs that show that Terminus did.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Prompt:
     """Contents of an episode's prompt.
 
     Attributes:
-        seen: what the terminal showed; None if the prompt does not say.
-        note: what the harness said beside it, headings included; empty if nothing.
-        refused: whether the harness refused the response before, so that nothing of it was done.
-        task: the task's instruction, of a first prompt.
-        system: what stands before the task, of a first prompt.
-        told: how what the agent typed before it ended, where the harness's time for it ran out.
+        seen: Terminal output; None if the prompt has none.
+        note: Words of the harness beside it, including headings; may be empty.
+        refused: True if the harness refused the previous response, so that nothing of it was executed.
+        task: Instruction of the task, in a first prompt.
+        system: Text before the task, in a first prompt.
+        told: Outcome of the previous input, if the harness's time limit for it ran out.
     """
 
     seen: Observation | None
@@ -68,11 +68,11 @@ class Response(NamedTuple):
 
 
 _LEVELS: Final = 100
-"""Deepest nesting of commands."""
+"""Largest nesting of commands."""
 
 
 class UnclearResponseError(ValueError):
-    """A response that is not the form and nothing else; `reason` is the word that rejects are counted by."""
+    """Error of a response that does not have exactly the form; `reason` is the word that rejects are counted by."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -84,8 +84,8 @@ def prompt_of(text: str, bare: bool) -> Prompt:
     """Parse the prompt of an episode.
 
     Args:
-        text: of the prompt.
-        bare: whether text without any heading is the terminal's, as in Terminus 1.
+        text: Text of the prompt.
+        bare: True if text without any heading is the terminal's, as in Terminus 1.
     """
     task = text.find(_TASK)
     state = text.rfind(_STATE) if task >= 0 else -1
@@ -104,7 +104,7 @@ def prompt_of(text: str, bare: bool) -> Prompt:
 
 
 def out_of_time(text: str) -> Output | None:
-    """Return the terminal's text where the harness says that its time for a command ran out; None if it does not."""
+    """Return the terminal's text if the harness reports that its time limit for a command ran out; otherwise None."""
     late = _OUT_OF_TIME.search(text) if text.startswith("Previous command:\n") else None
     if late is None:
         return None
@@ -112,15 +112,15 @@ def out_of_time(text: str) -> Output | None:
 
 
 def _form(marker: re.Match[str] | None) -> str:
-    """Tell if the text below a heading is output or a screen; a screen where there is no heading."""
+    """Return the form of the text below a heading, `stream` or `screen`; `screen` without a heading."""
     return "stream" if marker is not None and marker[1].startswith("New") else "screen"
 
 
 def _terminal(text: str, bare: bool) -> tuple[Observation | None, str]:
-    """(what the terminal showed, what the harness said) of a prompt."""
+    """Return (terminal output, words of the harness) of a prompt."""
     asked = text.find(_CONFIRM)
     body, question = (text, "") if asked < 0 else (text[:asked], text[asked:].strip())
-    # What another agent wrote may quote a heading; what the terminal shows may too, after the real one.
+    # Text of another agent may quote a heading; so may the terminal's text, after the real heading.
     marker = _MARKER.search(body)
     if marker is not None and body.startswith(_HANDOVER):
         *_, marker = _MARKER.finditer(body)
@@ -139,10 +139,10 @@ def _seen(content: str, form: str) -> Observation:
 
 
 def recover_response(text: str) -> Response | None:
-    """Read a response that is not the form and nothing else as Terminus 2 does; None if it could make nothing of it.
+    """Parse an inexact response in the way of Terminus 2; None if Terminus 2 could not use it.
 
-    It takes the first balanced JSON object, or the first `<response>`, and leaves what stands around; if no object is
-    closed, it closes all that are open at the end. The text around is what the agent said aloud.
+    It takes the first balanced JSON object, or the first `<response>`, without the text around it; if no object is
+    closed, it closes all open ones at the end. The text around is the agent's message.
     """
     spans = sorted(_spans(text), key=lambda span: span[0])
     for start, inner in spans:
@@ -158,7 +158,7 @@ def recover_response(text: str) -> Response | None:
 
 
 def _spans(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the stretches of a text that may be the response, each with the position where it begins."""
+    """Yield the parts of a text that may be the response, each with its position."""
     start = text.find("<response>")
     end = text.find("</response>", start)
     if 0 <= start < end:
@@ -172,9 +172,9 @@ def _spans(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _first_object(text: str) -> tuple[str, int]:
-    """The first text from `{` to the `}` that closes it, and where it begins; empty if none is closed.
+    """Return the first text from `{` to its closing `}`, and its position; empty if none is closed.
 
-    As the harness does, quotes are told from the beginning of the text on, those of prose before it included.
+    As in the harness, quotes are counted from the beginning of the text, including those in prose before it.
     """
     quoted, depth, start = False, 0, -1
     for mark in _MARKS.finditer(text):
@@ -197,7 +197,7 @@ def response_of(text: str) -> Response:
     """Parse a response.
 
     Raises:
-        UnclearResponseError: it is wrapped in other text, cut, or not of the form (`wrapped_response`,
+        UnclearResponseError: It is wrapped in other text, truncated, or of another form (`wrapped_response`,
             `truncated_response`, `bad_response`).
     """
     if match := _XML.fullmatch(text):
@@ -242,7 +242,7 @@ def _thought(value: Any) -> str | None:
 
 
 def _stroke(command: Any, first: bool) -> tuple[str, float | None]:
-    """(keys, seconds waited after them if stated) of a command; Terminus 1 states no more than a limit."""
+    """Return (keys, seconds to wait after them if stated) of a command; Terminus 1 states only a limit."""
     keys = command.get("keystrokes") if isinstance(command, dict) else None
     if not isinstance(keys, str):
         raise UnclearResponseError("bad_response", "wanted keystrokes in each command")
@@ -273,7 +273,7 @@ def _xml(inside: str) -> Response:
 
 
 def _element(text: str, name: str) -> str | None:
-    """Return the text of the first element of the name, without blanks around it."""
+    """Return the text of the first element of a name, without surrounding white space."""
     _, _, after = text.partition(f"<{name}>")
     inside, closed, _ = after.partition(f"</{name}>")
     return inside.strip() if closed else None
@@ -282,7 +282,9 @@ def _element(text: str, name: str) -> str | None:
 def _response(
     strokes: list[tuple[str, float | None]], commands: list[Any], complete: bool, reasoning: str | None, agent: str
 ) -> Response:
-    """The response of the keystrokes. None at all is a wait of unknown length, unless the task is complete."""
+    """Return the response of the keystrokes; no keystrokes are a wait of unknown length, unless the task is
+    complete.
+    """
     arguments = shallow_json({"commands": commands, "task_complete": complete}, _LEVELS)
     if arguments is None:
         raise UnclearResponseError("bad_response", f"the commands nest more than {_LEVELS} levels deep")
@@ -294,7 +296,7 @@ def _response(
 
 
 def limit_in(action: Action) -> float | None:
-    """The seconds that a response of Terminus 1 gives its only command that it waits for; None of any other."""
+    """Return the time limit of a Terminus 1 response with a single blocking command, in seconds; None for any other."""
     arguments = action.arguments or ""
     commands = json_value(arguments)["commands"] if '"timeout_sec"' in arguments else ()
     waits = [command for command in commands if isinstance(command, dict) and command.get("is_blocking") is True]

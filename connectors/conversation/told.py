@@ -1,4 +1,4 @@
-"""Conversation of which the log itself says which answer belongs to which call, built turn by turn."""
+"""Conversation built turn by turn from a log that assigns answers to calls itself."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def answered(
 
 
 def call_of(action: Action) -> Call:
-    """An action that is put together already, as a call that is told."""
+    """Convert a complete action to a call."""
     call = Call(action.name, action.arguments, action.call_id, 0, text=action.text)
     call.message, call.reasoning = action.message, action.reasoning
     return call
 
 
 class Told:
-    """Collects the turns of a trajectory.
+    """Collector of the turns of a trajectory.
 
     Attributes:
-        acted: how many actions were told.
-        last: the last of them.
+        acted: Number of actions so far.
+        last: Last action.
 
     Args:
-        in_memory: whether the log is held in memory, so that its steps, which share its texts, may be too.
+        in_memory: True if the log is held in memory, so that its steps, which share its texts, may be too.
     """
 
     def __init__(self, *, in_memory: bool = False) -> None:
@@ -55,7 +55,7 @@ class Told:
         self._ending: tuple[bool | None, bool | None] | None = None
 
     def say(self, role: str, text: str | None) -> None:
-        """Notes a text that stood between turns and answers none, by `user` or `harness`; an empty one is not noted."""
+        """Add a text by `user` or `harness` between turns that answers none; an empty text is ignored."""
         if text:
             self._items.append(Said(role, text, answers=False))
 
@@ -77,15 +77,15 @@ class Told:
             self._items.grow(sum(map(_size, calls)))
 
     def show(self, seen: Observation | None) -> None:
-        """States what stands before the next action, where it is not what the last one led to; None: nobody knows."""
+        """Set the observation before the next action if it differs from the last result; None if it is unknown."""
         self._items.append(Gap() if seen is None else seen)
 
     def end(self, terminated: bool | None, truncated: bool | None) -> None:
-        """States how the last step ended the episode."""
+        """Set how the last step ended the episode."""
         self._ending = terminated, truncated
 
     def steps(self) -> list[Step] | Steps:
-        """The steps of what was told."""
+        """Return the steps of the collected turns."""
         steps = course(self._items, instructed=True).steps
         if self._ending is not None and steps:
             terminated, truncated = self._ending

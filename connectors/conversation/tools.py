@@ -1,4 +1,4 @@
-"""Domain and working folder of a session, by the tools that its agent used, whichever client it ran in."""
+"""Domain and working folder of a session, derived from the tools that its agent used, in any client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trajmill.connectors.conversation.search_tools import searches
 from trajmill.schemas import COMPLETE, MESSAGE
 
 MCP_PREFIX: Final = "mcp__"
-"""Beginning that clients give the name of a tool of a server of the Model Context Protocol."""
+"""Prefix that clients give to the names of tools of Model Context Protocol servers."""
 
 
 def domain_of(
@@ -18,13 +18,13 @@ def domain_of(
     own: frozenset[str] = frozenset(),
     is_mcp: Callable[[str], bool] = lambda name: name.startswith(MCP_PREFIX),
 ) -> str:
-    """The domain of a trajectory by the tools it used: `search` if it only searched and read pages, in any format.
+    """Return the domain of a trajectory by its tools: `search` if it only searched and read pages, in any format.
 
     Args:
-        names: of the tools that were called.
-        usual: the domain of tools of which nothing is known.
-        own: tools that harness, user or sub-agents answer; they say nothing of the domain.
-        is_mcp: tells a tool of a server of the Model Context Protocol.
+        names: Names of the called tools.
+        usual: Domain of unknown tools.
+        own: Tools that harness, user or sub-agents answer, which do not affect the domain.
+        is_mcp: Checks whether a tool belongs to a Model Context Protocol server.
     """
     used = set(names) - own - {MESSAGE, COMPLETE}
     if searches(name.rpartition("__")[2] if is_mcp(name) else name for name in used):

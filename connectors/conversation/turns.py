@@ -1,10 +1,9 @@
-"""Model of a conversation: the contents of a log in its order, the turns that they make up, and how both are packed.
+"""Model of a conversation: the contents of a log in order, the turns that they form, and their packed form.
 
-A format's reader says, in the order of its log, what the agent said (`Text`), thought (`Thought`) and called (`Call`),
-what answered (`Result`), and what others said (`Said`, `System`). These are the parts, of which `pairing` makes turns.
-A reader whose log tells by itself which answer is whose makes the turns: a `Turn` holds what the agent did between two
-answers, and a `Call` is filled in with its answer as the log goes on. `steps` makes steps of turns. Nothing here reads
-a log.
+A format's reader yields, in the order of its log, the agent's words (`Text`), thoughts (`Thought`) and calls (`Call`),
+the answers (`Result`), and the words of others (`Said`, `System`). From these parts `pairing` builds turns. If the log
+itself assigns answers to calls, its reader builds the turns: a `Turn` holds the agent's actions between two answers,
+and a `Call` is filled in with its answer later. `steps` builds steps from turns.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from trajmill.schemas import MESSAGE, Attachment, Observation, call_text_of
 from trajmill.schemas.record import record
 
 Time = int | datetime | None
-"""Time of an event: in µs since 1970 UTC, or by the log's own clock, which may name no zone."""
+"""Time of an event: in µs since 1970 UTC, or by the log's own clock, possibly without a time zone."""
 
 
 @record
@@ -50,7 +49,7 @@ class Said:
 
 @record
 class Text:
-    """Text that the agent said aloud."""
+    """Text that the agent said."""
 
     text: str
     offset: int
@@ -59,7 +58,7 @@ class Text:
 
 @record
 class Thought:
-    """Text that the agent thought to itself."""
+    """Text of the agent's reasoning."""
 
     text: str
     offset: int
@@ -68,31 +67,31 @@ class Thought:
 
 @dataclass(slots=True)
 class Call:
-    """A call and what came of it; it is filled in as the log goes on.
+    """Call and its outcome, which is filled in later in the log.
 
     Attributes:
-        name: the tool.
-        arguments: JSON text of an object, None if it takes none.
-        call_id: the log's id.
-        offset: where its record begins.
-        member: the file it stands in.
-        at: when it began.
-        text: the form a model reads, where it is not that of a call; see `written`.
-        message: what the agent said before it.
-        reasoning: what the agent thought before it.
-        shown: the answer, None as long as there is none.
-        seen: what stood before it, alone in a tuple, where the log says so itself.
-        exit_code: of the command.
-        seconds: from call to answer.
-        limit: seconds that it was given, where they were known before it.
-        killed: whether the harness killed it, or waited no longer, when they were up.
-        named: seconds that it had been given, as the harness said when they were up.
-        notes: texts of the harness that came with the answer.
-        ending: reward, terminated and truncated, where the log has them.
-        late: whether the answer came after a later turn had begun, so that it stood before none of that turn's calls;
-            the answer then stands among the items, where it came.
-        server: the server that a language model's provider called for it.
-        hosted: whether the provider answered it itself, within the agent's answer.
+        name: Tool.
+        arguments: JSON text of an object; None without arguments.
+        call_id: Id in the log.
+        offset: Beginning of its record.
+        member: File of its record.
+        at: Time of its start.
+        text: Form that a model reads, if it is not that of a call; see `written`.
+        message: Words of the agent before it.
+        reasoning: Reasoning of the agent before it.
+        shown: Answer; None while there is none.
+        seen: Observation before it, alone in a tuple, if the log states it.
+        exit_code: Exit code of the command.
+        seconds: Seconds from call to answer.
+        limit: Time limit in seconds, if it was known before the call.
+        killed: True if the harness killed it, or stopped waiting, when the time ran out.
+        named: Time limit in seconds that the harness named when the time ran out.
+        notes: Texts of the harness with the answer.
+        ending: Reward, terminated and truncated, if the log has them.
+        late: True if the answer came after a later turn had begun, so that it precedes none of that turn's calls; it is
+            then among the items, at its place in the log.
+        server: Server that a language model's provider called for it.
+        hosted: True if the provider answered it itself, within the agent's answer.
     """
 
     name: str
@@ -119,11 +118,11 @@ class Call:
 
     @property
     def written(self) -> str:
-        """The form a model reads."""
+        """Form that a model reads."""
         return call_text_of(self.name, self.arguments) if self.text is None else self.text
 
     def ends(self, output: Output) -> None:
-        """Takes in how what it started ended, as the harness's words around its output tell."""
+        """Record the outcome of the call from the harness's words around its output."""
         self.exit_code = output.exit_code if self.exit_code is None else self.exit_code
         self.killed, self.named = output.killed or self.killed, output.limit or self.named
         self.seconds = output.seconds if self.seconds is None else self.seconds
@@ -132,11 +131,11 @@ class Call:
 
 @record
 class Result:
-    """Answer to a call; `call_id` and `name` are null where the log does not hold them.
+    """Answer to a call; `call_id` and `name` are null where the log lacks them.
 
-    `exit_code` is that of the code or the command that the call ran, where the log tells it apart from the content;
-    `hosted` says that the provider of the language model gave it, within the agent's answer; `envelope` is the object
-    of MCP whose text the content is; `lost` says that a part of it is not in the log.
+    `exit_code` is that of the call's code or command, if the log separates it from the content. `hosted` is True if the
+    provider of the language model gave the answer, within the agent's answer. `envelope` is the MCP object whose text
+    is the content. `lost` is True if a part of the answer is not in the log.
     """
 
     call_id: str | None
@@ -167,7 +166,7 @@ class System:
 
 @record
 class Unlogged:
-    """Point at which the agent was given the answer to its call before, which the log does not hold."""
+    """Point at which the agent received the answer to its previous call, which the log lacks."""
 
     offset: int
 
@@ -215,7 +214,7 @@ class Turn:
     sampled: str | None = None
 
     def add(self, call: Call) -> None:
-        """Takes in a call, with what was said and thought before it."""
+        """Add a call, with the words and reasoning before it."""
         if self.texts:
             call.message, self.texts = join_paragraphs([*self.texts, *([call.message] if call.message else [])]), []
         if self.thoughts:
@@ -224,7 +223,7 @@ class Turn:
         self.calls.append(call)
 
     def close(self) -> None:
-        """Gives the last call what was said and thought after it."""
+        """Move the words and reasoning after the last call to that call."""
         if self.calls and (self.texts or self.thoughts):
             last = self.calls[-1]
             last.message = join_paragraphs([*([last.message] if last.message else []), *self.texts])
@@ -234,15 +233,15 @@ class Turn:
 
 @record
 class Gap:
-    """Missing part of a log: what stood before the next turn is not known."""
+    """Missing part of a log: the state before the next turn is unknown."""
 
 
 Item = Turn | Said | Observation | Gap
-"""A turn, a word said between turns, what the environment showed without being asked, or what is not there."""
+"""Turn, text between turns, unrequested observation of the environment, or a gap."""
 
 
 def text_of_message(call: Call) -> str | None:
-    """Return the agent's words, where the call is that of saying them and of nothing else."""
+    """Return the agent's words if the call only says them; otherwise None."""
     if call.name != MESSAGE or call.call_id is not None or call.message is not None:
         return None
     value = json_value(call.arguments or "null")
@@ -250,12 +249,12 @@ def text_of_message(call: Call) -> str | None:
 
 
 def began(at: Time) -> int | None:
-    """The time in µs since 1970 UTC, None where it names no zone."""
+    """Return the time in µs since 1970 UTC; None without a time zone."""
     return microseconds(at) if isinstance(at, datetime) else at
 
 
 def seconds_between(begin: Time, end: Time) -> float | None:
-    """Seconds from one time to the other, None if they cannot be compared or stand in the wrong order."""
+    """Return the seconds between two times; None if they are not comparable or in the wrong order."""
     if isinstance(begin, int) and isinstance(end, int):
         return (end - begin) / 1e6 if end >= begin else None
     if not (isinstance(begin, datetime) and isinstance(end, datetime)):
@@ -285,7 +284,7 @@ _TIME: Final = -1
 
 
 def pack(value: Any) -> Any:
-    """A part, an item, or what they hold, as plain values that `schemas.Spool` can write; see `unpack`."""
+    """Convert a part, an item, or their contents to plain values that `schemas.Spool` can write; see `unpack`."""
     if isinstance(value, tuple | list):
         return tuple(map(pack, value))
     if isinstance(value, datetime):
@@ -297,7 +296,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """The inverse of `pack`."""
+    """Invert `pack`."""
     if isinstance(value, tuple):
         return tuple(map(unpack, value))
     if not isinstance(value, list):

@@ -17,7 +17,7 @@ from trajmill.connectors.reading.values import json_value
 from trajmill.schemas.record import record
 
 NEVER_ENDED: Final = -1
-"""Exit status that stands for a command that the harness stopped waiting for."""
+"""Exit status of a command that the harness stopped waiting for."""
 
 _EXCEPTION: Final = re.compile(r"\s*(<exception>.*?</exception>)\s*(?=<returncode>)", re.DOTALL)
 _RETURNED: Final = re.compile(r"\s*<returncode>(-?[0-9]{1,9})</returncode>[ \t]*\n?")
@@ -50,17 +50,17 @@ _MEMBERS: Final = frozenset(
 
 @record
 class Output:
-    """Output of a command, and how it ended.
+    """Output of a command, and its outcome.
 
     Attributes:
-        text: as far as it is known; None where the harness gives none.
-        exit_code: None where the command was not seen to end.
-        killed: whether its time ran out.
-        limit: seconds that it was given, where the harness says so.
-        cut: whether the harness left something of it out.
-        notes: the harness's words around it, in their order.
-        seconds: that it took, where the harness says so.
-        folder: where the shell then stood, where the harness says so.
+        text: Known part of the output; None if the harness gives none.
+        exit_code: Exit code; None if the command was not seen to end.
+        killed: True if its time ran out.
+        limit: Time limit in seconds, if the harness names it.
+        cut: True if the harness left out a part.
+        notes: Words of the harness around the output, in order.
+        seconds: Duration in seconds, if the harness names it.
+        folder: Folder of the shell afterwards, if the harness names it.
     """
 
     text: str | None
@@ -74,12 +74,12 @@ class Output:
 
 
 def unwrap(text: str, entire: bool = True) -> Output | None:
-    """The output that an answer of the harness holds; None where it has none of the forms.
+    """Return the output in an answer of the harness; None if it has none of the forms.
 
     Args:
-        text: the answer.
-        entire: whether the text is the answer and nothing else; of a text in which other words may follow the answer,
-            the first closing tag that stands on a line of its own ends it.
+        text: Answer.
+        entire: True if the text is exactly the answer. If other words may follow, the answer ends at the first closing
+            tag on a line of its own.
     """
     if _OBJECT.match(text):
         return _of_object(text)
@@ -116,7 +116,7 @@ def _of_tags(rest: str, code: int | None, killed: bool, notes: list[str], entire
 
 
 def _join_halves(text: str) -> str:
-    """Head and tail of an output that was cut, by what stands between their tags."""
+    """Return the head and tail of a cut output, joined according to the text between their tags."""
     middle = _MIDDLE.search(text)
     if middle is None:
         return _within(text)
@@ -124,24 +124,24 @@ def _join_halves(text: str) -> str:
 
 
 def _cut_output(head: str, elided: str | int, tail: str) -> str:
-    """Head and tail of an output, and between them a line that says how many characters were left out, if it is known.
+    """Join the head and tail of an output by a line with the number of omitted characters, if it is known.
 
-    The line is a mark of the harness's: what was left out is not known, only that it was.
+    The line is a mark of the harness, since only the fact of the omission is known.
     """
     mark = f"[{elided} characters elided]" if elided else "[characters elided]"
     return f"{head}\n{mark}\n{tail}" if tail else f"{head}\n{mark}"
 
 
 def _within(text: str) -> str:
-    """Return the text between two tags, without the line ends that go with them."""
+    """Return the text between two tags, without the line ends next to the tags."""
     return text.removeprefix("\n").removesuffix("\n")
 
 
 def _end(text: str, begin: int, closing: str, entire: bool) -> tuple[int, int]:
-    """Return where the output ends and where what follows it begins: at the last closing tag of a whole answer, else at
-    the first.
+    """Return the end of the output and the beginning of the text after it.
 
-    That is the first on a line of its own, if there is one.
+    The output of a whole answer ends at the last closing tag; otherwise at the first one on a line of its own, or the
+    first of all.
     """
     position = text.rfind(closing, begin)
     if not entire:
@@ -169,9 +169,9 @@ def _of_object(text: str) -> Output | None:
 
 
 def output_object(text: str) -> Output | None:
-    """The output in an object of `output` and `metadata` (Codex), or `exit_code` and `error` (Hermes), as it stands.
+    """Return the output in an object of `output` and `metadata` (Codex), or `exit_code` and `error` (Hermes).
 
-    None of any other text.
+    The result is None for any other text.
     """
     if not text.startswith('{"output":'):
         return None
@@ -195,12 +195,12 @@ def output_object(text: str) -> Output | None:
 
 
 def limit_of(value: Any) -> float | None:
-    """Seconds that a harness's configuration gives each command; None of what is no such number."""
+    """Return the time limit per command in a harness's configuration, in seconds; None for any other value."""
     return float(value) if type(value) in (int, float) and 0 < value < _LONGEST_LIMIT else None
 
 
 def find_kill_limit(text: str | None) -> float | None:
-    """The seconds after which a command was killed, as a text of the harness says; None if it does not."""
+    """Return the seconds after which a command was killed according to a text of the harness; None if it names none."""
     return _limit((text,)) if text else None
 
 

@@ -1,1 +1,1 @@
-"""Connectors of desktop logs: recorded runs of computer-use agents and of people, with accessibility trees."""
+"""Connectors for desktop logs: recorded runs of computer-use agents and of people, with accessibility trees."""

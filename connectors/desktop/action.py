@@ -1,4 +1,4 @@
-"""Actions on a desktop in one vocabulary, whoever logged them, with their targets named as nodes of the screen.
+"""Desktop actions in one vocabulary for all logs; targets are nodes of the screen.
 
 | name | what it does | arguments of its text |
 |---|---|---|
@@ -18,10 +18,11 @@
 | task_complete | the agent says it is done | |
 | fail | the agent says it cannot be done | |
 
-`element` is the id of the innermost control at the point, where the observation shows one; of a scroll that of the
-list, table or page around it. The point stays beside it, since in a text, a slider or a canvas the place decides what
-happens. Points are as logged: pixels, or shares of the screen where the log has these (at most 1). An action that is
-none of these keeps the log's own word as its name. `arguments` holds what the log has: of code, the code itself.
+`element` is the id of the innermost control at the point, if the observation shows one; for a scroll it is the id of
+the list, table or page around it. The point is kept as well, since in a text, a slider or a canvas the position
+determines the effect. Points are as logged: pixels, or fractions of the screen if the log has these (at most 1). An
+action outside the vocabulary keeps the log's own word as its name. `arguments` holds the log's own arguments; for code,
+the code itself.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ FAIL: Final = "fail"
 POINTING: Final = frozenset(
     {CLICK, DOUBLE_CLICK, TRIPLE_CLICK, RIGHT_CLICK, MIDDLE_CLICK, MOUSE_DOWN, MOUSE_UP, SCROLL}
 )
-"""Actions that happen where the pointer is, if they name no point."""
+"""Actions that happen at the pointer if they name no point."""
 
 VOCABULARY: Final = POINTING | {
     *(MOVE, DRAG, TYPE, PRESS, HOTKEY, KEY_DOWN, KEY_UP),
@@ -72,14 +73,14 @@ _FEW_PIXELS: Final = 1.0
 
 @record
 class Call:
-    """One physical action: its word, where it happens (if the log says so), and the other arguments of its text."""
+    """One physical action: its word, its point (if the log states it), and the other arguments of its text."""
 
     name: str
     point: Point | None = None
     told: tuple[tuple[str, Any], ...] = ()
 
     def arguments(self, screen: Screen | None) -> dict[str, Any]:
-        """The arguments of its text; the element is looked for on the screen, if one is given."""
+        """Return the arguments of its text; the element is looked up on the screen, if one is given."""
         values: dict[str, Any] = {}
         start = self.point
         if start is not None:
@@ -98,14 +99,14 @@ class Call:
 
 
 def call(name: str, point: Point | None = None, **arguments: Any) -> Call:
-    """The call; arguments that are None are left out."""
+    """Build a call; arguments that are None are left out."""
     return Call(
         name, point, tuple([(key, value) for key, value in arguments.items() if value is not None]) if arguments else ()
     )
 
 
 def number(value: Any) -> float | None:
-    """A coordinate or duration as an int where it is whole, else as a float; None if it is no finite number."""
+    """Convert a coordinate or duration to an int if it is whole, else to a float; None if it is no finite number."""
     if type(value) is int:
         return value if -1e9 < value < 1e9 else None
     # NaN fails every comparison.
@@ -115,7 +116,7 @@ def number(value: Any) -> float | None:
 
 
 def point_of(x: Any, y: Any) -> Point | None:
-    """The point; None unless both are numbers."""
+    """Return the point; None unless both values are numbers."""
     across, down = number(x), number(y)
     return (across, down) if across is not None and down is not None else None
 
@@ -123,7 +124,8 @@ def point_of(x: Any, y: Any) -> Point | None:
 def merge_movements(calls: Sequence[Call]) -> list[Call]:
     """Merge the calls of one step that are one movement of the hand.
 
-    A move and then a drag from there is a drag with both ends; a move and then a click where the pointer is, a click.
+    A move and then a drag from there become a drag with both ends; a move and then a click at the pointer become a
+    click.
     """
     merged: list[Call] = []
     for next_call in calls:
@@ -139,16 +141,16 @@ def merge_movements(calls: Sequence[Call]) -> list[Call]:
 def action_of(
     calls: Sequence[Call], screen: Screen | None, original: Mapping[str, Any], reasoning: str | None = None
 ) -> Action:
-    """The action of a step that makes these calls.
+    """Build the action of a step that makes these calls.
 
-    One call, with pauses after it or without, is an action of its name; several are one `sequence`. Only the first
-    call's element is looked for on the screen, since the first call may have changed the screen for the others.
+    A single call, with or without pauses after it, is an action of its name; several calls are one `sequence`. Only the
+    first call's element is looked up on the screen, since the first call may have changed the screen for the others.
 
     Args:
-        calls: at least one.
-        screen: what the action was taken on, if its elements are to be named.
+        calls: the calls, at least one.
+        screen: the screen that the action was taken on, if its elements are to be named.
         original: the log's own arguments.
-        reasoning: the agent's own.
+        reasoning: the agent's reasoning.
     """
     if len(calls) == 1:
         return build_action(calls[0].name, calls[0].arguments(screen), original, reasoning)
@@ -170,14 +172,14 @@ def action_of(
 def build_action(
     name: str, arguments: Mapping[str, Any], original: Mapping[str, Any], reasoning: str | None = None
 ) -> Action:
-    """Build the action of that name; its element, if it has one, stands beside the log's own arguments too."""
+    """Build the action of that name; its element, if any, is also added to the log's own arguments."""
     if "element" in arguments:
         original = {**original, "element": arguments["element"]}
     return Action(name, call_text(name, arguments), own_arguments(original), None, None, reasoning)
 
 
 def key_names(keys: Any) -> list[str]:
-    """The keys of a key or a list of keys, each in lower case unless it is a character; empty if it is neither."""
+    """Return the names of a key or a list of keys, in lower case unless they are characters; empty for other values."""
     listed = list(keys) if isinstance(keys, list | tuple) else [keys]
     if not listed or not all(isinstance(key, str) and key for key in listed):
         return []

@@ -1,4 +1,4 @@
-"""Trajectories of AgentNet (OpenCUA, arXiv 2508.09123): people's desktop tasks, one a line or a document.
+"""Trajectories of AgentNet (OpenCUA, arXiv 2508.09123): people's desktop tasks, one per line or document.
 
 >>> show(AgentNet(), '''
 ... {"task_id": "20250101_1", "instruction": "Send the letter", "task_completed": true, "traj": [{"index": 0, '''
@@ -8,22 +8,22 @@ before  | (not in the log)
 action  | {"name": "click", "arguments": {"x": 0.1632, "y": 0.2711}}
 after   | (not in the log)
 
-A line is `{task_id, instruction, task_completed, alignment_score, …, traj}`; `traj` has a step an action: `{index,
+A line is `{task_id, instruction, task_completed, alignment_score, …, traj}`. `traj` has one step per action: `{index,
 image, value: {code, observation, thought, action, last_step_correct, last_step_redundant, reflection}}`. The image is
 the screen before the action, so the next observation is the image of the step with the next index. The data set has
-screens as pictures only, in an archive of their own: the content of every observation is null, and its address is the
-picture's name.
+screens only as pictures, in a separate archive. The content of every observation is therefore null, and its address is
+the picture's name.
 
-`observation`, `thought` and `action` are a model's words about what a person did, written afterwards: they are
-reasoning, and never an observation. `reflection` says what the action led to and is left out, since it would tell the
-outcome before it. The code's points are shares of the screen. The outcome is `task_completed`, a model's verdict; that
-model's scores, from 0 to 10, are left out. `natural_language_task` and `actual_task`, which the same
-model wrote, are not carried on.
+`observation`, `thought` and `action` are a model's words about a person's action, written afterwards: they are
+reasoning, and never an observation. `reflection` describes the effect of the action and is left out, since it would
+reveal the outcome in advance. The points in the code are fractions of the screen. The outcome is `task_completed`, a
+model's verdict; that model's scores, from 0 to 10, are left out, and so are `natural_language_task` and `actual_task`,
+which the same model wrote.
 
 AgentNetBench (`{task_id, user_task_description, steps: [{step_num, image, action, inner_monologue, …}]}`) has the same
-under other names: `action` is the code, and `low_level_instruction` of its `inner_monologue` the action in words. Steps
-that its makers left out are missed by `step_num`. Pictures that lie beside it in a folder `images` are attached. Other
-right actions that it lists (`ground_truth_actions`, `alternative_options`) are not carried on.
+data under other names: `action` is the code, and `low_level_instruction` of its `inner_monologue` the action in words.
+`step_num` reveals steps that its makers left out. Pictures beside it in a folder `images` are attached. The other
+correct actions that it lists (`ground_truth_actions`, `alternative_options`) are left out.
 
 >>> show(AgentNet(), '''
 ... {"task_id": "s_1", "user_task_description": "Send the letter", "steps": [{"step_num": 3, "image": "s_1_3.png", '''
@@ -57,7 +57,7 @@ _TASKS: Final = ("instruction", "user_task_description", "high_level_task_descri
 
 
 class AgentNet(Connector):
-    """AgentNet's JSON Lines."""
+    """JSON Lines of AgentNet."""
 
     name: ClassVar[str] = "agentnet"
     version: ClassVar[str] = "6"
@@ -79,7 +79,7 @@ class AgentNet(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each task of AgentNetBench with the pictures of its steps in the folder `images` beside it."""
+        """Yield each task of AgentNetBench with the pictures of its steps in the folder `images` beside it."""
         known, tasks = set(paths), dict[str, list[str]]()
         for path in paths:
             if (match := _PICTURE.fullmatch(path)) and (task := f"{match[1]}{match[2]}.json") in known:
@@ -108,17 +108,17 @@ class AgentNet(Connector):
 
 
 def _is_indented(blob: Blob) -> bool:
-    """Tell a document of one task, written over many lines."""
+    """Return True for a document of one task that is written over several lines."""
     first = first_line(blob)
     return first is not None and first.data is not None and first.data.strip() == b"{"
 
 
 def _trajectory(value: Any, blob: Blob, log: str, offset: int) -> Trajectory:
-    """The trajectory of a line.
+    """Build the trajectory of a line.
 
     Raises:
         ParseError: `bad_record` (no task), `no_transitions` (a task without a step), `bad_step` (a step without code,
-            so it is not known what led from the step before it to the one after it).
+            so that the cause of the next screen is unknown).
     """
     uri = blob.uri
     rows = (value.get("traj") or _bench_steps(value)) if isinstance(value, dict) else None
@@ -149,7 +149,7 @@ def _trajectory(value: Any, blob: Blob, log: str, offset: int) -> Trajectory:
 
 
 def _bench_steps(value: dict[str, Any]) -> list[Any] | None:
-    """Convert the steps of a task of AgentNetBench to those of AgentNet; None where there is no list of them."""
+    """Convert the steps of a task of AgentNetBench to those of AgentNet; None if there is no list of steps."""
     steps = value.get("steps", value.get("traj"))
     return [_plain(step) if isinstance(step, dict) else step for step in steps] if isinstance(steps, list) else None
 
@@ -161,13 +161,13 @@ def _plain(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _follows(later: Any, row: dict[str, Any]) -> bool:
-    """Return True if no step is missing between two, as far as their indexes say."""
+    """Return True if no step is missing between two, as far as their indexes show."""
     index, after = row.get("index"), later.get("index") if isinstance(later, dict) else None
     return not (isinstance(index, int) and isinstance(after, int)) or after == index + 1
 
 
 def _picture(row: Any, blob: Blob) -> Observation | None:
-    """The screen before a step: its picture's name, and no content; the picture too, if it is at hand."""
+    """Return the screen before a step: its picture's name without content, and the picture if available."""
     name = text_of(row.get("image")) if isinstance(row, dict) else None
     if name is None:
         return None

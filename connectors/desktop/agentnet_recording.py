@@ -16,17 +16,17 @@ action  | {"name": "sequence", "arguments": {"calls": [{"name": "type", "argumen
 {"name": "press", "arguments": {"key": "enter"}}]}}
 after   | (not in the log)
 
-A recording is a folder. Read are `reduced_events_complete.jsonl`, whose lines are the acts that the tool made of mouse
-and keys, with the tree of UI Automation that it took last before each (`axtree`, of the window on top), and the task
-in `task_name.json`. The tree of an act is what the act before it led to, if it was taken after that one began, and no
-act between them is missing, as their ids tell; else what that one led to is not in the log. A tree that could not be
-read to its end, since its window was closed or another came on top, is marked as cut by the recorder. Trees of macOS
-are spelled otherwise and are not read: there a screen is null.
+A recording is a folder. Its `reduced_events_complete.jsonl` is read, whose lines are the actions that the tool derived
+from mouse and keys, with the UI Automation tree that it took last before each (`axtree`, of the topmost window), and
+the task in `task_name.json`. The tree of an action is the next observation of the action before it if the tree was
+taken after that action began, and if their ids show that no action between them is missing; else the next observation
+is not in the log. A tree that could not be read completely, because its window was closed or covered by another, is
+marked as cut by the recorder. Trees of macOS are spelled differently and are not read: their screens are null.
 
-What the tool says that an act pointed at (`target`) is named by its node, and by role and name where the tree holds
-none or several of that name; where the tool says nothing, the innermost node at the point is. Moves of the pointer are
-no acts. Held keys with others are a `hotkey`, or the halves of the key with what was done between. The video, the raw
-events and trees between acts are not read.
+The target of an action as stated by the tool (`target`) is named by its node, or by role and name if the tree holds
+none or several of that name. If the tool states no target, the innermost node at the point is the target. Moves of the
+pointer are no actions. Keys that are held with others are a `hotkey`, or the halves of the key press with the actions
+in between. The video, the raw events and trees between actions are not read.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _PATH: Final = re.compile(rf"((?:.*/)?)(?:{re.escape(_LOG)}|task_name\.json|meta
 _CLICKS: Final = {2: act.DOUBLE_CLICK, 3: act.TRIPLE_CLICK}
 _BUTTONS: Final = {"right": act.RIGHT_CLICK, "middle": act.MIDDLE_CLICK}
 _DEEPEST: Final = 8
-"""Keys that a hand may hold at a time."""
+"""Largest number of keys held at the same time."""
 
 
 class AgentNetRecording(Connector):
-    """Folders that AgentNet Tool records."""
+    """Folders recorded by AgentNet Tool."""
 
     name: ClassVar[str] = "agentnet_recording"
     version: ClassVar[str] = "2"
@@ -76,7 +76,7 @@ class AgentNetRecording(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder with the acts of a recording, and what it says of the task and the machine."""
+        """Yield each folder with the actions of a recording, and its files about the task and the machine."""
         folders: dict[str, dict[str, str]] = {}
         for path in paths:
             if match := _PATH.fullmatch(path):
@@ -114,7 +114,7 @@ class AgentNetRecording(Connector):
 
 
 def _beside(blob: Blob, member: str) -> dict[str, Any]:
-    """The object in a member that says what the recording is of; an empty one where there is none."""
+    """Return the object in a member that describes the recording; empty if there is none."""
     return object_of(value_or_none(blob.read(member))) if member in blob.members else {}
 
 
@@ -123,12 +123,12 @@ class _Act:
     """A line.
 
     Attributes:
-        offset: where it begins.
-        number: its id; None if it is not known which acts stand around it.
-        calls: what was done; empty: the line cannot be read.
+        offset: offset of the line.
+        number: its id; None if the actions around it are unknown.
+        calls: its calls; empty if the line cannot be read.
         line: its own object.
-        window: the tree that was taken last before it.
-        taken: when.
+        window: the last tree taken before it.
+        taken: time of that tree.
     """
 
     offset: int
@@ -140,11 +140,11 @@ class _Act:
 
 
 def _act(value: Any, blob: Blob, log: str, offset: int) -> _Act | None:
-    """The act of a line; None if it is none, as a move of the pointer or a button let go.
+    """Return the action of a line; None if it is none, such as a move of the pointer or the release of a button.
 
     Raises:
-        ParseError: `bad_record` (no object with an action), `bad_action` (a word, or a value of it, that is not known),
-            or the errors of a tree.
+        ParseError: `bad_record` (no object with an action), `bad_action` (an unknown word or value), or the errors of a
+            tree.
     """
     if not isinstance(value, dict) or not isinstance(value.get("action"), str):
         raise ParseError(blob.uri, offset, "bad_record", "wanted an object with an action", log)
@@ -187,19 +187,19 @@ def _screen(recorded: _Act, raw: bool) -> Observation | None:
 
 
 def _follows(later: _Act, earlier: _Act) -> bool:
-    """Return True if the later tree was taken after the act began, with no other act between."""
+    """Return True if the later tree was taken after the action began, with no other action in between."""
     start = _time(earlier.line.get("start_time"))
     is_next = later.number is not None and earlier.number is not None and later.number == earlier.number + 1
     return is_next and start is not None and later.taken is not None and later.taken >= start
 
 
 def _time(value: Any) -> float | None:
-    """Seconds by the recorder's own clock."""
+    """Return seconds on the recorder's own clock; None if the value is invalid."""
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e12 else None
 
 
 def _action(recorded: _Act, raw: bool) -> Action:
-    """The action of an act, with what it pointed at."""
+    """Build the `Action`, with the control that it pointed at."""
     target = object_of(recorded.line.get("target"))
     name, point = str_of(target.get("title")), recorded.calls[0].point
     original = {key: recorded.line[key] for key in _ORIGINAL if recorded.line.get(key) is not None}
@@ -218,7 +218,7 @@ _ORIGINAL: Final = ("action", "description", "button", "click_type", "coordinate
 
 
 def _calls(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
-    """Return the calls of an act; empty if it is none, None if its word or a value of it is not known."""
+    """Return the calls of an action; empty if it is none, None if its word or a value is unknown."""
     word = line.get("action")
     if word == "move" or (word in ("click", "press") and line.get("pressed") is False):
         return []
@@ -248,7 +248,7 @@ def _pointer_calls(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
 
 
 def _last(line: Mapping[str, Any]) -> Point | None:
-    """Return the point where a drag ended: the last of its trace, or of the move within it."""
+    """Return the end point of a drag: the last point of its trace, or of the move within it."""
     children = objects_of(line.get("children"))
     for trace in (line.get("drag_trace"), children[-1].get("trace") if children else None):
         if isinstance(trace, list) and trace and isinstance(trace[-1], list) and len(trace[-1]) == 2:
@@ -266,7 +266,7 @@ def _scroll_calls(line: Mapping[str, Any]) -> list[Call] | None:
 
 
 def _type_calls(names: Any) -> list[Call] | None:
-    """Characters in a row as one text, and other keys by their names."""
+    """Return consecutive characters as one text, and other keys by their names."""
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
         return None
     calls: list[Call] = []
@@ -282,7 +282,7 @@ def _type_calls(names: Any) -> list[Call] | None:
 
 
 def _hold_calls(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
-    """Return the calls of a key that was pressed, together with others, or while something else was done."""
+    """Return the calls of a key that was pressed alone, together with others, or held during other actions."""
     key, inner = text_of(line.get("key_name")), _inner(line, deepest)
     if key is None or inner is None:
         return None
@@ -295,7 +295,7 @@ def _hold_calls(line: Mapping[str, Any], deepest: int) -> list[Call] | None:
 
 
 def _keys(calls: Sequence[Call]) -> list[str] | None:
-    """Return the keys of a single call that only presses some; None for other calls."""
+    """Return the keys of a single call that only presses keys; None for other calls."""
     arguments = dict(calls[0].told) if len(calls) == 1 else {}
     if len(calls) == 1 and calls[0].name == act.HOTKEY:
         return list(arguments["keys"])

@@ -1,29 +1,30 @@
-r"""The screen that an accessibility dump in OSWorld's XML dialect shows, as a tree of `connectors.screens.tree`.
+r"""Screens from accessibility dumps in OSWorld's XML dialect, as trees of `connectors.screens.tree`.
 
 In the dialect (`desktop_env/server/main.py` of OSWorld) each widget is an element, named by its role. The last word of
-an attribute's namespace says what kind of attribute it is: `…/ns/state` (`st:showing="true"`), `…/ns/component`
-(`cp:screencoord="(x, y)"`, `cp:size="(w, h)"`), and likewise `value`, `attributes`, `action`, `class` and `role`. The
-word before tells the system: ubuntu (AT-SPI), windows (UI Automation), macos (AX). Dumps of 2024 and before have
-`uri:deskat:state.at-spi.gnome.org` and the like instead. What a widget holds is the element's text.
+an attribute's namespace states the kind of the attribute: `…/ns/state` (`st:showing="true"`), `…/ns/component`
+(`cp:screencoord="(x, y)"`, `cp:size="(w, h)"`), and similarly `value`, `attributes`, `action`, `class` and `role`. The
+word before it states the system: ubuntu (AT-SPI), windows (UI Automation), macos (AX). Dumps of 2024 and before have
+`uri:deskat:state.at-spi.gnome.org` and similar namespaces instead. The content of a widget is the element's text.
 
-What becomes a line:
+Rules for lines:
 
-- On Ubuntu only what has both `st:showing` and `st:visible`; on Windows what is not `st:visible="false"`; AX has no
-  such state. What is not shown leaves no line, but what is in it may.
-- Nothing without area, and nothing wholly left of or above the screen.
-- Not what only lays out others: a panel without name, text or state is passed over. Nor a text that is empty or only
-  repeats what it stands in (`folding`).
+- On Ubuntu, only an element with both `st:showing` and `st:visible` gets a line; on Windows, any without
+  `st:visible="false"`; AX has no such state. An element that is not shown has no line, but its children may have one.
+- An element without area, or entirely left of or above the screen, gets no line.
+- An element that only lays out others gets no line: a panel without name, text or state. Neither does a text that is
+  empty or only repeats its container (`folding`).
 - The children of an `<application>` are the windows, described by its name.
 
-GTK 4 says of no widget in a window that it is showing, only that it is visible. Such a window has the state
-`content_unknown`, since the dump does not tell what it shows; where it is the active one, or none is, the observation
-is marked as cut by the recorder.
+GTK 4 states for no widget in a window that it is showing, only that it is visible. Such a window has the state
+`content_unknown`, since the dump does not state its visible content. If it is the active window, or if none is active,
+the observation is marked as cut by the recorder.
 
-OSWorld makes a dump with several threads, so the order of windows, and on Windows and macOS that of siblings, differs
-by chance. They are sorted, so that equal screens have equal text: the active window comes first and the others by the
-name of their program; siblings on Windows and macOS stand from top to bottom and left to right.
+OSWorld makes a dump with several threads, so the order of windows, and on Windows and macOS that of siblings, varies by
+chance. They are sorted, so that equal screens have equal text: the active window comes first and the others are sorted
+by the name of their program; siblings on Windows and macOS are sorted from top to bottom and left to right.
 
-The XML is read by lxml with entities never expanded (a document type is refused), no network and no huge trees.
+lxml parses the XML without expanding entities (a document type is refused), without network access and without huge
+trees.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ RAW_DIALECT: Final = "osworld-a11y"
 """Dialect of an observation that keeps the dump's own XML."""
 
 MAX_BYTES: Final = 64 << 20
-"""A larger dump is refused; the largest real ones, of spreadsheets, have some megabytes."""
+"""Largest dump in bytes; larger ones are refused. The largest real dumps, of spreadsheets, have some megabytes."""
 
 _UNKNOWN: Final = "content_unknown"
 _CONTAINERS: Final = frozenset({"desktop-frame", "desktop", "root"})
@@ -60,15 +61,15 @@ NAMESPACES: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Screen: its tree, the tree's text, the dump's XML, and whether the tree matches what a person saw.
+    """A screen: its tree, the tree's text, the dump's XML, and whether the tree matches what a person saw.
 
     Attributes:
         tree: the windows, the active one first.
-        text: of the tree.
-        xml: the dump as it stood in the log, decoded.
-        program: of the active window, else of the first.
-        is_cut: the active window says that it is still loading (`st:busy`), or its content is unknown.
-        order: ids of the top-level nodes, from the one a pointer meets first to the last.
+        text: text of the tree.
+        xml: the dump as it was in the log, decoded.
+        program: program of the active window, else of the first.
+        is_cut: whether the active window is still loading (`st:busy`), or its content is unknown.
+        order: ids of the top-level nodes, in the order in which a pointer meets them.
     """
 
     tree: Tree
@@ -79,13 +80,13 @@ class Screen:
     order: tuple[range, ...] = field(repr=False)
 
     def observation(self, raw: bool, attachments: tuple[Attachment, ...] = (), settled: bool = True) -> Observation:
-        """The screen as an observation.
+        """Return the screen as an observation.
 
         Args:
-            raw: keep the dump's XML instead of the compact tree.
+            raw: whether to keep the dump's XML instead of the compact tree.
             attachments: screenshots of the same moment.
             settled: whether the recorder waited for the screen to come to rest. If not, the observation is marked as
-                cut by the recorder, since what the action led to was still to come.
+                cut by the recorder, since the effect of the action was still to come.
         """
         return Observation(
             self.xml if raw else self.text,
@@ -97,11 +98,11 @@ class Screen:
         )
 
     def at(self, x: float, y: float) -> int | None:
-        """The id of the innermost control at the point; None if no window is there, or the window alone.
+        """Return the id of the innermost control at the point; None if there is no window, or only the window.
 
-        Menus and other popups that are open lie over everything, then windows count in `order`. Of the nodes of a
-        window that hold the point the smallest counts, the later one where two are equal; if it is a part of a control,
-        the control.
+        Open menus and other popups are above everything, followed by the windows in `order`. The smallest node of a
+        window that contains the point is used, the later one of two equal ones. If it is part of a control, the control
+        is used.
         """
         nodes = self.tree.nodes
         for places in self._layers():
@@ -111,7 +112,7 @@ class Screen:
         return None
 
     def wheel_target_at(self, x: float, y: float) -> int | None:
-        """Return the id of the node that the wheel turns at the point: a list and not the row of it that lies there."""
+        """Return the id of the node that the wheel scrolls at the point: a list, not the row in it."""
         node = self.at(x, y)
         nodes, depths = self.tree.nodes, self.tree.depths
         if node is None or nodes[node - 1].role in HOLDING | MEASURING:
@@ -125,7 +126,7 @@ class Screen:
         return node
 
     def _layers(self) -> Iterator[range]:
-        """Yield the ranges of nodes that lie together: open popups, then windows."""
+        """Yield the ranges of nodes that form a layer: open popups, then windows."""
         nodes, depths = self.tree.nodes, self.tree.depths
         for index, node in enumerate(nodes):
             if node.role == "menu" and index + 1 < len(nodes) and depths[index + 1] > depths[index]:
@@ -147,14 +148,14 @@ class Screen:
 
 
 def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0, reader: Reader | None = None) -> Screen:
-    """The screen that a dump shows.
+    """Read the screen of a dump.
 
     Args:
-        data: the whole dump: XML, or the JSON object with the XML under `AT` that OSWorld's server answers with.
+        data: the whole dump: XML, or the JSON object of OSWorld's server with the XML under `AT`.
         uri: the input, for errors.
-        member: its file, likewise.
-        offset: where the dump begins in the member.
-        reader: of the log's dumps; a new one if none is given.
+        member: its file, for errors.
+        offset: offset of the dump in the member.
+        reader: reader of the log's dumps; a new one if none is given.
 
     Raises:
         ParseError: `empty`, `too_large`, `not_utf8`, `doctype`, `truncated`, `bad_xml`, `nested_too_deeply` or
@@ -172,7 +173,7 @@ def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0, reader
 
 
 def _decode(data: bytes, uri: str, member: str, offset: int) -> str:
-    """Decode the XML text of a dump, out of its JSON object if it stands in one."""
+    """Decode the XML text of a dump, which may be wrapped in a JSON object."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = data.decode("utf-16", "replace")
     else:
@@ -218,14 +219,14 @@ def _excerpt(xml: str) -> bytes:
 
 
 def _is_closed(body: str) -> bool:
-    """Return True if the document ends with the tag that closes its root: then it is damaged, not truncated."""
+    """Return True if the document ends with its root's closing tag; it is then damaged, not truncated."""
     root = re.match(r"\s*<([^\s/>]+)", body)
     return root is not None and (body.rstrip().endswith(f"</{root[1]}>") or body.count("<") == 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Top:
-    """A window with all that is under it."""
+    """A window with all its descendants."""
 
     program: str
     nodes: list[Node]
@@ -243,7 +244,7 @@ class _Walk:
         self._system = system
 
     def take(self, root: Branch) -> None:
-        """Take in a document: a desktop, an application, or a single window."""
+        """Process a document: a desktop, an application, or a single window."""
         tag, inner = root
         if tag.name in _CONTAINERS:
             for child in inner:
@@ -263,7 +264,7 @@ class _Walk:
             self._window(child, program)
 
     def _window(self, branch: Branch, program: str) -> None:
-        """Add the window and what it holds, unless nothing of it is shown."""
+        """Add the window and its descendants, unless nothing of it is shown."""
         widget = branch[0].widget()
         if self._system == "macos" and not program:
             program = widget.name
@@ -274,7 +275,7 @@ class _Walk:
             states = (*widget.window.states, _UNKNOWN) if is_unknown else widget.window.states
             top = replace(widget.window, description=second, states=states)
         elif nodes:
-            # The window itself is not shown, but something in it is: its line says only which program it is of.
+            # The window itself is not shown, but something in it is: its line only names the program.
             top = Node("window", widget.name, "", second)
         else:
             return
@@ -282,7 +283,7 @@ class _Walk:
         self.tops.append(_Top(program, [top, *nodes], [0, *depths]))
 
     def _inside(self, branch: Branch) -> tuple[list[Node], list[int]]:
-        """(nodes, depths) of all that is shown below an element; without recursion, since dumps may be deep."""
+        """Return (nodes, depths) of all shown descendants of an element, without recursion, since dumps may be deep."""
         nodes: list[Node] = []
         depths: list[int] = []
         waiting = [(child, 1) for child in reversed(self._children(branch))]
@@ -304,7 +305,7 @@ class _Walk:
         return sorted(children, key=lambda child: child[0].widget().place)
 
     def screen(self, xml: str, uri: str, member: str, offset: int) -> Screen:
-        """The screen, once all windows are known."""
+        """Return the screen after all windows are known."""
         self.tops.sort(key=_Top.rank)
         nodes = [node for top in self.tops for node in top.nodes]
         depths = [depth for top in self.tops for depth in top.depths]
@@ -312,7 +313,7 @@ class _Walk:
             raise ParseError(uri, offset, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes", member)
         tree = Tree(nodes, depths)
         windows = list(tree.windows())
-        # No dump tells which of the other windows lies on top: the smaller hides less of what is under it.
+        # Dumps do not state which of the other windows is on top; a smaller one hides less of the windows below.
         order = sorted(windows, key=lambda places: ("active" not in nodes[places[0]].states, _area(nodes[places[0]])))
         first = [
             node
@@ -326,7 +327,7 @@ class _Walk:
 
 
 def _holds_unshown(branch: Branch) -> bool:
-    """Return True if a window of AT-SPI holds a control that is visible, as it says, and not showing."""
+    """Return True if an AT-SPI window holds a control that states that it is visible but not showing."""
     waiting = list(branch[1])
     while waiting:
         tag, inner = waiting.pop()

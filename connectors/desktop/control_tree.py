@@ -1,7 +1,7 @@
-"""A window's tree of UI Automation controls as a recorder saves it in JSON, as a tree of `connectors.screens.tree`.
+"""Window trees of UI Automation controls that a recorder saved as JSON, as trees of `connectors.screens.tree`.
 
-UFO and AgentNet Tool spell the keys of a control in their own ways (`Spelling`); its kind is UI Automation's word. The
-log of actions is not read here.
+UFO and AgentNet Tool use different keys for a control (`Spelling`); its kind is UI Automation's word. This module does
+not read the log of actions.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Spelling(NamedTuple):
     """The keys of a control in a recorder's tree.
 
     Attributes:
-        name, kind, ident, children: of the control.
-        boxes: of its box, the best first.
-        dialect: of an observation that keeps the recorder's own text of the tree.
+        name, kind, ident, children: keys of these properties.
+        boxes: keys of its box, the best first.
+        dialect: dialect of an observation that keeps the recorder's own text of the tree.
     """
 
     name: str
@@ -42,7 +42,9 @@ class Spelling(NamedTuple):
 UFO: Final = Spelling(
     "name", "control_type", "automation_id", "children", ("adjusted_rectangle", "rectangle"), "ufo-ui-tree"
 )
-"""Boxes count from the corner of the window, as UFO's log of actions does; where a tree has none, from the screen's."""
+"""Boxes are relative to the corner of the window, as in UFO's log of actions; in trees without such boxes, to the
+screen.
+"""
 
 AGENTNET: Final = Spelling(
     "Name", "ControlType", "AutomationId", "Children", ("BoundingRectangle",), "agentnet-ui-tree"
@@ -59,10 +61,10 @@ class Window:
     source_dialect: str
 
     def observation(self, raw: bool, pictures: tuple[Attachment, ...] = (), *, is_whole: bool = True) -> Observation:
-        """The window as an observation: its compact tree, or the log's own JSON.
+        """Return the window as an observation: its compact tree, or the log's own JSON.
 
         Args:
-            raw: keep the log's own text.
+            raw: whether to keep the log's own text.
             pictures: screenshots of the same moment.
             is_whole: whether the recorder had the time to read the whole tree.
         """
@@ -76,7 +78,7 @@ class Window:
         )
 
     def node(self, name: str, box: Box | None) -> int | None:
-        """The control of that name in that box, else the only one of that name; None if none or several fit."""
+        """Return the control of that name in that box, else the only one of that name; None if none or several fit."""
         nodes = list(enumerate(self.tree.nodes, 1))
         if box is not None:
             in_box = [number for number, node in nodes if node.bounds == box]
@@ -88,11 +90,12 @@ class Window:
         return alike[0] if len(alike) == 1 else None
 
     def node_at(self, point: tuple[float, float], name: str) -> int | None:
-        """The smallest node of that name at the point, or the control around it; else the only node of that name.
+        """Return the smallest node of that name at the point, or the control around it; else the only node of that
+        name.
 
         Args:
-            point: where the pointer was.
-            name: what the recorder says that it pointed at; empty: it says nothing, and any control counts.
+            point: position of the pointer.
+            name: name of the target as stated by the recorder; if empty, any control matches.
         """
         holders = [
             (_area(node), -number, number)
@@ -110,22 +113,22 @@ def _area(node: Node) -> int:
 
 
 def read_window(data: bytes, uri: str, member: str) -> Window:
-    """The window of a file of UFO's.
+    """Read the window of a file of UFO's.
 
     Raises:
-        ParseError: it is no JSON document; `no_nodes`: it is no tree of controls; `nested_too_deeply`.
+        ParseError: the file is no JSON document; `no_nodes`: it is no tree of controls; `nested_too_deeply`.
     """
     return window_of(document_in(data, uri, member), data.decode("utf-8", "replace"), UFO, uri, member)
 
 
 def window_of(root: Any, source: str, spelling: Spelling, uri: str, member: str, offset: int = 0) -> Window:
-    """The window of a tree of controls.
+    """Build the window of a tree of controls.
 
     Args:
         root: its topmost control.
         source: the log's own text of it.
         spelling: its keys.
-        uri, member, offset: where it begins, for errors.
+        uri, member, offset: its location, for errors.
 
     Raises:
         ParseError: `no_nodes`: it is no tree of controls; `nested_too_deeply`.
@@ -152,7 +155,7 @@ def window_of(root: Any, source: str, spelling: Spelling, uri: str, member: str,
 
 
 def _controls(root: Any, spelling: Spelling) -> Iterator[tuple[dict[str, Any], int]]:
-    """Each control in document order, and how many others it stands in."""
+    """Yield each control in document order with the number of controls around it."""
     stack: list[tuple[Any, int]] = [(root, 0)]
     while stack:
         control, depth = stack.pop()
@@ -164,7 +167,7 @@ def _controls(root: Any, spelling: Spelling) -> Iterator[tuple[dict[str, Any], i
 
 
 def _node(control: dict[str, Any], spelling: Spelling, *, is_top: bool, has_places: bool) -> Node | None:
-    """The node of a control; None if it only lays out others, or is nowhere, though others have their places."""
+    """Return the node of a control; None if it only lays out others, or has no box while others have theirs."""
     name, ident, kind = control.get(spelling.name), control.get(spelling.ident), control[spelling.kind]
     name = clean(name) if isinstance(name, str) else ""
     role = "window" if is_top else role_of_control(kind)
@@ -181,14 +184,14 @@ def _box(control: dict[str, Any], spelling: Spelling) -> Box | None:
 
 
 def role_of_control(kind: str) -> str:
-    """The role of UI Automation's word for a control, such as `button` for `Button` or `ButtonControl`."""
+    """Return the role for UI Automation's word for a control, such as `button` for `Button` or `ButtonControl`."""
     kind = kind.removesuffix("Control")
     # In UI Automation, Text cannot be edited; in other toolkits the word means a field.
     return "text" if kind == "Text" else role_of(kind)
 
 
 def box_of(value: Any) -> Box | None:
-    """The box of an object with its four sides; None if a side is missing, or it has no area."""
+    """Return the box of an object with its four sides; None if a side is missing, or the box has no area."""
     if not isinstance(value, dict):
         return None
     sides: list[Any] = [value.get(side) for side in _SIDES]

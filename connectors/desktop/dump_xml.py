@@ -1,8 +1,8 @@
-"""The XML of an accessibility dump as a tree of tags; a tag that recurs from screen to screen is read once.
+"""The XML of an accessibility dump as a tree of tags; a tag that recurs from screen to screen is parsed once.
 
-Most of a screen repeats the one before letter by letter. So a dump is cut at each `<`. Pieces that were not met before
-are put into one document, which lxml reads; what each piece means is remembered while a log is read. A dump with
-comments, declarations or namespaces below the root, and one that is not well-formed, is read by lxml as a whole.
+Most of a screen repeats the previous one literally. A dump is therefore split at each `<`. New pieces are put into one
+document, which lxml parses, and the result for each piece is cached while a log is read. A dump with comments,
+declarations or namespaces below the root, and one that is not well-formed, is parsed by lxml as a whole.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ _CLOSING: Final = re.compile(r"/([^ \t\r\n/>]+)[ \t\r\n]*>")
 _LAST: Final = re.compile(r"/[^ \t\r\n/>]+[ \t\r\n]*>[ \t\r\n]*")
 _BLANK: Final = " \t\r\n"
 _LONGEST: Final = 1 << 21
-"""Characters of a dump above which lxml reads it whole, since it limits what a document may hold."""
+"""Longest dump in characters that is read in pieces; lxml reads a longer one whole, since it limits the content of a
+document.
+"""
 _DEEPEST: Final = 200
-"""Levels from which on lxml reads a dump whole, since it limits them too."""
+"""Number of levels from which on lxml reads a dump whole, since it limits them too."""
 _REMEMBERED: Final = 1 << 23
-"""Characters of pieces that are remembered."""
+"""Largest total of characters of cached pieces."""
 _NO_TAG: Final = "", "", False
 
 
@@ -35,7 +37,7 @@ class Dialect:
 
     Attributes:
         system: ubuntu, windows or macos.
-        showing: the attribute that every shown element has, on Ubuntu; None if that is not known.
+        showing: the attribute of every shown element on Ubuntu; None if unknown.
     """
 
     __slots__ = ("showing", "system")
@@ -51,12 +53,12 @@ _Read: TypeAlias = Callable[[str, Names, Names, str, str], Widget]
 
 
 class Tag:
-    """Opening tag with the text behind it.
+    """An opening tag with the text behind it.
 
     Attributes:
-        name: of the element.
-        names: of its attributes in the order of the dump, as lxml writes them.
-        values: of them.
+        name: name of the element.
+        names: names of its attributes in the order of the dump, as lxml writes them.
+        values: values of its attributes.
         node: the line of the element; None if it is not shown, or only lays out others.
     """
 
@@ -70,30 +72,30 @@ class Tag:
         self._system = dialect.system
         self._read = read
         self._widget: Widget | None = None
-        # Most of a Linux dump is not showing.
+        # most of a Linux dump is not showing
         hidden = dialect.showing is not None and source.get(dialect.showing) is None
         self.node: Node | None = None if hidden else self.widget().node
 
     def widget(self) -> Widget:
-        """Read the widget that the element shows; read once."""
+        """Return the widget of the element, read once."""
         if self._widget is None:
             self._widget = self._read(self.name, self.names, self.values, self._text, self._system)
         return self._widget
 
 
 Branch: TypeAlias = tuple[Tag, list["Branch"]]
-"""An element and what is in it."""
+"""An element and its children."""
 
 _Piece: TypeAlias = tuple[str, Tag | None]
-"""The name of the element that a piece opens or closes ("" if it closes itself); its tag (None for a closing tag)."""
+"""Name of the element that a piece opens or closes ("" if it closes itself), and its tag (None for a closing tag)."""
 
 
 class DoctypeError(Exception):
-    """A dump that declares a document type or an entity."""
+    """Error for a dump that declares a document type or an entity."""
 
 
 class Reader:
-    """Reads the dumps of one log."""
+    """Reader of the dumps of one log."""
 
     def __init__(self) -> None:
         self._root = ""
@@ -102,11 +104,11 @@ class Reader:
         self._size = 0
 
     def read(self, xml: str) -> tuple[Branch, Dialect]:
-        """Read the root of a dump, and the meaning of its namespaces.
+        """Return the root of a dump, and the meaning of its namespaces.
 
         Raises:
-            DoctypeError: it declares a document type or an entity.
-            etree.XMLSyntaxError: it is not well-formed.
+            DoctypeError: the dump declares a document type or an entity.
+            etree.XMLSyntaxError: the dump is not well-formed.
         """
         body = strip_declaration(xml)
         try:
@@ -121,7 +123,7 @@ class Reader:
         return _whole(_parse_body(body))
 
     def _joined(self, body: str) -> tuple[Branch, Dialect] | None:
-        """Put the root together from pieces; None if the dump cannot be read in pieces."""
+        """Assemble the root from pieces; None if the dump cannot be read in pieces."""
         if len(body) > _LONGEST:
             return None
         before, *pieces = body.split("<")
@@ -151,10 +153,10 @@ class Reader:
         return (tops[0], dialect) if len(tops) == 1 and not names else None
 
     def _learn(self, pieces: list[str]) -> Dialect | None:
-        """Learn the pieces and return the dialect of the root; None if they are not plain tags.
+        """Parse the new pieces and return the dialect of the root; None if they are not plain tags.
 
         Raises:
-            etree.XMLSyntaxError: one of them is not well-formed.
+            etree.XMLSyntaxError: a piece is not well-formed.
         """
         first = pieces[0]
         if first != self._root:
@@ -193,12 +195,14 @@ class Reader:
 
 
 def strip_declaration(xml: str) -> str:
-    """Remove a dump's XML declaration, which may name an encoding that the dump, once decoded, no longer has."""
+    """Remove a dump's XML declaration, which may name an encoding that the decoded dump does not have."""
     return _DECLARED.sub("", xml, count=1) if xml.lstrip().startswith("<?xml") else xml
 
 
 def _alone(piece: str) -> tuple[str, str, bool]:
-    """A piece as a whole element, its name as in `_Piece`, and whether it opens one; `_NO_TAG` if it is no tag."""
+    """Return a piece as a complete element, its name as in `_Piece`, and whether it opens one; `_NO_TAG` if it is no
+    tag.
+    """
     match = _CLOSING.match(piece) if piece[:1] == "/" else _NAME.match(piece)
     if match is None:
         return _NO_TAG
@@ -218,7 +222,7 @@ def _parse_body(body: str) -> etree._Element:
 
 
 def _whole(root: etree._Element) -> tuple[Branch, Dialect]:
-    """The tree and the dialect of a document that lxml read whole."""
+    """Return the tree and the dialect of a document that lxml read whole."""
     dialect = Dialect(root)
     top: Branch = (Tag(root, dialect, cached_widget), [])
     waiting = [(root, top[1])]

@@ -1,6 +1,6 @@
-"""One element of an accessibility dump as a node of the compact tree: its role, its texts, its states, its box.
+"""Elements of an accessibility dump as nodes of the compact tree: their roles, texts, states and boxes.
 
-`atspi` describes the dialect. Elements recur from screen to screen, so nodes are remembered, here or in `dump_xml`.
+`atspi` describes the dialect. Elements recur from screen to screen, so nodes are cached, here or in `dump_xml`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SECRET: Final = frozenset({"password-text", "AXSecureTextField"})
 _NO_ATTRIBUTES: Final[dict[str, str]] = {}
 
 FARTHEST: Final = 10**6
-"""Coordinates beyond this stand for widgets that are nowhere (AT-SPI gives -2147483648)."""
+"""Bound on coordinates; those beyond it mark widgets without a position (AT-SPI gives -2147483648)."""
 _NOWHERE: Final = (FARTHEST, FARTHEST, FARTHEST, FARTHEST)
 
 Names: TypeAlias = tuple[str, ...]
@@ -41,10 +41,10 @@ class Widget(NamedTuple):
 
     Attributes:
         node: its line; None if it is not shown, or only lays out others.
-        place: a key that sorts siblings from top to bottom and left to right, those without a place last; it ends with
-            the word of the widget and the name that labels it.
-        stated: what its states tell; None if it is not shown.
-        box: where it is, if the dump says so.
+        place: a key that sorts siblings from top to bottom and left to right, those without a position last; it ends
+            with the widget's word and its name.
+        stated: its states; None if it is not shown.
+        box: its box, if the dump states it.
     """
 
     node: Node | None
@@ -54,7 +54,7 @@ class Widget(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Label, shown or not."""
+        """Label of the widget, shown or not."""
         return self.place[5]
 
     @property
@@ -73,9 +73,9 @@ def widget(tag: str, names: Names, values: Names, text: str, system: str) -> Wid
 
     Args:
         tag: its name, without namespace.
-        names: of its attributes in the order of the dump, as lxml writes them.
-        values: of them.
-        text: what stands in it before its first child.
+        names: names of its attributes in the order of the dump, as lxml writes them.
+        values: values of its attributes.
+        text: its text before the first child.
         system: ubuntu, windows or macos.
     """
     states, places, named, valued, point, size, other_names, clickable = _layout(names)
@@ -101,13 +101,15 @@ _remembering: Final = lru_cache(maxsize=1 << 15)(widget)
 
 
 def cached_widget(tag: str, names: Names, values: Names, text: str, system: str) -> Widget:
-    """Return the result of `widget`, which is remembered unless the text is long."""
+    """Return the result of `widget`, cached unless the text is long."""
     return (_remembering if len(text) <= _LONGEST_REMEMBERED else widget)(tag, names, values, text, system)
 
 
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> tuple[str, str]:
-    """(kind, name) of an attribute as lxml writes it: (`state`, `showing`); the kind is empty without a namespace."""
+    """Return (kind, name) of an attribute as lxml writes it: (`state`, `showing`); the kind is empty without a
+    namespace.
+    """
     if not name.startswith("{"):
         return "", name
     uri, _, local = name[1:].partition("}")
@@ -119,7 +121,7 @@ def kind_of(name: str) -> tuple[str, str]:
 
 
 class _Stated(NamedTuple):
-    """States of an element: its role, the states that its line has, and whether it is shown at all."""
+    """States of an element: all of them, its role, the states in its line, and whether it is shown at all."""
 
     states: dict[str, bool]
     role: str
@@ -128,11 +130,12 @@ class _Stated(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Index of the attribute that holds each value of an element; the last of several counts, of `others` the first.
+    """Index of the attribute that holds each value of an element; the last of several counts, in `others` the first.
 
     Attributes:
-        states: words of states, and the places of their values.
-        others: names and places of the other attributes.
+        states: words of the states.
+        state_places: indices of their values.
+        others: names and indices of the other attributes.
         clickable: whether one of its actions is a click.
     """
 
@@ -182,7 +185,7 @@ def _layout(names: tuple[str, ...]) -> _Layout:
 def _read_states(word: str, names: tuple[str, ...], flags: tuple[bool, ...], system: str) -> _Stated:
     states = dict(zip(names, flags, strict=True))
     if system == "ubuntu":
-        # AT-SPI lists the states that are set and no others.
+        # AT-SPI lists only the states that are set.
         states["enabled"] = states.get("enabled", False) or states.get("sensitive", False)
         states.setdefault("editable", False)
         is_shown = states.get("showing", False) and states.get("visible", False)
@@ -201,20 +204,22 @@ def _state_word(local: str) -> str:
 
 
 def _own_word(tag: str, attributes: dict[str, str], system: str) -> str:
-    """The toolkit's word for the widget: the tag, or an attribute that is more exact."""
+    """Return the toolkit's word for the widget: the tag, or a more exact attribute."""
     if system == "windows":
-        # The tag is a class name of Win32, empty or arbitrary in newer toolkits.
+        # The tag is a class name of Win32, which is empty or arbitrary in newer toolkits.
         return attributes.get("friendly_class_name") or tag
     return attributes.get("AXRole") or tag
 
 
 def clean(text: str) -> str:
-    """The text without white space around it and without the placeholders of embedded widgets."""
+    """Strip white space around the text and remove the placeholders of embedded widgets."""
     return text.strip() if text.isascii() else text.translate(_PLACEHOLDERS).strip()
 
 
 def _box(point: str, size: str) -> tuple[Box | None, bool]:
-    """(box, whether the widget is nowhere: without area, left of or above the screen, or too far away)."""
+    """Return (box, whether the widget has no valid position: without area, left of or above the screen, or too far
+    away).
+    """
     match = _PAIRS.fullmatch(f"{point}|{size}")
     if match is None:
         return None, False
@@ -230,7 +235,7 @@ def _box(point: str, size: str) -> tuple[Box | None, bool]:
 def _node(
     name: str, text: str, stated: _Stated, number: str, attributes: Mapping[str, str], clickable: bool, box: Box | None
 ) -> Node | None:
-    """The node of a widget, or None if it only lays out others."""
+    """Return the node of a widget; None if it only lays out others."""
     _, role, states, _ = stated
     value = ""
     if text:
@@ -252,12 +257,12 @@ def _node(
             attributes.get("description", "") or attributes.get("placeholder-text", "") or attributes.get("AXHelp", "")
         )
         ident = lasting(*[clean(attributes.get(key, "")) for key in _IDENTS])
-    # A group without a name or state would only add a box; what is in it has lines of its own.
+    # A group without a name or state would only add a box; its children have lines of their own.
     if role == "group" and not (name or value or set(states) - {"unchecked", "expanded"}):
         return None
     return Node(role, name, value, second if second != name else "", states, ident, box)
 
 
 def _short_number(text: str) -> str:
-    """A number without decimals that are zero: `5` for `5.0`."""
+    """Shorten a number whose decimals are zero: `5` for `5.0`."""
     return text.partition(".")[0] if _NUMBER.fullmatch(text) else text

@@ -1,7 +1,7 @@
 """Folding of leaves that add nothing into their container, and lookup of the control at a leaf.
 
-Toolkits give the text of a link or a button an element of its own, and browsers one to the blank between two links.
-Nothing here reads files.
+Toolkits give the text of a link or a button an element of its own, and browsers do so even for the blank between two
+links. This module does not read files.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from trajmill.connectors.desktop.widgets import INTERACTIVE
 from trajmill.connectors.screens.tree import Node
 
 _TOPS: Final = frozenset({"window", "dialog", "document"})
-"""Roles whose name is a title: the same words in the content are shown a second time."""
+"""Roles whose name is a title, so that the same words in the content are shown a second time."""
 
 _PLAIN: Final = frozenset({"text", "image", "heading", "group"})
-"""Roles of what makes up a control and is none itself."""
+"""Roles of the parts of a control, which are no controls themselves."""
 
 _ROWS: Final = frozenset({"listitem", "treeitem"})
 
 
 def fold(nodes: Sequence[Node], depths: Sequence[int], top: Node | None = None) -> tuple[list[Node], list[int]]:
-    """Leave out text leaves that are empty or repeat what they stand in.
+    """Leave out text leaves that are empty or repeat a text of their container.
 
     Args:
-        nodes: in document order.
-        depths: of them; a child is one level deeper than its parent.
-        top: what the nodes of the least depth stand in.
+        nodes: the nodes in document order.
+        depths: their depths; a child is one level deeper than its parent.
+        top: the container of the nodes of the least depth.
 
     Returns:
-        The nodes that stay, with their depths.
+        The nodes that are kept, with their depths.
     """
     parents: list[int] = []
     path: list[int] = []
@@ -63,7 +63,7 @@ def _adds_nothing(leaf: Node, around: Node | None) -> bool:
 
 
 def _stands_in(part: str, text: str) -> bool:
-    """Return True if a text stands in another as whole words."""
+    """Return True if a text occurs in another as whole words."""
     if part == text or part not in text:
         return part == text
     before, after = r"(?<!\w)" * part[0].isalnum(), r"(?!\w)" * part[-1].isalnum()
@@ -71,10 +71,9 @@ def _stands_in(part: str, text: str) -> bool:
 
 
 def control_around(index: int, nodes: Sequence[Node], depths: Sequence[int]) -> int:
-    """Return the index of the control that a node is a part of, as a picture of its link; the node's own if it is of
-    none.
+    """Return the index of the control that a node is part of, such as the link of a picture; else the node's own index.
 
-    The chosen entry of a closed combobox is a part of it.
+    The chosen entry of a closed combobox is part of it.
     """
     depth, is_part = depths[index], nodes[index].role in _PLAIN and "clickable" not in nodes[index].states
     for above in range(index - 1, -1, -1):

@@ -1,9 +1,9 @@
-"""The physical actions that a piece of Python code takes through pyautogui, read from its syntax tree and never run.
+"""Physical actions of Python code that uses pyautogui, read from its syntax tree and never run.
 
-Code that agents write is a script of calls: `pyautogui.click(960, 540)`, `time.sleep(1)`, imports, comments, numbers
-put in variables, and OpenCUA's `computer.triple_click(…)` and `computer.terminate(…)`. Such code becomes calls in
-order. If anything else is in it (a loop, a file, another module's function), the code is kept whole as the action
-`code`: its calls alone would be only a part of what it did.
+Code of agents is a script of calls: `pyautogui.click(960, 540)`, `time.sleep(1)`, imports, comments, numbers in
+variables, and OpenCUA's `computer.triple_click(…)` and `computer.terminate(…)`. Such code becomes calls in order. If it
+contains anything else (a loop, a file, another module's function), the code is kept whole as the action `code`, because
+its calls would be only a part of its effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trajmill.connectors.reading.fields import whole_number_of
 from trajmill.schemas import COMPLETE, WAIT
 
 LONGEST: Final = 1 << 15
-"""Characters of code above which it is not read; the longest real steps have some thousands."""
+"""Longest code in characters that is read; the longest real steps have some thousands."""
 
 _DEEPEST: Final = 24
 _LONGEST_TEXT: Final = 1 << 15
@@ -40,11 +40,11 @@ _ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {
 
 
 class _OtherCodeError(Exception):
-    """Code that does more than is read here; never leaves this module."""
+    """Error for code that does more than this module reads. It does not leave this module."""
 
 
 def calls_of(code: str) -> list[Call] | None:
-    """The calls of a script in order; None if it is not a script of calls, empty if it makes none."""
+    """Return the calls of a script in order; None if it is not a script of calls, empty if it makes none."""
     if len(code) > LONGEST or "\0" in code:
         return None
     try:
@@ -61,7 +61,7 @@ def _read_call(module: str, name: str, values: list[Any], named: dict[str, Any])
     """Convert a function call of the script into calls.
 
     Raises:
-        _OtherCodeError: it is none of those that are read.
+        _OtherCodeError: the function is not supported.
     """
     if module == "pyperclip" and name != "copy":
         raise _OtherCodeError
@@ -75,7 +75,7 @@ def _read_call(module: str, name: str, values: list[Any], named: dict[str, Any])
 
 
 class _Script:
-    """A script that is read statement by statement; knows its variables and what its modules are called."""
+    """A script that is read statement by statement, with its variables and the names of its modules."""
 
     def __init__(self) -> None:
         self._values: _Values = {}
@@ -83,10 +83,10 @@ class _Script:
         self._functions: dict[str, str] = {}
 
     def calls(self, body: Sequence[ast.stmt]) -> list[Call]:
-        """The calls of the statements.
+        """Return the calls of the statements.
 
         Raises:
-            _OtherCodeError: a statement is none of those that are read.
+            _OtherCodeError: a statement is not supported.
         """
         all_calls: list[Call] = []
         for statement in body:
@@ -117,7 +117,7 @@ class _Script:
         raise _OtherCodeError
 
     def _assign(self, target: ast.expr, value: ast.expr) -> list[Call]:
-        """Remember a variable; settings of pyautogui (`PAUSE`, `FAILSAFE`) are passed over."""
+        """Store a variable; settings of pyautogui (`PAUSE`, `FAILSAFE`) are ignored."""
         if isinstance(target, ast.Attribute) and isinstance(value, ast.Constant):
             return []
         assigned = self._value(value, 0)
@@ -133,7 +133,7 @@ class _Script:
         raise _OtherCodeError
 
     def _held(self, statement: ast.With) -> list[Call]:
-        """`with pyautogui.hold(keys)`: the keys go down before what is in it and up after."""
+        """Read `with pyautogui.hold(keys)`: the keys go down before its body and up after it."""
         inner = statement.items[0].context_expr
         if not isinstance(inner, ast.Call) or self._name(inner.func) != ("pyautogui", "hold") or len(inner.args) != 1:
             raise _OtherCodeError
@@ -145,7 +145,7 @@ class _Script:
         return [*down, *self.calls(statement.body), *up]
 
     def _name(self, function: ast.expr) -> tuple[str, str]:
-        """(module, name) of a function that is called."""
+        """Return (module, name) of a called function."""
         if isinstance(function, ast.Name) and function.id in self._functions:
             return "", self._functions[function.id]
         if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
@@ -163,7 +163,7 @@ class _Script:
         return _read_call(module, name, values, named)
 
     def _value(self, node: ast.expr, depth: int) -> Any:
-        """The value of an expression of constants and known variables."""
+        """Return the value of an expression of constants and known variables."""
         if depth > _DEEPEST:
             raise _OtherCodeError
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | bool | None):
@@ -204,12 +204,12 @@ _Reader: TypeAlias = Callable[[str, list[Any], dict[str, Any]], list[Call] | Non
 
 
 def _arguments_by_name(names: Sequence[str], values: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments by name, those given by position first."""
+    """Return arguments by name; positional arguments come first."""
     return dict(zip(names, values, strict=False)) | named if values else {**named}
 
 
 def _at(values: list[Any], named: dict[str, Any], names: Sequence[str]) -> tuple[act.Point | None, dict[str, Any]]:
-    """(point, other arguments) of a call whose first arguments are x and y, or a pair of them."""
+    """Return (point, other arguments) of a call whose first arguments are x and y, or a pair of them."""
     if values and isinstance(values[0], list | tuple) and len(values[0]) == 2:
         values = [*values[0], *values[1:]]
     arguments = _arguments_by_name(names, values, named)
@@ -220,7 +220,7 @@ def _at(values: list[Any], named: dict[str, Any], names: Sequence[str]) -> tuple
 
 
 def _is_placed(arguments: Mapping[str, Any], point: act.Point | None) -> bool:
-    """Return True if a call's place is understood, or it names none."""
+    """Return True if a call's point was understood, or if it names none."""
     return point is not None or (arguments.get("x") is None and arguments.get("y") is None)
 
 

@@ -1,4 +1,4 @@
-"""Recordings of Windows' Steps Recorder, once Problem Steps Recorder: an MHTML file, which it puts into a zip archive.
+"""Recordings of Windows' Steps Recorder (formerly Problem Steps Recorder): an MHTML file, which it zips.
 
 >>> show(StepsRecorder(), '''
 ... From:
@@ -20,12 +20,13 @@ action  | {"name": "click", "arguments": {"x": 20, "y": 40, "target": {"role": "
 "description": "User left click on File"}}
 after   | (not in the log)
 
-The page holds an XML report: of each action its name, the recorder's words, where the pointer was, the controls there
-(`UIAStack`, the innermost first), and the name of its screenshot, which is a part of the same file. The screenshot is
-the screen that was acted on, and the next action's what that led to; where the recorder says that it missed actions,
-nobody knows which, so what an action led to is null. No tree is recorded: a screen's content is null, its picture is
-attached. Characters that were typed are not recorded either, but for keys such as Enter, in the recorder's words. An
-action keeps its own name where it is none of a mouse, and where Windows speaks another language than English.
+The page holds an XML report with the facts about each action: its name, the recorder's words, the position of the
+pointer, the controls there (`UIAStack`, the innermost first), and the name of its screenshot, which is a part of the
+same file. The screenshot shows the screen before the action, so the next action's screenshot is the next observation.
+If the recorder states that it missed actions, it is unknown which, so the next observations are null. No tree is
+recorded: a screen's content is null, its picture is attached. Typed characters are not recorded either, except keys
+such as Enter, in the recorder's words. An action keeps its own name if it is not an action of the mouse, or if the
+language of Windows is not English.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ _EACH: Final = re.compile(rb"<EachAction\b[^<>]*>.*?</EachAction>", re.DOTALL)
 _MISSED: Final = re.compile(rb'<RecordSession\b[^<>]*\bMissedActionCount="0*[1-9]')
 _POINT: Final = re.compile(r"(-?\d{1,6}),(-?\d{1,6})")
 _BYTES: Final = 256 << 20
-"""A larger recording is refused; one of a hundred pictures has some twenty megabytes."""
+"""Largest recording in bytes; larger ones are refused. A recording with a hundred pictures has some twenty
+megabytes.
+"""
 _WORDS: Final = {
     "Mouse Left Click": act.CLICK,
     "Mouse Left Double Click": act.DOUBLE_CLICK,
@@ -110,7 +113,7 @@ class StepsRecorder(Connector):
 
 
 def _read_texts(xml: bytes, uri: str, offset: int) -> dict[str, str]:
-    """Read the texts of an action by the names of their elements, and role and name of the innermost control.
+    """Return the texts of an action by the names of their elements, with role and name of the innermost control.
 
     Raises:
         ParseError: `bad_xml`, or `bad_action` without the name of the action.

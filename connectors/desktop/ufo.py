@@ -1,4 +1,4 @@
-"""Logs of UFO (github.com/microsoft/UFO), an agent on Windows: its steps, and trees of the windows it worked in.
+"""Logs of UFO (github.com/microsoft/UFO), an agent on Windows: its steps, and the trees of its windows.
 
 >>> show(Ufo(), {"response.log": '''
 ... {"step": 1, "request": "Save it.", "agent_type": "AppAgent", "application": "NOTES.EXE", "status": "FINISH", '''
@@ -15,19 +15,19 @@ before  | #1 window "Notes *"
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #3 window "Notes"
 
-`logs/<task>/response.log` has a JSON object a step, blank lines between them or not: what the model said (`thought`,
-`control_text`, `function`, `args`, `status`) and what UFO adds (`step`, `request`, `agent_type` or `Agent`,
-`application`). Versions spell keys in their own ways (`ControlText`, `control_text`), which are read alike. `action` is
-an object, or a list of those that one answer asked for.
+`logs/<task>/response.log` has one JSON object per step, with or without blank lines in between: the model's answer
+(`thought`, `control_text`, `function`, `args`, `status`) and UFO's additions (`step`, `request`, `agent_type` or
+`Agent`, `application`). Versions spell keys in different ways (`ControlText`, `control_text`), which are read alike.
+`action` is an object, or a list of those of one answer.
 
-`ui_tree/step_<n>.json` (`ui_trees/ui_tree_step<n>.json` in other versions) is the window before step n: UFO takes it
-before it asks the model. So the observation of a step is the tree of its number, and the next observation the tree of
-the step logged after it (where lines are missing, of the next number). After the last step that does anything it is
-`ui_tree_final.json`. Where a tree was not saved, the observation is null. A HostAgent chooses the window that an
-AppAgent then works in (`select_application`, or a function of its own in later versions), and sees no tree. What the
-model says of the screen (`observation`) is reasoning.
+`ui_tree/step_<n>.json` (`ui_trees/ui_tree_step<n>.json` in other versions) is the window before step n: UFO records it
+before it asks the model. The observation of a step is the tree of its number, and the next observation is the tree of
+the step logged after it (if lines are missing, of the next number). After the last step with an action it is
+`ui_tree_final.json`. If a tree was not saved, the observation is null. A HostAgent chooses the window in which an
+AppAgent then works (`select_application`, or a function of its own in later versions), and sees no tree. The model's
+words about the screen (`observation`) are reasoning.
 
-A line that holds no action is rejected. Whether the task was completed is what `evaluation.log` says, a model's word.
+A line without an action is rejected. `evaluation.log`, a model's verdict, states whether the task was completed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LOG: Final = "response.log"
 _TREE: Final = re.compile(r"(?:.*/)?(?:ui_tree_)?step_?(\d{1,6})\.json")
 _TREE_PATH: Final = re.compile(r"((?:.*/)?)ui_trees?/(?:(?:ui_tree_)?step_?\d{1,6}|ui_tree_final)\.json")
 _FINAL: Final = 1 << 32
-"""The number given to the window at the end: after every step."""
+"""Number given to the final window, after every step."""
 _OTHERS: Final = re.compile(r"((?:.*/)?)(?:evaluation\.log|action_step\d{1,6}\.png)")
 _AGENTS: Final = (b'"HostAgent"', b'"AppAgent"', b'"FollowerAgent"')
 _WORDS: Final = (b'"ControlText"', b'"control_text"', b'"Function"', b'"function"', b'"Subtask"', b'"subtask"')
@@ -94,7 +94,7 @@ class Ufo(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder with a `response.log` and trees or screenshots of UFO beside it."""
+        """Yield each folder with a `response.log` and trees or screenshots of UFO beside it."""
         beside: dict[str, list[str]] = {}
         for path in paths:
             if match := _TREE_PATH.fullmatch(path) or _OTHERS.fullmatch(path):
@@ -146,7 +146,7 @@ def _is_tree(head: bytes) -> bool:
 
 
 def _plain(key: str) -> str:
-    """A key as all versions spell it: `controltext` of `ControlText` and of `control_text`."""
+    """Return a key in a spelling common to all versions: `controltext` for `ControlText` and for `control_text`."""
     return key.replace("_", "").replace("-", "").replace(" ", "").lower()
 
 
@@ -155,7 +155,7 @@ def _text(value: Any) -> str | None:
 
 
 class _Folder:
-    """The windows of a folder by step; what could not be read stands in `errors`."""
+    """The windows of a folder by step; `errors` collects what could not be read."""
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
@@ -169,7 +169,7 @@ class _Folder:
         self._read: dict[int, Window | None] = {}
 
     def window(self, step: int | None) -> Window | None:
-        """The window before that step; None if it was not saved, or cannot be read."""
+        """Return the window before that step; None if it was not saved, or cannot be read."""
         if step is None or step not in self._files:
             return None
         if step not in self._read:
@@ -182,7 +182,7 @@ class _Folder:
         return self._read[step]
 
     def observation(self, step: int | None) -> Observation | None:
-        """The window before that step with its screenshot; None if there is neither."""
+        """Return the window before that step with its screenshot; None if there is neither."""
         window, picture = self.window(step), f"action_step{step}.png"
         pictures: tuple[Attachment, ...] = ()
         if picture in self._blob.members:
@@ -192,8 +192,8 @@ class _Folder:
         return Observation(None, form="screen", attachments=pictures) if pictures else None
 
     def outcome(self) -> Outcome | None:
-        """Return the verdict of the model that judged the run; None if there is no such file, or it says neither yes
-        nor no.
+        """Return the verdict of the model that judged the run; None if there is no such file, or neither yes nor no in
+        it.
         """
         if "evaluation.log" not in self._blob.members:
             return None
@@ -220,7 +220,7 @@ def _moves(rows: Sequence[tuple[int, dict[str, Any]]], folder: _Folder, log: str
             continue
         before = folder.observation(numbers[position])
         number, following = numbers[position], numbers[position + 1] if position + 1 < len(rows) else None
-        # Where lines are missing, the next logged step's tree was left by one of the missing steps.
+        # Where lines are missing, the tree of the next logged step is the result of a missing step.
         following = min(following, number + 1) if number is not None and following is not None else following
         after = folder.observation(following) if following != number else None
         if after is None and acting[-1:] == [position]:
@@ -241,7 +241,7 @@ def _moves(rows: Sequence[tuple[int, dict[str, Any]]], folder: _Folder, log: str
 
 
 def _acts(row: Mapping[str, Any]) -> bool:
-    """Return True if a line does something to the screen."""
+    """Return True if a line acts on the screen."""
     return any(action.name != COMPLETE for action in _actions(row, None))
 
 
@@ -255,7 +255,7 @@ def _agent(row: Mapping[str, Any]) -> str:
 
 
 def _actions(row: Mapping[str, Any], window: Window | None) -> Iterator[Action]:
-    """The actions of a line, in order; the agent's words stand at the first."""
+    """Yield the actions of a line, in order; the first has the agent's words."""
     words = [_text(row.get(key)) for key in _THOUGHTS]
     reasoning = "\n\n".join(word for word in words if word) or None
     status = (_text(row.get("status")) or "").upper()
@@ -290,7 +290,7 @@ def _function(call: Mapping[str, Any]) -> str | None:
 
 
 def _action(call: Mapping[str, Any], control: Any, window: Window | None, reasoning: str | None) -> Action:
-    """One call of UFO's functions; its control is looked for in the window that it was chosen in."""
+    """Build one call of UFO's functions; its control is looked up in the window in which it was chosen."""
     word = _function(call) or ""
     arguments: dict[str, Any] = next(
         (call[key] for key in ("args", "arguments", "params") if isinstance(call.get(key), dict)), {}
@@ -305,7 +305,7 @@ def _action(call: Mapping[str, Any], control: Any, window: Window | None, reason
 
 
 def _name_action(word: str, arguments: Mapping[str, Any], target: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """(name, arguments of its text) of a function in the vocabulary of desktops; its own word for what is not in it."""
+    """Return (name, arguments of its text) of a function in the desktop vocabulary; a word outside of it is kept."""
     if word in ("click_input", "click", "click_on_coordinates"):
         button = plain_text(arguments.get("button") or "left").lower()
         names = {"right": act.RIGHT_CLICK, "middle": act.MIDDLE_CLICK}

@@ -1,7 +1,7 @@
-"""Roles and states of desktop widgets in the words of the compact tree, whichever toolkit named them.
+"""Roles and states of desktop widgets in the words of the compact tree, for all toolkits.
 
-AT-SPI (Linux), UI Automation (Windows) and AX (macOS) name the same widget differently; `role_of` gives one word, the
-one that Android's trees use too where there is one. Nothing here reads files.
+AT-SPI (Linux), UI Automation (Windows) and AX (macOS) name the same widget differently; `role_of` returns one word, the
+same as in Android's trees if there is one. This module does not read files.
 """
 
 from __future__ import annotations
@@ -60,24 +60,24 @@ _NOT_ROLE: Final = re.compile(r"[^a-z0-9_.-]+")
 _JOINTS: Final = re.compile(r"[\s_-]+")
 
 CHECKABLE: Final = frozenset({"checkbox", "radio", "switch", "toggle"})
-"""Roles that are either checked or not; the tree says which."""
+"""Roles that are either checked or not; the tree states which."""
 
 INTERACTIVE: Final = CHECKABLE | frozenset(
     {"button", "textbox", "combobox", "menuitem", "listitem", "tab", "slider", "spinbutton", "link", "treeitem"}
 )
-"""Roles that a person acts on: where one of them cannot be used, the tree says `disabled`."""
+"""Roles that a person acts on; the tree states `disabled` if such a widget cannot be used."""
 
 HOLDING: Final = frozenset({"textbox", "combobox", "spinbutton", "terminal"})
-"""Roles whose text is what they hold, not what labels them."""
+"""Roles whose text is their content, not their label."""
 
 SCROLLING: Final = frozenset({"list", "table", "tree", "document"})
-"""Roles of what moves as a whole where the wheel is turned over anything in it."""
+"""Roles that scroll as a whole when the wheel is turned over any part of them."""
 
 MEASURING: Final = frozenset({"slider", "progressbar", "scrollbar", "spinbutton"})
 """Roles whose line has their number."""
 
 POPUPS: Final = frozenset({"menu", "tooltip", "list"})
-"""Roles that, as windows of their own or opened from a widget, lie over everything else."""
+"""Roles that are above everything else, as windows of their own or opened from a widget."""
 
 _KEPT: Final = (
     ("active", "active"),
@@ -99,9 +99,10 @@ _KEPT: Final = (
 
 @lru_cache(maxsize=4096)
 def role_of(word: str) -> str:
-    """The role of a toolkit's word for a widget, such as `button` for `push-button`, `AXButton` or `SplitButton`.
+    """Return the role for a toolkit's word for a widget, such as `button` for `push-button`, `AXButton` or
+    `SplitButton`.
 
-    `group` for what only lays out others. A word without a role of its own is kept, in lower case.
+    `group` for widgets that only lay out others, and for an empty word. Another unknown word is kept, in lower case.
     """
     short = word.strip()
     if short.startswith("AX"):
@@ -112,11 +113,11 @@ def role_of(word: str) -> str:
 
 
 def states_of(role: str, word: str, states: Mapping[str, bool]) -> tuple[str, ...]:
-    """The states of a widget that its line has, in a fixed order.
+    """Return the states of a widget for its line, in a fixed order.
 
     Args:
-        role: as `role_of` gives it.
-        word: the toolkit's own, which for menu items tells whether they can be checked.
+        role: role as returned by `role_of`.
+        word: the toolkit's own word, which determines for menu items whether they can be checked.
         states: the source's states, by name without prefix, in lower case; absent ones are not set.
     """
     return _states_of(role, word, tuple(states.items()))
@@ -127,7 +128,7 @@ def _states_of(role: str, word: str, pairs: tuple[tuple[str, bool], ...]) -> tup
     states = dict(pairs)
     words = [word_kept for name, word_kept in _KEPT if states.get(name)]
     if "active" in words and role not in ("window", "dialog", "menu"):
-        # Elsewhere AT-SPI means the cursor of a list, which `focused` and `selected` tell.
+        # For other roles, AT-SPI means the cursor of a list, which `focused` and `selected` state.
         words.remove("active")
     if "expanded" not in words and "collapsed" not in words and states.get("expandable"):
         words.append("collapsed")
@@ -144,6 +145,6 @@ def _states_of(role: str, word: str, pairs: tuple[tuple[str, bool], ...]) -> tup
 
 
 def _is_usable(states: Mapping[str, bool]) -> bool:
-    """Return True if the widget takes input; it does unless its states say that it does not."""
+    """Return True if the widget takes input, which it does unless its states deny it."""
     flags = [states[name] for name in ("enabled", "sensitive") if name in states]
     return any(flags) if flags else True

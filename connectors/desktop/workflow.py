@@ -1,4 +1,4 @@
-"""Recordings of terminator's workflow recorder (github.com/mediar-ai/terminator): what a person did on Windows.
+"""Recordings of terminator's workflow recorder (github.com/mediar-ai/terminator): a person's actions on Windows.
 
 >>> show(Workflow(), '''
 ... {"name": "Write", "start_time": 1700000000000, "end_time": 1700000000400, "events": [
@@ -16,25 +16,27 @@ after   | (not in the log)
 action  | {"name": "type", "arguments": {"text": "I"}}
 after   | (not in the log)
 
-`{name, start_time, end_time, events: [{timestamp, event: {<kind>: {…}}}]}`: mouse, keys, and what UI Automation made of
-them (a `Click` on an element, `TextInputCompleted` of a field, `Hotkey`, `ApplicationSwitch`, `BrowserTabNavigation`,
-…). No screen is recorded and no tree: every observation is null. What an event says of its element (`ui_element`, and
-text and role) stays in the action's arguments; it names no node of a screen, since there is none.
+`{name, start_time, end_time, events: [{timestamp, event: {<kind>: {…}}}]}`: mouse, keys, and UI Automation's
+interpretation of them (a `Click` on an element, `TextInputCompleted` of a field, `Hotkey`, `ApplicationSwitch`,
+`BrowserTabNavigation`, …). No screen and no tree is recorded: every observation is null. An event's facts about its
+element (`ui_element`, and text and role) stay in the action's arguments. They name no node of a screen, since there is
+none.
 
-The recorder writes one act as several events; it becomes one action:
+The recorder writes one action as several events, which are combined:
 
-- A `Click` sums up a mouse button going down and up, and may stand before or after the latter: the three events are one
-  click. A button released elsewhere than it was pressed is a drag; released where it was pressed, without a `Click`, a
-  click. Two clicks that the recorder then calls a `DoubleClick` are one double click.
-- The pointer's hundreds of `Move`s are no actions, since every act says its own place.
-- Characters from `Keyboard` events in a row are one `type`. `TextInputCompleted` says what a field held in the end, and
-  how many keys were counted. It becomes a `type` only if keys were counted and no `Keyboard` event had them, whether it
-  comes at once or only after the click that left the field; and not if the combination before it pasted the text.
-- The recorder writes the number of a key as its `character` (`A` for the key A with or without shift, `%` for the arrow
-  to the left), so the key says what was typed. The sign that a digit gives with shift depends on the layout, so shift
-  with a digit stays a combination. A `Hotkey` stands beside the `Keyboard` event of its last key: one combination.
-- `ApplicationSwitch`, `BrowserTabNavigation`, `FileOpened`, `Clipboard`, `TextSelection` and `BrowserClick` say what an
-  act led to, or repeat it. They are no actions, and too little to be a screen, so they are left out.
+- A `Click` sums up a mouse button going down and up, and may come before or after the latter: the three events are one
+  click. A button that is released at another point than it was pressed is a drag; released at the same point without a
+  `Click`, it is a click. Two clicks that the recorder then calls a `DoubleClick` are one double click.
+- The pointer's hundreds of `Move`s are no actions, since every action states its own point.
+- Characters of consecutive `Keyboard` events are one `type`. `TextInputCompleted` states the final content of a field
+  and the number of keys counted. It becomes a `type` only if keys were counted and no `Keyboard` event had them,
+  whether it comes at once or only after the click that left the field, and not if the combination before it pasted the
+  text.
+- The recorder writes the number of a key as its `character` (`A` for the key A with or without shift, `%` for the left
+  arrow), so the key determines the typed text. The sign of a digit with shift depends on the keyboard layout, so shift
+  with a digit stays a combination. A `Hotkey` and the `Keyboard` event of its last key are one combination.
+- `ApplicationSwitch`, `BrowserTabNavigation`, `FileOpened`, `Clipboard`, `TextSelection` and `BrowserClick` state the
+  effect of an action, or repeat it. They are no actions, and too little for a screen, so they are left out.
 
 Times are milliseconds since 1970 UTC. An element that could not be captured (`[Element capture failed]`) is not named.
 """
@@ -58,16 +60,16 @@ _KINDS: Final = (b'"ApplicationSwitch"', b'"TextInputCompleted"', b'"Mouse"', b'
 _BUTTONS: Final = {"right": act.RIGHT_CLICK, "middle": act.MIDDLE_CLICK}
 _FAILED: Final = "[Element capture failed]"
 _STILL: Final = 10
-"""Pixels that a hand may move while it clicks."""
+"""Largest movement of the hand during a click, in pixels."""
 _TWICE_MS: Final = 1000
 _NO_TIME: Final = 253_402_300_800_000
 """Milliseconds of 9999-12-31; later times are not representable and count as absent."""
 _MOUSE: Final = ("Down", "Up", "DoubleClick", "Wheel")
-"""Events of the mouse that are acts or parts of acts; most others are moves."""
+"""Events of the mouse that are actions or parts of actions; most others are moves."""
 _KEYS: Final = {8: "backspace", 9: "tab", 13: "enter", 27: "esc", 32: "space", 33: "pageup", 34: "pagedown", 35: "end"}
 _MORE_KEYS: Final = {36: "home", 37: "left", 38: "up", 39: "right", 40: "down", 45: "insert", 46: "delete"}
 _SIGNS: Final = dict(zip((*range(106, 112), *range(186, 193), *range(219, 223)), "*+,-./;=,-./`[\\]'", strict=True))
-"""The keys of the number pad and those of signs, as a US keyboard has them, by which the recorder names them."""
+"""Keys of the number pad and of signs on a US keyboard, as the recorder names them."""
 _EDITING: Final = frozenset({8, 13, 46})
 _OTHER_NAMES: Final = {"control": "ctrl", "windows": "win", "meta": "win", "escape": "esc", "return": "enter"}
 _PASTING: Final = frozenset({frozenset({"ctrl", "v"}), frozenset({"shift", "insert"})})
@@ -121,7 +123,7 @@ class Workflow(Connector):
 
 
 def _event(event: Any) -> tuple[str | None, Mapping[str, Any]]:
-    """(kind, fields) of an event; the kind is None if it is malformed."""
+    """Return (kind, fields) of an event; the kind is None if it is malformed."""
     inner = event.get("event") if isinstance(event, dict) else None
     if isinstance(inner, dict) and len(inner) == 1:
         for kind, fields in inner.items():
@@ -131,7 +133,7 @@ def _event(event: Any) -> tuple[str | None, Mapping[str, Any]]:
 
 
 def _time(event: Any, fields: Mapping[str, Any]) -> int | None:
-    """Milliseconds since 1970."""
+    """Return the time in milliseconds since 1970; None if there is none."""
     time = event.get("timestamp")
     if type(time) is int and 0 < time < _NO_TIME:
         return time
@@ -145,7 +147,7 @@ def _point(position: Any) -> Point | None:
 
 
 class _Deeds:
-    """Acts of a recording, put together from its events in order."""
+    """Actions of a recording, combined from its events in order."""
 
     def __init__(self) -> None:
         self._done: list[tuple[Call, Mapping[str, Any], int | None]] = []
@@ -156,7 +158,7 @@ class _Deeds:
         self._lifted: tuple[Point, int | None, Mapping[str, Any]] | None = None
 
     def take(self, kind: str, fields: Mapping[str, Any], time: int | None) -> None:
-        """Take an event in; one that is no act adds nothing."""
+        """Process an event; one that is no action adds nothing."""
         if kind == "Mouse":
             self._mouse(fields, time)
         elif kind == "Click":
@@ -179,7 +181,7 @@ class _Deeds:
             self._keyed = self._unfinished = False
 
     def _has_pasted(self, fields: Mapping[str, Any]) -> bool:
-        """Return True if the last act is a combination of keys that pasted the text."""
+        """Return True if the last action is a combination of keys that pasted the text."""
         last = self._done[-1][0] if self._done else None
         if last is None or last.name != act.HOTKEY or fields.get("input_method") != "Pasted":
             return False
@@ -189,7 +191,7 @@ class _Deeds:
         point, pressed = _point(fields.get("click_position")), self._down[1] if self._down is not None else {}
         lifted, self._lifted, self._down = self._lifted, None, None
         if lifted is not None and point is not None and self._is_same(lifted, point, time):
-            # The click was added already, when the button went up.
+            # The click was already added when the button went up.
             if self._done[-1][0].name == act.DOUBLE_CLICK:
                 return
             pressed = lifted[2]
@@ -249,7 +251,7 @@ class _Deeds:
                 self._add(act.call(act.SCROLL, point, clicks=dy or None, dx=dx or None), fields, time)
 
     def _is_click_there(self, point: Point, time: int | None) -> bool:
-        """Return True if the last act is the first click of a double click that ends now, at this point."""
+        """Return True if the last action is the first click of a double click that ends at this point."""
         call, _, before = self._done[-1]
         near = call.name == act.CLICK and call.point is not None and math.dist(call.point, point) <= _STILL
         return near and (time is None or before is None or time - before <= _TWICE_MS)
@@ -278,14 +280,14 @@ class _Deeds:
         key = _key_name(code)
         if key is None:
             return
-        # Shift with a key that has no character (an arrow, tab) is a combination; with one it is the character.
+        # Shift with a key that has no character (an arrow, tab) is a combination; with another key it is the character.
         if modifiers:
             self._combination("Keyboard", [*modifiers, key], fields, time)
         else:
             self._add(act.call(act.PRESS, key=key), fields, time)
 
     def moves(self) -> Moves:
-        """Return the acts as moves between screens that nobody recorded."""
+        """Return the actions as moves between screens that nobody recorded."""
         moves = Moves()
         for call, fields, time in self._done:
             moves.add(_action(call, fields), None, None, 0, at=time * 1000 if time is not None else None)
@@ -293,7 +295,7 @@ class _Deeds:
 
 
 def _character(fields: Mapping[str, Any], code: int | None, shifted: bool) -> str | None:
-    """Return the character that a key typed; None if it types nothing, or if that depends on the keyboard's layout."""
+    """Return the character that a key typed; None if there is none, or if it depends on the keyboard's layout."""
     character = fields.get("character")
     character = character if isinstance(character, str) and len(character) == 1 and character.isprintable() else None
     if code is None or (character is not None and ord(character) != code):
@@ -308,7 +310,7 @@ def _character(fields: Mapping[str, Any], code: int | None, shifted: bool) -> st
 
 
 def _key_name(code: Any) -> str | None:
-    """The key of a virtual key code of Windows."""
+    """Return the key for a virtual key code of Windows."""
     if type(code) is not int:
         return None
     if code in _SIGNS:
@@ -321,7 +323,7 @@ def _key_name(code: Any) -> str | None:
 
 
 def _target(fields: Mapping[str, Any]) -> dict[str, str] | None:
-    """Role and name of the widget that the event met; None if they were not captured."""
+    """Return role and name of the event's widget; None if they were not captured."""
     metadata = fields.get("metadata")
     element = metadata.get("ui_element") if isinstance(metadata, dict) else None
     element = element if isinstance(element, dict) else {}

@@ -1,1 +1,1 @@
-"""Model Context Protocol on the wire, as recorders, proxies and cassettes keep it."""
+"""Traffic of the Model Context Protocol, as recorders, proxies and cassettes keep it."""

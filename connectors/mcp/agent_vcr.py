@@ -1,4 +1,4 @@
-"""Recordings of agent-vcr (`.vcr`): one session with its handshake and its request and response pairs.
+"""Recordings of agent-vcr (`.vcr`): one session with its handshake and its pairs of request and response.
 
 >>> show(AgentVcr(), '''
 ... {"format_version": "1.0", "session": {"interactions": [
@@ -11,8 +11,8 @@ action  | {"name": "add", "arguments": {"a": 2, "b": 3}}
 after   | 5
 
 A log is one object, `{format_version, metadata, session: {initialize_request, initialize_response, interactions:
-[{sequence, timestamp, direction, request, response, notifications, latency_ms}]}}`. A direction `server_to_client` is a
-request of the server. Times without a zone are left out.
+[{sequence, timestamp, direction, request, response, notifications, latency_ms}]}}`. The direction `server_to_client`
+marks a request of the server. Times without a time zone are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trajmill.schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 
 class AgentVcr(Connector):
-    """Recordings that agent-vcr wrote, format 1."""
+    """Recordings of agent-vcr, format 1."""
 
     name: ClassVar[str] = "agent_vcr"
     version: ClassVar[str] = "7"

@@ -9,13 +9,13 @@ r"""Logs of Claude Desktop's MCP clients: `mcp-server-<name>.log`, and `mcp.log`
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
-A message is a line `<time> [<server>] [info] Message from client: {…}` (or `from server`); newer versions write
-` { metadata: undefined }` after it, older ones the level before the server. What servers write to standard error
-stands between without a prefix and is passed over, as are the client's own lines. Servers run at the same time, so each
-name has its sessions. A log that ends with `Server disconnected` leaves calls without an answer.
+A message is a line `<time> [<server>] [info] Message from client: {…}` (or `from server`). Newer versions write ` {
+metadata: undefined }` after it, older ones the level before the server. Lines of the servers' standard error, which
+have no prefix, and the client's own lines are skipped. Servers run at the same time, so each name has its own sessions.
+A log that ends with `Server disconnected` leaves calls without an answer.
 
-The client cuts long messages (`...[14696 chars truncated]...`): an answer that is still JSON is kept, marked as cut by
-the recorder; a cut request is rejected, since its arguments are not what was sent.
+The client cuts long messages (`...[14696 chars truncated]...`). An answer that is still JSON is kept, marked as cut by
+the recorder. A cut request is rejected, since its arguments differ from those that were sent.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class McpDesktopLog(Connector):
 
 
 def _read_message(data: bytes | None, offset: int, ended: bool, uri: str) -> tuple[Message, str] | None:
-    """Read the message of a line and the server's name; None if the line is something else.
+    """Read the message of a line and the server's name; None if the line holds no message.
 
     Raises:
         ParseError: the line is too long, or begins a message and is not JSON.

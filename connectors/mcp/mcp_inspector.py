@@ -9,17 +9,17 @@ action  | {"name": "tide", "arguments": {}}
 after   | low
 
 History (`inspector-history-….json`): `{id, timestamp, direction: request|response|notification, origin?, message,
-response?, duration?}`. The Inspector puts a response into the entry of its request and says after how many
-milliseconds it came. It is read as a message of that time, since calls that were sent meanwhile did not see it. What
-the Inspector answers to a server is not in the history; the versions before `origin` do not say who sent a ping.
+response?, duration?}`. The Inspector stores a response in the entry of its request, with the number of milliseconds
+until it arrived. The response is read as a message of that time, since calls that were sent in between did not see it.
+The history does not hold the Inspector's answers to a server. Versions before `origin` do not state who sent a ping.
 
 Network (`inspector-network-….json`): `{id, timestamp, method, url, requestHeaders, requestBody?, responseStatus,
-responseHeaders, responseBody?, duration, category: auth|transport}`. Bodies are JSON or server-sent events; `duration`
-lasts until the headers came and is left out. Sessions are told apart by their id in the headers, else by URL. Bodies
-of streams that the server keeps open are not in the log, and secrets in JSON are masked by the Inspector.
+responseHeaders, responseBody?, duration, category: auth|transport}`. Bodies are JSON or server-sent events. `duration`
+ends with the arrival of the headers and is left out. Sessions are distinguished by their id in the headers, else by
+URL. The log does not hold the bodies of streams that the server keeps open, and the Inspector masks secrets in JSON.
 
-Form: the Inspector's own types of version 2 (`MessageEntry`, `FetchRequestEntry`). Its export of log notifications
-holds no call and is not recognized. No real export was at hand.
+The format follows the Inspector's own types of version 2 (`MessageEntry`, `FetchRequestEntry`). Its export of log
+notifications holds no call and is not recognized. No real export was available.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _IDS: Final = (str, int, float)
 
 
 class McpInspector(Connector):
-    """Exports that the MCP Inspector wrote, version 2."""
+    """Exports of the MCP Inspector, version 2."""
 
     name: ClassVar[str] = "mcp_inspector"
     version: ClassVar[str] = "7"
@@ -101,10 +101,10 @@ class McpInspector(Connector):
 
 
 def _entries(data: bytes, uri: str) -> list[Any]:
-    """The entries of an export.
+    """Return the entries of an export.
 
     Raises:
-        ParseError: it is no JSON array.
+        ParseError: the export is no JSON array.
     """
     value = document_in(data, uri)
     if not isinstance(value, list):
@@ -128,7 +128,7 @@ def _is_network(entry: Any) -> bool:
 
 
 class _History:
-    """Messages of a history in the order in which they passed: entries in file order, responses by their time."""
+    """Messages of a history in their order on the wire: entries in file order, responses by their time."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
@@ -137,7 +137,7 @@ class _History:
         self._number = 0
 
     def take(self, offset: int, entry: dict[str, Any]) -> list[Trajectory | Reject]:
-        """Take an entry in, after the responses that came before it; return the resulting trajectories and rejects."""
+        """Process an entry after the responses before it; return the resulting trajectories and rejects."""
         message, at = entry["message"], microseconds(entry.get("timestamp"))
         begins = isinstance(message, dict) and message.get("method") == "initialize"
         results = self.release(None if begins else at) if self._waiting else []
@@ -149,7 +149,7 @@ class _History:
         response = entry.get("response")
         if response is None or not is_message(response):
             return results
-        # Versions that mix up the ids of both sides put an answer of the server into what the server asked.
+        # Versions that mix up the ids of both sides store an answer of the server in a request of the server.
         took = seconds_of(entry.get("duration"))
         answer = Message(offset, response, SERVER if sender == CLIENT else None, seconds=took)
         if at is None or took is None:
@@ -160,7 +160,7 @@ class _History:
         return results
 
     def release(self, until: int | None) -> list[Trajectory | Reject]:
-        """Give the reader the responses that had come by then, in microseconds since 1970; all without a time."""
+        """Pass the responses up to a time in microseconds since 1970 to the reader; all of them for None."""
         results: list[Trajectory | Reject] = []
         waiting = self._waiting
         while waiting and (until is None or waiting[0][0] <= until):
@@ -168,7 +168,7 @@ class _History:
         return results
 
     def _sender(self, entry: dict[str, Any], message: Any) -> str:
-        """Return the sender of the message of an entry that names none: by its method, or by the Inspector's ids."""
+        """Return the sender of a message whose entry names none: by its method, or by the Inspector's ids."""
         if entry["direction"] != "request" or not isinstance(message, dict):
             return SERVER
         key = message.get("id")
@@ -179,12 +179,12 @@ class _History:
 
 
 def _known(key: Any, asked: set[str | int | float]) -> bool:
-    """Return True if the Inspector gave that id to a request of its own, which it does once a session."""
+    """Return True if the Inspector gave that id to one of its own requests, which it does once per session."""
     return isinstance(key, _IDS) and key in asked
 
 
 def _exchange(offset: int, entry: dict[str, Any]) -> Iterator[tuple[Message, str]]:
-    """Yield the messages of a network entry, each with its channel; none of an exchange about authorization."""
+    """Yield the messages of a network entry, each with its channel; none for an exchange about authorization."""
     if entry["category"] == "auth":
         return
     asked, answered = entry.get("requestBody"), entry.get("responseBody")
@@ -205,8 +205,8 @@ def _channel(entry: dict[str, Any]) -> str:
 
 
 def _is_refused(entry: dict[str, Any]) -> bool:
-    """Return True if HTTP refused a message that was sent, so that no message need answer it. (For a stream none is
-    sent.)
+    """Return True if HTTP refused a sent message, so that no message need answer it. (A GET for a stream sends
+    none.)
     """
     status, sent = entry.get("responseStatus"), isinstance(entry.get("requestBody"), str)
     return entry["category"] == "transport" and sent and isinstance(status, int | float) and status >= FAILED

@@ -1,4 +1,4 @@
-"""Captures of the Model Context Protocol on the wire: JSON-RPC messages, one a line, concatenated or in an array.
+"""Captures of the Model Context Protocol: JSON-RPC messages, one per line, concatenated or in an array.
 
 >>> show(McpJsonRpc(), '''
 ... --> {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "look", "arguments": {"bed": 2}}}
@@ -7,18 +7,18 @@
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
-A message may stand by itself or in an envelope with a direction, a time and a session (`{"direction": …, "timestamp":
-…, "message": {…}}`), as text within it, as a pair of request and response, or as the body of an HTTP exchange, where
-a stream of server-sent events is read too. Lines of a stdio capture may have a prefix (`--> {…}`); the word before the
-message then counts as its direction. What such a word means is learned from methods that only one side sends: `sent`
-is the client in one log and the server in another, depending on who recorded.
+A message may be bare or in an envelope with a direction, a time and a session (`{"direction": …, "timestamp": …,
+"message": {…}}`). It may be text in the envelope, part of a pair of request and response, or the body of an HTTP
+exchange, including a stream of server-sent events. Lines of a stdio capture may have a prefix (`--> {…}`); the word
+before the message is then its direction. The meaning of such a word is learned from methods that only one side sends:
+`sent` is the client in one log and the server in another, depending on the recorder.
 
-What `tee` captures of stdio is one direction. Two such files whose names differ in the word for it alone (`x.in.jsonl`
-and `x.out.jsonl`) are one log: answers come behind the requests of their ids, since nothing tells when either was sent.
-A file of one direction without the other is refused (`one_direction`).
+A capture of stdio with `tee` holds one direction. Two such files whose names differ only in the word for the direction
+(`x.in.jsonl` and `x.out.jsonl`) are one log. Answers are placed after the requests with their ids, since the times are
+unknown. A file of one direction without the other is refused (`one_direction`).
 
-Lines without a message (what a server writes to standard error) are passed over without a reject. Single messages,
-such as the examples of the specification, are refused, since nothing answers them.
+Lines without a message (a server's standard error) are skipped without a reject. Single messages, such as the examples
+of the specification, are refused, since nothing answers them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _OTHER_HALF: Final = {
     "sent": "received",
     "tx": "rx",
 }
-"""Word for the answers in the name of a capture, by the word for the requests in the capture beside it."""
+"""Word for the answers in the name of a capture, by the word for the requests in the name of its counterpart."""
 
 _TEXTS: Final = ("message", "msg", "line", "text", "log")
 _MESSAGE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
@@ -106,16 +106,16 @@ _ARRAYS: Final = (
     "history",
 )
 _OPENS: Final = re.compile(r"\ufeff?\s*(?:\{|\[\s*(?:[\[{]|$))")
-"""Beginning of a line that begins a JSON object or an array of them; a time in brackets begins otherwise."""
+"""Beginning of a line with a JSON object or an array of objects, as opposed to a time in brackets."""
 
 _BEGINS: Final = re.compile(r'\{\s*"|\[\s*\{')
 _ZONED: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)(?!\d)", re.ASCII)
 _BEFORE: Final = 256
-"""Characters before a message that are looked at."""
+"""Number of characters before a message that are read for its direction and time."""
 
 _NOISE: Final = re.compile(r"[\d:.,+\s]+")
 _TRIES: Final = 16
-"""Places in a line at which a message is looked for."""
+"""Largest number of positions in a line that are searched for a message."""
 
 _SNIFFED_LINES: Final = 64
 _PLAIN: Final = re.compile(
@@ -159,9 +159,9 @@ class McpJsonRpc(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each file of requests with the file of answers whose name differs in the word for the direction alone.
+        """Yield each file of requests with the file of answers whose name differs only in the word for the direction.
 
-        A folder that holds one such pair gives it its name; if it holds several, it is that of the requests.
+        A folder with one such pair gives it its name; if there are several, the file of requests does.
         """
         known, pairs = set(paths), dict[str, list[tuple[str, str]]]()
         for path in paths:
@@ -251,9 +251,7 @@ def _set_member(output: Trajectory | Reject, member: str) -> Trajectory | Reject
 def _interleave(
     requests: Sequence[tuple[str, Message]], answers: Sequence[tuple[str, Message]]
 ) -> Iterator[tuple[str, Message]]:
-    """Yield the messages of both directions: behind each request what the server sent before its answer, then the
-    answer.
-    """
+    """Yield the messages of both directions: each request, the server's messages before its answer, then the answer."""
     waiting: dict[str, list[int]] = {}
     for index, (_, message) in enumerate(answers):
         if (key := _answered_id(message)) is not None:
@@ -273,20 +271,20 @@ def _interleave(
 
 
 def _method(message: Message) -> str:
-    """The method of a request; empty of any other message."""
+    """Return the method of a request; empty for any other message."""
     body = message.body
     method = body.get("method") if isinstance(body, dict) and "id" in body else None
     return method if isinstance(method, str) else ""
 
 
 def _answered_id(message: Message) -> str | None:
-    """The id of the request that a message answers; None if it answers none."""
+    """Return the id of the request that a message answers; None if it answers none."""
     body = message.body
     return repr(body["id"]) if isinstance(body, dict) and "method" not in body and "id" in body else None
 
 
 def _sniff_value(value: Any) -> Sniff | None:
-    """A sniff if there is a message of MCP within the value."""
+    """Return a sniff if the value contains a message of MCP."""
     key = _array_of(value)
     listed = value[key] if key else value if isinstance(value, list) and not is_message(value) else [value]
     for message in islice((part.body for element in listed[:8] for part, _ in _messages(0, element, None)), 8):
@@ -302,7 +300,7 @@ def _sniff_value(value: Any) -> Sniff | None:
 
 
 def _first(text: str) -> Any:
-    """The JSON value that the text begins with, None if it is cut or not JSON."""
+    """Return the JSON value at the beginning of the text; None if it is cut or not JSON."""
     try:
         return first_value(text)[0]
     except JsonError:
@@ -310,10 +308,10 @@ def _first(text: str) -> Any:
 
 
 def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
-    """(offset, value, label, line) of each JSON value; it is a `ParseError` where there should be one and is not.
+    """Yield (offset, value, label, line) of each JSON value; the value is a `ParseError` if it is invalid.
 
     Raises:
-        ParseError: a document that is not lines of JSON ends in something else.
+        ParseError: a document that is not in lines ends in something other than JSON.
     """
     if not _is_lines(blob):
         yield from ((position, value, None, None) for position, value in _document(blob))
@@ -330,9 +328,9 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
 
 
 def _in_json(line: Line, uri: str) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
-    """The values of a line that begins as JSON does, and its faults; the elements of a batch are values.
+    """Yield the values and errors of a line that begins like JSON; the elements of a batch are separate values.
 
-    Of a line that holds no whole record, as of an envelope that is damaged, the messages within it are its values.
+    If a line holds no complete record, as in a damaged envelope, the messages within it are its values.
     """
     for part, value in values_of_line(line, uri):
         if isinstance(value, list) and not is_message(value):
@@ -345,9 +343,7 @@ def _in_json(line: Line, uri: str) -> Iterator[tuple[int, Any, str | None, bytes
 
 
 def _is_lines(blob: Blob) -> bool:
-    """Return True if the log is read by line: unless its first line that is not blank begins a value and does not end
-    it.
-    """
+    """Return True unless the first line that is not blank begins a value without ending it."""
     line = first_line(blob)
     if line is None or line.data is None:
         return True
@@ -357,14 +353,14 @@ def _is_lines(blob: Blob) -> bool:
     try:
         value = json_value(line.data)
     except ValueError:
-        # A last line without its end is a cut line, not the beginning of a document.
+        # A last line without a line end is a cut line, not the beginning of a document.
         return not line.ended or _first(text.lstrip()) is not None
-    # A document of one line is read as a document, so that its elements have their own places.
+    # A document of one line is read as a document, so that its elements have their own offsets.
     return line.ended or not (isinstance(value, list) or _array_of(value))
 
 
 def _in_line(text: str) -> Iterator[tuple[int, Any, str | None]]:
-    """(offset in UTF-8, value, what stood before it) of the JSON objects and batches in a line."""
+    """Yield (offset in UTF-8, value, text before it) of the JSON objects and batches in a line."""
     position = 0
     for _ in range(_TRIES):
         begin = _BEGINS.search(text, position)
@@ -381,10 +377,10 @@ def _in_line(text: str) -> Iterator[tuple[int, Any, str | None]]:
 
 
 def _document(blob: Blob) -> Iterator[tuple[int, Any]]:
-    """The elements of a document that is an array or holds one, else its values one after the other.
+    """Yield the elements of a document that is an array or holds one, else its consecutive values.
 
     Raises:
-        ParseError: it is not UTF-8, or something else than JSON stands between its values.
+        ParseError: the document is not UTF-8, or something other than JSON stands between its values.
     """
     data = blob.read()
     try:
@@ -402,21 +398,23 @@ def _document(blob: Blob) -> Iterator[tuple[int, Any]]:
 
 
 def _array_of(value: Any) -> str | None:
-    """The member of a document that holds its messages as an array, None if there is none."""
+    """Return the member of a document that holds its messages as an array; None if there is none."""
     if not isinstance(value, dict) or is_message(value):
         return None
     return next((key for key in _ARRAYS if isinstance(value.get(key), list)), None)
 
 
 def _messages(offset: int, value: Any, label: str | None, text: bytes | None = None) -> Iterable[tuple[Message, str]]:
-    """The messages of a value, each with its channel; `label` is what stood before it in its line, `text` the line."""
+    """Return the messages of a value, each with its channel; `label` is the text before it in its line, `text` the
+    line.
+    """
     if label is None and type(value) is dict and value.keys() <= _MESSAGE and is_message(value):
         return ((Message(offset, value, text=text), ""),)
     return _within(offset, value, label, text)
 
 
 def _within(offset: int, value: Any, label: str | None, text: bytes | None) -> Iterator[tuple[Message, str]]:
-    """Yield the messages of a value that is more than a message alone; see `_messages`."""
+    """Yield the messages of a value that is not just a message; see `_messages`."""
     begun = None if label is None else _time_in(label)
     label = None if label is None else _words(label)
     is_whole = is_message(value)
@@ -443,14 +441,12 @@ def _within(offset: int, value: Any, label: str | None, text: bytes | None) -> I
 
 
 def _words(before: str) -> str | None:
-    """Return what stood before a message without its numbers, which are times and positions: a word for the direction,
-    maybe.
-    """
+    """Return the text before a message without numbers (times and positions), which may be a word for the direction."""
     return _NOISE.sub(" ", before).strip()[-64:] or None
 
 
 def _time_in(before: str) -> int | None:
-    """Microseconds since 1970 UTC of a time with a zone in what stood before a message."""
+    """Return the time with a time zone in the text before a message, in microseconds since 1970 UTC."""
     match = _ZONED.search(before)
     return None if match is None else microseconds(match[0])
 
@@ -465,10 +461,10 @@ def _session_name(envelope: dict[str, Any]) -> str:
 
 
 def _beside(envelope: dict[str, Any]) -> tuple[list[Found], str | None]:
-    """(messages, word for their direction) of an envelope in which `messages` found none; None where no word is told.
+    """Return (messages, word for their direction or None) of an envelope in which `messages` found none.
 
-    The envelope may be a message itself, whose recorder left out `jsonrpc`; messages may stand under a name that is a
-    direction (`sent`), or in a logger's text after some words.
+    The envelope may be a message itself, whose recorder left out `jsonrpc`. Messages may also be stored under a name
+    that is a direction (`sent`), or in a logger's text after some words.
     """
     if _is_bare(envelope):
         return [Found({"jsonrpc": "2.0", **{key: envelope[key] for key in envelope if key in _MESSAGE}})], None
@@ -484,7 +480,7 @@ def _beside(envelope: dict[str, Any]) -> tuple[list[Found], str | None]:
 
 
 def _is_bare(envelope: dict[str, Any]) -> bool:
-    """Return True if the value is a message of MCP by its method, or a response, but for `jsonrpc`."""
+    """Return True if the value is a message of MCP by its method, or a response, that only lacks `jsonrpc`."""
     if "jsonrpc" in envelope:
         return False
     method = envelope.get("method")
@@ -499,7 +495,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _header(envelope: dict[str, Any]) -> str:
-    """The session's id in the headers of an HTTP exchange; empty if there is none."""
+    """Return the session's id in the headers of an HTTP exchange; empty if there is none."""
     for holder in (envelope, envelope.get("request"), envelope.get("response")):
         if not isinstance(holder, dict) or holder.keys().isdisjoint(_HEADERS):
             continue

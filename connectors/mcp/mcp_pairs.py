@@ -1,6 +1,6 @@
-"""Shared parts of the connectors of JSON documents that hold a session as an array of request and response pairs.
+"""Shared parts of the connectors for JSON documents with a session as an array of request and response pairs.
 
-A pair becomes the messages that it holds, in order; `wire_session` says what they mean. No recorder is known by name.
+A pair becomes its messages, in order; `wire_session` interprets them. This module is independent of any recorder.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _BODIES: Final = (dict, list)
 
 
 def document(blob: Blob, shapes: Sequence[Shape] = ()) -> tuple[bytes, dict[str, Any]]:
-    """The bytes of a log that is one JSON object, and the object; see `reading.documents.json_document`.
+    """Return the bytes of a log that is one JSON object, and the object; see `reading.documents.json_document`.
 
     Raises:
-        ParseError: it is something else.
+        ParseError: the log is no JSON object.
     """
     value, data = json_document(blob, "", shapes)
     if not isinstance(value, dict):
@@ -31,9 +31,9 @@ def document(blob: Blob, shapes: Sequence[Shape] = ()) -> tuple[bytes, dict[str,
 
 
 def pair(offset: int, interaction: dict[str, Any], server_asks: bool = False) -> list[Message]:
-    """The messages of a pair in order: request, what was notified meanwhile, response.
+    """Return the messages of a pair in order: request, notifications in between, response.
 
-    A response without an id is the one to its request, since the recorder says so.
+    A response without an id answers its request, since the recorder paired them.
     """
     request, response = interaction.get("request"), interaction.get("response")
     asker, answerer = (SERVER, CLIENT) if server_asks else (CLIENT, SERVER)
@@ -47,6 +47,6 @@ def pair(offset: int, interaction: dict[str, Any], server_asks: bool = False) ->
         if isinstance(response, dict) and response.get("id") is None and isinstance(request, dict):
             response = {**response, "id": request.get("id")}
         seconds = seconds_of(interaction.get("latency_ms"))
-        # The sum makes 0.0 of -0.0.
+        # The sum turns -0.0 into 0.0.
         exchanged.append(Message(offset, response, answerer, seconds=None if seconds is None else seconds + 0.0))
     return exchanged

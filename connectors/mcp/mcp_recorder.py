@@ -10,8 +10,8 @@
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
-Requests and responses are JSON-RPC messages that stand in pairs. It records over HTTP and stdio alike; HTTP exchanges
-of another type than a message are passed over.
+Requests and responses are pairs of JSON-RPC messages, recorded over HTTP or stdio. HTTP exchanges that hold no message
+are skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INTERACTION: Final = re.compile(rb'"type"\s*:\s*"(?:jsonrpc_request|notificatio
 
 
 class McpRecorder(Connector):
-    """Cassettes that mcp-recorder wrote, version 1."""
+    """Cassettes of mcp-recorder, version 1."""
 
     name: ClassVar[str] = "mcp_recorder"
     version: ClassVar[str] = "8"

@@ -1,4 +1,4 @@
-"""Call of a session of the Model Context Protocol: its step, and its plain values on a shelf of past calls.
+"""Calls of an MCP session: their steps, and their plain values on a shelf of past calls.
 
 `wire_session` finds the calls and their answers.
 """
@@ -17,7 +17,7 @@ from trajmill.schemas.spool import pack_observation, unpack_observation
 
 @dataclass(slots=True)
 class Call:
-    """A request that is an action. `shown` is the call whose answer was there before its turn, -1 for none."""
+    """A request that is an action. `shown` is the index of the last call answered before its turn, -1 for none."""
 
     offset: int
     name: str
@@ -32,7 +32,7 @@ class Call:
 
 
 def pack_calls(calls: Sequence[Call]) -> list[tuple[Any, ...]]:
-    """The calls as plain values; see `unpack_calls`."""
+    """Convert the calls to plain values; see `unpack_calls`."""
     rows = []
     for call in calls:
         cells = (call.offset, call.name, call.arguments, call.call_id, call.at, call.turn, call.shown, call.said)
@@ -41,7 +41,7 @@ def pack_calls(calls: Sequence[Call]) -> list[tuple[Any, ...]]:
 
 
 def unpack_calls(rows: Iterable[tuple[Any, ...]]) -> list[Call]:
-    """The inverse of `pack_calls`."""
+    """Invert `pack_calls`."""
     calls = []
     for cells, answer, seconds in rows:
         call = Call(*cells)
@@ -51,7 +51,7 @@ def unpack_calls(rows: Iterable[tuple[Any, ...]]) -> list[Call]:
 
 
 def shelf_of(calls: Iterable[Call]) -> Shelf[Call]:
-    """The calls, of which only the last stand in memory."""
+    """Return the calls as a shelf that keeps only the last ones in memory."""
     shelf = Shelf(pack_calls, unpack_calls, size)
     for call in calls:
         shelf.append(call)
@@ -66,7 +66,7 @@ def size(call: Call) -> int:
 
 
 def steps_of(calls: Shelf[Call] | list[Call]) -> list[Step] | Steps:
-    """The steps of a session, one a call: a list where all calls are in memory, else `Steps`, as calls on a shelf."""
+    """Return one step per call of a session: a list if all calls are in memory, else `Steps`."""
     all_held = isinstance(calls, list) or calls.held == len(calls)
     steps: list[Step] | Steps = [] if all_held else Steps()
     shown, seen = -1, None

@@ -1,7 +1,7 @@
-"""JSON-RPC messages within what a log wraps around them: envelopes, HTTP bodies, server-sent events, pairs.
+"""Lookup of JSON-RPC messages within their wrappers: envelopes, HTTP bodies, server-sent events, pairs.
 
-A value is searched where recorders put messages, by the names of members, in the order request, notifications,
-response. It reads no file and pairs nothing.
+A value is searched at the members in which recorders store messages, in the order request, notifications, response.
+This module reads no file and pairs nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WITHIN: Final = (
     "responseBody",
     "messages",
 )
-"""Members that hold messages, in the order in which they are looked at."""
+"""Members that hold messages, in search order."""
 
 _LEVELS: Final = 5
 
@@ -59,19 +59,19 @@ def is_message(value: Any) -> bool:
 
 
 class Found(NamedTuple):
-    """A message or a batch, and the text that holds it as JSON; None if it stands in no text of its own."""
+    """A message or a batch, and the JSON text that holds it; None if it has no text of its own."""
 
     body: Any
     text: str | None = None
 
 
 def messages(value: Any, levels: int = _LEVELS, text: str | None = None) -> Iterator[Found]:
-    """The messages and batches within a value, in order; text is read as JSON or as server-sent events.
+    """Yield the messages and batches within a value, in order; text is read as JSON or as server-sent events.
 
     Args:
-        value: that is searched.
-        levels: of nesting that are looked through.
-        text: that the value was read from.
+        value: the value to search.
+        levels: number of nested levels to search.
+        text: the text that the value was read from.
     """
     if is_message(value):
         yield Found(value, text)
@@ -89,7 +89,7 @@ def messages(value: Any, levels: int = _LEVELS, text: str | None = None) -> Iter
 
 
 def in_text(text: str, levels: int = _LEVELS) -> Iterator[Found]:
-    """The messages and batches of a text that is JSON or a stream of server-sent events."""
+    """Yield the messages and batches of a text that is JSON or a stream of server-sent events."""
     stripped = text.strip()
     if stripped[:1] in ("{", "["):
         try:

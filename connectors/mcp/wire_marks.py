@@ -1,7 +1,7 @@
-"""Memory of requests, and the marks by which a message that was logged twice is known again.
+"""Memory of requests, and the marks that identify a message that was logged twice.
 
-The mark of a message is the message itself where the log stands in memory anyway, and in the first megabytes of a long
-log; further on in a long log it is a hash. `wire_session` pairs requests and responses.
+The mark of a message is the message itself if the whole log is in memory, or in the first megabytes of a long log.
+Further on in a long log it is a hash. `wire_session` pairs requests and responses.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _KEPT: Final = 8 << 20
 
 
 def unhashed_bytes() -> int:
-    """Return the bytes of a long log in which messages are kept and not hashed: hashing takes a tenth of the reading
-    time.
+    """Return the bytes at the beginning of a long log whose messages are kept unhashed; hashing takes a tenth of the
+    reading time.
     """
     return min(_KEPT, spool.HELD_BYTES)
 
 
 @dataclass(slots=True)
 class Request:
-    """A request of either side; `call` is the place of its call, `reply` the mark of the response once there is one.
+    """A request of either side; `call` is the index of its call, `reply` the mark of its response, if any.
 
-    `rival`: another call with the id was open when it was made.
+    `rival`: another call with the id was open when the request was made.
     """
 
     method: str
@@ -39,12 +39,12 @@ class Request:
 
 
 def is_open_request(entry: Request | Mark | None) -> bool:
-    """Return True if the entry is a request without an answer."""
+    """Return True if the entry is an unanswered request."""
     return isinstance(entry, Request) and entry.reply is None
 
 
 def are_same(first: Mark | None, second: Mark | None) -> bool:
-    """Return True if two marks are of equal messages."""
+    """Return True if two marks belong to equal messages."""
     if type(first) is type(second):
         try:
             return first == second

@@ -1,9 +1,10 @@
-"""Ordered JSON-RPC messages of the Model Context Protocol to trajectories, one for each session of a log.
+"""Trajectories from ordered JSON-RPC messages of the Model Context Protocol, one for each session of a log.
 
-`initialize` begins a session, and so does a `server/discover` (2026-07-28) with which ids begin anew; sessions that
-run at the same time are told apart by a channel that the connector knows. Which side sent a message is told by the log,
-by its method, or by a word of direction that is learned from methods which only one side sends, and from their answers.
-`wire_session` pairs the requests and responses of a session. Nothing is sorted by time.
+`initialize` begins a session, and so does a `server/discover` (2026-07-28) at which the ids begin anew. Concurrent
+sessions are distinguished by a channel that the connector provides. The sender of a message is stated by the log, or
+follows from its method, or from a word of direction. The meaning of such a word is learned from methods that only one
+side sends, and from their answers. `wire_session` pairs the requests and responses of a session. Nothing is sorted by
+time.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ _KINDS: Final = frozenset(
     {"request", "response", "notification", "notify", "message", "msg", "rpc", "jsonrpc", "result", "error", "event"}
     | {"log", "data", "batch", "mcp", "req", "res", "resp", "reply", "call"}
 )
-"""Words that tell a kind of message and no direction, though logs write them in the same place."""
+"""Words for a kind of message, not a direction, although logs write them in the same place."""
 
 
 class SessionReader:
-    """The sessions of one log; messages are taken in the order of the log.
+    """The sessions of one log; messages are processed in the order of the log.
 
     Args:
         connector: name of the connector, for rejects.
-        uri: of the log.
-        in_memory: whether the whole log stands in memory anyway, so that nothing is gained by laying off what was read.
+        uri: URI of the log.
+        in_memory: whether the whole log is in memory, so that storing calls on disk would save nothing.
 
     Attributes:
-        defaults: what a log tells of a channel's environment and agent beside the messages.
-        found: trajectories yielded so far.
+        defaults: environment and agent of a channel, as the log states them apart from the messages.
+        found: number of trajectories yielded so far.
     """
 
     def __init__(self, connector: str, uri: str, *, in_memory: bool = False) -> None:
@@ -62,11 +63,11 @@ class SessionReader:
         self.found = 0
 
     def take(self, message: Message, channel: str = "") -> Sequence[Trajectory | Reject]:
-        """Take a message in; return the channel's session where a new one begins, and rejects.
+        """Process a message; return rejects, and the channel's finished session if a new one begins.
 
         Args:
             message: a message or a batch.
-            channel: what tells sessions apart that run at the same time, such as a server's name or a session's id.
+            channel: name that distinguishes concurrent sessions, such as a server's name or a session's id.
         """
         body = message.body
         if not isinstance(body, list):
@@ -76,7 +77,9 @@ class SessionReader:
         return [output for element in body for output in self._take_message(message, element, channel)]
 
     def fail(self, channel: str) -> None:
-        """Note that HTTP refused a channel's last request. That is an answer, so the next request begins a new turn."""
+        """Record that HTTP refused a channel's last request. The refusal is an answer, so the next request begins a new
+        turn.
+        """
         if channel in self._open:
             self._open[channel].closed = True
 
@@ -98,7 +101,7 @@ class SessionReader:
         return outputs
 
     def finish(self) -> Iterator[Trajectory | Reject]:
-        """The sessions that the log leaves open, in the order in which they began."""
+        """Yield the sessions that the log leaves open, in the order in which they began."""
         for channel in list(self._open):
             yield from self._close(channel)
 
@@ -111,7 +114,7 @@ class SessionReader:
         return bool(session.calls) or (session.initialize is not None and not session.doubles(body))
 
     def _ask(self, message: Message, body: dict[str, Any], method: str, channel: str) -> None:
-        """Take a request or a notification in."""
+        """Process a request or a notification."""
         session = self._open.get(channel) or self._begun(message, channel)
         sender = sender_of(method)
         if sender is None:
@@ -127,13 +130,13 @@ class SessionReader:
             raise SessionError("bad_id", f"a {method} without an id, which nothing can answer")
 
     def _answer(self, message: Message, body: dict[str, Any], channel: str) -> None:
-        """Take a response in."""
+        """Process a response."""
         if "result" not in body and "error" not in body:
             raise SessionError("bad_message", "wanted a method, a result or an error")
         session = self._open.get(channel)
         has_others = not channel and len(self._open) > (session is not None)
         if has_others and (session is None or not session.waits(body)):
-            # Some logs name the session of requests only.
+            # Some logs state the session only for requests.
             waiting = [candidate for candidate in self._open.values() if candidate.waits(body)]
             session = waiting[0] if len(waiting) == 1 else session
         session = session or self._begun(message, channel)
@@ -145,13 +148,13 @@ class SessionReader:
         session.response(message, body, sender)
 
     def _begun(self, message: Message, channel: str) -> Session:
-        """A new session of the channel."""
+        """Begin a new session of the channel."""
         session = self._open[channel] = Session(message.offset, self._kept)
         session.environment, session.agent = self.defaults.get(channel, (Environment(), Agent()))
         return session
 
     def _learn(self, label: str, sender: str) -> None:
-        """Note which side a word of direction means; one that is said of both sides is none."""
+        """Record the side that a word of direction means; a word used for both sides means none."""
         if label.lower() not in _KINDS and self._labels.setdefault(label, sender) != sender:
             self._labels[label] = None
 

@@ -1,14 +1,14 @@
-"""One session of the Model Context Protocol, its requests and responses as steps: the shared core of all wire logs.
+"""One MCP session whose requests and responses become steps: the shared core of all wire logs.
 
-The action is a `tools/call` (its name is the tool's), a `resources/read`, `prompts/get` or `completion/complete` (its
-name is the method); the next observation is its result or error. Ids may be numbers (0 too) or strings and are unique
-only within a session and the side that asks, so each side's requests are kept apart. Calls that were sent before any of
-them was answered are one turn.
+The action is a `tools/call` (named after the tool), or a `resources/read`, `prompts/get` or `completion/complete`
+(named after the method). The next observation is its result or error. Ids may be numbers (0 too) or strings. They are
+unique only within a session and the requesting side, so each side's requests are kept apart. Calls that were sent
+before any of them was answered are one turn.
 
-What is not an action: the handshake and `tools/list` (they become environment, initial state and action space), other
-listings, pings, progress, log messages and subscriptions, which are not shown to the agent. What the server asks
-(`sampling/createMessage`, `elicitation/create`) and what it is told stand as `interleaved` before the next call.
-A task that stands for a result (2025-11-25) is replaced by what `tasks/result` gives. Nothing is sorted by time.
+No actions are the handshake and `tools/list` (they become environment, initial state and action space), and other
+listings, pings, progress, log messages and subscriptions, which are not shown to the agent. Requests of the server
+(`sampling/createMessage`, `elicitation/create`) and the answers to them are `interleaved` before the next call. A task
+in place of a result (2025-11-25) is replaced by the result of `tasks/result`. Nothing is sorted by time.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ _OF_SERVER: Final = (
 """Beginnings of methods that only one side sends."""
 
 _ASKED_OF: Final = {"sampling/createMessage": "agent", "elicitation/create": "user"}
-"""Requests of a server that are carried on, and who answers them."""
+"""Requests of a server that are kept, and who answers them."""
 
 _SERVER_ASKED: Final = {
     "sampling/createMessage": frozenset({"role", "model"}),
     "elicitation/create": frozenset({"action"}),
     "roots/list": frozenset({"roots"}),
 }
-"""Members that only an answer to that request of a server has."""
+"""Members that occur only in an answer to that request of a server."""
 
 PING: Final = "ping"
 
 _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 _CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
-"""Members of `_meta` by which each side names itself since 2026-07-28, which has no handshake."""
+"""Members of `_meta` by which each side identifies itself since 2026-07-28, which has no handshake."""
 
 Key = str | int | float
 """An id; the number 1 and the string "1" differ."""
@@ -80,11 +80,11 @@ _IDS: Final = frozenset({str, int, float})
 
 @record
 class Message:
-    """A JSON-RPC message, or a batch of them, and what its log tells of it.
+    """A JSON-RPC message, or a batch of them, and the log's facts about it.
 
-    `label` is the log's own word for the direction; `sender` is set where the log is plain about it. `at` is in
-    microseconds since 1970 UTC, `seconds` since its request if it is a response. `text` holds the message as JSON,
-    where the log has it as a text or a line.
+    `label` is the log's own word for the direction; `sender` is set if the log states it clearly. `at` is in
+    microseconds since 1970 UTC, `seconds` is the time since the request of a response. `text` holds the message as JSON
+    if the log has it as a text or a line.
     """
 
     offset: int
@@ -98,7 +98,7 @@ class Message:
 
 
 def _fits(request: Request | Mark, result: Any) -> bool:
-    """Return True if a result is one of that request of a server."""
+    """Return True if a result matches that request of a server."""
     if not isinstance(result, dict) or not isinstance(request, Request):
         return False
     return (
@@ -107,7 +107,9 @@ def _fits(request: Request | Mark, result: Any) -> bool:
 
 
 class SessionError(Exception):
-    """A message that is not carried on: its reason and a line for a person. Always turned into a reject."""
+    """Error for a message that is rejected, with its reason and a line for a person. It is always turned into a
+    reject.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -117,7 +119,7 @@ class SessionError(Exception):
 
 @lru_cache(1024)
 def sender_of(method: str) -> str | None:
-    """Return the side that sends a method, None if both may."""
+    """Return the side that sends a method; None if both may send it."""
     if method.startswith(_OF_CLIENT):
         return CLIENT
     return SERVER if method.startswith(_OF_SERVER) else None
@@ -128,16 +130,16 @@ class Session:
     """State of one session.
 
     Attributes:
-        offset: where it begins in the log.
-        kept: bytes of the log behind which messages are hashed and only the last calls stay in memory.
+        offset: offset of its beginning in the log.
+        kept: offset in bytes after which messages are hashed and only the last calls stay in memory.
         calls: the requests that are actions, in order.
-        asked: each side's requests by id. Of a client's that was answered only the mark of the response is left.
-        tasks: the place of the call that a task stands for, by the task's id.
-        said: messages that will stand before the next turn.
-        turn: the number of the turn that calls are added to.
-        closed: whether the next call begins a turn, since something was answered.
-        shown: the place of the last call that was answered, -1 for none.
-        before: what `shown` was when the turn began.
+        asked: each side's requests by id. Of an answered request of the client only the response's mark is kept.
+        tasks: index of the call that a task belongs to, by the task's id.
+        said: messages to be placed before the next turn.
+        turn: number of the turn to which calls are added.
+        closed: whether the next call begins a turn, because a request was answered.
+        shown: index of the last answered call, -1 for none.
+        before: value of `shown` at the beginning of the turn.
     """
 
     offset: int
@@ -157,13 +159,13 @@ class Session:
     before: int = -1
 
     def _laid_off(self, body: dict[str, Any]) -> int:
-        """Mark a message where the log has become long: a hash; from now on only the last calls stay in memory."""
+        """Return a hash as the mark of a message in a long log; from then on only the last calls stay in memory."""
         if isinstance(self.calls, list):
             self.calls = shelf_of(self.calls)
         return hash_body(body)
 
     def waits(self, body: dict[str, Any]) -> bool:
-        """Return True if the client waits for an answer of that id."""
+        """Return True if the client waits for an answer with that id."""
         key = _known_key(body.get("id"))
         return key is not None and is_open_request(self.asked[CLIENT].get(key))
 
@@ -175,10 +177,10 @@ class Session:
         return known and key not in self.asked[SERVER]
 
     def request(self, message: Message, body: dict[str, Any], sender: str) -> None:
-        """Take a request in.
+        """Process a request.
 
         Raises:
-            SessionError: it is none, or its arguments are no object.
+            SessionError: the request is invalid, or its arguments are no object.
         """
         key = _key(body.get("id"))
         asked = self.asked[sender]
@@ -187,11 +189,11 @@ class Session:
         rival = False
         if isinstance(before, Request):
             if (before.reply is None or sender == SERVER) and are_same(before.mark, mark):
-                # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client
-                # that gives every call one id means another call.
+                # Logged twice. A resumed stream of a server also repeats requests that were answered in between; from a
+                # client that gives every call one id, this is another call.
                 return
             if before.method == PING and before.reply is None and sender == CLIENT:
-                # No client has two open requests of one id: that ping was the server's.
+                # No client has two open requests of one id, so that ping was the server's.
                 self.asked[SERVER].setdefault(key, before)
             rival = before.call is not None and (before.reply is None or before.rival)
         method = body["method"]
@@ -214,13 +216,11 @@ class Session:
             self.agent = _agent(_meta(params).get(_CLIENT_KEY)) or self.agent
 
     def begins_anew(self, body: dict[str, Any]) -> bool:
-        """Return True if a request that may begin a session has an id that this one used: ids began anew, if it has
-        calls.
-        """
+        """Return True if a possible first request repeats an id of this session, which has calls: ids began anew."""
         return _known_key(body.get("id")) in self.asked[CLIENT] and bool(self.calls)
 
     def doubles(self, body: dict[str, Any]) -> bool:
-        """Return True if the `initialize` request is the one that the session waits for an answer to, logged twice."""
+        """Return True if the `initialize` request repeats the one whose answer the session waits for, logged twice."""
         return body == self.initialize and all(map(is_open_request, self.asked[CLIENT].values()))
 
     def _call(self, message: Message, method: str, params: dict[str, Any], call_id: Key) -> int:
@@ -252,10 +252,10 @@ class Session:
         return len(calls) - 1
 
     def response(self, message: Message, body: dict[str, Any], sender: str | None) -> None:
-        """Take a response in.
+        """Process a response.
 
         Raises:
-            SessionError: nothing asked for it, it was answered otherwise before, or it is nested too deeply.
+            SessionError: the response has no request, differs from an earlier answer, or nests too deeply.
         """
         raw_id = body.get("id")
         if raw_id is None:
@@ -289,7 +289,7 @@ class Session:
             self._note_result(request.method, message, result)
 
     def _refuse_repeat(self, entry: Request | Mark, key: Key) -> None:
-        """Refuse a second answer to a request; where two calls of its id were open, drop both answers, since each may
+        """Refuse a second answer to a request. If two calls of its id were open, drop both answers, since each may
         belong to the other.
 
         Raises:
@@ -303,12 +303,12 @@ class Session:
         raise SessionError("result_repeated", f"request {key!r:.80} was answered otherwise before")
 
     def ping_sender(self, body: dict[str, Any]) -> str:
-        """Return the side that sends a ping without other marks: no client has two open requests of one id."""
+        """Return the sender of a ping without other marks: no client has two open requests of one id."""
         request = self.asked[CLIENT].get(_key(body.get("id")))
         return SERVER if isinstance(request, Request) and request.reply is None and request.method != PING else CLIENT
 
     def _asker(self, key: Key, body: dict[str, Any], sender: str | None) -> str | None:
-        """Return the side that sent the request of a response: the other than its sender, else the one that waits for
+        """Return the side that sent the request of a response: the opposite of its sender, else the side that waits for
         it.
         """
         client, server = self.asked[CLIENT], self.asked[SERVER]
@@ -335,7 +335,7 @@ class Session:
         self.shown = max(self.shown, index)
 
     def cancel(self, body: dict[str, Any], sender: str) -> None:
-        """Close the turn of a call that was given up; it stays without an answer."""
+        """Close the turn of a cancelled call, which stays unanswered."""
         params = body.get("params")
         cancelled = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(cancelled, bool) and (key := _known_key(cancelled)) is not None:
@@ -349,20 +349,20 @@ class Session:
             self.said.append({"role": role, "content": text})
 
     def _note_inputs(self, inputs: Any) -> None:
-        """Note what a call that is made again gives to the server that asked for input (2026-07-28)."""
+        """Record the input that a repeated call passes to a server that asked for it (2026-07-28)."""
         for name, answer in inputs.items() if isinstance(inputs, dict) else ():
             if isinstance(answer, dict) and "roots" not in answer:
                 self._note("agent" if "role" in answer else "user", {name: answer})
 
     def _note_result(self, method: str, message: Message, result: dict[str, Any]) -> None:
-        """Take in the result of a request that is no call."""
+        """Process the result of a request that is no call."""
         if method in ("initialize", "server/discover"):
             self._greet(result)
         elif method == "tools/list" and message.truncation == "none":
             self._list(result)
 
     def _greet(self, result: dict[str, Any]) -> None:
-        """Take in the facts about its server in an answer; a handshake's answer holds nothing else."""
+        """Read the facts about the server in an answer; the answer of a handshake holds nothing else."""
         info = result.get("serverInfo") or _meta(result).get(_SERVER_KEY)
         if isinstance(info, dict):
             name, version = info.get("name"), info.get("version")
@@ -381,10 +381,10 @@ class Session:
 
 
 def _key(value: Any) -> Key:
-    """The id of a message.
+    """Return the id of a message.
 
     Raises:
-        SessionError: it is none.
+        SessionError: the value is no valid id.
     """
     if type(value) in _IDS:
         return cast("Key", value)
@@ -392,7 +392,7 @@ def _key(value: Any) -> Key:
 
 
 def _known_key(value: Any) -> Key | None:
-    """The id of a message that may be one, None for a value that is none."""
+    """Return the value if it is a valid id, else None."""
     return value if isinstance(value, str | int | float) else None
 
 

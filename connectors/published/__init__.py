@@ -1,1 +1,1 @@
-"""Formats in which trajectories are published: tables of rows, the Agent Data Protocol, AgentWorldBench."""
+"""Formats of published trajectories: tables of rows, the Agent Data Protocol, AgentWorldBench."""

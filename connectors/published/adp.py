@@ -10,15 +10,15 @@ action  | {"name": "bash", "arguments": {"command": "wc -l notes.txt"}}
 after   | 3 notes.txt
 
 A row is a trajectory: `id`, `content` and `details`. `content` is a list of actions (`api_action`, `code_action`,
-`message_action`) and observations (`text_observation`, `web_observation`, `image_observation`), told by `class_`; since
-1.1 calls and answers are linked by `tool_call_id`. Later exports hold ATIF documents instead, one a row, which `atif`
-reads. Files are JSON Lines or a JSON array; in Parquet, `table` reads the same rows.
+`message_action`) and observations (`text_observation`, `web_observation`, `image_observation`), distinguished by
+`class_`. Since 1.1, calls and answers are linked by `tool_call_id`. Later exports hold ATIF documents instead, one per
+row, which `atif` reads. Files are JSON Lines or a JSON array; in Parquet, `table` reads the same rows.
 
-A shell line (`code_action` of a shell) is a call of `bash`, other code a call of its language with `code`. A
-`description` is what the agent said with the call, as ADP's own exporters take it. Calls with no observation between
-them are one turn. Without links, the observations after a turn answer its calls in their order; a single one answers
-the last call. In such a row, what a user says right after a call is its answer too, of origin `user`. Of a page the
-accessibility tree is kept, else its HTML; pictures are named by paths that a row does not hold, and are left out.
+A shell line (`code_action` of a shell) is a call of `bash`; other code is a call of its language with `code`. A
+`description` is the agent's message with the call, as in ADP's own exporters. Calls without an observation in between
+are one turn. Without links, the observations after a turn answer its calls in order; a single observation answers the
+last call. In such a row, a user's message right after a call is also its answer, of origin `user`. A page is kept as
+its accessibility tree, else as its HTML. Pictures are paths to files that a row does not hold, and are left out.
 Conversations without a call are refused. The domain follows from the row's tools and pages, unless the recipe states
 it.
 """
@@ -55,13 +55,13 @@ _EDITORS: Final = frozenset(
 )
 
 _LEVELS: Final = 128
-"""Deepest nesting of a description of tools."""
+"""Deepest nesting of a tool's description."""
 
 Made = Iterator[Trajectory | Reject]
 
 
 class Adp(Connector):
-    """ADP's standardized trajectories."""
+    """Standardized trajectories of ADP."""
 
     name: ClassVar[str] = "adp"
     version: ClassVar[str] = "6"
@@ -97,13 +97,13 @@ class Adp(Connector):
 
 
 def read_row(blob: Blob, name: str, position: int, row: Row) -> Made:
-    """Yield the trajectory of a row and those of its sub-agents, or a reject that says why there is none.
+    """Yield the trajectory of a row and those of its sub-agents, or a reject that explains why there is none.
 
     Args:
-        blob: that the row stands in.
-        name: of the connector that reads it, for rejects.
-        position: of the row.
-        row: as JSON has it; `content`, `steps` and `details` may be JSON text.
+        blob: the log that holds the row.
+        name: name of the connector, for rejects.
+        position: position of the row.
+        row: the row as a JSON object; `content`, `steps` and `details` may be JSON text.
     """
     try:
         fields = {key: parse_if_json(value) for key, value in row.items()}
@@ -117,20 +117,20 @@ def read_row(blob: Blob, name: str, position: int, row: Row) -> Made:
 
 
 def _class(value: Any) -> str:
-    """The kind of an element as one lower-case word, such as `apiaction`; empty if it is no element of ADP."""
+    """Return the kind of an element as one lower-case word, such as `apiaction`; empty if it is no element of ADP."""
     class_name = value.get("class_") if isinstance(value, dict) else None
     return _kind(class_name) if isinstance(class_name, str) else ""
 
 
 @lru_cache(64)
 def _kind(class_name: str) -> str:
-    """The kind that a `class_` names; empty if it is no class of ADP."""
+    """Return the kind that a `class_` names; empty if it is no class of ADP."""
     word = class_name.replace("_", "").lower()
     return word if word in _ACTIONS or word.endswith("observation") else ""
 
 
 class _Reading:
-    """Reads the elements of a row, in order, into turns and what stands between them (`items`)."""
+    """Reader of the elements of a row, in order, into turns and the items between them (`items`)."""
 
     def __init__(self, content: Sequence[Any]) -> None:
         self.items: list[Item] = []
@@ -210,10 +210,10 @@ class _Reading:
             self._wait(kind, element)
 
     def _asked(self, key: str, element: Mapping[str, Any]) -> tuple[Call | None, bool]:
-        """The call that an answer is linked to by its id, and True if that call had no answer yet.
+        """Return the call that an answer is linked to by its id, and True if that call had no answer yet.
 
-        If each such call was answered, the one whose answer this repeats (or None), and False. Where several calls
-        share the id, an answer is for the first open one of the turn before it.
+        If all such calls are answered, return the call whose answer is repeated (or None), and False. If several calls
+        share the id, the answer belongs to the first open one of the turn before it.
         """
         calls = self._by_id.get(key, [])
         near = (
@@ -234,7 +234,9 @@ class _Reading:
         ), False
 
     def _wait(self, kind: str, element: Mapping[str, Any]) -> None:
-        """Keeps an observation without a link: the number of them after a turn decides which calls they answer."""
+        """Keep an observation without a link: the number of observations after a turn determines the calls that they
+        answer.
+        """
         seen = _observation(kind, element, "user" if element.get("source") == "user" else "environment")
         if seen is None:
             return
@@ -244,7 +246,7 @@ class _Reading:
             self.items.append(seen)
 
     def _settle(self) -> None:
-        """Gives the kept observations to the open calls; if there are fewer than calls, to the last calls."""
+        """Assign the kept observations to the open calls; if there are fewer than calls, to the last calls."""
         calls, shown = self._open, self._shown
         if not calls and not shown:
             return
@@ -281,7 +283,7 @@ def _code(element: Mapping[str, Any]) -> Call:
 
 
 def _observation(kind: str, element: Mapping[str, Any], origin: str) -> Observation | None:
-    """Return the observation of an element; None if it holds nothing but a picture that is elsewhere."""
+    """Return the observation of an element; None if it only holds a picture that is stored elsewhere."""
     if kind == "webobservation":
         tree, html, url = text(element.get("axtree")), text(element.get("html")), text(element.get("url"))
         if tree is None and html is None:
@@ -325,7 +327,7 @@ def _trajectory(blob: Blob, position: int, row: Mapping[str, Any]) -> Trajectory
 
 
 def _domain(reading: _Reading) -> str:
-    """The domain that the row's pages and tools suggest."""
+    """Return the domain suggested by the row's pages and tools."""
     used = set(reading.names) - _OWN
     if reading.pages:
         return "web"

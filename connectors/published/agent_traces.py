@@ -1,4 +1,4 @@
-r"""Traces of coding agents as the Hub keeps them in tables: rows that hold the lines of a session's log.
+r"""Traces of coding agents in tables of the Hub: rows that hold the lines of a session's log.
 
 >>> show(AgentTraces(), '''
 ... {"harness": "lamp", "session_id": "s", "traces": [{"type": "session", "harness": "lamp", "id": "s"}, \
@@ -9,9 +9,8 @@ r"""Traces of coding agents as the Hub keeps them in tables: rows that hold the 
 action  | {"name": "bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-`traces` or `trace` holds the lines: a list of them, each an object or its JSON text, or a text of all. They are read as
-the file would be that they came from. What is derived of them and stands beside (`prompt`, `messages`, `tools`) is left
-out.
+`traces` or `trace` holds the lines: a list of them, each an object or its JSON text, or one text of all. They are read
+like the original file. Columns derived from them (`prompt`, `messages`, `tools`) are left out.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class AgentTraces(Connector):
 
 
 def _log(row: Any) -> bytes | None:
-    """The log of which a row holds the lines; None if it holds none."""
+    """Return the log whose lines a row holds; None if it holds none."""
     cells = row if isinstance(row, dict) else {}
     lines = parse_if_json(next((cells[column] for column in _COLUMNS if cells.get(column)), None))
     if isinstance(lines, str):

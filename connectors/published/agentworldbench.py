@@ -1,4 +1,4 @@
-r"""AgentWorldBench (Qwen-AgentWorld, arXiv 2606.24597), named and refused: it is held out from every training set.
+r"""AgentWorldBench (Qwen-AgentWorld, arXiv 2606.24597), recognized and refused: it is held out from every training set.
 
 >>> show(AgentWorldBench(), r'''
 ... {"task": "terminal", "id": 1, "prompt": ["### Turn 1\n**Action:**\n…"], "response": ["notes.txt"], '''
@@ -6,10 +6,10 @@ r"""AgentWorldBench (Qwen-AgentWorld, arXiv 2606.24597), named and refused: it i
 ... ''')
 refused | benchmark
 
-One file a domain, `<domain>_test.jsonl`, one sample a line: `task`, `id`, `prompt` and `response` (lists that hold all
-turns of the trajectory), `current_prompt`, `system_str`, `turn_idx` (1-based) and `total_turns`. As raw input each row
-is a reject of reason `benchmark`; the evaluation split that trajmill writes has the same form and is refused likewise.
-`items` reads a file for evaluation and decontamination. No trajectory is ever made of it.
+There is one file per domain, `<domain>_test.jsonl`, with one sample per line: `task`, `id`, `prompt` and `response`
+(lists that hold all turns of the trajectory), `current_prompt`, `system_str`, `turn_idx` (1-based) and `total_turns`.
+As raw input each row is a reject of reason `benchmark`; the evaluation split that trajmill writes has the same form and
+is refused too. `items` reads a file for evaluation and decontamination. It is never made into a trajectory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trajmill.connectors.reading.fields import plain_text
 from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory
 
 COLUMNS: Final = frozenset({"prompt", "response", "current_prompt", "system_str", "turn_idx"})
-"""A table with these columns, in JSON Lines or Parquet, is the benchmark."""
+"""Columns of the benchmark, in JSON Lines or Parquet; any table with them is the benchmark."""
 
 _KEYS: Final = COLUMNS | {"task", "id", "total_turns"}
 _TURN: Final = b"### Turn "
@@ -37,11 +37,11 @@ class Item:
     """One sample of the benchmark.
 
     Attributes:
-        id: as the benchmark has it, unique within a domain.
-        domain: one of the seven; the benchmark's own word where it is another.
-        prompts: the actions of all turns, as prompted, the evaluated one among them.
-        responses: what the environment really answered to each; whoever builds a context must cut both at `turn`.
-        system: the system prompt of the sample, most of which all samples of a domain share.
+        id: the benchmark's id, unique within a domain.
+        domain: one of the seven domains, or the benchmark's own word for another one.
+        prompts: the actions of all turns, as prompted, including the evaluated one.
+        responses: the real answers of the environment to each; a context must cut prompts and responses at `turn`.
+        system: the system prompt of the sample, most of which is the same in all samples of a domain.
         turn: the evaluated turn, from 0.
         place: byte offset of the row in JSON Lines, number of the row in Parquet.
     """
@@ -56,12 +56,12 @@ class Item:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Texts that must not be found in a training set: every prompt and response, later turns too, in order."""
+        """Texts that must not occur in a training set: every prompt and response, later turns too, in order."""
         return (*self.prompts, *self.responses)
 
 
 class AgentWorldBench(Connector):
-    """The benchmark's files; no row is carried on."""
+    """The benchmark's files; every row is rejected."""
 
     name: ClassVar[str] = "agentworldbench"
     version: ClassVar[str] = "2"
@@ -104,19 +104,19 @@ class AgentWorldBench(Connector):
 
 
 def refusal(blob: Blob, name: str, position: int) -> Reject:
-    """The reject of one sample as raw input of a training set."""
+    """Return the reject of a sample that is raw input of a training set."""
     detail = "a sample of AgentWorldBench is held out for evaluation and never trained on"
     return Reject("trajectory", "benchmark", detail, blob.uri, offset=position, connector=name, transitions=1)
 
 
 def items(blob: Blob) -> Iterator[Item]:
-    """The samples of a file of the benchmark, in its order, for evaluation and for finding what leaked.
+    """Yield the samples of a file of the benchmark, in order, for evaluation and for decontamination.
 
     Args:
-        blob: of one file: JSON Lines, a JSON array, Parquet or Arrow.
+        blob: one file: JSON Lines, a JSON array, Parquet or Arrow.
 
     Raises:
-        ParseError: a row is no sample of the benchmark; a part of it cannot be held out unread.
+        ParseError: a row is no sample of the benchmark. An unread part of it could not be held out.
     """
     for position, row in Table(blob).rows():
         if isinstance(row, ParseError):
@@ -146,6 +146,6 @@ def _item(blob: Blob, position: int, row: Mapping[str, Any]) -> Item:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """The texts of a turn list; a bare text is a list of one."""
+    """Return the texts of a list of turns; a bare text is a list of one."""
     listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return tuple(entry for entry in listed if isinstance(entry, str))

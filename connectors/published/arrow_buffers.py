@@ -1,8 +1,7 @@
-"""Memory that the batches of an Arrow stream take, by the sizes that it states of their buffers, before any is
-decompressed.
+"""Memory of the batches of an Arrow stream, from the stated sizes of their buffers, before any is decompressed.
 
-A compressed buffer begins with its uncompressed bytes, by which readers allocate memory (Arrow format, `Message.fbs`;
-metadata are FlatBuffers).
+A compressed buffer begins with its uncompressed size, according to which readers allocate memory (Arrow format,
+`Message.fbs`; metadata are FlatBuffers).
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ class BatchMessage:
     """The message of a record batch.
 
     Attributes:
-        begin: offset in the file.
-        end: likewise, of what follows it.
-        rows: that it states.
-        bytes: that the batch takes in memory at most, with the dictionaries that stand before it.
+        begin: offset of its beginning in the file.
+        end: offset of its end in the file.
+        rows: stated number of rows.
+        bytes: largest memory of the batch, including the dictionaries before it.
     """
 
     begin: int
@@ -37,10 +36,10 @@ class BatchMessage:
 
 
 class PassedOver(RawIOBase):
-    """A stream of messages without those that are passed over, for a reader that reads one after the other.
+    """A stream of messages without the skipped ones, for a reader that reads one after the other.
 
     Args:
-        stream: the file, at a message.
+        stream: the file, positioned at a message.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -49,7 +48,7 @@ class PassedOver(RawIOBase):
         self._passed: dict[int, int] = {}
 
     def pass_over(self, message: BatchMessage) -> None:
-        """Leave out a message that was not read yet."""
+        """Skip a message that was not read yet."""
         self._passed[message.begin] = message.end
 
     def readable(self) -> bool:
@@ -62,11 +61,11 @@ class PassedOver(RawIOBase):
 
 
 def batch_messages(stream: BinaryIO, begin: int) -> Iterator[BatchMessage]:
-    """The messages of record batches, in order.
+    """Yield the messages of record batches, in order.
 
     Args:
         stream: the file.
-        begin: where its first message begins.
+        begin: offset of its first message.
 
     Raises:
         ValueError: a message is damaged.
@@ -105,7 +104,9 @@ def _read_unpacked_size(stream: BinaryIO, position: int, stored: int) -> int:
 
 
 def _message(data: bytes) -> tuple[int, int, int, list[tuple[int, int]]]:
-    """Kind of a message, the bytes of its body, its rows, and (place in it, bytes) of its compressed buffers."""
+    """Return kind, size of the body, and rows of a message, and (position in the body, size) of its compressed
+    buffers.
+    """
     message = _Table(data, _uint(data, 0))
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     if body < 0:
@@ -141,7 +142,7 @@ class _Table:
         return None if at is None else _Table(self._data, at + _uint(self._data, at))
 
     def pairs(self, number: int) -> list[tuple[int, int]]:
-        """A vector of pairs of 64-bit integers."""
+        """Return a vector of pairs of 64-bit integers."""
         at = self._at(number)
         if at is None:
             return []

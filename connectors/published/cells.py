@@ -1,6 +1,6 @@
 """Values of a row's cells: by column, by the role that a recipe gives a column, and those of the whole trajectory.
 
-Data sets hold all sorts of values, so a value counts only if it is of the type that its role wants; any other counts as
+Data sets hold values of all types. A value counts only if it has the type of its role; any other value counts as
 absent.
 """
 
@@ -22,9 +22,9 @@ FORMS: Final = {"terminal": "stream", "web": "screen", "os": "screen", "android"
 
 
 def at(row: Mapping[str, Any], column: str | None) -> Any:
-    """The value of a column, or of a field within it, named as `column.field`; None if there is none.
+    """Return the value of a column, or of a field within it, named as `column.field`; None if there is none.
 
-    A struct that is stored as JSON text is looked into as well.
+    A struct that is stored as JSON text is searched as well.
     """
     if column is None:
         return None
@@ -38,41 +38,41 @@ def at(row: Mapping[str, Any], column: str | None) -> Any:
 
 
 def role(row: Mapping[str, Any], rows: Rows, name: str) -> Any:
-    """The value of the column to which the recipe gives the role; None if it gives it to none."""
+    """Return the value of the column that has the role in the recipe; None if no column has it."""
     column = rows.column(name)
     return None if column is None else at(row, column)
 
 
 def text(value: Any) -> str | None:
-    """The value as text: a text that is not empty, or a number; None for anything else."""
+    """Return the value as text: a non-empty text, or a number; None for anything else."""
     if isinstance(value, str):
         return value or None
     return str(value) if whole_number_of(value) is not None else None
 
 
 def number(value: Any) -> float | None:
-    """The value as a finite number; None if it is something else."""
+    """Return the value as a finite number; None for anything else."""
     if value is None or isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e30 and math.isfinite(value) else None
 
 
 def truth(value: Any) -> bool | None:
-    """True or False, also for 1 and 0; None for anything else, such as -1 for unknown."""
+    """Return True or False, also for 1 and 0; None for anything else, such as -1 for unknown."""
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
 
 
 def cell_text(value: Any) -> str | None:
-    """The value as text: a text as it is, any other as JSON text, None for null.
+    """Return the value as text: a text as it is, other values as JSON text, None for null.
 
     Raises:
-        MessageError: it nests too deeply.
+        MessageError: the value nests too deeply.
     """
     return value if value is None or isinstance(value, str) else json_of(value)
 
 
 def domain_of(row: Mapping[str, Any], rows: Rows, usual: str) -> str:
-    """The domain that the row's column names, else the recipe, else the usual one.
+    """Return the domain in the row's column, else the recipe's, else the usual one.
 
     Raises:
         MessageError: the column names no domain.
@@ -87,7 +87,7 @@ def domain_of(row: Mapping[str, Any], rows: Rows, usual: str) -> str:
 
 
 def complete_trajectory(trajectory: Trajectory, row: Mapping[str, Any], rows: Rows) -> Trajectory:
-    """The trajectory with what the row's columns and the recipe say of it as a whole; else it keeps its values.
+    """Complete the trajectory with the facts about the whole in the row's columns and the recipe.
 
     Raises:
         MessageError: a value nests too deeply, or a domain is unknown.

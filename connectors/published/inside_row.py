@@ -1,4 +1,4 @@
-"""Trajectories and rejects of a log that lies within a row of a table or a line of a file, placed at that row."""
+"""Trajectories and rejects of a log inside a row of a table or a line of a file, located at that row."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ Made = Iterator[Trajectory | Reject]
 
 
 def place_at_row(results: Made, name: str, position: int) -> Made:
-    """The trajectories and rejects of a log within a row, at the row's place; a `ParseError` becomes a reject.
+    """Yield the trajectories and rejects of a log inside a row, with the row's position; a `ParseError` becomes a
+    reject.
 
     Args:
-        results: what the parser of the log gave.
-        name: of the connector that reads the row, for rejects.
-        position: of the row.
+        results: results of the log's parser.
+        name: name of the connector that reads the row, for rejects.
+        position: position of the row.
     """
     try:
         for result in results:

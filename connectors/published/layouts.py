@@ -1,4 +1,4 @@
-"""Rows of a table to trajectories, by the layout that a recipe states."""
+"""Trajectories from the rows of a table, by the layout that a recipe states."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ from trajmill.connectors.swe.swe_rows import read_row
 from trajmill.schemas import Context, ParseError, Reject, Task, Trajectory, json_text
 
 OPEN_BYTES: Final = 1 << 30
-"""The most text of rows that wait for the rest of their trajectories, where rows of several trajectories are mixed."""
+"""Largest amount of text of rows that wait for the rest of their trajectories, if rows of several trajectories are
+mixed.
+"""
 
 _NAMELESS: Final = "row"
-"""Native id of a trajectory whose row has none; the same for all, so that equal trajectories get equal ids."""
+"""Native id of a trajectory whose row has none. It is the same for all, so that equal trajectories get equal ids."""
 
 
 def map_rows(blob: Blob, name: str, table: Table, rows: Rows, inner: Callable[[Blob], Made] | None) -> Made:
-    """The trajectories of a table by the recipe's mapping, and a reject for each row that does not fit.
+    """Yield the trajectories of a table by the recipe's mapping, and a reject for each row that does not fit.
 
     Args:
-        blob: of the table.
-        name: of the connector that reads it, for rejects.
+        blob: the table's log.
+        name: name of the connector, for rejects.
         table: the open table.
         rows: the mapping, with a layout.
-        inner: the parser of the logs that the rows of layout `log` hold.
+        inner: parser of the logs in the rows of layout `log`.
 
     Raises:
-        ParseError: reading cannot go on.
+        ParseError: reading cannot continue.
     """
     columns = columns_of(rows)
     if rows.layout == "transitions":
@@ -65,10 +67,10 @@ def map_rows(blob: Blob, name: str, table: Table, rows: Rows, inner: Callable[[B
 
 
 def _read_list(value: Any, noun: str, column: str | None) -> list[Any]:
-    """The list that a cell holds, as it is or as JSON text.
+    """Return the list in a cell, as it is or from JSON text.
 
     Raises:
-        MessageError: it holds no list.
+        MessageError: the cell holds no list.
     """
     if isinstance(value, str):
         try:
@@ -125,7 +127,7 @@ def _steps(blob: Blob, name: str, position: int, row: Row, rows: Rows) -> Made:
 
 
 def _of_records(blob: Blob, name: str, records: Sequence[Record], row: Mapping[str, Any], rows: Rows) -> Made:
-    """The trajectory of records; `row` has the columns that speak of the whole trajectory."""
+    """Yield the trajectory of records; `row` has the columns about the whole trajectory."""
     domain = domain_of(row, rows, "mcp")
     steps, skipped = steps_of(records, rows, domain)
     if not steps:
@@ -139,7 +141,7 @@ def _of_records(blob: Blob, name: str, records: Sequence[Record], row: Mapping[s
 
 
 def _log(blob: Blob, name: str, position: int, row: Row, rows: Rows, inner: Callable[[Blob], Made]) -> Made:
-    """The trajectories of the log in a cell, all at the place of its row."""
+    """Yield the trajectories of the log in a cell, all with the position of its row."""
     column = rows.column("content")
     content = at(row, column)
     if isinstance(content, dict | list):
@@ -153,11 +155,11 @@ def _log(blob: Blob, name: str, position: int, row: Row, rows: Rows, inner: Call
 
 
 def _transitions(blob: Blob, name: str, table: Table, rows: Rows, columns: Sequence[str]) -> Made:
-    """Trajectories whose transitions are rows with one id, in the order of rows; each comes out after its last row.
+    """Yield the trajectories whose transitions are rows with one id, in row order, each after its last row.
 
-    The ids are read first, so rows of several trajectories may be mixed. An unreadable row leaves a hole, and what
-    follows a hole is not what the action before it led to. It may be of any trajectory that is open or begins next
-    (where rows are not mixed, of the one before or after it), so these are refused.
+    The ids are read first, so rows of several trajectories may be mixed. An unreadable row leaves a gap, and the row
+    after a gap does not show the effect of the action before it. The unreadable row may belong to any trajectory that
+    is open or begins next (if rows are not mixed, to the one before or after it), so these are refused.
 
     Raises:
         ParseError: more than `OPEN_BYTES` of text waits for the rest of its trajectories (`rows_too_mixed`).
@@ -197,7 +199,7 @@ def _transitions(blob: Blob, name: str, table: Table, rows: Rows, columns: Seque
 
 
 def _count_ids(table: Table, key: str) -> tuple[Counter[str | None], bool]:
-    """The number of rows of each id, and whether the rows of different ids are mixed."""
+    """Return the number of rows of each id, and whether the rows of different ids are mixed."""
     left: Counter[str | None] = Counter()
     runs, last = 0, None
     for _, row in table.rows([key, key.partition(".")[0]]):
@@ -211,7 +213,7 @@ def _count_ids(table: Table, key: str) -> tuple[Counter[str | None], bool]:
 
 @dataclass(slots=True)
 class _Waiting:
-    """The rows of a trajectory so far; `whole`: certainly none of them is missing."""
+    """The rows of a trajectory so far; `whole` is True if certainly none of them is missing."""
 
     whole: bool
     records: list[Record] = field(default_factory=list)
@@ -237,11 +239,13 @@ def _build_trajectory(blob: Blob, name: str, own: _Waiting, rows: Rows) -> Made:
 
 
 def _size(row: Mapping[str, Any]) -> int:
-    """Roughly the memory of a row's texts, in bytes."""
+    """Return the approximate memory of a row's texts, in bytes."""
     return 64 + sum(len(cell) if isinstance(cell, str) else len(repr(cell)) for cell in row.values())
 
 
 def columns_of(rows: Rows) -> list[str]:
-    """The columns of the table that a mapping reads: each by its name, and for `column.field` also the column."""
+    """Return the columns of the table that a mapping reads: each by its name, and for `column.field` also the
+    column.
+    """
     own = [column for name, column in rows.columns if rows.layout != "steps" or name not in OF_STEP]
     return [*own, *(column.split(".")[0] for column in own)]

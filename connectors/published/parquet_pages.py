@@ -1,8 +1,8 @@
-"""Memory that a row of a Parquet file can take, by the headers of its pages, before any page is decompressed.
+"""Memory that a row of a Parquet file can take, from the headers of its pages, before any page is decompressed.
 
-What the footer states of sizes need not be so. A page states its uncompressed bytes and its values in a header of its
-own, by which readers allocate memory. A value in a dictionary stands once in the file and once for each use in memory,
-and repetition levels tell how many values a row has (Parquet format, `PageHeader`, `Encodings`).
+The sizes stated in the footer may be wrong. A page states its uncompressed size and its number of values in a header of
+its own, according to which readers allocate memory. A value in a dictionary is stored once in the file, but takes
+memory for each use, and repetition levels state how many values a row has (Parquet format, `PageHeader`, `Encodings`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 from trajmill.schemas.record import record
 
 ROW_BYTES: Final = 384 << 20
-"""Bytes that a row, or a page, may take before it is looked at; pages of long rows have some hundred megabytes."""
+"""Largest size in bytes of a row or a page; pages of long rows have some hundred megabytes."""
 
 NESTED_VALUES: Final = 64 << 20
-"""Values that the lists of a row group may hold."""
+"""Largest number of values in the lists of a row group."""
 
 _PLAIN_BYTES: Final = 128 << 20
-"""Bytes of a row group that are read without a look at its rows."""
+"""Bytes of a row group below which its rows are not checked."""
 
 _DICTIONARY_PAGE, _DATA_PAGE, _DATA_PAGE_V2 = 2, 0, 3
 _DICTIONARY_ENCODINGS: Final = (2, 8)
@@ -34,7 +34,7 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class PageError(ValueError):
-    """A page or a row that is not read: what is wrong with it.
+    """Error for a page or a row that is not read; the message explains why.
 
     Attributes:
         reason: `bad_parquet`, `row_too_large` or `too_many_values`.
@@ -47,9 +47,10 @@ class PageError(ValueError):
 
 @record
 class Page:
-    """A page: where its data begin, its bytes in the file and uncompressed, its values and how they are encoded.
+    """A page: the offset of its data, its stored and uncompressed bytes, its number of values and their encoding.
 
-    `levels` is where version 2 states the bytes of its repetition and definition levels, which are not compressed.
+    `levels` are the sizes in bytes of the repetition and definition levels as stated by version 2, where they are not
+    compressed.
     """
 
     kind: int
@@ -63,16 +64,16 @@ class Page:
 
 
 def largest_row(file: pq.ParquetFile, stream: BinaryIO, group: int, columns: Sequence[str]) -> int:
-    """Bytes that a row of a row group takes at most, roughly; 0 where all of its rows together are few bytes.
+    """Return the approximate size in bytes of the largest row of a row group; 0 if all of its rows together are small.
 
     Args:
-        file: over the stream.
+        file: Parquet file over the stream.
         stream: the file.
         group: number of the row group.
-        columns: names of the columns that are read.
+        columns: names of the columns to be read.
 
     Raises:
-        PageError: it takes more than `ROW_BYTES`, the lists hold too many values, or a page is damaged.
+        PageError: the row takes more than `ROW_BYTES`, the lists hold too many values, or a page is damaged.
     """
     metadata = file.metadata.row_group(group)
     chunks = [
@@ -98,9 +99,9 @@ class _Chunk:
     """The pages of a column in a row group.
 
     Attributes:
-        pages: in the order of the file.
-        values: of its data pages.
-        most: bytes of all values, if each were the longest that it may be.
+        pages: pages in the order of the file.
+        values: number of values of its data pages.
+        most: bytes of all values, if each had the largest possible size.
     """
 
     def __init__(self, stream: BinaryIO, metadata: pq.ColumnChunkMetaData) -> None:
@@ -112,13 +113,13 @@ class _Chunk:
         self.most = sum(self._bytes(page, page.values, dictionary_bytes) for page in data)
 
     def _bytes(self, page: Page, values: int, longest: int) -> int:
-        """Return the most bytes that some of the values of a page take."""
+        """Return the most bytes that a number of values of a page can take."""
         if page.encoding in _DICTIONARY_ENCODINGS:
             return values * longest
         return values * page.size if page.encoding == _DELTA_BYTE_ARRAY else page.size
 
     def largest_row(self, max_level: int) -> int:
-        """Bytes that a row takes at most."""
+        """Return the largest size of a row in bytes."""
         longest = max((self._longest(page) for page in self.pages if page.kind == _DICTIONARY_PAGE), default=0)
         largest = open_row = 0
         for page in self.pages:
@@ -136,7 +137,7 @@ class _Chunk:
         return largest
 
     def _data(self, page: Page, begin: int = 0) -> bytes:
-        """The uncompressed data of a page from a place on at which they are compressed."""
+        """Return the uncompressed data of a page; compression begins at `begin`."""
         self._stream.seek(page.begin + begin)
         data = self._stream.read(page.stored - begin)
         name = self._told.compression.lower()
@@ -149,7 +150,7 @@ class _Chunk:
             raise PageError("bad_parquet", f"a page cannot be decompressed: {error}") from error
 
     def _longest(self, page: Page) -> int:
-        """Bytes of the longest value of a dictionary."""
+        """Return the size in bytes of the longest value of a dictionary."""
         if self._told.physical_type != "BYTE_ARRAY":
             return page.size // max(1, page.values)
         data, position, longest = self._data(page), 0, 0
@@ -159,7 +160,7 @@ class _Chunk:
         return longest
 
     def _levels(self, page: Page) -> bytes:
-        """The encoded repetition levels of a page."""
+        """Return the encoded repetition levels of a page."""
         if page.levels is not None:
             self._stream.seek(page.begin)
             return self._stream.read(page.levels[0])
@@ -169,9 +170,9 @@ class _Chunk:
 
 @record
 class Runs:
-    """Numbers of values of a page by row: of the row before it, which goes on in it, of the longest, and of the last.
+    """Numbers of values of a page by row: of the row continued from the page before, of the longest, and of the last.
 
-    `last` is None where no row begins in the page.
+    `last` is None if no row begins in the page.
     """
 
     before: int
@@ -184,8 +185,8 @@ def row_runs(levels: bytes, max_level: int, count: int) -> Runs:
 
     Args:
         levels: repetition levels, in runs or packed (Parquet's RLE and bit-packing hybrid); 0 begins a row.
-        max_level: the highest of them.
-        count: how many there are.
+        max_level: the highest level.
+        count: number of levels.
     """
     width = max_level.bit_length()
     before = longest = position = 0
@@ -227,7 +228,7 @@ def row_runs(levels: bytes, max_level: int, count: int) -> Runs:
 
 
 def _pages(stream: BinaryIO, metadata: pq.ColumnChunkMetaData) -> Iterator[Page]:
-    """The pages of a column in a row group, up to the first without a header, at which readers stop too."""
+    """Yield the pages of a column in a row group, up to the first without a header, where readers stop too."""
     position = metadata.data_page_offset
     if metadata.has_dictionary_page and 0 < (metadata.dictionary_page_offset or 0) < position:
         position = metadata.dictionary_page_offset
@@ -254,16 +255,16 @@ def _pages(stream: BinaryIO, metadata: pq.ColumnChunkMetaData) -> Iterator[Page]
 
 
 def _number(fields: dict[int, Any], number: int, absent: int = 0) -> int:
-    """The integer that a field holds; another value counts as absent, as it does to readers."""
+    """Return the integer in a field; any other value counts as absent, as it does for readers."""
     value = fields.get(number)
     return value if type(value) is int else absent
 
 
 def _header(stream: BinaryIO, position: int) -> tuple[dict[int, Any], int]:
-    """The fields of a page header by number, and its bytes.
+    """Return the fields of a page header by number, and its size in bytes.
 
     Raises:
-        IndexError: there is none.
+        IndexError: there is no header.
     """
     size = _HEADER_BYTES
     while True:
@@ -288,7 +289,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _struct(data: bytes, position: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """A struct in Thrift's compact protocol: field number → value, of those that are numbers, truths or structs."""
+    """Read a struct in Thrift's compact protocol: its fields by number, if they are numbers, booleans or structs."""
     fields: dict[int, Any] = {}
     number = 0
     while head := data[position]:

@@ -1,8 +1,8 @@
-"""Rows of a table as lines of JSON, so that whoever reads such lines reads the table too.
+"""Rows of a table as lines of JSON, for the connectors that read such lines.
 
-What is published as JSON Lines is published as Parquet and Arrow as well. Rows tell what they are, whatever holds them:
-a table is recognized by its first rows as a file of lines is, and the same code reads them. Only the place of what was
-read is that of the row.
+Data sets published as JSON Lines are published as Parquet and Arrow as well. A table is recognized by its first rows,
+as a file of lines is, and the same code reads both. Only the offsets of the results are replaced by the positions of
+their rows.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _FORMATS: Final = (
 
 
 class RowLines:
-    """A blob of one line for each row of a table.
+    """A blob with one line for each row of a table.
 
-    Of a slice of a table, the blob holds the first rows of the table, by which `format` tells it, then those of the
-    slice; of the lines, those behind the first are its own slice.
+    For a slice of a table, the blob holds the first rows of the table, by which `format` recognizes it, and then those
+    of the slice. The slice of the lines consists of those after the first rows.
 
     Args:
-        blob: of the table.
+        blob: the table's log.
         table: the open table.
-        columns: that are read; by default all except those of bytes.
+        columns: columns to read; by default all except those of bytes.
 
     Attributes:
-        faults: of rows that cannot be read, by place; these have no line.
+        faults: errors of rows that cannot be read, by position; these have no line.
         broken: why no row after the last line could be read, if any is left.
     """
 
@@ -78,13 +78,13 @@ class RowLines:
 
     @property
     def file_slice(self) -> FileSlice | None:
-        """The lines that are wanted; None for all."""
+        """The requested lines; None for all."""
         return FileSlice(sum(map(len, self._first)), None) if self._is_sliced else None
 
     def format(self) -> Connector | None:
-        """The connector that reads the rows; None if there is none.
+        """Return the connector that reads the rows; None if there is none.
 
-        Conversations of which none of the first has a call are of `chat_tools`, which says so row by row.
+        Conversations whose first rows have no call are left to `chat_tools`, which rejects them row by row.
         """
         candidates = [connector(name) for name in _FORMATS]
         longer = partial(self._beginning, OUTLINED_BYTES)
@@ -95,14 +95,14 @@ class RowLines:
         return None if messages_of(first) is None else connector("chat_tools")
 
     def read_by(self, inner: Connector, name: str) -> Made:
-        """The trajectories and rejects of the rows, each at the place of its row.
+        """Yield the trajectories and rejects of the rows, each with the position of its row.
 
         Args:
             inner: the connector that reads the lines.
-            name: of the connector that reads the table, for rejects.
+            name: name of the connector that reads the table, for rejects.
 
         Raises:
-            ParseError: reading cannot go on.
+            ParseError: reading cannot continue.
         """
         if self._is_sliced:  # what is wrong with the first rows is told with their own slice
             self.faults, self.broken = {}, None
@@ -133,11 +133,11 @@ class RowLines:
         return hashlib.sha256(self.read()).hexdigest()
 
     def _place(self, offset: int) -> int:
-        """The place of the row in whose line an offset lies; -1 for none."""
+        """Return the position of the row whose line contains an offset; -1 for none."""
         return self._places[bisect_right(self._begins, offset) - 1] if offset >= 0 and self._begins else -1
 
     def _beginning(self, size: int) -> bytes:
-        """The first bytes of the lines, which are kept and not made again."""
+        """Return the first bytes of the lines, which are kept for reading."""
         length = sum(map(len, self._first))
         while length < size and self._rest is not None and (line := next(self._rest, b"")):
             self._first.append(line)

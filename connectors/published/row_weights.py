@@ -1,4 +1,4 @@
-"""Memory that the rows of a batch take as Python values, roughly: texts by their bytes, others by their number."""
+"""Approximate memory of the rows of a batch as Python values: texts by their bytes, other values by their number."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pyarrow.compute as pc
 _VALUE: Final = 64
 _STRUCT: Final = 256
 _VALUES: Final = 64 << 20
-"""Values of an array above which its rows are not looked at."""
+"""Number of values of an array above which its rows are not read."""
 
 Weights = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def row_weights(batch: pa.RecordBatch) -> Weights:
-    """Bytes that each row takes.
+    """Return the bytes that each row takes.
 
     Raises:
-        ValueError: a column holds too many values, or is of a type whose values may overlap.
+        ValueError: a column holds too many values, or its type allows overlapping values.
     """
     total = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:

@@ -12,10 +12,10 @@ after   | (html(body(h1 Cart)))
 action  | {"name": "message", "arguments": {"content": "It is open"}}
 after   | (not in the log)
 
-Neighboring rows of one course (`demo`; the `id` without its number) are a trajectory. An action led to the screen of
-the next row where nothing was done in between: their numbers follow each other, or, in WebLINX, which leaves out turns,
-the next row's `action_history` ends with the action. A row of OS-Genesis is a sample for training, of which the prompt
-holds the accessibility tree; its pictures are not read.
+Adjacent rows of one course (`demo`; the `id` without its number) are a trajectory. The next observation of an action is
+the screen of the next row if there was no action in between: their numbers are consecutive, or, in WebLINX, which
+leaves out turns, the next row's `action_history` ends with the action. A row of OS-Genesis is a sample for training,
+whose prompt holds the accessibility tree; its pictures are not read.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ _PHONE: Final = {
 
 
 class _Row(NamedTuple):
-    """A step: its course, its number there, the screen before it, what was done, and what for.
+    """A step: its course, its number there, the screen before it, its action, and its task.
 
-    `history` is what was done before it, the last at the end, where the row says so.
+    `history` holds the actions before it, the last at the end, if the row states them.
     """
 
     course: str
@@ -131,7 +131,7 @@ class StepRows(Connector):
 
 
 def _is_followed_by(row: _Row, later: _Row) -> bool:
-    """Check that nothing was done between two rows."""
+    """Check that there was no action between two rows."""
     if later.number == row.number + 1:
         return True
     turns = [turn for turn in map(str.strip, _TURN.split(later.history)) if turn]
@@ -140,7 +140,7 @@ def _is_followed_by(row: _Row, later: _Row) -> bool:
 
 
 def _read(value: Any) -> _Row | ParseError | None:
-    """The step that a row is; None if it is none."""
+    """Return the step of a row; None if the row is no step."""
     if isinstance(value, ParseError):
         return value
     row = object_of(value)
@@ -190,6 +190,6 @@ def _of_genesis(row: Mapping[str, Any]) -> _Row | None:
 
 
 def _message_text(row: Mapping[str, Any], number: int) -> str:
-    """The text of a message of a sample."""
+    """Return the text of a message of a sample."""
     messages = objects_of(parse_if_json(row.get("conversations")))
     return str_of(messages[number].get("value")) if len(messages) > number else ""

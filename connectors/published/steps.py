@@ -1,16 +1,16 @@
-"""Records of observation, action and next observation, from columns or fields, to the steps of a trajectory.
+"""Steps of a trajectory from records of observation, action and next observation, in columns or fields.
 
-A record is a mapping; a recipe says which of its fields holds what (see `column_mapping`). An action may be
+A record is a mapping; a recipe states the content of its fields (see `column_mapping`). An action may be
 
 - a call: a struct (or JSON text of one) with a name and arguments, in any of the usual shapes;
-- a list of calls, which are the parallel calls of one turn; where the next observation is a list of as many, each has
-  its own, else what followed belongs to the last;
+- a list of calls, the parallel calls of one turn; a next observation that is a list of the same length is split among
+  them, any other belongs to the last call;
 - a list of `{keystrokes, duration}`, typed into a terminal;
-- plain text: the argument of the tool that the recipe names, or, without one, the action as a model reads it;
-- the name of a tool, where the recipe names a column of arguments.
+- plain text: the argument of the tool that the recipe names, or, without a tool, the action as a model reads it;
+- the name of a tool, if the recipe names a column of arguments.
 
-Where no next observation is given, it is the observation of the next record; that of the last record is then unknown. A
-record without an action is no step: its observation is what the step before led to.
+If no next observation is given, it is the observation of the next record; that of the last record is then unknown. A
+record without an action is no step: its observation is the next observation of the step before it.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _PLAIN: Final = "act"
 
 
 class Record(NamedTuple):
-    """A record of a trajectory and where it stands in the log."""
+    """A record of a trajectory and its position in the log."""
 
     place: int
     values: Mapping[str, Any]
 
 
 class Skipped(NamedTuple):
-    """The place of a record without an action, in the midst of a trajectory."""
+    """The position of a record without an action between records with actions."""
 
     place: int
 
 
 def steps_of(records: Sequence[Record], rows: Rows, domain: str) -> tuple[list[Step], list[Skipped]]:
-    """The steps of a trajectory, and the records between them that hold no action.
+    """Return the steps of a trajectory, and the records between them without an action.
 
     Raises:
         MessageError: an action cannot be read, or a value nests too deeply.
@@ -85,7 +85,7 @@ def steps_of(records: Sequence[Record], rows: Rows, domain: str) -> tuple[list[S
 def _after(
     values: Mapping[str, Any], rows: Rows, form: str, calls: int, following: Observation | None
 ) -> Iterator[Observation | None]:
-    """Yield the observation that each call of a record led to, in call order; null where it is not known."""
+    """Yield the next observation of each call of a record, in call order; null if unknown."""
     if rows.column("next_observation") is None:
         yield from [None] * (calls - 1)
         yield following
@@ -134,13 +134,13 @@ def _is_code(value: Any) -> bool:
 
 
 def observation_of(value: Any, values: Mapping[str, Any], rows: Rows, form: str, after: bool) -> Observation | None:
-    """The observation that a value is, None for null. A struct becomes JSON text, blocks of a message their text.
+    """Return the observation of a value, None for null. A struct becomes JSON text, message blocks become their text.
 
-    With `after`, it is the record's next observation, and the record's error mark is its; without, the record's address
-    is.
+    With `after`, it is the record's next observation and has the record's error flag; otherwise it has the record's
+    address.
 
     Raises:
-        MessageError: it nests too deeply.
+        MessageError: the value nests too deeply.
     """
     if value is None:
         return None
@@ -159,7 +159,7 @@ def observation_of(value: Any, values: Mapping[str, Any], rows: Rows, form: str,
 
 
 def actions_of(values: Mapping[str, Any], rows: Rows) -> list[Action]:
-    """The actions of a record, in call order; none if it holds none.
+    """Return the actions of a record, in call order; empty if it has none.
 
     Raises:
         MessageError: the action cannot be read.
@@ -183,7 +183,7 @@ def actions_of(values: Mapping[str, Any], rows: Rows) -> list[Action]:
 
 
 def _parse_structs(value: Any) -> Any:
-    """The value; if it is JSON text of a struct or a list of structs, these."""
+    """Return the value; JSON text of a struct or a list of structs is parsed."""
     if not isinstance(value, str) or not is_json(value.strip()):
         return value
     parsed = json_value(value.strip())
@@ -220,10 +220,10 @@ def _action_of_call(parsed_call: Call) -> Action:
 
 
 def _shape(value: Mapping[str, Any], tool: str | None) -> Call:
-    """The call that a struct is. Arguments stand under a usual name; without one, they are all fields that are left.
+    """Build the call of a struct. Arguments have a usual name; without one, they are all remaining fields.
 
     Raises:
-        MessageError: it names no action, and the recipe names no tool.
+        MessageError: the struct names no action, and the recipe names no tool.
     """
     function = value.get("function")
     if isinstance(function, dict):

@@ -1,4 +1,4 @@
-"""Tables of published data sets (Parquet, Arrow; JSON Lines where a recipe maps its columns) to trajectories.
+"""Trajectories from tables of published data sets (Parquet, Arrow; JSON Lines if a recipe maps its columns).
 
 >>> show(PublishedTable(), b"".join(part.serialize().to_pybytes() for rows in [tables.pa.RecordBatch.from_pylist([
 ...     {"id": "1", "messages": [
@@ -9,11 +9,11 @@
 action  | {"name": "add", "arguments": {"a": 2, "b": 3}}
 after   | 5
 
-The recipe says what the columns hold (`normalize.dataset`, see `column_mapping` and `layouts`). Without that, rows are
-recognized and read as the lines of JSON that they would be (see `row_lines`). The example is an Arrow stream of a
-schema and one batch. The offset of a step is the 0-based number of its row in the file, in JSON Lines the byte offset
-of its line. A file is read in order, in batches; see `tables`. Which files of a data set are read is decided where a
-run is planned, not here.
+The recipe states the content of the columns (`normalize.dataset`, see `column_mapping` and `layouts`). Without that,
+rows are recognized and read as the equivalent lines of JSON (see `row_lines`). The example is an Arrow stream of a
+schema and one batch. The offset of a step is the 0-based number of its row in the file; in JSON Lines it is the byte
+offset of its line. A file is read in order, in batches; see `tables`. The plan of a run, not this module, decides which
+files of a data set are read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trajmill.connectors.web.mind2web.rows import columns_read
 from trajmill.schemas import DOMAINS, ParseError, Reject, Trajectory
 
 _OURS: Final = frozenset({"trajectory_id", "next_observation", "provenance"})
-"""Columns of what trajmill writes."""
+"""Columns of trajmill's own output."""
 
 NAMES = {"parquet": "a Parquet file", "arrow": "an Arrow file", "stream": "an Arrow stream"}
 
@@ -75,10 +75,10 @@ class PublishedTable(Connector):
 
 
 def _read_unmapped(blob: Blob, table: tables.Table, name: str) -> Iterator[Trajectory | Reject]:
-    """Yield the results of a table without a mapping, read as lines of the format that its first rows tell.
+    """Yield the results of a table without a mapping, read as lines in the format of its first rows.
 
     Raises:
-        ParseError: `own_output` or `unknown_columns`; reading cannot go on.
+        ParseError: `own_output` or `unknown_columns`; reading cannot continue.
     """
     names = table.schema.names if table.schema is not None else []
     if _OURS.issubset(names):

@@ -1,17 +1,17 @@
 """Tables as rows: Parquet, Arrow (files, and the streams that `save_to_disk` of `datasets` writes), JSON Lines.
 
-A row is a dict of Python values with its place: the byte offset in JSON Lines, the 0-based number of the row in Parquet
-and Arrow, where a row begins at no byte of its own. Rows are read in batches of a few megabytes, so that a file of any
-size takes little memory; of Arrow, one record batch is held at a time. What the columns mean is not known here.
+A row is a dict of Python values with its position: the byte offset in JSON Lines, the 0-based number of the row in
+Parquet and Arrow, where a row has no offset of its own. Rows are read in batches of a few megabytes, so that a file of
+any size takes little memory; of Arrow, one record batch is held at a time. This module does not interpret columns.
 
-What a row may take is looked at before pages and buffers are decompressed (`parquet_pages`, `arrow_buffers`), and what
-it takes before it becomes Python values (`row_weights`): one that is too large is a fault in its place.
+The possible size of a row is checked before pages and buffers are decompressed (`parquet_pages`, `arrow_buffers`), and
+its actual size before it becomes Python values (`row_weights`). A row that is too large is replaced by an error.
 
-A cell of JSON (`arrow.json`, the `Json` of `datasets`) is what its text says, at any level.
+A cell of JSON (`arrow.json`, the `Json` of `datasets`) becomes the value of its text, at any level.
 
-Fields of a struct that are null are dropped, since Parquet fills ragged structs with nulls: a null cannot be told from
-a field that was absent. NaN is null. Bytes that are UTF-8 are text; of others only the digest is kept, as text. Times
-are ISO 8601 texts.
+Null fields of a struct are dropped, since Parquet fills ragged structs with nulls: a null cannot be distinguished from
+an absent field. NaN is null. Bytes that are UTF-8 are text; of other bytes only the digest is kept, as text. Times are
+ISO 8601 texts.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ ARROW_FILE: Final = b"ARROW1\x00\x00"
 ARROW_STREAM: Final = b"\xff\xff\xff\xff"
 
 BATCH_BYTES: Final = 8 << 20
-"""Rows become Python values in batches of about so many uncompressed bytes, by the sizes that the file states."""
+"""Approximate size of the batches in which rows become Python values, in uncompressed bytes as stated by the file."""
 
 RECORD_BATCH_BYTES: Final = 640 << 20
-"""Bytes that a record batch of an Arrow file may take, packed and unpacked."""
+"""Largest size in bytes of a record batch of an Arrow file, packed and unpacked."""
 
 _ROWS: Final = 4096
 _ROWS_BYTES: Final = 256 << 20
-"""Bytes that rows which are decoded together may take, if each were the largest that it may be."""
+"""Largest size in bytes of rows that are decoded together, if each had the largest possible size."""
 
 _BUFFER: Final = 1 << 20
 _NAMES: Final = 16 << 20
@@ -69,7 +69,7 @@ Found = Iterator[tuple[int, Row | ParseError]]
 
 
 def kind_of(head: bytes) -> str | None:
-    """`parquet`, `arrow` or `stream` by the first bytes of a file, None for anything else."""
+    """Return `parquet`, `arrow` or `stream` by the first bytes of a file; None for anything else."""
     if head.startswith(PARQUET):
         return "parquet"
     if head.startswith(ARROW_FILE):
@@ -81,7 +81,7 @@ class Table:
     """An open table: its columns, and its rows one after the other.
 
     Args:
-        blob: of one file.
+        blob: one file.
 
     Raises:
         ParseError: the file is no table, or its schema or footer is damaged.
@@ -114,10 +114,10 @@ class Table:
             return schema
 
     def _parquet(self, stream: BinaryIO) -> pq.ParquetFile:
-        """The open file.
+        """Open the file.
 
         Raises:
-            ParseError: it states more rows than it has bytes.
+            ParseError: the file states more rows than it has bytes.
         """
         size = stream.seek(0, 2)
         stream.seek(0)
@@ -133,14 +133,15 @@ class Table:
         return file
 
     def rows(self, columns: Sequence[str] | None = None, *, from_first: bool = False) -> Found:
-        """(place, row) of each row in the order of the file; a `ParseError` in place of a row that cannot be read.
+        """Yield (position, row) of each row in file order; a `ParseError` replaces a row that cannot be read.
 
         Args:
-            columns: names of the columns that are wanted; by default all except those of bytes. JSON rows come whole.
-            from_first: of Parquet and Arrow, all rows, even where the blob's slice holds others.
+            columns: names of the requested columns; by default all except those of bytes. JSON rows are always
+                complete.
+            from_first: whether to yield all rows of Parquet and Arrow, even if the blob's slice holds others.
 
         Raises:
-            ParseError: reading cannot go on.
+            ParseError: reading cannot continue.
         """
         if self.kind == "json":
             return _json_rows(self._blob)
@@ -175,7 +176,7 @@ class Table:
     def _parquet_batches(
         self, stream: BinaryIO, columns: Sequence[str] | None, wanted: FileSlice | None
     ) -> Iterator[pa.RecordBatch | _Unread | int]:
-        """The batches of the row groups; of one that is not in the slice, its number of rows."""
+        """Yield the batches of the row groups; the number of rows for a group outside of the slice."""
         file = self._parquet(stream)
         names = self._wanted(columns)
         if not names:
@@ -198,7 +199,7 @@ class Table:
     def _arrow_batches(
         self, stream: BinaryIO, columns: Sequence[str] | None, wanted: FileSlice | None
     ) -> Iterator[pa.RecordBatch | int]:
-        """The record batches; of one that is not in the slice, its number of rows."""
+        """Yield the record batches; the number of rows for a batch outside of the slice."""
         names = self._wanted(columns)
         size, begin = stream.seek(0, 2), 0
         stream.seek(0)
@@ -225,13 +226,13 @@ class Table:
                 yield batch.select(names)
 
     def _counted(self, rows: int, size: int) -> int:
-        """Return the rows that a batch states, of a file of `size` bytes."""
+        """Return the stated number of rows after checking it against the file's size in bytes."""
         if not 0 <= rows <= size:
             raise self._fault(0, "too_many_rows", f"{rows} rows stated in {size} bytes")
         return rows
 
     def _values(self, batch: pa.RecordBatch, position: int) -> Found:
-        """The rows of a batch, some at a time by what they take."""
+        """Yield the rows of a batch, some at a time by their size."""
         weights = self._raise_as_parse_error(lambda: row_weights(batch), position)
         first = 0
         while first < batch.num_rows:
@@ -245,7 +246,9 @@ class Table:
             first += count
 
     def _rows(self, batch: pa.RecordBatch, position: int) -> Found:
-        """The rows of a batch; row by row if some value cannot be a Python value, so that only its row is lost."""
+        """Yield the rows of a batch, one by one if some value cannot be a Python value, so that only its row is
+        lost.
+        """
         try:
             for number, row in enumerate(_python(batch)):
                 yield position + number, row
@@ -258,7 +261,7 @@ class Table:
 
 
 def _in_slice(messages: Iterator[BatchMessage], begin: int, wanted: FileSlice | None) -> Iterator[BatchMessage]:
-    """The messages up to the end of a slice; damage before the slice ends them, and is told with its own slice.
+    """Yield the messages up to the end of a slice. Damage before the slice ends them; its own slice reports it.
 
     Raises:
         ValueError: a message is damaged.
@@ -277,14 +280,14 @@ def _in_slice(messages: Iterator[BatchMessage], begin: int, wanted: FileSlice | 
 
 
 def _begin_of(group: pq.RowGroupMetaData) -> int:
-    """The offset at which the pages of a row group begin, as its first column states it."""
+    """Return the offset of the first page of a row group, as its first column states it."""
     column = group.column(0)
     return max(0, int(column.dictionary_page_offset or column.data_page_offset))
 
 
 @record
 class _Unread:
-    """Rows of a row group that are not read, and why."""
+    """Rows of a row group that are not read, and the reason."""
 
     reason: str
     detail: str
@@ -292,7 +295,7 @@ class _Unread:
 
 
 class _UnreadableError(Exception):
-    """A batch holds a value that Python cannot hold."""
+    """Error for a batch with a value that Python cannot represent."""
 
 
 def _python(batch: pa.RecordBatch) -> list[Row]:
@@ -310,14 +313,14 @@ def _python(batch: pa.RecordBatch) -> list[Row]:
 
 @lru_cache(256)
 def _holds_json(kind: Any) -> bool:
-    """Check if a value of the type is JSON text, or has such text in it."""
+    """Check if a value of the type is or contains JSON text."""
     if pa.types.is_struct(kind):
         return any(_holds_json(field.type) for field in kind.fields)
     return isinstance(kind, pa.JsonType) or (_is_list(kind) and _holds_json(kind.value_type))
 
 
 def _parse_json_texts(value: Any, kind: Any) -> Any:
-    """The value with JSON texts in it as what they say; a text that is no JSON stays."""
+    """Parse the JSON texts in the value; a text that is no JSON is kept."""
     if value is None or not _holds_json(kind):
         return value
     if pa.types.is_struct(kind):
@@ -340,7 +343,7 @@ def _describe(error: BaseException) -> str:
 
 
 def _is_blob(kind: pa.DataType) -> bool:
-    """Check if the type is that of bytes, or of a picture as `datasets` stores it: a struct of bytes and path."""
+    """Check if the type is bytes, or a picture as `datasets` stores it: a struct of bytes and path."""
     if pa.types.is_struct(kind):
         return any(field.name == "bytes" and _is_blob(field.type) for field in kind.fields)
     if _is_list(kind):
@@ -349,10 +352,10 @@ def _is_blob(kind: pa.DataType) -> bool:
 
 
 def plain_value(value: Any, depth: int = 0) -> Any:
-    """The value as a JSON value, as the module's docstring says.
+    """Convert a value to a JSON value, as described in the module's docstring.
 
     Raises:
-        ValueError: it nests more than 64 levels deep.
+        ValueError: the value nests more than 64 levels deep.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -384,7 +387,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _json_rows(blob: Blob) -> Found:
-    """The rows of JSON Lines, or of a document that is an array of objects, each with its byte offset."""
+    """Yield the rows of JSON Lines, or of a document that is an array of objects, each with its byte offset."""
     if is_by_line(blob):
         for offset, value in json_lines(blob):
             bad = isinstance(value, dict | ParseError)
@@ -398,7 +401,7 @@ def _json_rows(blob: Blob) -> Found:
 
 
 def names_in(schema: pa.Schema) -> list[str]:
-    """The names of all columns, and of the fields of structs within them, through lists, joined by dots.
+    """Return the names of all columns, and of the fields of structs within them, through lists, joined by dots.
 
     Raises:
         UnicodeDecodeError: a name is no UTF-8.

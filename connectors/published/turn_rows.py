@@ -1,4 +1,4 @@
-r"""Rows that are turns of coding sessions, as SWE-chat has them: what was said, a call and its answer a row each.
+r"""Rows that are turns of coding sessions, as in SWE-chat: each row is a message, a call or an answer.
 
 >>> show(TurnRows(), '''
 ... {"session_id": "s", "turn_number": 0, "role": "assistant", "turn_type": "tool_use", "tool_name": "Bash", \
@@ -9,7 +9,7 @@ r"""Rows that are turns of coding sessions, as SWE-chat has them: what was said,
 action  | {"name": "Bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-Neighboring rows with one `session_id` are a session, in the order of the file.
+Adjacent rows with one `session_id` are a session, in the order of the file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _NEEDED: Final = frozenset({"session_id", "turn_type", "role"})
 
 
 class _Sessions:
-    """The session of each row; one that cannot be read, or names none, is of the session before it."""
+    """Function that returns the session of each row; a row that is unreadable or names none belongs to the session
+    before it.
+    """
 
     def __init__(self) -> None:
         self._last: str | None = None
@@ -97,7 +99,7 @@ class TurnRows(Connector):
 
 
 def _message(row: dict[str, Any]) -> dict[str, Any]:
-    """The message of a chat that a row is."""
+    """Convert a row to a chat message."""
     kind, message = row.get("turn_type"), {"role": row.get("role"), "content": row.get("content")}
     if kind == "tool_use":
         tool_input = row.get("tool_input_json") or {"command": row.get("command")}

@@ -1,1 +1,4 @@
-"""Bytes to values: lines, JSON of any size, archives, frames; one policy for all formats. No format is known here."""
+"""Readers from bytes to values (lines, JSON of any size, archives, frames) with one policy for all formats.
+
+No format is known here.
+"""

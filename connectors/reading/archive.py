@@ -1,10 +1,10 @@
-"""Zip archives within raw input, read without trust: members by name, each decompressed only when asked for.
+"""Zip archives in untrusted raw input: members by name, each decompressed on demand.
 
-What is refused: more members than a log has use for, a member that grows beyond its limit in bytes or by its ratio, one
-that is encrypted or packed in a way not known here, and names that climb out (`../x`, `/x`, `C:x`). Nothing is written
-to disk but what is long, in files without a name; no directory is trusted: sizes that the archive states are checked
-while decompressing. Stored, deflated and zstd members are read. An archive that was cut off, and so has no directory at
-its end, is read from its beginning by the headers before each member, as far as they go.
+The reader refuses more members than a log can use, members that exceed their limit in bytes or by their ratio,
+encrypted or unknown packing, and names that leave the archive (`../x`, `/x`, `C:x`). Only long members are written to
+disk, in unnamed files. The directory is not trusted: stated sizes are checked during decompression. Stored, deflated
+and zstd members are read. A truncated archive, which has no directory at its end, is read from its beginning by the
+headers before each member, as far as possible.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from trajmill.schemas import ParseError, Reject
 from trajmill.schemas.spool import scratch
 
 MEMBERS: Final = 200_000
-"""Members of an archive above which it is refused."""
+"""Largest number of members of an archive."""
 
 MEMBER_BYTES: Final = 256 << 20
-"""Decompressed bytes of a member above which it is refused."""
+"""Largest decompressed size of a member, in bytes."""
 
 HELD_BYTES: Final = 32 << 20
-"""Decompressed bytes of a member that are held in memory where it is read as a stream."""
+"""Decompressed bytes of a streamed member that are kept in memory."""
 
 LONG_MEMBER_BYTES: Final = 8 << 30
-"""The same of a member that is read as a stream."""
+"""Largest decompressed size of a streamed member, in bytes."""
 
 RATIO: Final = 400
-"""Decompressed bytes that a compressed byte may become, beyond `FREE_BYTES`; logs come to 10 to 100."""
+"""Largest number of decompressed bytes per compressed byte, beyond `FREE_BYTES`; logs have 10 to 100."""
 
 FREE_BYTES: Final = 16 << 20
-"""Decompressed bytes of a member that are granted whatever its ratio."""
+"""Decompressed bytes of a member that are allowed whatever its ratio."""
 
 _PART_BYTES: Final = 1 << 20
 
 _END: Final = b"PK\x05\x06"
 _END_LEAST: Final = 22
 _END_BYTES: Final = _END_LEAST + 65535
-"""Last bytes of a zip file in which the end of its directory stands."""
+"""Last bytes of a zip file that contain the end of its directory."""
 
 _DIRECTORY_BYTES_AT: Final = 12
-"""Offset in the end of a directory of the number of bytes that the directory has."""
+"""Offset of the directory's size in the end of the directory."""
 
 _LOCATOR: Final = b"PK\x06\x07"
 _LOCATOR_BYTES: Final = 20
@@ -64,7 +64,7 @@ _STORED, _DEFLATED, _ZSTD = 0, 8, 93
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of an archive: its name, where its header stands, and how its bytes are packed."""
+    """Member of an archive: its name, the offset of its header, and the packing of its bytes."""
 
     name: str
     offset: int
@@ -74,15 +74,15 @@ class Member:
 
 
 class Archive:
-    """The members of a zip archive by name; of members of one name the last counts, as in any reader.
+    """Members of a zip archive by name; among members of the same name the last counts, as in any reader.
 
     Attributes:
-        members: by name, in the order of the archive.
+        members: Members by name, in the order of the archive.
         whole: False if the directory at its end is missing.
 
     Args:
-        data: the archive, or a stream over it that can be read at any place; it stays open as long as this object.
-        uri: of the input, for errors.
+        data: Archive, or a seekable stream over it; it stays open as long as this object.
+        uri: URI of the input, for errors.
 
     Raises:
         ParseError: `bad_archive` (no zip archive), `too_many_members`.
@@ -112,8 +112,8 @@ class Archive:
             raise ParseError(self._uri, 0, "too_many_members", detail)
 
     def rejects(self, connector: str) -> Iterator[Reject]:
-        """Yield rejects of contents that are no member: all behind the cut of an archive that was cut off, and names
-        that climb out.
+        """Yield rejects for contents without a member: the missing rest of a truncated archive, and names that leave
+        the archive.
         """
         if not self.whole:
             detail = "the archive was cut off before its directory"
@@ -127,9 +127,9 @@ class Archive:
         return self._stream.read(max(0, end - begin))
 
     def _walk_headers(self) -> Iterator[Member]:
-        """The members of an archive without a directory, by the headers before them.
+        """Yield the members of an archive without a directory, by the headers before them.
 
-        A size that only follows a member ends it.
+        The walk ends at a member whose size only follows it.
         """
         offset = 0
         while len(header := self._read(offset, offset + _HEADER.size)) == _HEADER.size:
@@ -144,7 +144,7 @@ class Archive:
             offset = begin + name_size + extra_size + size
 
     def read(self, name: str, limit: int = MEMBER_BYTES) -> bytes:
-        """The decompressed bytes of a member.
+        """Return the decompressed bytes of a member.
 
         Raises:
             ParseError: `bad_archive`, `truncated`, `member_too_large`, `encrypted`, `unknown_compression`.
@@ -152,12 +152,12 @@ class Archive:
         return b"".join(self._parts(name, limit))
 
     def open(self, name: str, held_bytes: int = HELD_BYTES, limit: int = LONG_MEMBER_BYTES) -> BinaryIO:
-        """The decompressed bytes of a member as a stream that can be read at any place; errors as of `read`.
+        """Return the decompressed bytes of a member as a seekable stream; errors as in `read`.
 
         Args:
-            name: of the member.
-            held_bytes: what is held in memory of it; a longer one is unpacked into a temporary file.
-            limit: bytes of it above which it is refused.
+            name: Name of the member.
+            held_bytes: Bytes kept in memory; a longer member is unpacked into a temporary file.
+            limit: Largest size of the member, in bytes.
         """
         stream = scratch(held_bytes)
         for part in self._parts(name, limit):
@@ -166,7 +166,7 @@ class Archive:
         return stream
 
     def _parts(self, name: str, limit: int) -> Iterator[bytes]:
-        """The decompressed bytes of a member, in parts."""
+        """Yield the decompressed bytes of a member in parts."""
         member = self.members[name]
         start, end = self._packed(member)
         limit = min(limit, FREE_BYTES + RATIO * (end - start))
@@ -188,7 +188,7 @@ class Archive:
             yield part
 
     def _packed(self, member: Member) -> tuple[int, int]:
-        """Return where the packed bytes of a member begin and end, as far as the archive holds them."""
+        """Return the begin and end of a member's packed bytes, as far as the archive contains them."""
         header = self._read(member.offset, member.offset + _HEADER.size) if member.offset >= 0 else b""
         if len(header) < _HEADER.size or not header.startswith(_SIGNATURE):
             raise ParseError(self._uri, -1, "bad_archive", f"member {member.name:.100} has no header")
@@ -241,15 +241,15 @@ class Archive:
 
 
 def entries(stream: BinaryIO, most: int) -> int | None:
-    """Entries of the directory at a zip archive's end, folders too; None if it has no end.
+    """Count the entries of the directory at a zip archive's end, including folders; None if the archive has no end.
 
-    They are counted without being taken in, since a directory may name millions, and no further than just above `most`.
-    Of an archive with the ZIP64 end, which says elsewhere where its directory begins, all bytes are looked through, so
-    that what its stored members hold counts as well.
+    The entries are counted without being loaded, since a directory may name millions, and only up to just above `most`.
+    An archive with a ZIP64 end states the beginning of its directory elsewhere. All of its bytes are searched, so that
+    matches in stored members count as well.
 
     Args:
-        stream: the archive, that can be read at any place.
-        most: where counting may stop.
+        stream: Archive, seekable.
+        most: Count at which the search may stop.
     """
     size = stream.seek(0, 2)
     stream.seek(max(0, size - _END_BYTES))
@@ -282,14 +282,14 @@ class _Span:
         self._read_from, self._begin, self._end = read, begin, end
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most so many; none at the end."""
+        """Return the next bytes, at most `size`; empty at the end."""
         data = self._read_from(self._begin, min(self._end, self._begin + size))
         self._begin += len(data)
         return data
 
 
 def _list_members(stream: BinaryIO) -> list[Member]:
-    """The members that the directory at the archive's end names, folders left out."""
+    """Return the members in the directory at the archive's end, without folders."""
     with zipfile.ZipFile(stream) as archive:
         return [
             Member(info.filename, info.header_offset, info.compress_type, info.flag_bits, info.compress_size)

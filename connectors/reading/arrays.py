@@ -1,8 +1,8 @@
-"""The elements of one array within a JSON document, each as bytes with its offset, read from a stream.
+"""Elements of one array within a JSON document, read from a stream as bytes with their offsets.
 
-Memory holds one element and what was read ahead, never the document. The document around the array is only walked as
-far as it takes to find it: what follows the array is not read. Elements have to be objects; whether one is valid JSON
-is for whoever decodes it to find out. Braces alone are counted, so that what is wrong within one costs no other.
+Memory holds one element and the bytes read ahead, never the document. The document is walked only up to the array; the
+rest after the array is not read. Elements must be objects. Only braces are counted, so that an error within one element
+does not affect others; the decoder of an element checks its JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trajmill.connectors.reading.values import BOM
 from trajmill.schemas import ParseError
 
 ELEMENT_BYTES: Final = 256 << 20
-"""A longer element is not read into memory; it ends the log."""
+"""Largest element, in bytes, that is read into memory; a longer one ends the log."""
 
 _CHUNK: Final = 4 << 20
 _TOKEN: Final = re.compile(rb'[^"{}\[\]:,]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]:,])', re.DOTALL)
@@ -28,7 +28,7 @@ _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _Places = np.ndarray[Any, np.dtype[np.int64]]
 
 _KEY_BYTES: Final = 256
-"""A longer key is none of a path."""
+"""Largest key of a path, in bytes."""
 
 
 class _Window:
@@ -41,16 +41,16 @@ class _Window:
         self.place = 0
 
     def token(self) -> bytes | None:
-        """The next token after `place`, which moves behind it; None if the stream ends before one is whole."""
+        """Return the next token and move `place` behind it; None if the stream ends before a whole token."""
         while (match := _TOKEN.match(self.data, self.place)) is None:
-            # As much again as there is, so that a long string is not begun anew for every chunk.
+            # double the data, so that a long string is not rescanned for every chunk
             if not self.grow(max(_CHUNK, len(self.data))):
                 return None
         self.place = match.end()
         return match[1]
 
     def grow(self, size: int = _CHUNK) -> bool:
-        """Read more, and tell if there was any; the bytes before `place` are let go."""
+        """Read more and drop the bytes before `place`; return False at the end of the stream."""
         more = _chunk(self._stream, size)
         if more:
             self.data = self.data[self.place :] + more
@@ -60,7 +60,7 @@ class _Window:
 
 
 def _chunk(stream: BinaryIO, size: int) -> bytes:
-    """The next bytes of a stream, and as many more as it takes not to part an escape."""
+    """Return the next bytes of a stream, extended so that no escape is split."""
     data = stream.read(size)
     while data.endswith(b"\\") and (more := stream.read(_CHUNK)):
         data += more
@@ -75,18 +75,18 @@ def elements(
     limit: int = ELEMENT_BYTES,
     start: int = 0,
 ) -> Iterator[tuple[int, bytes]]:
-    """(offset, bytes) of each element of the array at `path`, in order.
+    """Yield (offset, bytes) of each element of the array at `path`, in order.
 
     Args:
-        stream: the document, with or without a byte order mark.
-        uri: of the input, for errors.
-        path: keys from the document's object to the array; empty if the document is the array.
-        member: of the input, for errors.
-        limit: bytes that an element may have.
-        start: offset of the stream, where an element of the array begins; 0 for the beginning of the document.
+        stream: Document, with or without a byte order mark.
+        uri: URI of the input, for errors.
+        path: Keys from the document's object to the array; empty if the document is the array.
+        member: Member of the input, for errors.
+        limit: Largest size of an element, in bytes.
+        start: Offset of the stream, where an element of the array begins; 0 for the beginning of the document.
 
     Raises:
-        ParseError: `empty`, `bad_json` (no JSON document, or something else than an object between elements),
+        ParseError: `empty`, `bad_json` (no JSON document, or something other than an object between elements),
             `no_array` (the document ends without it), `truncated`, `element_too_long`.
     """
     window = _Window(stream)
@@ -124,12 +124,12 @@ def elements(
 
 
 class ElementLines(LineStream):
-    """A JSON array as lines of its elements, at the offsets of the array: what stands between them is blank.
+    """Lines of the elements of a JSON array, at the offsets of the array; the text between elements becomes blank.
 
     Args:
-        stream: the document, readable at any place.
-        uri: of the input, for errors.
-        begin: where an element begins; what stands before may be left out of what is looked through.
+        stream: Document, seekable.
+        uri: URI of the input, for errors.
+        begin: Beginning of an element, to which the stream can seek without reading the text before it.
     """
 
     def __init__(self, stream: BinaryIO, uri: str, begin: int) -> None:
@@ -141,7 +141,7 @@ class ElementLines(LineStream):
         return True
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Move to the beginning, or to the line end before the element that was named."""
+        """Move to the beginning, or to the line end before the element at `begin`."""
         if whence or offset not in (0, self._begin - 1):
             raise UnsupportedOperation("only to its beginning and to the element that was named")
         self._stream.seek(self._begin if offset else 0)
@@ -160,7 +160,7 @@ class ElementLines(LineStream):
 
 
 def with_places(data: bytes, values: Sequence[Any], path: Sequence[str] = ()) -> Iterator[tuple[int, Any]]:
-    """(offset, value) of the elements of an array that was decoded; that of its key where they are not all objects."""
+    """Return (offset, value) of the elements of a decoded array; the offset of its key if they are not all objects."""
     if isinstance(values, Array):
         return zip(values.offsets, values, strict=True)
     key = f'"{path[-1]}"'.encode() if path else b""
@@ -169,7 +169,7 @@ def with_places(data: bytes, values: Sequence[Any], path: Sequence[str] = ()) ->
 
 
 def places_of(data: bytes, values: Sequence[Any], path: Sequence[str] = ()) -> list[int]:
-    """Byte offsets of the elements of an array that was decoded; empty if they are not all objects."""
+    """Return the byte offsets of the elements of a decoded array; empty if they are not all objects."""
     try:
         offsets = [offset for offset, _ in elements(BytesIO(data), "", path)]
     except ParseError:
@@ -178,10 +178,10 @@ def places_of(data: bytes, values: Sequence[Any], path: Sequence[str] = ()) -> l
 
 
 def _gap(window: _Window, end: int, uri: str, member: str) -> bool:
-    """Check if the array ends between the last element and byte `end` of the window.
+    """Check whether the array ends between the last element and byte `end` of the window.
 
     Raises:
-        ParseError: something else than a comma stands there.
+        ParseError: There is something other than a comma.
     """
     between = window.data[window.place : end].lstrip(b" \t\r\n,")
     if between and between[:1] != b"]":
@@ -192,13 +192,13 @@ def _gap(window: _Window, end: int, uri: str, member: str) -> bool:
 
 
 def _braces(data: bytes, begin: int, quoted: bool) -> tuple[Iterator[tuple[int, bool]], bool]:
-    """Return offsets of braces outside of strings from `place` on, each with whether it opens, and whether a string is
-    open.
+    """Return the offsets of braces outside strings from `begin` on, each with a flag that it opens, and whether a
+    string is open at the end.
 
     Args:
-        data: JSON from some place on; an escape is not parted.
-        begin: from where on it is looked at.
-        quoted: whether a string is open there.
+        data: JSON text from some offset on; it ends within no escape.
+        begin: Offset at which the search begins.
+        quoted: True if a string is open there.
     """
     raw = np.frombuffer(data, np.uint8)[begin:]
     quotes = _quotes(raw)
@@ -210,7 +210,7 @@ def _braces(data: bytes, begin: int, quoted: bool) -> tuple[Iterator[tuple[int, 
 
 
 def _enter(window: _Window, uri: str, path: list[str], member: str) -> None:
-    """Moves behind the bracket that opens the array at `path`."""
+    """Move behind the bracket that opens the array at `path`."""
     around: list[tuple[bytes, bytes]] = []
     wanted = [(b"{", b"")] * bool(path) + [(b"{", key.encode()) for key in path[:-1]]
     wanted.append((b"[", path[-1].encode() if path else b""))
@@ -246,7 +246,9 @@ def _cut(window: _Window, uri: str, member: str, subject: str, at: int | None = 
 
 
 def _quotes(raw: _Bytes) -> _Places:
-    """Return where the strings of JSON begin and end, in order: quotes that no odd run of backslashes stands before."""
+    """Return the offsets of the quotes of JSON strings, in order: those without an odd run of backslashes before
+    them.
+    """
     quotes = np.flatnonzero(raw == ord('"'))
     slashes = np.flatnonzero(raw == ord("\\"))
     if not len(slashes):

@@ -1,7 +1,7 @@
-"""Parts of a log that no text can show, such as screenshots, as attachments: by the digest of their bytes.
+"""Non-text parts of a log, such as screenshots, as attachments: by the digest of their bytes.
 
-The bytes do not travel with the attachment, which would hold every picture of a log in memory. Whoever wants them is
-given them where a connector makes the digest, and decides later which of them belong to what was read.
+An attachment does not carry its bytes, since that would keep every image of a log in memory. A keeper receives the
+bytes when a connector computes the digest, and decides later which of them belong to the results.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from trajmill.schemas import Attachment
 
 
 class Keeper(Protocol):
-    """Whoever wants the bytes that attachments stand for; the same ones may be offered more than once."""
+    """Receiver of the bytes of attachments; the same bytes may be offered more than once."""
 
     def take(self, sha256: str, data: bytes) -> None:
-        """Is given bytes that stand in a log."""
+        """Receive bytes that a log contains."""
 
     def refer(self, sha256: str, blob: Blob, member: str) -> None:
-        """Is told of a member that a log refers to, which can be read as long as the log is."""
+        """Receive a member that a log refers to, which can be read as long as the log."""
 
 
 _KEEPER: Final[ContextVar[Keeper | None]] = ContextVar("keeper", default=None)
-"""Of the work that a thread does: connectors make attachments many calls below `parse`."""
+"""Keeper of the current thread's work: connectors make attachments many calls below `parse`."""
 
 
 @contextmanager
 def hand_to(keeper: Keeper | None) -> Iterator[None]:
-    """While it lasts, the keeper is given what this thread's connectors attach; None for nobody."""
+    """Give the keeper the attachments of this thread's connectors within the context; None for no keeper."""
     before = _KEEPER.set(keeper)
     try:
         yield
@@ -41,7 +41,7 @@ def hand_to(keeper: Keeper | None) -> Iterator[None]:
 
 
 def digest_of(data: bytes) -> str:
-    """sha256 of bytes that an attachment is going to stand for, 64 hex digits."""
+    """Return the sha256 of an attachment's bytes, 64 hex digits, and give the bytes to the keeper."""
     sha256 = hashlib.sha256(data).hexdigest()
     keeper = _KEEPER.get()
     if keeper is not None:
@@ -50,13 +50,13 @@ def digest_of(data: bytes) -> str:
 
 
 def attachment_of_bytes(data: bytes, role: str, media_type: str | None, name: str | None = None) -> Attachment:
-    """The attachment of bytes that stand in a log.
+    """Return the attachment of bytes that a log contains.
 
     Args:
-        data: the bytes.
-        role: what they show: screenshot, image, audio, document, or the log's own word.
-        media_type: if it is known.
-        name: how the log calls them.
+        data: Bytes.
+        role: Role of the bytes: screenshot, image, audio, document, or the log's own word.
+        media_type: Media type, if it is known.
+        name: Name in the log.
     """
     return Attachment(digest_of(data), role, media_type, name)
 
@@ -64,7 +64,9 @@ def attachment_of_bytes(data: bytes, role: str, media_type: str | None, name: st
 def attachment_of_member(
     blob: Blob, member: str, role: str, media_type: str | None, name: str | None = None
 ) -> Attachment:
-    """The attachment of a file that belongs to a log; arguments as of `attachment_of_bytes`, its name by default."""
+    """Return the attachment of a file of a log; arguments as in `attachment_of_bytes`, with the member as default
+    name.
+    """
     sha256 = blob.digest(member)
     keeper = _KEEPER.get()
     if keeper is not None:

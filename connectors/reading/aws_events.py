@@ -1,8 +1,8 @@
 """Event streams of Amazon's services (`application/vnd.amazon.eventstream`), the bodies of streamed HTTP answers.
 
-A message is framed in binary: the bytes of all and of the headers, a checksum of these two, headers, a payload, and a
-checksum of all. A payload is JSON; where it holds the bytes of another API's event (`chunk`), that event is given.
-Source: the specification of the encoding in the documentation of Amazon Transcribe and of the SDKs.
+A message is a binary frame: its length, the length of its headers, a checksum of both, headers, a payload, and a
+checksum of the whole message. A payload is JSON; if it contains the bytes of another API's event (`chunk`), that event
+is returned. Source: the specification of the encoding in the documentation of Amazon Transcribe and of the SDKs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PRELUDE: Final = struct.Struct(">III")
 _CHECKSUM: Final = struct.Struct(">I")
 _LEAST: Final = _PRELUDE.size + _CHECKSUM.size
 _SIZES: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""Bytes of a header's value by its type; of types 6 and 7 two bytes before the value tell."""
+"""Bytes of a header's value by its type; values of types 6 and 7 follow two bytes with their size."""
 
 _TEXTS: Final = (6, 7)
 _KIND: Final = ":event-type"
@@ -28,7 +28,7 @@ _CHUNK: Final = "chunk"
 
 
 class EventStreamError(ValueError):
-    """Bytes that are framed as an event stream and are none; `offset` is where in them."""
+    """Error of bytes that are framed as an event stream but damaged, at `offset`."""
 
     def __init__(self, offset: int, detail: str) -> None:
         super().__init__(detail)
@@ -36,7 +36,7 @@ class EventStreamError(ValueError):
 
 
 def is_event_stream(data: bytes) -> bool:
-    """Check if bytes begin with the frame of a message, whose checksum is right."""
+    """Check whether the bytes begin with the frame of a message with a correct checksum."""
     if len(data) < _LEAST:
         return False
     length, headers, checksum = _PRELUDE.unpack_from(data)
@@ -44,12 +44,12 @@ def is_event_stream(data: bytes) -> bool:
 
 
 def aws_events(data: bytes) -> Iterator[dict[str, Any]]:
-    """The events of a stream in order, each an object of its kind and payload, or the event that a chunk holds.
+    """Yield the events of a stream in order, each an object of its kind and payload, or the event in a chunk.
 
-    A message that the stream ends in, as where the client went away, is left out, and so is one without JSON.
+    A truncated last message, as after a client's disconnect, is left out, and so are messages without JSON.
 
     Raises:
-        EventStreamError: a message is damaged.
+        EventStreamError: A message is damaged.
     """
     position = 0
     while position + _LEAST <= len(data):
@@ -69,7 +69,7 @@ def aws_events(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _headers(data: bytes, at: int) -> dict[str, str]:
-    """The headers of a message that are text."""
+    """Return the text headers of a message."""
     texts: dict[str, str] = {}
     position = 0
     try:

@@ -1,6 +1,6 @@
-"""A member that is one JSON document, or JSON values one after the other: read, or looked into by its first bytes.
+"""Members that are one JSON document, or JSON values one after the other: whole, or by their first bytes.
 
-A document is read whole, or by its outline where its format says which parts may be long; see `reading.large.outline`.
+A document is read whole, or by its outline if its format names the parts that may be long; see `reading.large.outline`.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from trajmill.connectors.reading.values import (
 from trajmill.schemas import ParseError, json_text
 
 _TOKEN: Final = re.compile(rb'(?:[^"{}\[\],]++|"(?:[^"\\]++|\\.)*+")*+(["{}\[\],]|\Z)', re.DOTALL)
-"""The next sign that tells where a value ends, behind texts and whatever else stands before it; nothing at the end."""
+"""Next character that decides where a value ends, after any strings and other text; empty at the end."""
 
 _OPENS: Final = {b"{": b"}", b"[": b"]"}
 _SPACE: Final = re.compile(r"[ \t\r\n\0]*")
 _EXCERPT: Final = 256
-"""Bytes before and behind a fault that its reject shows."""
+"""Bytes before and after an error that its reject shows."""
 
 _LINES: Final = 64
 _BLANK_BYTES: Final = 4096
 _NOTHING: Final = b" \t\r\n\0"
-"""Characters that may stand behind a value that is the whole of a file."""
+"""Characters that may follow a value that is the whole of a file."""
 
 
 def json_document(blob: Blob, member: str = "", shapes: Sequence[Shape] = ()) -> tuple[Any, bytes]:
-    """The JSON value that a member is, and its bytes; none of one that is read by its outline.
+    """Return the JSON value of a member, and its bytes; no bytes for a document read by its outline.
 
     Args:
-        blob: the log.
-        member: the file of it.
-        shapes: what of a large document may be long, as of `outline`; none if it is always held.
+        blob: Log.
+        member: File of the log.
+        shapes: Parts of a large document that may be long, as in `outline`; empty to always load the document.
 
     Raises:
-        ParseError: `empty`, `not_utf8`, `truncated`, `nested_too_deeply` or `bad_json`, with the byte it was met at;
-            `value_too_long` of a part of a large document.
+        ParseError: `empty`, `not_utf8`, `truncated`, `nested_too_deeply` or `bad_json`, with the byte of the error;
+            `value_too_long` for a part of a large document.
     """
     data = read_if_small(blob, member) if shapes else blob.read(member)
     if data is None:
@@ -59,17 +59,17 @@ def json_document(blob: Blob, member: str = "", shapes: Sequence[Shape] = ()) ->
 
 
 def document_in(data: bytes, uri: str, member: str = "", start: int | None = None, skipped: int = 0) -> Any:
-    """The JSON value that bytes are.
+    """Return the JSON value of bytes.
 
     Args:
-        data: of a member, or of a file in an archive.
-        uri: of the input, for errors.
-        member: of it, for errors.
-        start: offset of what `data` was decompressed from, which errors then name; None if it is the member itself.
-        skipped: bytes of the member before `data`.
+        data: Bytes of a member, or of a file in an archive.
+        uri: URI of the input, for errors.
+        member: Member of the input, for errors.
+        start: Offset of the compressed source of `data`, for errors; None if `data` is the member itself.
+        skipped: Bytes of the member before `data`.
 
     Raises:
-        ParseError: as of `json_document`.
+        ParseError: As in `json_document`.
     """
     try:
         return json_value(data)
@@ -82,9 +82,10 @@ def document_in(data: bytes, uri: str, member: str = "", start: int | None = Non
 def large_document(
     stream: BinaryIO, uri: str, shapes: Sequence[Shape], member: str = "", start: int | None = None
 ) -> Any:
-    """The JSON value of a large document by its outline; arguments and errors as of `document_in`, shapes of `outline`.
+    """Return the JSON value of a large document by its outline; arguments and errors as in `document_in`, shapes as in
+    `outline`.
 
-    The stream is closed when the value is gone.
+    The stream is closed with the value.
     """
     try:
         return outline(stream, uri, member, shapes)
@@ -99,7 +100,7 @@ def _fault(error: JsonError, uri: str, member: str, offset: int, excerpt: bytes)
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Beginning of a file: JSON values, the last of them maybe cut, one of a document, more of lines."""
+    """Beginning of a file: its JSON values, the last possibly truncated; one value of a document, several of lines."""
 
     lines: bool
     values: tuple[Any, ...]
@@ -107,8 +108,9 @@ class Opening:
 
 @lru_cache(8)
 def opening(head: bytes) -> Opening | None:
-    """Read the JSON values of the first bytes of a file, None if they are no JSON; the values are shared and must not
-    be changed.
+    """Read the JSON values of the first bytes of a file; None if they are no JSON.
+
+    The values are shared and must not be changed.
     """
     data = head.removeprefix(BOM).lstrip()
     if data[:1] not in (b"{", b"["):
@@ -131,7 +133,7 @@ def opening(head: bytes) -> Opening | None:
 
 @lru_cache(64)
 def head_object(line: bytes) -> dict[str, Any] | None:
-    """As `object_or_none`, of a line of a file's beginning, which several formats ask for; it must not be changed."""
+    """Return `object_or_none` of a line of a file's beginning, cached for several formats; it must not be changed."""
     return object_or_none(line)
 
 
@@ -141,7 +143,7 @@ def _head_value(data: bytes) -> Any:
 
 @lru_cache(8)
 def head_rows(head: bytes) -> tuple[dict[str, Any], ...]:
-    """The rows that a file begins with: its lines, or the elements of one array; they must not be changed."""
+    """Return the first rows of a file: its lines, or the elements of one array; they must not be changed."""
     start = opening(head)
     values = () if start is None else start.values
     listed = values[0] if len(values) == 1 and isinstance(values[0], list) else values
@@ -150,7 +152,7 @@ def head_rows(head: bytes) -> tuple[dict[str, Any], ...]:
 
 @lru_cache(2)
 def row_texts(head: bytes, most: int) -> tuple[bytes, ...]:
-    """The first rows that a file begins with, at most so many, as JSON: its lines, or the elements of one array."""
+    """Return the first rows of a file, at most `most`, as JSON: its lines, or the elements of one array."""
     begin = head.removeprefix(BOM).lstrip()
     if begin[:1] != b"[":
         return tuple(begin.split(b"\n", most)[:most])
@@ -161,10 +163,11 @@ def row_texts(head: bytes, most: int) -> tuple[bytes, ...]:
 
 
 def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseError]]:
-    """(offset, row) of the rows of a member: the values of its lines, as of `json_lines`, or the elements of one array.
+    """Yield (offset, row) of the rows of a member: the values of its lines, as in `json_lines`, or the elements of one
+    array.
 
     Raises:
-        ParseError: as of `json_document`, of an array.
+        ParseError: As in `json_document`, for an array.
     """
     with blob.open(member) as stream:
         is_array = stream.read(_EXCERPT).removeprefix(BOM).lstrip()[:1] == b"["
@@ -176,7 +179,9 @@ def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseEr
 
 
 def first_element(blob: Blob) -> dict[str, Any] | None:
-    """The first element of a blob that is one JSON array of objects; None if it is none, or holds arrays as lines."""
+    """Return the first element of a blob that is one JSON array of objects; None for other blobs, including arrays as
+    lines.
+    """
     with blob.open() as stream:
         line = next(
             (line_read for line_read in lines(stream) if line_read.data is None or line_read.data.strip()), None
@@ -192,20 +197,20 @@ def first_element(blob: Blob) -> dict[str, Any] | None:
 
 
 def holds_rows(blob: Blob) -> bool:
-    """Return True if a blob holds objects, one a line or as the elements of one array."""
+    """Check whether a blob contains objects, one per line or as the elements of one array."""
     return is_by_line(blob) or first_element(blob) is not None
 
 
 def array_values(
     stream: BinaryIO, uri: str, path: Sequence[str], member: str = ""
 ) -> Iterator[tuple[int, Any | ParseError, bytes]]:
-    """(offset, value, bytes) of each element of an array; the value is a `ParseError` where it is no JSON.
+    """Yield (offset, value, bytes) of each element of an array; the value of invalid JSON is a `ParseError`.
 
     Args:
-        stream, uri, path, member: as of `arrays.elements`.
+        stream, uri, path, member: As in `arrays.elements`.
 
     Raises:
-        ParseError: likewise.
+        ParseError: As in `arrays.elements`.
     """
     for offset, data in elements(stream, uri, path, member):
         try:
@@ -216,7 +221,7 @@ def array_values(
 
 
 def _cut_value(data: bytes) -> Any:
-    """The value that a document begins with, without what stands after its last whole element; None if it is none."""
+    """Return the value at the beginning of a document, up to its last whole element; None if there is none."""
     closers = b""
     last: tuple[int, bytes] | None = None
     for token in _TOKEN.finditer(data):
@@ -239,10 +244,10 @@ def _cut_value(data: bytes) -> Any:
 
 
 def iterate_values(data: bytes, uri: str) -> Iterator[tuple[int, Any]]:
-    """(offset, value) of JSON values that stand one after the other, whatever space is between them.
+    """Yield (offset, value) of adjacent JSON values with any white space between them.
 
     Raises:
-        ParseError: as of `json_document`, at the value that is none.
+        ParseError: As in `json_document`, at the invalid value.
     """
     text = data.decode("utf-8-sig", "surrogateescape")
     position, offset = 0, len(data) - len(text.encode("utf-8", "surrogateescape"))

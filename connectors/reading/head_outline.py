@@ -1,11 +1,10 @@
-"""Outline of a long beginning of a file, by which its format is recognized: its keys and short values, with long texts
-and arrays shortened.
+"""Outline of a file's long beginning for format recognition: its keys and short values, with long texts and arrays
+shortened.
 
-A format is told by a file's first bytes. Where the first record alone is longer than these, the keys that tell it may
-stand behind them; in the outline they stand within. Binary files are the other case: the text in a column of a table,
-or in a member of a stored zip archive, would be taken for a log, so only what the file says of itself is left.
-
-What comes out is for recognizing alone; nothing is ever parsed from it.
+A format is recognized by a file's first bytes. If the first record alone is longer, its decisive keys may follow later;
+the outline contains them. In binary files the reverse is true: the text in a column of a table, or in a member of a
+stored zip archive, would be taken for a log. Only the file's own header remains in their outline. An outline serves
+recognition alone; it is never parsed.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from trajmill.connectors.reading.structure import (
 from trajmill.connectors.reading.values import BOM
 
 OUTLINED_BYTES: Final = 16 << 20
-"""Bytes of a file's beginning that an outline is made of."""
+"""Bytes of a file's beginning that are outlined."""
 
 _LATER_BYTES: Final = 4 << 20
 _LATER: Final = 16
 _CALL: Final = re2.compile(
     rb"(?i)tool[_-]?(?:call|use)|function[_-]?call|<(?:function|execute|invoke|use_mcp_tool)\b|Action:|keystrokes"
 )
-"""Marks of an agent's call of a tool, in most forms of it."""
+"""Marks of an agent's tool call, in most of its forms."""
 
 _LEAST_TEXT: Final = 256
 _LEAST_ARRAY: Final = 1024
@@ -45,7 +44,7 @@ _BLANK: Final = b" \t\r\n"
 _HALF_ESCAPE: Final = re.compile(rb"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 _KEYED: Final = re.compile(rb"([ ]*(?:- +)*)[^\s#'\"\[\]{},&*!|>%@`][^\n]*?:[ ]+(?![&!][^\s]*\s*$)\S")
-"""A line of YAML that begins a value behind its key; what is indented deeper belongs to that value."""
+"""Line of YAML with the beginning of a value behind its key; deeper lines belong to that value."""
 
 _YAML: Final = re.compile(rb"(?:---|#[^\n]*|[\w-]+:[^\n]*|- [^\n]*)\n")
 """Beginning of a YAML document."""
@@ -55,10 +54,12 @@ _BINARY: Final = re.compile(
     rb"|\xff\xd8\xff|GIF8[79]a|RIFF.{4}|%PDF-|\x93NUMPY|\x80[\x02-\x05]|\x7fELF",
     re.DOTALL,
 )
-"""Beginnings of binary files that may hold texts: tables, databases, pictures, documents, arrays, pickles, programs."""
+"""Beginnings of binary files that may contain texts: tables, databases, images, documents, arrays, pickles,
+programs.
+"""
 
 _BINARY_HEAD: Final = 64
-"""Bytes of a binary file that say what it is."""
+"""Bytes of a binary file that identify its format."""
 
 _ZIP: Final = b"PK\x03\x04"
 _ZIP_HEADER: Final = 30
@@ -67,14 +68,14 @@ _SIZE_ELSEWHERE: Final = 0xFFFFFFFF
 
 
 def make_outline(data: bytes, size: int = HEAD_BYTES) -> bytes:
-    """The outline of a file's beginning; what is neither JSON nor YAML is only cut to the size.
+    """Return the outline of a file's beginning; text that is neither JSON nor YAML is only cut to the size.
 
-    A text takes at most a quarter of what is left, an array within a record at most half, so that whatever comes behind
-    has its place.
+    A text takes at most a quarter of the remaining size, an array within a record at most half, so that later parts
+    have room.
 
     Args:
-        data: at most `OUTLINED_BYTES` of the file, decompressed.
-        size: bytes that the outline may have.
+        data: Decompressed beginning of the file, at most `OUTLINED_BYTES`.
+        size: Largest size of the outline, in bytes.
     """
     if len(data) <= size:
         return data
@@ -87,14 +88,14 @@ def make_outline(data: bytes, size: int = HEAD_BYTES) -> bytes:
 
 
 def later_rows(data: bytes, size: int = HEAD_BYTES) -> Iterator[bytes]:
-    """Yield later stretches of a beginning of lines, or of one document, that may tell its format where no call stands
-    in its head.
+    """Yield later stretches of the beginning of lines, or of one document, whose head contains no call and fits no
+    format.
 
-    First as much of it as a large row or document may need, then a few stretches of lines that begin with a call.
+    The first stretch has the size of a large row or document; a few stretches of lines that begin with a call follow.
 
     Args:
-        data: at most `OUTLINED_BYTES` of the file, decompressed.
-        size: bytes of the head that told nothing.
+        data: Decompressed beginning of the file, at most `OUTLINED_BYTES`.
+        size: Bytes of the head, which fits no format.
     """
     match = _CALL.search(data, size) if data.lstrip(BOM + _BLANK)[:1] in (b"{", b"[") else None
     if match is None:
@@ -110,7 +111,7 @@ def later_rows(data: bytes, size: int = HEAD_BYTES) -> Iterator[bytes]:
 
 
 def _json(data: bytes, size: int, spared: int) -> bytes:
-    """The outline of JSON values that stand one after the other; arrays of the level `spared` are not shortened."""
+    """Return the outline of adjacent JSON values; arrays down to the level `spared` are not shortened."""
     structure = Structure(BytesIO(data), 0)
     output = bytearray()
     open_ends = [(size, False)]
@@ -137,7 +138,7 @@ def _json(data: bytes, size: int, spared: int) -> bytes:
 
 
 def _shorten(gap: bytes, most: int) -> bytes:
-    """Return the bytes between two tokens of JSON; of a text in it that is longer, only the beginning."""
+    """Return the bytes between two tokens of JSON, with only the beginning of a text longer than `most`."""
     if len(gap) <= most:
         return gap
     text = gap.strip(_BLANK)
@@ -154,7 +155,7 @@ def _shorten(gap: bytes, most: int) -> bytes:
 
 
 def _yaml(data: bytes, size: int) -> bytes:
-    """The outline of a YAML document: values of several lines, and long lines, have their beginning kept."""
+    """Return the outline of a YAML document: only the beginnings of long lines and of values with several lines."""
     output = bytearray()
     deeper, most = None, 0
     for line in data.split(b"\n"):
@@ -174,9 +175,9 @@ def _yaml(data: bytes, size: int) -> bytes:
 
 
 def binary_outline(head: bytes) -> bytes:
-    """The beginning of a binary file without what it holds; any other head as it is.
+    """Return the header of a binary file without its contents; any other head unchanged.
 
-    Of a zip archive zeros stand in the place of what its members hold.
+    In a zip archive, zeros replace the contents of the members.
     """
     if _BINARY.match(head):
         return head[:_BINARY_HEAD]

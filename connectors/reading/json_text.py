@@ -1,4 +1,4 @@
-"""JSON text of values that are carried on: of a bounded depth, and with null for numbers that JSON does not have."""
+"""JSON text of values in trajectories: of bounded depth, and with null for numbers that JSON lacks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from trajmill.connectors.reading.values import JsonError, check_size, json_value
 from trajmill.schemas import json_text
 
 CARRIED_DEPTH: Final = 128
-"""Levels of arrays and objects in what is carried on as JSON text: whoever reads it downstream reads so many."""
+"""Largest nesting of arrays and objects in JSON text of trajectories; every later reader can handle it."""
 
 
 def is_shallow(value: Any, levels: int = CARRIED_DEPTH) -> bool:
-    """Check if arrays and objects are nested in a JSON value at most so many levels deep."""
+    """Check whether the nesting of a JSON value has at most `levels` levels."""
     return nesting(value) <= levels
 
 
 def shallow_json(value: Any, levels: int = CARRIED_DEPTH) -> str | None:
-    """A JSON value as text; None if it is nested more than so many levels deep."""
+    """Return a JSON value as text; None if its nesting has more than `levels` levels."""
     try:
         text = json_text(value)
     except RecursionError:
@@ -28,12 +28,12 @@ def shallow_json(value: Any, levels: int = CARRIED_DEPTH) -> str | None:
 
 
 def is_shallow_text(text: str, value: Any, levels: int = CARRIED_DEPTH) -> bool:
-    """Check if arrays and objects are nested at most so many levels deep in a value of which this is the JSON text."""
+    """Check whether the nesting of a value with this JSON text has at most `levels` levels."""
     return text.count("{") + text.count("[") <= levels or is_shallow(value, levels)
 
 
 def bound_depth(value: Any, levels: int = CARRIED_DEPTH) -> Any:
-    """`value` with what is nested more than so many levels deep replaced by null."""
+    """Return `value` with arrays and objects deeper than `levels` replaced by null."""
     if isinstance(value, dict):
         return {key: bound_depth(item, levels - 1) for key, item in value.items()} if levels > 0 else None
     if isinstance(value, list):
@@ -42,7 +42,7 @@ def bound_depth(value: Any, levels: int = CARRIED_DEPTH) -> Any:
 
 
 def is_json(text: str) -> bool:
-    """Check if the text is a JSON array or object; its ends are looked at first, since most texts are not."""
+    """Check whether the text is a JSON array or object; its ends are checked first, since most texts are not."""
     if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):
         return False
     try:
@@ -54,7 +54,9 @@ def is_json(text: str) -> bool:
 
 
 def parse_if_json(value: Any) -> Any:
-    """The value; if it is JSON text of an object or an array, as columns of tables hold it, what the text says."""
+    """Return the value; if it is JSON text of an object or an array, as in columns of tables, return the parsed
+    value.
+    """
     text = value.strip() if isinstance(value, str) else ""
     if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):
         return value

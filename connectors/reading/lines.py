@@ -1,9 +1,9 @@
 """Lines of a stream, each with its byte offset, and the JSON values in them: the first step of line-oriented formats.
 
-A writer that was killed, or two that wrote at once, leave lines that are no JSON and hold whole records all the same:
-half a record with a whole one behind it, two records without a line end between them, zeros in place of what never
-reached the disk, a byte of another encoding. Records that are whole come out, and the rest as faults. What a fault
-means is for the caller: it turns a `ParseError` into a reject or lets it end the log.
+A killed writer, or two concurrent writers, leave lines that are no JSON but contain whole records: half a record before
+a whole one, two records without a line end between them, zeros for bytes that never reached the disk, a byte of another
+encoding. Whole records are returned as values, the rest as faults. The caller turns such a `ParseError` into a reject
+or lets it end the log.
 """
 
 from __future__ import annotations
@@ -19,31 +19,36 @@ from trajmill.schemas import ParseError
 from trajmill.schemas.record import record
 
 LINE_BYTES: Final = 64 << 20
-"""A longer line is not held in memory; it becomes a reject."""
+"""Largest line, in bytes, that is held in memory; a longer one becomes a reject."""
 
 WHOLE_BYTES: Final = 256 << 20
-"""A longer file is refused by formats that cannot be read piece by piece."""
+"""Largest file, in bytes, of formats that cannot be read piece by piece."""
 
 _SKIPPED_BYTES: Final = 1 << 20
 _EXCERPT: Final = 4096
 
 _NOTHING: Final = b" \t\r\0"
-"""Characters that may stand between two values of a line without being lost text; zeros alone are told."""
+"""Characters between two values of a line that are no lost text; zeros alone are reported."""
 
 _GLUED: Final = 1024
-"""Whole values that are looked for behind half a one; each is held until the first of them is found."""
+"""Largest number of whole values after half a value; each is held until the first of them is found."""
 
 _KEY: Final = 256
 
 _AHEAD: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
 _BACK: Final = re.compile(rb'"(?:[^"]++|"(?=(?:\\\\)*+\\(?!\\)))*+"|[{}\[\]]', re.DOTALL)
-"""Texts and brackets of a line, read forward, and of its bytes in reverse order: a quote is a text's own where an odd
-number of backslashes stands before it, so that where a text begins is known from either end."""
+"""Strings and brackets of a line, read forward (`_AHEAD`), and of its bytes in reverse order (`_BACK`).
+
+A quote after an odd number of backslashes belongs to its string, so the beginning of a string is known from either end.
+"""
 
 
 @record
 class Line:
-    """A line without its line end; `data` is None if it was longer than the limit. `ended`: it had a line end."""
+    """Line without its line end.
+
+    `data` is None for a line over the limit. `ended` is True if it had a line end.
+    """
 
     offset: int
     data: bytes | None
@@ -51,14 +56,14 @@ class Line:
 
 
 class LineStream(RawIOBase):
-    """A stream over lines that are made as it is read."""
+    """Stream over lines that are generated on reading."""
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         super().__init__()
         self._restart(lines)
 
     def _restart(self, lines: Iterator[bytes], offset: int = 0) -> None:
-        """Go on with other lines, the first of which begins at an offset."""
+        """Continue with other lines, the first of which begins at an offset."""
         self._lines, self._left, self._offset = lines, memoryview(b""), offset
 
     def readable(self) -> bool:
@@ -104,15 +109,15 @@ def _line(start: int, data: bytes | None, ended: bool) -> Line:
 
 
 def first_line(blob: Blob) -> Line | None:
-    """The first line that is not blank; None if there is none."""
+    """Return the first line that is not blank; None if there is none."""
     with blob.open() as stream:
         return next((line for line in lines(stream) if line.data is None or line.data.strip()), None)
 
 
 def is_by_line(blob: Blob) -> bool:
-    """Check if a blob of objects holds one a line, by its first line that is not blank.
+    """Check whether a blob of objects has one per line, by its first line that is not blank.
 
-    That is an object of its own, or begins as one and is damaged, or is too long to be looked at.
+    That line is a whole object, the damaged beginning of one, or too long to check.
     """
     first = first_line(blob)
     if first is None or first.data is None:
@@ -127,13 +132,12 @@ def is_by_line(blob: Blob) -> bool:
 def line_values(
     stream: BinaryIO, uri: str, member: str = "", wanted: FileSlice | None = None
 ) -> Iterator[tuple[Line, Any | ParseError]]:
-    """(line, value) of each line that is not blank; the value is a `ParseError` where the line is not JSON.
+    """Yield (line, value) of each line that is not blank; the value of invalid JSON is a `ParseError`.
 
-    Of a stream at its beginning, the lines that begin in the slice that is wanted.
-
-    The reasons are those of `line_fault`, and `line_too_long` over `LINE_BYTES`. Of a line that is no JSON and holds
-    whole values, each of them comes out, and a fault for each stretch between them, with that part as their line. A
-    line of too many values is not searched for them.
+    With `wanted`, the stream must be at its beginning, and only the lines that begin in the slice are returned. The
+    reasons are those of `line_fault`, and `line_too_long` over `LINE_BYTES`. An invalid line that contains whole values
+    gives each of them, and a fault for each stretch between them, with that part as their line. A line with too many
+    values is not searched for them.
     """
     for line in lines(stream, start=0 if wanted is None else _skip(stream, wanted.begin)):
         if wanted is not None and not wanted.holds(line.offset):
@@ -142,7 +146,7 @@ def line_values(
 
 
 def _skip(stream: BinaryIO, begin: int) -> int:
-    """Move a stream from its beginning to the first line that begins at an offset or behind; return where that is."""
+    """Move a stream from its beginning to the first line that begins at or after an offset; return its offset."""
     if begin == 0:
         return 0
     offset = stream.seek(begin - 1) if stream.seekable() else len(stream.read(begin - 1))
@@ -154,7 +158,7 @@ def _skip(stream: BinaryIO, begin: int) -> int:
 
 
 def values_of_line(line: Line, uri: str, member: str = "") -> Iterator[tuple[Line, Any | ParseError]]:
-    """As `line_values`, of one line."""
+    """Yield the results of `line_values` for one line."""
     data = line.data
     if data is None:
         yield line, ParseError(uri, line.offset, "line_too_long", f"a line of more than {LINE_BYTES} bytes", member)
@@ -184,7 +188,7 @@ def _part(line: Line, begin: int, end: int) -> Line:
 
 
 def _stretch(line: Line, begin: int, end: int, uri: str, member: str) -> Iterator[tuple[Line, ParseError]]:
-    """The fault that a stretch of a line between whole values is, if it is not blank."""
+    """Yield the fault of a line's stretch between whole values, if it is not blank."""
     part = _part(line, begin, end)
     try:
         json_value(part.data or b"")
@@ -196,10 +200,10 @@ def _stretch(line: Line, begin: int, end: int, uri: str, member: str) -> Iterato
 
 
 def _whole_values(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """(begin, end, value) of the objects and arrays that stand whole in a damaged line, in order.
+    """Yield (begin, end, value) of the whole objects and arrays in a damaged line, in order.
 
-    They stand one after the other from the line's beginning, and, behind half a value, up to its end. What stands where
-    half a value wants one is nested in it, unless it begins with the same key, as the records of a log do.
+    They follow each other from the line's beginning, and after half a value up to its end. A value where half a value
+    expects one is nested in it, unless it begins with the same key, as the records of a log do.
     """
     end = 0
     for begin, after in _find_balanced(_AHEAD, data):
@@ -230,7 +234,7 @@ def _first_key(data: bytes) -> bytes:
 
 
 def _find_balanced(tokens: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of stretches whose brackets are balanced, in the order of the bytes."""
+    """Yield the begin and end of stretches with balanced brackets, in the order of the bytes."""
     depth = begin = 0
     for token in tokens.finditer(data):
         sign = token[0]
@@ -247,7 +251,7 @@ def _find_balanced(tokens: re.Pattern[bytes], data: bytes) -> Iterator[tuple[int
 
 
 def _is_half(data: bytes) -> bool:
-    """Check if the data is the beginning of a value and nothing else."""
+    """Check whether the data is only the beginning of a value."""
     try:
         json_value(data)
     except JsonError as error:
@@ -256,10 +260,9 @@ def _is_half(data: bytes) -> bool:
 
 
 def json_lines(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseError]]:
-    """(offset, value) of each line of a member, or of those in the blob's slice, as of `line_values`.
+    """Yield (offset, value) of each line of a member, or of those in the blob's slice, as in `line_values`.
 
-    Where the stream itself fails, its fault is the last value, so that a log that is damaged towards its end keeps what
-    stands before.
+    If the stream itself fails, its fault is the last value, so that a log with a damaged end keeps its beginning.
     """
     with blob.open(member) as stream:
         try:
@@ -270,7 +273,7 @@ def json_lines(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseE
 
 
 def line_fault(error: JsonError, line: Line, uri: str, member: str = "") -> ParseError:
-    """Return the error of a line that is no JSON: `truncated` if the file ends in it, else why it is none.
+    """Return the error of a line that is no JSON: `truncated` if the file ends in it, otherwise the specific reason.
 
     The offset is that of the line, which is the record.
     """

@@ -1,4 +1,4 @@
-"""A log's own arguments of an action: read of JSON text, and kept beside what the common vocabulary makes of them."""
+"""A log's own arguments of an action: parsed from JSON text, and kept beside their form in the common vocabulary."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.values import object_or_none
 
 _LEVELS: Final = 12
-"""Levels of arrays and objects that arguments of an action have at most."""
+"""Largest nesting of arrays and objects in the arguments of an action."""
 
 
 def own_arguments(arguments: Mapping[str, Any]) -> str | None:
-    """The JSON text of a log's own arguments; None if there are none, or if they nest too deeply to be arguments."""
+    """Return the JSON text of a log's own arguments; None if there are none or their nesting is too deep."""
     return shallow_json(arguments, _LEVELS) if arguments else None
 
 
 def arguments_in(text: str) -> dict[str, Any]:
-    """The arguments that a text of JSON holds, none if it is empty; what is no object stands under `input`."""
+    """Return the arguments in a text of JSON, none if it is empty; a text that is no object becomes the argument
+    `input`.
+    """
     value = object_or_none(text) if text else {}
     return {"input": text} if value is None else value

@@ -1,7 +1,7 @@
 """Byte offsets of the records or texts of a JSON document that was read whole.
 
-A decoder does not tell. Three ways to find them again: by the lines of an indented document, by how each record begins,
-and by the texts themselves. Of a document that was read by its outline, places are known.
+A decoder does not report them. They are found again in three ways: by the lines of an indented document, by the
+beginnings of the records, and by the texts themselves. A document read by its outline has known offsets.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from trajmill.schemas import json_text
 _INDENTED: Final = re.compile(rb"\s*[\[{]\r?\n([ \t]+)[\"{]")
 _PART_BYTES: Final = 1 << 16
 _MISSES: Final = 16
-"""Texts that may not be found again in a document's bytes before their offsets are given up."""
+"""Number of texts without a match after which the search for offsets is abandoned."""
 
 
 def places_by_lines(data: bytes, key: str | None, records: Sequence[Any]) -> Sequence[int]:
-    """Byte offsets at which the records of an array begin: of the top-level `key`, or of the document itself.
+    """Return the byte offsets of the records of an array: that under the top-level `key`, or the document itself.
 
-    All are 0 where the document is not indented, or not as it should be. As many bytes are passed over as the texts of
-    a record have characters: it is at least so long.
+    All are 0 if the document is not indented as expected. After each record, as many bytes are skipped as its texts
+    have characters, its least length.
 
     Args:
-        data: the document.
-        key: None if the document is the array.
-        records: the array.
+        data: Document.
+        key: Key of the array; None if the document is the array.
+        records: Array.
     """
     if isinstance(records, Array):
         return records.offsets
@@ -59,10 +59,10 @@ def places_by_lines(data: bytes, key: str | None, records: Sequence[Any]) -> Seq
 
 
 def places_by_beginning(data: bytes, records: Sequence[Any]) -> Sequence[int]:
-    """Return the offset of each record of a document, in bytes; 0 for one that cannot be told from the others.
+    """Return the byte offset of each record of a document; 0 for a record that is not distinguishable from others.
 
-    A record is found by its first key and value, as an object that begins so: an unescaped quote after a brace stands
-    in no string. Where other objects begin the same, the record's place is not known.
+    A record is found by its first key and value, as an object with this beginning: an unescaped quote after a brace is
+    in no string. If other objects begin alike, the record's offset is unknown.
     """
     if isinstance(records, Array):
         return records.offsets
@@ -85,7 +85,7 @@ def places_by_beginning(data: bytes, records: Sequence[Any]) -> Sequence[int]:
 
 
 def _mark(record: Any) -> str:
-    """The first key and value of a record as they are written; empty where they are not found so."""
+    """Return the first key and value of a record as written; empty if they cannot be searched for."""
     if not isinstance(record, dict) or not record:
         return ""
     key, value = next(iter(record.items()))
@@ -95,10 +95,10 @@ def _mark(record: Any) -> str:
 
 
 class TextPlaces:
-    """Byte offsets of texts of a JSON document, looked for in order; a guess where they are not found.
+    """Byte offsets of texts of a JSON document, searched in order; a guess for texts without a match.
 
     Args:
-        data: the document, or a stream over it.
+        data: Document, or a stream over it.
     """
 
     def __init__(self, data: bytes | BinaryIO) -> None:
@@ -108,7 +108,9 @@ class TextPlaces:
         self.place = 0
 
     def of(self, text: str) -> int:
-        """The offset of the text's next occurrence after the last one found; of that one if there is none."""
+        """Return the offset of the text's next occurrence after the last match; without one, the offset of the last
+        match.
+        """
         if self._misses < _MISSES:
             for written in (json_text(text), json.dumps(text)):
                 wanted = written[1:-1].encode("utf-8", "surrogatepass")

@@ -11,7 +11,7 @@ _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
 def sse_data(text: str) -> Iterator[str]:
-    """The data of each server-sent event in order; events without data and comments are left out.
+    """Yield the data of each server-sent event in order, without comments and events without data.
 
     Lines end in LF, CRLF or CR; several data lines of one event are joined by LF (WHATWG HTML, 9.2.6).
     """

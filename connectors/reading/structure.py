@@ -1,7 +1,7 @@
-"""Positions of the braces, brackets, commas and colons of a JSON document, read a chunk at a time.
+"""Positions of the braces, brackets, commas and colons of a JSON document, read in chunks.
 
-Nothing is said about what stands between them: whether a document is JSON at all is for whoever decodes its parts. Of
-one that is none, the places mean nothing, but they are in order and the levels follow from them.
+The text between them is not checked: the decoder of the parts decides whether the document is JSON. For other documents
+the positions have no meaning, but they are in order and consistent with the levels.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ Places: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Kinds: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 Marks: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Token: TypeAlias = tuple[int, int]
-"""Offset of a token in bytes, and its kind."""
+"""Byte offset of a token, and its kind."""
 
 
 class Structure:
-    """The tokens of a document in order, each with its level: how many arrays and objects are open within it.
+    """Tokens of a document in order, each with its level: the number of arrays and objects open within it.
 
-    An opening token, the commas and colons behind it and the token that closes it have one level.
+    An opening token, the commas and colons after it and its closing token have the same level.
 
     Args:
-        stream: the document, readable at any place; others may read it meanwhile.
-        start: where the document begins.
+        stream: Document, seekable; it may be read elsewhere between calls.
+        start: Beginning of the document.
 
     Attributes:
-        deepest: the highest level met so far.
-        known: up to where tokens were looked for.
+        deepest: Highest level so far.
+        known: End of the bytes searched for tokens.
     """
 
     def __init__(self, stream: BinaryIO, start: int) -> None:
@@ -55,7 +55,7 @@ class Structure:
         self._levels: np.ndarray[Any, np.dtype[np.int32]] = np.empty(0, np.int32)
 
     def load(self) -> bool:
-        """Read more of the document, and tell if there was any; tokens that were passed are let go."""
+        """Read more of the document and drop passed tokens; return False at its end."""
         self._stream.seek(self.known)
         data = self._stream.read(CHUNK_BYTES)
         while data.endswith(b"\\") and (more := self._stream.read(CHUNK_BYTES)):
@@ -87,9 +87,7 @@ class Structure:
         return True
 
     def longest(self) -> tuple[int, list[tuple[int, int]]]:
-        """Count the values of the rest of the document, roughly, and list the stretches of texts of more than
-        `LONG_BYTES`.
-        """
+        """Roughly count the values of the rest of the document, and list the stretches of texts over `LONG_BYTES`."""
         count, long = 0, []
         last = self.known
         while self.load():
@@ -104,14 +102,14 @@ class Structure:
         return count, [*long, (last, self.known)]
 
     def peek(self) -> Token | None:
-        """The next token, None if there is none."""
+        """Return the next token; None if there is none."""
         while self._next >= len(self._places):
             if not self.load():
                 return None
         return int(self._places[self._next]), int(self._kinds[self._next])
 
     def next(self) -> tuple[Token, int] | None:
-        """The next token and its level, which is passed; None if there is none."""
+        """Pass the next token and return it with its level; None if there is none."""
         token = self.peek()
         if token is None:
             return None
@@ -119,7 +117,7 @@ class Structure:
         return token, int(self._levels[self._next - 1])
 
     def pass_to(self, level: int) -> Token | None:
-        """The next token of a level; it is passed with all before it. None if there is none."""
+        """Pass all tokens up to the next one of a level and return it; None if there is none."""
         while True:
             hits = np.flatnonzero(self._levels[self._next :] == level)
             if len(hits):
@@ -131,7 +129,9 @@ class Structure:
                 return None
 
     def pass_to_end(self, level: int) -> Token | None:
-        """The token that closes the array or object of a level; passed with all before it. None if there is none."""
+        """Pass all tokens up to the one that closes the array or object of a level and return it; None if there is
+        none.
+        """
         while True:
             rest = slice(self._next, None)
             hits = np.flatnonzero((self._levels[rest] == level) & _CLOSES[self._kinds[rest]])
@@ -144,7 +144,7 @@ class Structure:
                 return None
 
     def is_long(self, level: int, begin: int, size: int) -> bool:
-        """Check if there are more than `size` bytes from `begin` up to the next token of a level; nothing is passed."""
+        """Check whether there are more than `size` bytes from `begin` to the next token of a level; pass no token."""
         while True:
             hits = np.flatnonzero(self._levels[self._next :] == level)
             if len(hits):
@@ -155,16 +155,16 @@ class Structure:
                 return False
 
     def elements(self, level: int, after: int, size: int | None) -> tuple[list[int], list[int], int] | None:
-        """Elements of an array, as many as are at hand: where they begin, where they end, and by which token.
+        """Return the loaded elements of an array: their beginnings, their ends, and the kind of the last end token.
 
-        They are passed, with the tokens that end them: commas, but for the last, which may be any. An element begins
-        at -1 if it is no array or object. None comes if the document ends before the next one does, and no element if
-        the next one is long.
+        They are passed together with their end tokens: commas, except the last, which may be any token. The beginning
+        of an element that is no array or object is -1. The result is None if the document ends before the next element
+        does, and contains no element if the next one is long.
 
         Args:
-            level: of the array.
-            after: the separator before the first of them.
-            size: bytes from which on an array or object is long; None if none is.
+            level: Level of the array.
+            after: Offset of the separator before the first element.
+            size: Bytes from which an array or object is long; None if none is.
         """
         while True:
             tokens = self._next + np.flatnonzero(self._levels[self._next :] == level)
@@ -191,14 +191,14 @@ class Structure:
                 return None
 
     def _keep_next(self) -> None:
-        """Lets go of all tokens but the next one: they are within one long element."""
+        """Drop all tokens but the next one, since they are within one long element."""
         only = slice(self._next, self._next + 1)
         self._places, self._kinds, self._levels = self._places[only], self._kinds[only], self._levels[only]
         self._next = 0
 
 
 def _find_escaped(at: Places, kinds: Kinds) -> Marks:
-    """Mark the tokens that are quotes behind an odd run of backslashes."""
+    """Mark the quotes after an odd run of backslashes."""
     slashes = kinds == _SLASH
     joined = np.empty(len(at), np.bool_)  # to a backslash just before
     joined[:1] = False

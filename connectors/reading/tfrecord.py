@@ -1,8 +1,8 @@
-"""Records of a TFRecord file, each with its byte offset and its checksums verified, and the keys of its first example.
+"""Records of a TFRecord file, each with its byte offset and verified checksums, and the keys of its first example.
 
 A record is its length (8 bytes, little endian), a checksum of the length, the data, and a checksum of the data. A
-checksum is CRC-32C, rotated right by 15 bits plus a constant (`tensorflow/core/lib/io/record_writer.h`). What the data
-mean is not known here; `protos` has the `tf.train.Example` that most of them are.
+checksum is CRC-32C, rotated right by 15 bits plus a constant (`tensorflow/core/lib/io/record_writer.h`). This module
+does not interpret the data; `protos` reads `tf.train.Example`, the usual content.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trajmill.schemas import ParseError
 from trajmill.schemas.record import record
 
 RECORD_BYTES: Final = 256 << 20
-"""A longer record is passed over; it becomes a reject."""
+"""Largest record, in bytes; a longer one is skipped and becomes a reject."""
 
 _HEADER: Final = struct.Struct("<QI")
 _FOOTER: Final = struct.Struct("<I")
@@ -30,18 +30,18 @@ _CHUNK: Final = 1 << 20
 
 @record
 class Frame:
-    """A record: where it begins, and its data or what is wrong with it."""
+    """Record: its offset, and its data or their error."""
 
     offset: int
     data: bytes | ParseError
 
 
 def frames(blob: Blob) -> Iterator[Frame]:
-    """The records of a file in order.
+    """Yield the records of a file in order.
 
-    A record whose data do not fit their checksum (`bad_checksum`) or that is longer than `RECORD_BYTES`
-    (`record_too_large`) is passed over. Where a length does not fit its own checksum, or the file ends within a record
-    (`truncated`), nothing behind it can be read: that error is the last.
+    A record whose data fail their checksum (`bad_checksum`) or that is longer than `RECORD_BYTES` (`record_too_large`)
+    is skipped. If a length fails its own checksum, or the file ends within a record (`truncated`), the rest cannot be
+    read, and that error is the last result.
     """
     offset = 0
     with blob.open() as stream:
@@ -59,10 +59,10 @@ def frames(blob: Blob) -> Iterator[Frame]:
 
 
 def _frame(stream: BinaryIO, head: bytes, offset: int, uri: str) -> tuple[Frame, int]:
-    """The record at hand, and how many bytes its data have.
+    """Return the current record, and the number of bytes of its data.
 
     Raises:
-        ParseError: reading cannot go on behind it.
+        ParseError: The file cannot be read beyond it.
     """
     if len(head) < _HEADER.size:
         raise ParseError(uri, offset, "truncated", "the file ends within the length of a record", excerpt=head)
@@ -88,13 +88,13 @@ def _frame(stream: BinaryIO, head: bytes, offset: int, uri: str) -> tuple[Frame,
 
 
 def frame_record(data: bytes) -> bytes:
-    """The record of a TFRecord file that holds `data`."""
+    """Return the record of a TFRecord file that contains `data`."""
     size = struct.pack("<Q", len(data))
     return size + _FOOTER.pack(mask_checksum(crc32c(size))) + data + _FOOTER.pack(mask_checksum(crc32c(data)))
 
 
 def mask_checksum(checksum: int) -> int:
-    """A checksum as TFRecord files store it."""
+    """Convert a checksum to the form stored in TFRecord files."""
     return (((checksum >> 15) | (checksum << 17)) + 0xA282EAD8) & _MASK
 
 
@@ -110,10 +110,10 @@ def _table() -> tuple[int, ...]:
 
 
 def crc32c(data: bytes) -> int:
-    """The CRC-32C (Castagnoli; RFC 3720, appendix B.4) of `data`.
+    """Return the CRC-32C (Castagnoli; RFC 3720, appendix B.4) of `data`.
 
-    Long data are cut into lanes that numpy takes two bytes further all at once; since the checksum is linear, that of
-    the whole follows from those of the lanes. (Measured: 190 MB/s, against 9 byte by byte.)
+    Long data are split into lanes, which numpy advances by two bytes at once. Since the checksum is linear, that of the
+    whole follows from those of the lanes. (Measured: 190 MB/s, against 9 byte by byte.)
     """
     state, lanes = _MASK, len(data) // _LANE
     if lanes >= 8:
@@ -126,7 +126,7 @@ def crc32c(data: bytes) -> int:
 
 
 def _lane_states(data: bytes, lanes: int) -> list[int]:
-    """The state behind each lane, the first begun as the whole is, the others at 0."""
+    """Return the state after each lane; the first lane starts like the whole, the others at 0."""
     table = _pair_table()
     columns = np.ascontiguousarray(np.frombuffer(data, "<u2").reshape(lanes, _LANE // 2).T)
     state = np.zeros(lanes, np.uint32)
@@ -138,7 +138,7 @@ def _lane_states(data: bytes, lanes: int) -> list[int]:
 
 @cache
 def _pair_table() -> Any:
-    """Return the change that two bytes make to a state, for each of the values that they can have."""
+    """Return the change of a state by two bytes, for each of their values."""
     table: Any = np.array(_table(), np.uint32)
     state: Any = np.arange(1 << 16, dtype=np.uint32)
     for _ in range(2):
@@ -148,7 +148,7 @@ def _pair_table() -> Any:
 
 @cache
 def _skips() -> tuple[tuple[int, ...], ...]:
-    """Return the change that a lane of zeros makes to a state, by each of its four bytes, the lowest first."""
+    """Return the change of a state by a lane of zeros, by each of its four bytes, the lowest first."""
     table: Any = np.array(_table(), np.uint32)
     state: Any = np.left_shift(
         np.arange(256, dtype=np.uint32)[None, :], np.array([0, 8, 16, 24], np.uint32)[:, None]
@@ -168,10 +168,10 @@ def _join_lanes(states: list[int]) -> int:
 
 
 def feature_keys(head: bytes) -> dict[str, int]:
-    """The keys of the first example's features in the order in which they stand, as far as `head` reaches.
+    """Return the keys of the first example's features in their order, as far as `head` reaches.
 
-    Each with the number of the field that its value has in `tf.train.Feature`: 1 bytes, 2 floats, 3 integers, 0 not
-    told. Empty if `head` is not the beginning of a TFRecord file of examples.
+    Each key has the field number of its value in `tf.train.Feature`: 1 bytes, 2 floats, 3 integers, 0 unknown. The
+    result is empty if `head` is not the beginning of a TFRecord file of examples.
     """
     if len(head) < _HEADER.size + 2:
         return {}
@@ -182,9 +182,9 @@ def feature_keys(head: bytes) -> dict[str, int]:
 
 
 def example_features(data: bytes, position: int = 0) -> Iterator[tuple[str | None, int, int]]:
-    """(key, kind as of `feature_keys`, bytes) of the features of an example that begins at a place, as far as it goes.
+    """Yield (key, kind as in `feature_keys`, bytes) of the features of an example at an offset, as far as it reaches.
 
-    The last has no key: the bytes that are none of a feature.
+    The last entry has no key and counts the bytes outside features.
     """
     tag, position = _varint(data, position)
     _, position = _varint(data, position)
@@ -201,7 +201,7 @@ def example_features(data: bytes, position: int = 0) -> Iterator[tuple[str | Non
 
 
 def _kind(data: bytes, position: int, end: int) -> int:
-    """The number of the list that a feature is, up to its end."""
+    """Return the field number of the list that a feature holds, up to its end; 0 if unknown."""
     value_tag, position = _varint(data, position)
     size, position = _varint(data, position)
     kind, position = _varint(data, position)
@@ -211,7 +211,7 @@ def _kind(data: bytes, position: int, end: int) -> int:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """(value, place behind it); (-1, end) where the data end before it does."""
+    """Return (value, end); (-1, end of the data) if the data end first."""
     value = shift = 0
     for at in range(position, min(position + 10, len(data))):
         value |= (data[at] & 0x7F) << shift

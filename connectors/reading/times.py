@@ -1,4 +1,4 @@
-"""Times as logs write them, to microseconds since 1970 UTC."""
+"""Times in the notations of logs, converted to microseconds since 1970 UTC."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = (1, 10**3, 10**6, 10**9)
 _LONGEST_MS: Final = 10**12
 _FIRST, _LAST = 1971, 9998
-"""Years between which a time is one: zeros and the largest numbers of a clock are none."""
+"""First and last year of a valid time: zeros and the largest numbers of a clock are no times."""
 
 
 def moment(value: Any) -> datetime | None:
-    """The time that an ISO 8601 text names, without a zone if it names none; None for anything else."""
+    """Return the time in an ISO 8601 text, without a zone if it names none; None for any other value."""
     if not isinstance(value, str):
         return None
     try:
@@ -24,9 +24,9 @@ def moment(value: Any) -> datetime | None:
 
 
 def microseconds(value: Any) -> int | None:
-    """Microseconds since 1970 UTC of a time with a zone, as a text, or of a number of s, ms, µs or ns; else None.
+    """Return microseconds since 1970 UTC of a time text with a zone, or of a number of s, ms, µs or ns; otherwise None.
 
-    The unit of a number is told by its size: 1e9 to 1e11 are seconds, and so on by thousands.
+    The size of a number decides its unit: 1e9 to 1e11 are seconds, and so on by thousands.
     """
     at = value if isinstance(value, datetime) else moment(value)
     if at is not None:
@@ -43,7 +43,7 @@ def microseconds(value: Any) -> int | None:
 
 
 def seconds_of(milliseconds: Any) -> float | None:
-    """Seconds of a duration in milliseconds, None of what is none."""
+    """Convert a duration in milliseconds to seconds; None for any other value."""
     if type(milliseconds) not in (int, float) or not 0 <= milliseconds < _LONGEST_MS:
         return None
     seconds: float = milliseconds / 1000
@@ -51,5 +51,7 @@ def seconds_of(milliseconds: Any) -> float | None:
 
 
 def seconds_of_span(began: float | None, ended: float | None) -> float | None:
-    """Seconds from one time in milliseconds to another, None if one is not known or they stand in the wrong order."""
+    """Return the seconds from one time in milliseconds to another; None if one is unknown or they are in the wrong
+    order.
+    """
     return (ended - began) / 1000 if began is not None and ended is not None and ended >= began else None

@@ -21,21 +21,23 @@ import re2
 from trajmill.connectors.reading.structure import Structure
 
 DEPTH: Final = 600
-"""Levels of arrays and objects that a value may have; what reads recursively gets through them on any stack."""
+"""Largest nesting of arrays and objects in a value; recursive readers can handle it on any stack."""
 
 BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b" \t\r\n"
 Reason = Literal["empty", "not_utf8", "truncated", "nested_too_deeply", "too_many_values", "text_too_long", "bad_json"]
-"""Reason why bytes are no JSON value: there are none; they are UTF-16; they end too early; or else."""
+"""Reason why bytes are no JSON value, such as `empty`, `not_utf8` (UTF-16) or `truncated`."""
 
 VALUES: Final = 4 << 20
-"""Values that a text of more than `SMALL_BYTES` may have; an empty array of two bytes takes 72 in memory."""
+"""Largest number of values in a text of more than `SMALL_BYTES`; an empty array of two bytes takes 72 in memory."""
 
 WIDE_BYTES: Final = 64 << 20
-"""Bytes of long texts with a character beyond U+FFFF, for which each of their characters takes four bytes in memory."""
+"""Largest size, in bytes, of long texts with a character beyond U+FFFF, whose characters take four bytes each in
+memory.
+"""
 
 SMALL_BYTES: Final = 8 << 20
-"""Bytes that are parsed without a look at what they come to."""
+"""Size in bytes up to which a text is parsed without an estimate of its memory."""
 
 TOO_DEEP: Final = f"arrays and objects are nested more than {DEPTH} deep"
 _ENDED: Final = "unexpected end of data"
@@ -43,7 +45,7 @@ _DEPTH_LIMIT: Final = "depth limit exceeded"
 _NESTED: Final = frozenset({dict, list})
 
 _LONG_INTEGER: Final = re2.compile(r"(?:\A|[\s:,\[])(?:[0-9]{20}|-[0-9]{19})")
-"""Pattern of what may be an integer that does not fit in 64 bits; such ones come as floats from the fast reader."""
+"""Possible integer beyond 64 bits, which the fast reader returns as a float."""
 
 _TOKEN: Final = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"?|-?(?:Infinity|NaN|(?:I|In|Inf|Infi|Infin|Infini|Infinit|N|Na)\Z)'
@@ -53,25 +55,27 @@ _TOKEN: Final = re.compile(
 _ODD: Final = re2.compile(
     r"\\u[dD][89a-fA-F]|Infinity|NaN|(?:I|In|Inf|Infi|Infin|Infini|Infinit|N|Na)\z|[0-9.][eE]\+?[0-9]|[0-9]{300}"
 )
-"""What stands somewhere in a text of which a token is not JSON as it is. Most texts that are cut have none, and to look
-at each of their tokens takes forty times as long."""
+"""Pattern in every text with a token that is not JSON as written.
+
+Most truncated texts have none, and checking each of their tokens takes forty times as long.
+"""
 
 _SURROGATE: Final = re.compile(rb"\\(u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL)
 
 
 _BEYOND_BMP: Final = 0xF0
-"""The least byte that begins a character beyond U+FFFF in UTF-8."""
+"""Least byte that begins a character beyond U+FFFF in UTF-8."""
 
 _FITS: Final = 19
-"""Bytes of an integer that fits."""
+"""Length of an integer that always fits in 64 bits."""
 
 
 class JsonError(ValueError):
-    """Bytes that are no JSON value.
+    """Error of bytes that are no JSON value.
 
     Attributes:
-        reason: why.
-        offset: the byte of them at which that was met.
+        reason: Reason.
+        offset: Byte of the error.
     """
 
     def __init__(self, reason: Reason, offset: int, detail: str) -> None:
@@ -81,10 +85,10 @@ class JsonError(ValueError):
 
 
 def json_value(data: bytes | str) -> Any:
-    """The JSON value of `data`.
+    """Return the JSON value of `data`.
 
     Raises:
-        JsonError: it is none.
+        JsonError: `data` is no JSON value.
     """
     check_size(data)
     try:
@@ -99,10 +103,10 @@ def json_value(data: bytes | str) -> Any:
 
 
 def check_size(data: bytes | str) -> None:
-    """Refuses JSON that would take much more memory than its bytes, before it is parsed.
+    """Refuse JSON that would take much more memory than its bytes, before it is parsed.
 
     Raises:
-        JsonError: it has too many values, or too long texts of wide characters.
+        JsonError: It has too many values, or too long texts of wide characters.
     """
     if len(data) <= SMALL_BYTES:
         return
@@ -120,13 +124,13 @@ def check_size(data: bytes | str) -> None:
 
 
 def _is_wide(data: bytes) -> bool:
-    """Check if a character beyond U+FFFF stands in JSON, as it is or escaped."""
+    """Check whether JSON contains a character beyond U+FFFF, plain or escaped."""
     is_there = bool(data) and int(np.frombuffer(data, np.uint8).max()) >= _BEYOND_BMP
     return is_there or b"\\ud" in data or b"\\uD" in data
 
 
 def value_or_none(data: bytes | str) -> Any:
-    """The JSON value of `data`; None if it is none, as it is of `null`."""
+    """Return the JSON value of `data`; None if it is invalid, as for `null`."""
     try:
         return json_value(data)
     except JsonError:
@@ -134,7 +138,7 @@ def value_or_none(data: bytes | str) -> Any:
 
 
 def object_or_none(data: bytes | str) -> dict[str, Any] | None:
-    """The JSON object that `data` is; None if it is none."""
+    """Return the JSON object in `data`; None if it is no object."""
     begin = data.lstrip("\ufeff \t\r\n") if isinstance(data, str) else data.removeprefix(BOM).lstrip(_BLANK)
     if begin[:1] not in ("{", b"{"):
         return None
@@ -143,7 +147,7 @@ def object_or_none(data: bytes | str) -> dict[str, Any] | None:
 
 
 def _unusual(data: bytes | str, fault: orjson.JSONDecodeError) -> Any:
-    """The value of what the fast reader does not take as it is, because of a fault."""
+    """Return the value of data that the fast reader rejects with a fault."""
     if isinstance(data, bytes) and not _is_text(data):
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise JsonError("not_utf8", 0, "it is UTF-16")
@@ -165,7 +169,7 @@ def _unusual(data: bytes | str, fault: orjson.JSONDecodeError) -> Any:
 
 
 def _plain(token: re.Match[bytes]) -> bytes:
-    """Return JSON of the same length for a token that may be none; for a word that the end cuts, a cut text."""
+    """Return JSON of the same length for a token that may be invalid; an unclosed string for a truncated word."""
     word = token[0]
     if word[:1] == b'"':
         return _SURROGATE.sub(_harmless, word)
@@ -182,7 +186,7 @@ def _harmless(escape: re.Match[bytes]) -> bytes:
 
 
 def _exact(data: bytes | str) -> Any:
-    """The value of what is known to be JSON of a bounded depth, or to be but for its numbers and surrogates."""
+    """Return the value of data that is JSON of bounded depth, except possibly for its numbers and surrogates."""
     text = data if isinstance(data, str) else data.decode()
     try:
         return json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
@@ -202,7 +206,7 @@ def _check_depth(data: bytes | str, value: Any) -> None:
 
 
 def nesting(value: Any) -> int:
-    """Levels of arrays and objects in a JSON value: 0 of a number, 1 of `[]` and of `[1]`, 2 of `[[]]`."""
+    """Count the levels of arrays and objects in a JSON value: 0 for a number, 1 for `[]` and `[1]`, 2 for `[[]]`."""
     level = [value] if type(value) in _NESTED else []
     levels = 0
     while level:
@@ -217,7 +221,7 @@ def nesting(value: Any) -> int:
 
 
 def _error(error: orjson.JSONDecodeError, data: bytes, begin: int) -> JsonError:
-    """Tell why bytes that begin at `begin` are no JSON."""
+    """Return the error of bytes that begin at `begin` and are no JSON."""
     text = data.decode()
     if error.msg.startswith(_DEPTH_LIMIT):
         return JsonError("nested_too_deeply", begin, TOO_DEEP)
@@ -226,9 +230,9 @@ def _error(error: orjson.JSONDecodeError, data: bytes, begin: int) -> JsonError:
 
 
 def readable(data: bytes) -> str:
-    """The text that bytes are in UTF-8, those that are none of it read as Windows-1252.
+    """Decode bytes as UTF-8, with invalid bytes read as Windows-1252.
 
-    What is left of a character that was cut becomes U+FFFD.
+    The rest of a truncated character becomes U+FFFD.
     """
     return data.decode("utf-8", _STRAY)
 
@@ -261,10 +265,10 @@ _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_f
 
 
 def first_value(text: str, at: int = 0) -> tuple[Any, int]:
-    """The JSON value that begins at `at` of a text, and where it ends; whatever follows.
+    """Return the JSON value that begins at `at` of a text, and its end; any text may follow.
 
     Raises:
-        JsonError: none begins there; its offset is a character of the text.
+        JsonError: No value begins there; its offset counts characters of the text.
     """
     if not at:
         check_size(text)

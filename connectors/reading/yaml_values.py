@@ -1,10 +1,10 @@
-"""YAML documents as plain values with places, read by PyYAML's C loader; untrusted, so no tag makes an object.
+"""YAML documents as plain values with places, read by PyYAML's C loader; untrusted, so no tag creates an object.
 
-Only strings, numbers, booleans, nulls and binary scalars, sequences and mappings are read. Dates and what is no number
-of JSON (`.inf`) stay text. Tags of these types count with one exclamation mark too, as Ruby writes them (`!binary`).
-An alias stands for what it names, up to a size; a document of aliases of aliases is refused. Values are made from the
-events of the parser one by one, since the loader's own tree of nodes takes a level of the C stack for each level of
-nesting and a crafted document can exhaust it.
+Only strings, numbers, booleans, nulls and binary scalars, sequences and mappings are read. Dates and numbers that JSON
+lacks (`.inf`) stay text. Tags of these types may have a single exclamation mark, as Ruby writes them (`!binary`). An
+alias is expanded up to a size; a document of aliases of aliases is refused. Values are built from the parser's events
+one by one, since the loader's own tree of nodes takes a level of the C stack for each level of nesting, and a crafted
+document can exhaust it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from trajmill.connectors.reading.values import readable
 from trajmill.schemas import ParseError
 
 LEVELS: Final = 160
-"""Nesting up to which a document is read."""
+"""Largest nesting of a document."""
 
 EXPANSION: Final = 8
-"""Largest size of a document with its aliases written out, in multiples of its own size."""
+"""Largest size of a document with expanded aliases, in multiples of its own size."""
 
 NODES: Final = 1 << 20
-"""Values that a document may have; each takes some hundred bytes in memory."""
+"""Largest number of values in a document; each takes some hundred bytes in memory."""
 
 _LEAST: Final = 1 << 20
 _PREFIX: Final = "tag:yaml.org,2002:"
@@ -34,13 +34,13 @@ _BOOLS: Final = {"yes": True, "no": False, "true": True, "false": False, "on": T
 
 
 def _standard(tag: str) -> str:
-    """A tag with Ruby's one exclamation mark in place of the standard's prefix, as the standard writes it."""
+    """Return a tag with the standard's prefix in place of Ruby's single exclamation mark."""
     return _PREFIX + tag[1:] if tag.startswith("!") else tag
 
 
 @dataclass(slots=True)
 class _Open:
-    """A sequence or mapping that has not ended; `key` is the mapping's key that waits for its value."""
+    """Open sequence or mapping; `key` is the mapping's key that waits for its value."""
 
     made: Any
     anchor: str | None
@@ -49,18 +49,19 @@ class _Open:
 
 
 class YamlDocument:
-    """A YAML document whose top is a mapping.
+    """YAML document whose top level is a mapping.
 
     Args:
-        data: the document.
-        uri: for errors.
+        data: Document.
+        uri: URI of the input, for errors.
 
     Attributes:
-        value: the mapping.
-        places: of each member that is a sequence, the byte offsets at which its elements begin.
+        value: Mapping.
+        places: Byte offsets of the elements of each member that is a sequence.
 
     Raises:
-        ParseError: it is not one YAML document, no mapping, too deep, too large, or a tag would make an object.
+        ParseError: The data is not one YAML document or no mapping, too deep or too large, or a tag would create an
+            object.
     """
 
     def __init__(self, data: bytes, uri: str) -> None:
@@ -118,7 +119,7 @@ class YamlDocument:
                 raise self._error(event, "alias_bomb", f"with its aliases it is over {EXPANSION} times as long")
 
     def _place(self, event: yaml.Event) -> None:
-        """Notes where an element of a sequence begins that is a member of the document."""
+        """Record the beginning of an element of a sequence that is a member of the document."""
         if len(self._open) == 2 and isinstance(self._open[1].made, list):
             self.places.setdefault(self._open[0].key or "", []).append(self._offset(event))
 

@@ -1,1 +1,1 @@
-"""Recordings of terminals: what was typed and what was shown, by recorders and by Terminal-Bench."""
+"""Recordings of terminals, their input and output, by recorders and by Terminal-Bench."""

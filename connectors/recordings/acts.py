@@ -1,8 +1,8 @@
-"""Acts at a terminal, however they were recovered, and the steps of a trajectory that are made of them.
+"""Acts at a terminal, however they were recovered, and the trajectory steps made from them.
 
-An act is what was typed from the moment somebody began to type until the terminal was left to answer; the observation
-before it is the screen at that moment, the one after it is the screen when the next act begins. This module does not
-recover acts: see `bursts` for recorded input, `echo` for recordings of output alone.
+An act is the input from the first key until the typist waits for the terminal to answer. The observation before it is
+the screen at the first key, and the observation after it is the screen at the beginning of the next act. This module
+does not recover acts; `bursts` does so for recorded input, `echo` for recordings of output alone.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ LEAVES: Final = frozenset({"exit", "logout", CONTROL_D})
 
 @dataclass(slots=True)
 class Act:
-    """Something typed.
+    """Keys typed in a row.
 
     Attributes:
-        offset: bytes into the recording where its first record begins.
-        start: seconds since the recording began when its first key was typed.
-        end: when its last key was typed; not before `start`.
-        before: the screen when it began; None if nothing was ever shown.
-        strokes: (keys as typed, when the first was typed, when the last was); one entry for each line that was sent.
-        facts: what else goes into the arguments, by name.
-        statuses: exit statuses that the shell reported between it and the next act.
-        timed: whether the recording says when it was typed; if not, `start`, `end` and the times of `strokes` mean
-            nothing but order.
+        offset: offset of its first record in the recording, in bytes.
+        start: time of its first key, in seconds since the recording began.
+        end: time of its last key; not before `start`.
+        before: the screen at its beginning; None if nothing was ever shown.
+        strokes: (keys as typed, time of the first, time of the last); one entry for each line that was sent.
+        facts: additional arguments, by name.
+        statuses: exit statuses that the shell reported between this act and the next.
+        timed: whether the recording states when it was typed. If not, `start`, `end` and the times of `strokes` only
+            give the order.
     """
 
     offset: int
@@ -59,24 +59,24 @@ _ACT: Final = attrgetter(*(one.name for one in fields(Act)))
 
 
 def act_bytes(act: Act) -> int:
-    """Roughly what an act takes in memory."""
+    """Return the approximate memory of an act in bytes."""
     return 1024 + len(act.before or "") + sum(len(keys) + 128 for keys, _, _ in act.strokes)
 
 
 def shelf_of_acts() -> Shelf[Act]:
-    """An empty sequence of acts, of which only the last will stand in memory."""
+    """Return an empty sequence of acts that keeps only the last ones in memory."""
     return Shelf(lambda acts: list(map(_ACT, acts)), lambda rows: [Act(*row) for row in rows], act_bytes)
 
 
 @record
 class Ending:
-    """Ending of a run of acts.
+    """The end of a run of acts.
 
     Attributes:
-        at: when the last screen was seen, in seconds since the recording began.
-        after: that screen; None if the recording does not hold what the last act led to.
-        cut: whether the recording lost what was done next.
-        lost: whether it lost a part of what the last act led to.
+        at: time of the last screen, in seconds since the recording began.
+        after: that screen; None if the recording does not hold the result of the last act.
+        cut: whether the recording lost the input that followed.
+        lost: whether the recording lost a part of the last act's result.
         left: whether the last act ended the session.
         status: exit status of the session, if recorded.
     """
@@ -90,20 +90,20 @@ class Ending:
 
 
 def leaves(keys: str) -> bool:
-    """Check if the keys are what one types to end a shell: exit, logout or control-D."""
+    """Check if the keys end a shell: exit, logout or control-D."""
     words = keys.split(None, 1)
     return bool(words) and words[0] in LEAVES
 
 
 def keys_text(keys: str) -> str:
-    r"""The keys as a model reads them: Enter, which terminals send as `\r`, is `\n`, as in Terminus-2."""
+    r"""Return the keys as a model reads them: Enter, which terminals send as `\r`, is `\n`, as in Terminus-2."""
     return keys.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def action_of(act: Act, until: float) -> Action:
-    """The action of an act that was answered until `until`, in seconds since the recording began.
+    """Return the action of an act that was answered until `until`, in seconds since the recording began.
 
-    Each entry's duration is the time from its last key to the next key. `arguments` holds the keys unchanged.
+    The duration of an entry is the time from its last key to the next key. `arguments` holds the keys unchanged.
     """
     nexts = [*(begin for _, begin, _ in act.strokes[1:]), until]
     strokes = [
@@ -117,11 +117,13 @@ def action_of(act: Act, until: float) -> Action:
 def steps_of(
     acts: Iterable[Act], ending: Ending, began: float | None, member: str = "", *, timed: bool = True
 ) -> list[Step] | Steps:
-    """One step an act, in order; `timed` as of `Act`, for all of them: what was typed is else inferred, and says so.
+    """Return one step per act, in order; `timed` is False if all input is inferred, which is then noted in the
+    arguments.
 
-    `began` is the time of the recording's beginning in seconds since 1970 UTC, None if it does not say. A step's
-    duration is the time from the act's last key to the next act. Its exit code is what the shell reported (OSC 133), if
-    it reported exactly one before the next act; of the last act, the session's status if that act ended the session.
+    `began` is the time of the recording's beginning in seconds since 1970 UTC, None if unknown. A step's duration is
+    the time from the act's last key to the next act. Its exit code is the status that the shell reported (OSC 133), if
+    it reported exactly one before the next act. For the last act it is the session's status if that act ended the
+    session.
     """
     moves = Moves(in_memory=False)
     shown: Observation | None = None

@@ -1,19 +1,19 @@
-r"""Acts from recorded input: which keys, typed one after the other, were one act.
+r"""Acts from recorded input: the consecutive keys that form one act.
 
 A burst of keys ends, and the next key begins another, when the terminal has answered it and the typist has looked:
 
-- After a key that hands over a line or interrupts (Enter, ^C, ^D, ^Z, ^\): if something was put out and the next key
-  comes at least `ANSWER_SECONDS` later, or, if nothing was, at least `SILENCE_SECONDS` later. Lines sent faster than
-  that, as harnesses do, are one act of several entries, since nobody saw what stood between.
-- After any other key (`q` in a pager, `y` at a question): if a prompt came, or the screen changed to or from the
-  alternate one, and the next key comes at least `ANSWER_SECONDS` later; or if at least `LOOK_SECONDS` passed and what
-  was put out did more than edit the line the cursor stands on: it held a line feed or placed the cursor, or it was
-  anything at all on the alternate screen. So a line that is typed, corrected and completed is one burst however long it
-  takes, and a full-screen program answers key by key.
+- After a key that submits a line or interrupts (Enter, ^C, ^D, ^Z, ^\): if there was output and the next key comes at
+  least `ANSWER_SECONDS` later, or, if there was none, at least `SILENCE_SECONDS` later. Lines sent faster than that, as
+  harnesses do, are one act of several entries, since nobody saw the screens in between.
+- After any other key (`q` in a pager, `y` at a question): if a prompt appeared, or the screen changed to or from the
+  alternate one, and the next key comes at least `ANSWER_SECONDS` later; or if at least `LOOK_SECONDS` passed and the
+  output did more than edit the cursor's line: it held a line feed or moved the cursor, or it was any output on the
+  alternate screen. A line that is typed, corrected and completed is therefore one burst however long it takes, and a
+  full-screen program answers key by key.
 - Not within a bracketed paste, which a terminal sends without a pause.
 
-What a terminal itself sends as input, answers to queries and reports of focus, is no key and is left out. Keys stay as
-typed: erased characters and their erasure both. Passwords stay too, marked as not echoed; scrubbing is done elsewhere.
+Input that the terminal itself sends, answers to queries and reports of focus, is left out. Keys are kept as typed, both
+erased characters and their erasure. Passwords are kept too, marked as not echoed; scrubbing is done elsewhere.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _ECHO_CHARS: Final = 4096
 
 
 def keys_of(data: str) -> str:
-    """The keys of an input event: what the terminal answered by itself is left out."""
+    """Return the keys of an input event, without the terminal's automatic answers."""
     return _NOT_KEYS.sub("", data) if "\x1b" in data else data
 
 
 def edit_line(keys: str) -> str | None:
-    r"""The line that keys ended by Enter give after erasures (`\x7f`, `\x08`, ^W, ^U); None if other keys edit it too.
+    r"""Return the line of keys ended by Enter after erasures (`\x7f`, `\x08`, ^W, ^U); None if other keys edit it.
 
     The markers of a bracketed paste are left out.
     """
@@ -81,11 +81,11 @@ def edit_line(keys: str) -> str | None:
 
 
 class Bursts:
-    """Recovers the acts of a recording from its input and the output between.
+    """Recovery of the acts of a recording from its input and the output in between.
 
     Attributes:
-        acts: those that are over, in order.
-        listening: whether output matters to the burst under way; if not, it may go straight to the screen.
+        acts: the finished acts, in order.
+        listening: whether output matters to the current burst; if not, it may go straight to the screen.
     """
 
     def __init__(self, screen: Screen) -> None:
@@ -106,11 +106,11 @@ class Bursts:
 
     @property
     def silent(self) -> bool:
-        """Check that nothing was put out since the last key."""
+        """Whether there was no output since the last key."""
         return self._silent
 
     def output(self, data: str) -> None:
-        """Takes output in."""
+        """Process output."""
         self._screen.write(data)
         if self.listening:
             self._silent = False
@@ -123,7 +123,7 @@ class Bursts:
             self.listening = self._echoing or not (self._submitted or self._switched)
 
     def input(self, offset: int, now: float, data: str) -> None:
-        """Takes an input event in; `now` does not decrease."""
+        """Process an input event; `now` does not decrease."""
         keys = keys_of(data)
         if not keys:
             return
@@ -137,7 +137,7 @@ class Bursts:
         self._add(self._burst, keys, now)
 
     def close(self) -> None:
-        """Ends the burst under way, if there is one."""
+        """End the current burst, if there is one."""
         burst, self._burst = self._burst, None
         if burst is None:
             return
@@ -153,7 +153,7 @@ class Bursts:
         self.acts.append(burst)
 
     def finish(self) -> Shelf[Act]:
-        """All acts, at the end of the recording."""
+        """Return all acts, at the end of the recording."""
         self.close()
         self._report_statuses()
         return self.acts
@@ -164,7 +164,7 @@ class Bursts:
             self.acts[-1].statuses = statuses
 
     def _is_over(self, burst: Act, now: float) -> bool:
-        """Check if the terminal answered the burst and the typist looked before the key that comes `now`."""
+        """Check if the terminal answered the burst and the typist looked before the key that comes at `now`."""
         pause = now - burst.end
         if self._pasting and pause < SILENCE_SECONDS:
             return False
@@ -188,7 +188,7 @@ class Bursts:
         self._answered = self._switched = False
 
     def _hand_over(self, burst: Act) -> None:
-        """Makes an entry of the keys since the last."""
+        """Turn the keys since the last entry into an entry."""
         if self._keys:
             burst.strokes.append(("".join(self._keys), self._since, burst.end))
             self._keys.clear()

@@ -1,11 +1,12 @@
 r"""The header and the events of an asciicast, versions 1, 2 and 3, in the order of the file, with their byte offsets.
 
-Format: docs.asciinema.org/manual/asciicast/{v1,v2,v3}. What is checked is what a screen depends on: version, size, and
-of each event its arity, time, code and data, as the importer of the format's author does (the fixture folders `2` and
-`3` of asciinema-server). That importer takes or refuses a whole file; here the events before a bad one are handed out.
-Themes are not looked at. Times are never sorted: file order is truth, and a clock that steps back counts as no time.
+Format: docs.asciinema.org/manual/asciicast/{v1,v2,v3}. The checks cover everything that a screen depends on: version
+and size, and the arity, time, code and data of each event, as in the importer of the format's author (the fixture
+folders `2` and `3` of asciinema-server). That importer accepts or refuses a whole file; this module returns the events
+before a bad one. Themes are ignored. Times are never sorted: the file order is right, and a clock that steps back
+counts as no time.
 
-It does not know what a terminal does with the data.
+This module does not know what a terminal does with the data.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from trajmill.connectors.recordings.session import Event
 from trajmill.schemas import ParseError
 
 MAX_SECONDS: Final = 1e10
-"""An event later than this (three centuries) is a broken clock, and no timestamp could be computed from it."""
+"""Largest time of an event in seconds (three centuries). A later one means a broken clock, and has no valid
+timestamp.
+"""
 
 _KNOWN: Final = frozenset("oirx")
 _SIZE: Final = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)
@@ -35,7 +38,7 @@ _BLANK: Final = re.compile(r"[ \t\r\n]*")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Description of a recording in its header; None for what it does not say.
+    """Description of a recording in its header; None for unstated values.
 
     `timestamp` is in seconds since 1970 UTC; `term` is the value of TERM, `shell` that of SHELL.
     """
@@ -50,7 +53,7 @@ class Header:
 
 
 def size_of(data: str) -> tuple[int, int] | None:
-    """(columns, rows) of a resize event's data, such as `80x24`; None if a screen cannot have it."""
+    """Parse (columns, rows) from the data of a resize event, such as `80x24`; None if the size is invalid."""
     match = _SIZE.fullmatch(data)
     if match is None:
         return None
@@ -58,14 +61,14 @@ def size_of(data: str) -> tuple[int, int] | None:
 
 
 def read_cast(stream: BinaryIO, blob: Blob) -> tuple[Header, Iterator[Event]]:
-    """The header of the recording and an iterator over its events, which reads `stream` on as it is used.
+    """Return the header of the recording and an iterator over its events, which reads `stream` lazily.
 
-    Events of codes `o` (output), `i` (input), `r` (resize) and `x` (exit status) come out; markers and codes that the
-    format does not know yet are left out, as it asks. The iterator raises a `ParseError` at the first event that is
-    none (`truncated` if the file ends within it, else `bad_json`, `bad_event`, `bad_size` or `line_too_long`).
+    The iterator yields events of the codes `o` (output), `i` (input), `r` (resize) and `x` (exit status). Markers and
+    unknown codes are left out, as the format requires. It raises a `ParseError` at the first invalid event (`truncated`
+    if the file ends within it, else `bad_json`, `bad_event`, `bad_size` or `line_too_long`).
 
     Raises:
-        ParseError: there is no header, or none that says version and size (`empty`, `no_header`, `bad_header`,
+        ParseError: there is no header, or it lacks version or size (`empty`, `no_header`, `bad_header`,
             `unknown_version`, `truncated`, `line_too_long`).
     """
     with blob.open() as peek:
@@ -84,7 +87,7 @@ def _error(blob: Blob, offset: int, reason: str, detail: str, excerpt: bytes = b
 
 
 def _header(line: Line, value: Any, blob: Blob) -> Header:
-    """The header of version 2 or 3 that the first line holds."""
+    """Read the header of version 2 or 3 from the first line."""
     data = line.data or b""
     offset = line.offset + len(data) - len(data.lstrip())
     if isinstance(value, ParseError):
@@ -100,10 +103,10 @@ def _header(line: Line, value: Any, blob: Blob) -> Header:
 
 
 def header_of(value: dict[str, Any]) -> Header:
-    """The header that a JSON object states. Optional fields of another type than the format's count as absent.
+    """Read the header in a JSON object. Optional fields of a wrong type count as absent.
 
     Raises:
-        ValueError: version or size is missing or is none.
+        ValueError: version or size is missing or invalid.
     """
     version = value.get("version")
     if type(version) is not int or version not in (1, 2, 3):
@@ -130,7 +133,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _events(values: Iterable[tuple[Line, Any]], blob: Blob, version: int) -> Iterator[Event]:
-    """The events of the lines after the header, with the time since the beginning."""
+    """Yield the events of the lines after the header, with the time since the beginning."""
     states_delta = version == 3
     now = before = 0.0
     for line, event in values:
@@ -152,7 +155,7 @@ def _events(values: Iterable[tuple[Line, Any]], blob: Blob, version: int) -> Ite
 
 
 def _is_known(code: object, text: object, offset: int, blob: Blob, line: bytes) -> bool:
-    """Check if an event has a code that is read; raises if it has, and its data is malformed."""
+    """Check if an event has a known code; raise an error if its data are malformed."""
     if type(code) is not str:
         raise _error(blob, offset, "bad_event", "wanted a code that is text", line)
     if code not in _KNOWN:
@@ -165,7 +168,7 @@ def _is_known(code: object, text: object, offset: int, blob: Blob, line: bytes) 
 
 
 def _read_version_1(stream: BinaryIO, blob: Blob) -> tuple[Header, Iterator[Event]]:
-    """Header and events of a version 1 recording: one JSON object, read whole."""
+    """Read header and events of a version 1 recording, which is one JSON object and is read whole."""
     raw = stream.read(WHOLE_BYTES + 1)
     if len(raw) > WHOLE_BYTES:
         raise _error(blob, 0, "line_too_long", f"a version 1 recording of more than {WHOLE_BYTES} bytes")
@@ -185,10 +188,10 @@ def _read_version_1(stream: BinaryIO, blob: Blob) -> tuple[Header, Iterator[Even
 
 
 def _version_1(text: str, members: dict[str, Any]) -> tuple[list[tuple[int, Any]], int | None]:
-    """(event and where it begins) of the `stdout` array, and where the text stops being JSON, if it does.
+    """Return (offset, event) of each event in the `stdout` array, and the position of invalid JSON, if any.
 
-    The object is walked member by member, since a decoder would neither say where an event stands nor give what comes
-    before a cut. `members` is filled with the others.
+    The object is read member by member, since a JSON decoder would neither return the offsets of events nor the events
+    before a cut. The other members are stored in `members`.
     """
     decode = first_value
     events: list[tuple[int, Any]] = []
@@ -232,7 +235,7 @@ def _comma(text: str, at: int, end: str) -> int:
 def _add_offsets(
     text: str, events: list[tuple[int, Any]], cut: int | None, skipped: int, blob: Blob
 ) -> Iterator[Event]:
-    """The events of version 1 as those of the later ones, with byte offsets."""
+    """Yield the events of version 1 in the form of later versions, with byte offsets."""
     offset, before, now = skipped, 0, 0.0
     for at, event in events:
         offset, before = offset + len(text[before:at].encode()), at

@@ -1,25 +1,24 @@
-r"""Acts from output alone: lines that somebody typed, told by their echo, their timing and the prompt before them.
+r"""Acts from output alone: typed lines, recognized by their echo, their timing and the prompt before them.
 
-A recording without input comes in; acts come out, and gaps where something was typed that cannot be told. Two kinds of
-evidence are taken:
+The input is a recording without typed input; the output is acts, and gaps for input that cannot be recognized. There
+are two kinds of evidence:
 
 - Bracketed paste. Line editors switch it on at a prompt (`\e[?2004h`) and off when the line is entered (`\e[?2004l`).
-  What stood before the cursor when, after a pause, something moved again is the prompt; what the line holds beyond it
-  when it is entered was typed, however it was edited. A shell that pauses before it draws its prompt draws the prompt
-  first. A line entered without a pause after its prompt was typed
-  ahead, and so was the beginning of one that stood behind a prompt already met when somebody began to type.
+  The prompt is the text before the cursor at the first change after a pause. The rest of the line at its entry was
+  typed, however it was edited. A shell that pauses before it draws its prompt draws the prompt first. A line entered
+  without a pause after its prompt was typed ahead, and so was the beginning of a line that follows an already known
+  prompt when typing begins.
 - Typing. Elsewhere (shells without bracketed paste, programs that ask), a line that grew one character at a time, each
-  after a pause, and was then entered, on a line that begins with a prompt: one that ends as prompts do (`$ `, `> `,
-  `: `, `? ` …), or that was met twice. At such a known prompt a line pasted in one go counts too.
+  after a pause, and was then entered, and that begins with a prompt: one that ends like a prompt (`$ `, `> `, `: `, `?
+  ` …), or that occurred twice. At such a known prompt a line pasted at once counts too.
 
-In full-screen programs (the alternate screen) no line is looked for, since keys are not echoed as lines there. A `Gap`
-is put where there was input, but it is not known which; what the screen shows after a gap is no answer to the act
-before it. Gaps are: a line that was entered but cannot be told, a line at a prompt for a password, and a full-screen
-program that came to rest, waiting for keys. Dots, spinners and text that a program types out in an even rhythm are
-output.
+Full-screen programs (the alternate screen) are not searched for lines, since keys are not echoed as lines there. A
+`Gap` marks unknown input; the screen after a gap is no answer to the act before it. Gaps are: a line that was entered
+but cannot be recognized, a line at a prompt for a password, and a full-screen program that came to rest, waiting for
+keys. Dots, spinners and text that a program types in an even rhythm are output.
 
-What cannot be told: ^C at a zsh prompt leaves no trace and passes for Enter; keys that leave nothing on the line (Tab,
-arrows, ^D that ends a program's input) are not given back.
+Limits: ^C at a zsh prompt leaves no trace and counts as Enter; keys that leave nothing on the line (Tab, arrows, ^D
+that ends a program's input) are not recovered.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from trajmill.connectors.recordings.typed_lines import (
 from trajmill.schemas import Shelf
 
 REST_SECONDS: Final = 0.3
-"""A full-screen program that shows nothing new for so long waits for a key."""
+"""A full-screen program that shows nothing new for this many seconds waits for a key."""
 
 _SECRET: Final = re.compile(r"(?i).*(?:password|passphrase|passcode|\bpin)\b[^\n]*[:>?] ?", re.DOTALL)
 _ENTERED: Final = re.compile(r"\r*\n")
@@ -66,7 +65,7 @@ _KEPT_CHARS: Final = 4096
 
 
 class EchoReader:
-    """Recovers the acts of a recording from its output and the times at which it came."""
+    """Recovery of the acts of a recording from its output and its timing."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -87,7 +86,7 @@ class EchoReader:
         self._ahead: list[str] = []
 
     def output(self, offset: int, now: float, data: str) -> None:
-        """Takes output in; `now`, in seconds since the recording began, does not decrease."""
+        """Process output; `now`, in seconds since the recording began, does not decrease."""
         if self._carry:
             data, self._carry = self._carry + data, ""
         if data[-1:] in _WITHIN_ESCAPE:
@@ -113,15 +112,15 @@ class EchoReader:
         self._tail = data[-_TAIL_CHARS:]
 
     def release(self) -> None:
-        """Hands held output to the screen, where somebody else reads on."""
+        """Write held output to the screen, so that another reader can continue."""
         self._screen.write(self._carry)
         self._carry = ""
 
     def finish(self) -> tuple[Shelf[tuple[list[int], Mark]], str | None, float]:
         """Return the recovered marks, and the last screen with its time, at the end of the recording.
 
-        Each act or gap comes with the exit statuses that were reported before it; the last entry of the statuses, those
-        after all of them, stays with the screen. A line that was never entered is no act, and not on the last screen.
+        Each act or gap comes with the exit statuses that were reported before it; the statuses after all of them stay
+        with the screen. A line that was never entered is no act, and is not on the last screen.
         """
         self.release()
         line = self._line
@@ -142,13 +141,13 @@ class EchoReader:
         self._mark(Gap(self._offset, at, screen, reason, detail))
 
     def _act(self, keys: str) -> None:
-        """Marks a control key that acts by itself."""
+        """Add a mark for a control key that acts by itself."""
         strokes = [(keys, self._now, self._now)]
         facts = {"source": "echo"}
         self._mark(Act(self._offset, self._now, self._now, self._screen.seen(), strokes, facts))
 
     def _look_for_line(self, data: str) -> None:
-        """Begins a line if what comes after a pause may be the first of it, or marks what else was typed."""
+        """Begin a line if the output after a pause may be its first key, or mark other input."""
         entered, self._entered = self._entered, None
         if (
             entered is not None
@@ -156,7 +155,7 @@ class EchoReader:
             and entered.typed
             and entered.reached == self._screen.line()
         ):
-            # The line stands there again: what seemed to be Enter was a key that lists completions.
+            # The line is there again: the apparent Enter was a key that lists completions.
             self._marks.pop()
             entered.spelled = None
             del entered.times[-1]
@@ -182,7 +181,7 @@ class EchoReader:
             self._act(key)
 
     def _begin(self, at_prompt: bool, first: str = "") -> None:
-        """Begins a line; without bracketed paste or a single first key, only at a known prompt."""
+        """Begin a line; without bracketed paste or a single first key, only at a known prompt."""
         screen = self._screen
         if screen.alternate:
             self._alternate = True
@@ -208,7 +207,7 @@ class EchoReader:
         )
 
     def _end(self, line: Line) -> None:
-        """Ends the line, which was entered."""
+        """End a line that was entered."""
         line.times.append(self._now)
         self._line = None
         self._marks.append((line.statuses, line))
@@ -224,10 +223,10 @@ class EchoReader:
                 self._entered = line
 
     def _edit(self, line: Line, data: str) -> None:
-        """Takes in output while a line is edited under bracketed paste."""
+        """Process output while a line is edited under bracketed paste."""
         line.chars += len(data)
         if line.chars > _EDIT_CHARS:
-            # A program that draws on the shell's screen and takes keys there, not a line editor.
+            # This is no line editor, but a program that draws on the shell's screen and takes keys there.
             self._line = None
             gap = Gap(line.offset, line.start, line.before, "unclear_input", "a line that is never entered")
             self._marks.append((line.statuses, gap))
@@ -268,13 +267,13 @@ class EchoReader:
         self._screen.write(text)
 
     def _type(self, line: Line, data: str) -> None:
-        """Takes in output while a line is typed without bracketed paste."""
+        """Process output while a line is typed without bracketed paste."""
         stop = data[:2]
         head, feed, rest = data.partition("\n")
         if stop in STOPS:
             body = stop
         elif feed and "\x1b[A" in rest:
-            # The cursor came back: the editor drew below the line, a list of completions or another row of it.
+            # The cursor came back: the editor drew below the line, either completions or another row of the line.
             line.spelled = None
             self._screen.write(data)
             return
@@ -302,7 +301,7 @@ class EchoReader:
         self._plain(data[len(body) :])
 
     def _plain(self, data: str) -> None:
-        """Takes in output while no line is typed."""
+        """Process output while no line is typed."""
         if "\x1b[?" in data:
             self._pieces(_MODES.split(data))
         elif self._armed:
@@ -311,7 +310,7 @@ class EchoReader:
             self._screen.write(data)
 
     def _pieces(self, pieces: list[str]) -> None:
-        """Takes in text and, at odd places, switches of modes."""
+        """Process text and, at odd indices, mode switches."""
         for number, piece in enumerate(pieces):
             if number % 2 == 0:
                 self._text(piece)
@@ -324,7 +323,7 @@ class EchoReader:
         self._screen.write(text)
 
     def _mode(self, mode: str) -> None:
-        """Takes in a switch of bracketed paste or of the alternate screen."""
+        """Process a switch of bracketed paste or of the alternate screen."""
         on = mode.endswith("h")
         if "2004" not in mode:
             self._alternate, self._rested, self._armed = on, False, False
@@ -337,7 +336,7 @@ class EchoReader:
         self._screen.write(mode)
 
     def _check_unpaused(self) -> None:
-        """Marks a gap if a line was entered without a pause after its prompt, unless it was seen being typed before."""
+        """Mark a gap if a line was entered without a pause after its prompt, unless its typing was seen before."""
         head, feed, rest = self._unpaused.rpartition("\n")
         shown = visible((rest if not feed or visible(rest) else head).rpartition("\n")[2])
         if not shown.strip():
@@ -350,7 +349,7 @@ class EchoReader:
 
 
 def _key(data: str) -> str:
-    """The key that the output may echo: its one visible character, which may be drawn twice; empty if it has others."""
+    """Return the key that the output may echo: its one visible character, which may be drawn twice; else empty."""
     if len(data) > _KEY_CHARS:
         return ""
     seen = visible(data)

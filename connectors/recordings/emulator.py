@@ -1,7 +1,8 @@
-"""Parts of libghostty, the library that comes with pyghostty, that `screen` uses.
+"""The parts of libghostty, the library bundled with pyghostty, that `screen` uses.
 
-pyghostty declares all of it, and has that parsed in every process, which takes longer than to read a small recording.
-What is needed is declared here, and was parsed when `libghostty` was written; a test compares it with all.
+pyghostty declares the whole library and parses its declarations in every process, which takes longer than reading a
+small recording. This module declares only the required parts, which were parsed when `libghostty` was generated. A test
+compares them with the full declarations.
 """
 
 from __future__ import annotations
@@ -53,9 +54,10 @@ int ghostty_terminal_selection_format_buf(
   GhosttyTerminal terminal, GhosttyTerminalSelectionFormatOptions options,
   uint8_t *buf, size_t buf_len, size_t *out_written);
 """
-"""C of which `python -m tests.golden.make libghostty` makes the module `libghostty`.
+"""C declarations from which `python -m tests.golden.make libghostty` generates the module `libghostty`.
 
-The value of a point is a union there, which cffi cannot pass; the struct here is as large and is passed the same way.
+The library declares the value of a point as a union, which cffi cannot pass; the struct here has the same size and is
+passed in the same way.
 """
 
 OUT_OF_SPACE: Final = -3
@@ -67,14 +69,14 @@ ACTIVE_SCREEN: Final = 6
 ALTERNATE: Final = 1
 PLAIN: Final = 0
 ACTIVE: Final = 0
-"""Values of its enumerations: of results, options, data, screens, formats and points."""
+"""Values of the library's enumerations: results, options, data, screens, formats and points."""
 
 _CELL: Final = (8, 16)
-"""Pixels of a cell, which only reports of sizes and images depend on."""
+"""Size of a cell in pixels, which affects only reports of sizes and images."""
 
 
 def _library() -> Any:
-    """The library, which lies in pyghostty's package by the ending that the system has for such."""
+    """Load the library from pyghostty's package, with the file ending of the operating system."""
     package = find_spec("pyghostty")  # which does not load it
     if package is None or not package.submodule_search_locations:
         raise ModuleNotFoundError("No module named 'pyghostty'", name="pyghostty")
@@ -86,23 +88,23 @@ lib: Final[Any] = _library()
 
 
 def check(result: int, operation: str) -> None:
-    """Raises RuntimeError unless the result of a call is success."""
+    """Raise RuntimeError unless the result of a call is success."""
     if result:
         raise RuntimeError(f"libghostty: {operation} failed with {result}")
 
 
 def new_struct(kind: str) -> Any:
-    """A new struct that states its size, as the library wants it."""
+    """Return a new struct that states its own size, as the library requires."""
     struct = ffi.new(f"{kind}*")
     struct.size = ffi.sizeof(kind)
     return struct
 
 
 class Terminal:
-    """A terminal of a size in cells that keeps rows above its screen.
+    """A terminal of a given size in cells with a scrollback.
 
     Attributes:
-        handle: what the library's functions take.
+        handle: argument of the library's functions.
     """
 
     def __init__(self, columns: int, rows: int, scrollback: int) -> None:
@@ -114,9 +116,9 @@ class Terminal:
         check(lib.ghostty_terminal_set(self.handle, SCROLLBACK_MAX_LINES, lines), "terminal_set")
 
     def feed(self, data: bytes) -> None:
-        """Takes output in."""
+        """Process output."""
         lib.ghostty_terminal_vt_write(self.handle, data, len(data))
 
     def resize(self, columns: int, rows: int) -> None:
-        """Gives it another size; lines are wrapped anew."""
+        """Change the size of the terminal; lines are wrapped again."""
         check(lib.ghostty_terminal_resize(self.handle, columns, rows, *_CELL), "terminal_resize")

@@ -1,7 +1,7 @@
-"""The trajectories of a recorded session, whatever format it was recorded in: one for each run of acts.
+"""Trajectories of a recorded session in any format: one for each run of acts.
 
-Runs are named and chained here: where input was lost between two runs, the later continues the earlier. Formats that
-know an outcome, a task or an agent add them.
+This module names and links the runs: if input was lost between two runs, the later continues the earlier. Formats that
+know an outcome, a task or an agent add it.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from trajmill.connectors.recordings.session import Run, Session
 from trajmill.schemas import Context, Environment, ParseError, Reject, Trajectory
 
 UNDATED: Final = "undated"
-"""Native id of a recording without a date; not empty, since an empty one would mean no parent."""
+"""Native id of a recording without a date. It is not empty, since an empty id would mean no parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Description of a recording by itself; None for what it does not say.
+    """Description of a recording in itself; None for unstated values.
 
     Attributes:
         native_id: its id; see `UNDATED`.
-        columns: of the terminal at the beginning.
-        rows: likewise.
-        began: when, in seconds since 1970 UTC.
+        columns: columns of the terminal at the beginning.
+        rows: rows of the terminal at the beginning.
+        began: beginning, in seconds since 1970 UTC.
         term: value of TERM.
         shell: value of SHELL.
-        command: what was run in the terminal.
-        member: the file that the offsets of acts point into.
-        timed: whether it says when something was put out; if not, no step has a duration.
+        command: the command that was run in the terminal.
+        member: the file that the offsets of acts refer to.
+        timed: whether the recording states the time of output; if not, no step has a duration.
     """
 
     native_id: str
@@ -49,10 +49,11 @@ class Recording:
 def trajectories_of(
     session: Session, recording: Recording, blob: Blob, connector: str
 ) -> Iterator[Trajectory | Reject]:
-    """The trajectories of a session that was read, then a reject for each gap, and one for why reading ended.
+    """Yield the trajectories of a session that was read, then a reject for each gap, and one for a reading error.
 
     Raises:
-        ParseError: it has no act. The error is why reading ended; if it was read whole, `no_transitions` or `no_input`.
+        ParseError: the session has no act. The error is the reading error; if it was read whole, `no_transitions` or
+            `no_input`.
     """
     number = before = 0
     for run in session.runs():
@@ -67,7 +68,7 @@ def trajectories_of(
 
 
 def without_action(blob: Blob, session: Session, member: str = "") -> ParseError:
-    """Build the error that says why no act can be told in a session that was read to its end."""
+    """Build the error that explains why a completely read session has no act."""
     if not session.has_output and not session.has_input:
         return ParseError(blob.uri, -1, "no_transitions", "a recording without output or input", member)
     if session.has_input:
@@ -78,7 +79,7 @@ def without_action(blob: Blob, session: Session, member: str = "") -> ParseError
 
 
 def _trajectory(recording: Recording, run: Run, number: int, before: int) -> Trajectory:
-    """The trajectory of the recording's run of the given number, from 0; the run before it has `before` acts."""
+    """Build the trajectory of the run of the given number, from 0; the run before it has `before` acts."""
     native_id = recording.native_id
     began = recording.began if recording.timed else None
     steps = steps_of(run.acts, run.ending, began, recording.member, timed=recording.timed)
@@ -95,7 +96,7 @@ def _trajectory(recording: Recording, run: Run, number: int, before: int) -> Tra
 
 
 def terminal_words(recording: Recording) -> str:
-    """The terminal in a few words, such as `terminal of 80x24, TERM=xterm-256color, SHELL=/bin/bash`."""
+    """Describe the terminal in a few words, such as `terminal of 80x24, TERM=xterm-256color, SHELL=/bin/bash`."""
     words = [f"terminal of {recording.columns}x{recording.rows}"]
     for name, value in (("TERM", recording.term), ("SHELL", recording.shell)):
         if value is not None:

@@ -1,9 +1,8 @@
-"""Screen of a terminal of a given size after the output that it was sent: the visible rows, and the cursor's line, as
-text.
+"""The screen of a terminal of a given size after its output: the visible rows, and the cursor's line, as text.
 
-The emulation is libghostty's. Output is held back and given to it in larger pieces, which is faster. The emulator
-answers no query and opens no file (the graphics protocol's file media are off in the library); colours, titles and
-images are not told.
+libghostty does the emulation. Output is buffered and passed to it in larger pieces, which is faster. The emulator
+answers no query and opens no file (the file media of the graphics protocol are disabled in the library). Colors, titles
+and images are not reported.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any, Final
 from trajmill.schemas import Observation
 
 DIALECT: Final = "ansi-screen/1"
-"""The visible rows as text, wrapped rows as shown, without blanks at their ends and blank rows at the bottom."""
+"""The visible rows as text: wrapped rows as shown, without trailing blanks and without blank rows at the bottom."""
 
 MAX_SIDE: Final = 4096
 MAX_CELLS: Final = 1 << 18
-"""Larger terminals are refused: nobody looked at one, and it would cost memory."""
+"""Largest number of cells. Larger terminals are refused, because nobody looked at one, and it would cost memory."""
 
 SCROLLBACK: Final = 10_000
-"""Rows kept above the screen, since they come back when the terminal grows. Fewer rows were slower, not faster."""
+"""Rows kept above the screen, since they return when the terminal grows. Fewer rows were slower, not faster."""
 
 _HELD_CHARS: Final = 1 << 15
 _STATUS: Final = re.compile(r"\x1b\]133;D;(\d{1,10})(?:[;\x07]|\x1b\\)")
@@ -35,7 +34,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 def check_size(columns: object, rows: object) -> tuple[int, int] | None:
-    """(columns, rows) if a screen can have that size: whole numbers from 1, within the limits above; else None."""
+    """Return (columns, rows) if the size is valid (integers from 1, within the limits above); else None."""
     if type(columns) is not int or type(rows) is not int:
         return None
     fits = 1 <= columns <= MAX_SIDE and 1 <= rows <= MAX_SIDE and columns * rows <= MAX_CELLS
@@ -43,7 +42,7 @@ def check_size(columns: object, rows: object) -> tuple[int, int] | None:
 
 
 def encode_text(text: str) -> bytes:
-    """`text` as UTF-8; halves of a surrogate pair are joined, lone ones become U+FFFD."""
+    """Encode `text` as UTF-8; surrogate pairs are joined, lone surrogates become U+FFFD."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -51,22 +50,22 @@ def encode_text(text: str) -> bytes:
 
 
 def visible(output: str) -> str:
-    """The characters of some output that take up a cell, without escape sequences and control characters."""
+    """Return the characters of output that take up a cell, without escape sequences and control characters."""
     return _CONTROL.sub("", _ESCAPE.sub("", output))
 
 
 class Titles:
-    r"""Takes window titles of GNU screen and tmux (`\ek…\e\\`) out of output, wherever it was divided.
+    r"""Filter that removes window titles of GNU screen and tmux (`\ek…\e\\`) from output that may be split anywhere.
 
-    Shells that run in one of these set them before and after each command. No other terminal knows the sequence, the
-    emulator neither, which would print the title.
+    Shells that run in one of these programs set titles before and after each command. No other terminal knows the
+    sequence; the emulator does not know it either and would print the title.
     """
 
     def __init__(self) -> None:
         self._held = ""
 
     def strip_titles(self, output: str) -> str:
-        """The output without titles; what may be the beginning of one is held back until more comes."""
+        """Return the output without titles; a possible beginning of a title is held back until more output arrives."""
         if not self._held and "\x1bk" not in output and output[-1:] != "\x1b":
             return output
         output = _TITLE.sub("", self._held + output)
@@ -76,7 +75,7 @@ class Titles:
 
 
 def screen_observation(content: str, truncation: str = "none") -> Observation:
-    """A screen's text as an observation."""
+    """Return the text of a screen as an observation."""
     return Observation(content, form="screen", dialect=DIALECT, truncation=truncation)
 
 
@@ -109,7 +108,7 @@ class Screen:
         self._blank = True
 
     def write(self, text: str) -> None:
-        """Takes output in, to be emulated when the screen is next looked at."""
+        """Add output, to be emulated when the screen is next read."""
         if not text:
             return
         self._held.append(text)
@@ -129,27 +128,27 @@ class Screen:
         self._terminal.feed(encode_text(text))
 
     def resize(self, columns: int, rows: int) -> None:
-        """Gives the screen another size, that `check_size` lets through."""
+        """Resize the screen to a size accepted by `check_size`."""
         self._emulate()
         self._columns, self._rows = columns, rows
         self._terminal.resize(columns, rows)
 
     def take_statuses(self) -> list[int]:
-        """The exit statuses reported since the last call; see `statuses`."""
+        """Return the exit statuses reported since the last call; see `statuses`."""
         self._emulate()
         taken, self.statuses = self.statuses, []
         return taken
 
     @property
     def alternate(self) -> bool:
-        """Check if the alternate screen is shown, that of full-screen programs."""
+        """Whether the alternate screen of full-screen programs is shown."""
         self._emulate()
         shown = self._told(self._emulator.ACTIVE_SCREEN, "int*")
         return bool(shown == self._emulator.ALTERNATE)
 
     @property
     def wraps(self) -> bool:
-        """Check if the cursor's row is full, so that the next character would stand on the next row."""
+        """Whether the cursor's row is full, so that the next character would be on the next row."""
         return self.column == self._columns
 
     @property
@@ -160,24 +159,24 @@ class Screen:
         return int(self._told(column, "uint16_t*")) + bool(self._told(wraps, "bool*"))
 
     def text(self) -> str:
-        """The visible rows, in the form of `DIALECT`."""
+        """Return the visible rows, in the form of `DIALECT`."""
         self._emulate()
         return self._between(self._columns - 1, self._rows - 1, unwrap=False, trim=True).rstrip(" \n")
 
     def seen(self) -> str | None:
-        """The visible rows; None if nothing was ever put out."""
+        """Return the visible rows; None if there was never any output."""
         text = self.text()
         return None if self._blank else text
 
     def line(self) -> str:
-        """The line that the cursor stands on, from its beginning to the cursor; rows that it wrapped over are joined.
+        """Return the cursor's line up to the cursor, with its wrapped rows joined.
 
-        Blanks at its end are kept where they were written.
+        Trailing blanks are kept if they were written.
         """
         return self._above().rpartition("\n")[2]
 
     def whole_line(self) -> str:
-        """The line that the cursor stands on, with what stands behind the cursor if anything does."""
+        """Return the cursor's line, including any text after the cursor."""
         above = self._above()
         lines = self._between(self._columns - 1, self._rows - 1, unwrap=True, trim=True).split("\n")
         number = above.count("\n")
@@ -185,7 +184,7 @@ class Screen:
         return max(line, above.rpartition("\n")[2], key=len)
 
     def _above(self) -> str:
-        """Return the text before the cursor, on the screen; rows that a line wrapped over are joined."""
+        """Return the text on the screen before the cursor, with the wrapped rows of a line joined."""
         column = self.column
         row = int(self._told(self._emulator.CURSOR_Y, "uint16_t*"))
         if column:
@@ -193,7 +192,7 @@ class Screen:
         return self._between(self._columns - 1, row - 1, unwrap=True, trim=False) + "\n" if row else ""
 
     def _between(self, column: int, row: int, unwrap: bool, trim: bool) -> str:
-        """The text from the upper left corner to the cell given, which is included."""
+        """Return the text from the upper left corner to the given cell, inclusive."""
         options, length, handle = self._options, self._length, self._terminal.handle
         options.unwrap, options.trim = unwrap, trim
         self._place(self._first, 0, 0)
@@ -207,7 +206,7 @@ class Screen:
         return str(self._emulator.ffi.buffer(self._buffer, length[0]), "utf-8")
 
     def _told(self, field: int, kind: str) -> Any:
-        """A property of the terminal; `kind` is the C type of a pointer to it."""
+        """Return a property of the terminal; `kind` is the C type of a pointer to it."""
         pointer: Any = self._emulator.ffi.new(kind)
         self._emulator.check(
             self._emulator.lib.ghostty_terminal_get(self._terminal.handle, field, pointer), "terminal_get"
@@ -215,7 +214,7 @@ class Screen:
         return pointer[0]
 
     def _place(self, reference: Any, column: int, row: int) -> None:
-        """Points a reference to a cell; valid until the terminal changes."""
+        """Point a reference to a cell; it is valid until the terminal changes."""
         self._point.value.x, self._point.value.y = column, row
         self._emulator.check(
             self._emulator.lib.ghostty_terminal_grid_ref(self._terminal.handle, self._point[0], reference), "grid_ref"

@@ -1,7 +1,7 @@
-"""A recorded terminal session: its events in order, and the runs of acts that they hold.
+"""A recorded terminal session: its events in order, and its runs of acts.
 
-Serves every format that records output, perhaps input, sizes and an exit status. Where input was recorded it alone says
-what was typed (`bursts`); otherwise the echo does (`echo`).
+Used by every format that records output, and optionally input, sizes and an exit status. If input was recorded, only
+the input determines the acts (`bursts`); otherwise the echo does (`echo`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STATUS: Final = re.compile(r"-?\d{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Acts with no input lost between them: the screen before each is what the one before led to. Not empty."""
+    """Acts without lost input in between: the screen before each is the result of the act before it. Not empty."""
 
     acts: Shelf[Act]
     ending: Ending
@@ -40,9 +40,9 @@ class Session:
 
     Attributes:
         error: why reading ended before the recording did; None if it did not.
-        has_output: whether anything was put out.
+        has_output: whether there was any output.
         has_input: whether input was recorded.
-        gaps: where input was lost, in order; known after the last of `runs`.
+        gaps: points at which input was lost, in order; complete after the last of `runs`.
     """
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -58,7 +58,7 @@ class Session:
         self._now = 0.0
 
     def read(self, events: Iterable[Event]) -> None:
-        """Takes all events in, up to the first that cannot be read; then `error` says why."""
+        """Process all events, up to the first that cannot be read; `error` then holds the reason."""
         try:
             for event in events:
                 self._take(*event)
@@ -90,7 +90,7 @@ class Session:
             self._screen.write(data)
 
     def runs(self) -> Iterator[Run]:
-        """The runs of acts in the session, in order: one if input was recorded, else one between any two gaps."""
+        """Yield the runs of acts in the session, in order: one if input was recorded, else one between any two gaps."""
         if self.has_input:
             silent = self._bursts.silent and self._status is None
             acts = self._bursts.finish()
@@ -114,10 +114,10 @@ class Session:
             yield Run(acts, self._ending(acts[-1], at, after))
 
     def _ending(self, last: Act, at: float, after: str | None) -> Ending:
-        """Tell how the session ended after its last act.
+        """Determine how the session ended after its last act.
 
         The act ended the session if the recording has an exit status, or if `exit`, `logout` or ^D was typed and no
-        prompt came after it (the cursor stands at the beginning of a line).
+        prompt followed (the cursor is at the beginning of a line).
         """
         lost = self.error is not None
         status = _number(self._status)

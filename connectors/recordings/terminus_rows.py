@@ -10,9 +10,8 @@ action  | [{"keystrokes": "date +%Y\n", "duration": 0.1}]
 after   | root@h:/app# date +%Y
         | 2026
 
-A row is an object whose `conversations` (or `messages`) hold the prompts and responses of episodes; `terminus.chat`
-says how they are read. Tables of the same rows are read by `table`. A row whose agent answers in another form is a
-reject.
+A row is an object whose `conversations` (or `messages`) hold the prompts and responses of episodes, which
+`terminus.chat` reads. `table` reads tables of the same rows. A row whose agent answers in another form is a reject.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class TerminusRows(Connector):
 
 
 def _turns(row: dict[str, Any]) -> terminus_chat.Turns | None:
-    """The turns of a row's conversation, which may be JSON text."""
+    """Return the turns of a row's conversation, which may be JSON text."""
     return terminus_chat.turns_of(
         parse_if_json(next((row[name] for name in terminus_chat.COLUMNS if row.get(name)), None))
     )

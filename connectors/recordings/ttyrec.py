@@ -1,4 +1,4 @@
-r"""Recordings of ttyrec and of what writes its format: games, servers, NLE.
+r"""Recordings of ttyrec and of programs that write its format: games, servers, NLE.
 
 >>> show(Ttyrec(), b"".join(struct.pack("<III", 1700000000 + at, 0, len(data)) + data for at, data in [
 ...     (0, b"\x1b[?2004h$ "),
@@ -12,16 +12,16 @@ after   | $ date +%Y
         | $
 
 Format: records of three little-endian 32-bit numbers (seconds and microseconds since 1970, bytes of data) and the data
-that the terminal was sent (ttyrec(1)). There is no header, no size and no mark of the end. Recordings may be joined end
-to end (`ttyrec -a`), which nothing marks: the clock jumps, and where it steps back no time is counted. The size is what
-the data itself asks for (`ESC [ 8 ; rows ; columns t`) before it shows anything, else 80x24. A recording holds output
-alone, so typed lines are told from their echo; see `echo`.
+that was sent to the terminal (ttyrec(1)). There is no header, no size and no end mark. Recordings may be joined end to
+end (`ttyrec -a`) without a mark: the clock jumps, and if it steps back no time is counted. The size is the one that the
+data itself requests (`ESC [ 8 ; rows ; columns t`) before it shows anything, else 80x24. A recording holds only output,
+so typed lines are recognized by their echo; see `echo`.
 
-NLE's ttyrec3 has one byte more in each record, the channel (0 output, 1 input, 2 score; nle/nle.py and
-converter/ttyrec.h of NLE). A file is read so if the records' lengths add up with that byte and do not without it. Each
-record of input is then one act, since the agent gives one key for each screen; scores are left out.
+NLE's ttyrec3 has one more byte in each record, the channel (0 output, 1 input, 2 score; nle/nle.py and
+converter/ttyrec.h of NLE). A file is read in this form if the records' lengths add up with that byte and do not without
+it. Each record of input is then one act, since the agent gives one key for each screen; scores are left out.
 
-A record that claims more than `MAX_BYTES` of data is refused (`bad_length`): the file has another byte order, or is of
+A record that states more than `MAX_BYTES` of data is refused (`bad_length`): the file has another byte order, or
 another format.
 """
 
@@ -41,7 +41,7 @@ from trajmill.connectors.recordings.session import Event, Session
 from trajmill.schemas import Context, ParseError, Reject, Trajectory
 
 MAX_BYTES: Final = 1 << 20
-"""Recorders write what one read of the terminal gave, some kilobytes."""
+"""Largest record in bytes. Recorders write the output of one read of the terminal, some kilobytes."""
 
 COLUMNS: Final = 80
 ROWS: Final = 24
@@ -51,7 +51,7 @@ _RECORD_3: Final = struct.Struct("<IIIB")
 _SIZE: Final = re.compile(rb"\x1b\[8;(\d{1,4});(\d{1,4})t")
 _NAMED: Final = re.compile(r"\.(?:ttyrec[23]?|tty)$", re.IGNORECASE)
 _FIRST_DATED: Final = 500_000_000
-"""Seconds since 1970 below which a clock is not that of a date (1985)."""
+"""Seconds since 1970 (1985) below which a clock does not give a date."""
 
 _LAST_DATED: Final = 4_000_000_000
 _PROBED: Final = 1 << 16
@@ -101,10 +101,10 @@ class Ttyrec(Connector):
 
 
 def _records(head: bytes, record: struct.Struct, named: bool) -> int:
-    """Count the records that the bytes begin with, the last perhaps cut; 0 if they are none.
+    """Count the records at the beginning of the bytes, the last perhaps cut; 0 if they are no records.
 
-    Every microsecond is under a million and every length plausible; of a ttyrec3, every channel is known and its data
-    fits. Without the name to go by, the clock must be that of a date, and may not jump.
+    Every microsecond must be under a million and every length plausible; in a ttyrec3, every channel must be known and
+    its data must fit. Without a matching file name, the clock must give a date and may not jump.
     """
     at, count, before = 0, 0, None
     while at + record.size <= len(head):
@@ -118,7 +118,7 @@ def _records(head: bytes, record: struct.Struct, named: bool) -> int:
         before = seconds
         at += record.size + size
         count += 1
-    # Bytes of another format seldom end where a record would; a recording that was cut must be accepted all the same.
+    # Bytes of another format seldom end where a record would; but a recording that was cut must be accepted.
     return count if at == len(head) or len(head) >= _PROBED or record is _RECORD else 0
 
 
@@ -128,7 +128,7 @@ def _size(data: bytes) -> tuple[int, int]:
 
 
 def _read(stream: BinaryIO, blob: Blob, record: struct.Struct) -> Iterator[tuple[int, float, int, bytes]]:
-    """(offset, seconds since the first record, channel, data) of each record.
+    """Yield (offset, seconds since the first record, channel, data) of each record.
 
     Raises:
         ParseError: `truncated` or `bad_length`.
@@ -165,7 +165,7 @@ def _events(stream: BinaryIO, blob: Blob) -> Iterator[Event]:
 
 
 def _read_keys(stream: BinaryIO, blob: Blob, recording: Recording, connector: str) -> Iterator[Trajectory | Reject]:
-    """The one trajectory of a ttyrec3: an act for each record of input."""
+    """Yield the one trajectory of a ttyrec3, with an act for each record of input."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     screen, titles, acts = Screen(recording.columns, recording.rows), Titles(), shelf_of_acts()
     now, error = 0.0, None

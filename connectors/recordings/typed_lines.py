@@ -1,8 +1,7 @@
-"""Detection of the lines of a recording of output that were typed.
+"""Detection of typed lines in a recording of output.
 
-`echo` reads the recording and collects lines that may have been typed; `resolve_marks` decides on them at the end, when
-all
-prompts of the recording are known. What is taken for evidence, and why, stands in `echo`.
+`echo` reads the recording and collects lines that may have been typed. `resolve_marks` decides on them at the end, when
+all prompts of the recording are known. `echo` explains the evidence.
 """
 
 from __future__ import annotations
@@ -21,18 +20,21 @@ from trajmill.connectors.recordings.screen import visible
 from trajmill.schemas import Shelf
 
 STOPS: Final = {"^C": "\x03", "^Z": "\x1a", "^\\": "\x1c"}
-"""Echoes of the control keys that stop a program, by which a terminal shows them, and the keys."""
+"""Control keys that stop a program, by the echo that a terminal shows for them."""
 
 KEY_SECONDS: Final = 0.02
-"""Nobody types faster; a program's own output seldom pauses for longer within a line."""
+"""Shortest time between keys in seconds. Nobody types faster, and a program's output seldom pauses for longer within a
+line.
+"""
 
 MAX_KEYS: Final = 4096
-"""No line that somebody types has more characters; what goes on for longer is not spelled out."""
+"""Largest number of characters of a typed line; longer ones are not spelled out."""
 
 EVEN: Final = 0.05
 UNEVEN: Final = 0.15
-"""A program that types out a text varies the times between keys by less than `EVEN` of their mean, a person mostly by
-more than `UNEVEN`; between the two nobody can tell."""
+"""A program that types a text varies the times between keys by less than `EVEN` of their mean, a person mostly by more
+than `UNEVEN`. Between the two, no decision is possible.
+"""
 
 _PROMPT: Final = re.compile(r".*[$#%>❯➜›»λ→▶:?)\]}] ?", re.DOTALL)
 _SHELL: Final = re.compile(r".*[$#%>❯➜›»λ] ?", re.DOTALL)
@@ -41,18 +43,18 @@ _CONTINUES: Final = re.compile(
     r"\s*(?:\.\.\.|>|(?:for|while|until|if|then|elif|else|case|select|function|d?quote|bquote|heredoc|pipe|cmdand|cmdor"
     r"|cmdsubst|subsh|cursh|array)>) ?"
 )
-"""Prompts of Python, bash and zsh for a further line of an unfinished command."""
+"""Prompts of Python, bash and zsh for another line of an unfinished command."""
 
 _ERASED: Final = frozenset({"\b \b", "\b\x1b[K", "\b\x1b[J", "\b\x1b[P"})
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Input that the recording does not hold, or not legibly.
+    """Input that the recording does not hold, or does not show clearly.
 
     Attributes:
-        offset: bytes into the recording near where it was.
-        at: seconds since the recording began when the screen still was the answer to the act before.
+        offset: offset in the recording near the input, in bytes.
+        at: seconds since the recording began when the screen still showed the answer to the act before.
         before: that screen.
         reason: snake_case word for the reject.
         detail: one line for a person.
@@ -67,29 +69,29 @@ class Gap:
 
 @dataclass(slots=True)
 class Line:
-    """A line that was entered, perhaps typed.
+    """A line that was entered and perhaps typed.
 
     Attributes:
-        offset: bytes into the recording where its first character came.
-        start: when that was, in seconds since the recording began.
+        offset: offset of its first character in the recording, in bytes.
+        start: time of that character, in seconds since the recording began.
         before: the screen before it.
-        prompt: what stood before the cursor.
-        redrawn: the prompt as the line editor drew it anew before anything was typed; empty if it did not.
-        right: what stood behind it, such as a prompt on the right.
+        prompt: the text before the cursor.
+        redrawn: the prompt as the line editor redrew it before anything was typed; empty if it did not.
+        right: the text after the cursor, such as a prompt on the right.
         at_prompt: whether bracketed paste marks its beginning and its end.
-        known: whether a line had been typed at this prompt before.
+        known: whether a line was typed at this prompt before.
         statuses: exit statuses reported before it.
         tail: the last output before it.
-        first: its first character if that came alone; empty if not.
-        spelled: the characters that came one by one; None if anything else changed the line.
-        bare: whether each of them came without an escape sequence, as a terminal's own echo does.
-        times: when each of them came, and then Enter.
-        entered: the line with its prompt as it last stood before a line feed, or when it was entered.
-        reached: as `entered`, up to the cursor.
+        first: its first character if it arrived alone; else empty.
+        spelled: the characters that arrived one by one; None if anything else changed the line.
+        bare: whether each of them arrived without an escape sequence, like a terminal's own echo.
+        times: the times of these characters, and then of Enter.
+        entered: the line with its prompt just before a line feed, or when it was entered.
+        reached: the same up to the cursor.
         since: output after that line feed.
-        chars: how much was put out since it began.
-        stopped: whether a control key that the terminal echoes ended it (^C), not Enter.
-        input_ended: whether the end of input (^D) ended it, and the shell wrote what it holds.
+        chars: characters of output since it began.
+        stopped: whether an echoed control key (^C) ended it instead of Enter.
+        input_ended: whether the end of input (^D) ended it, and its content was written by the shell.
     """
 
     offset: int
@@ -115,7 +117,7 @@ class Line:
 
     @property
     def typed(self) -> str | None:
-        """Text of the line beyond its prompt; None if the prompt is not there any more."""
+        """Text of the line after its prompt; None if the prompt has disappeared."""
         if self.entered is None:
             return None
         if self.redrawn and self.entered.startswith(self.redrawn):
@@ -129,11 +131,11 @@ class Line:
 
     @property
     def credible(self) -> bool:
-        """Check if a single key began the line, and it still begins with that key."""
+        """Whether a single key began the line, and it still begins with that key."""
         return bool(self.first) and (self.typed or "").startswith(self.first)
 
     def spell(self, output: str, now: float) -> None:
-        """Takes in output that stayed on the line."""
+        """Process output that stayed on the line."""
         seen = visible(output)
         if output in _ERASED:
             self.spelled = self.spelled[:-1] if self.spelled else self.spelled
@@ -152,7 +154,7 @@ _VALUES: Final = {kind: attrgetter(*(one.name for one in fields(kind))) for kind
 
 
 def shelf_of_marks() -> Shelf[tuple[list[int], Mark]]:
-    """An empty sequence of marks with exit statuses, of which only the last will stand in memory."""
+    """Return an empty sequence of marks with exit statuses that keeps only the last ones in memory."""
     return Shelf(
         lambda marks: [(statuses, _KINDS.index(type(mark)), _VALUES[type(mark)](mark)) for statuses, mark in marks],
         lambda rows: [(statuses, _KINDS[kind](*values)) for statuses, kind, values in rows],
@@ -170,7 +172,7 @@ def _mark_bytes(mark: Mark) -> int:
 
 
 def resolve_marks(marks: Shelf[tuple[list[int], Mark]]) -> Shelf[tuple[list[int], Mark]]:
-    """The acts and gaps among the marks, in order, each with the exit statuses reported since the one before it."""
+    """Return the acts and gaps among the marks, in order, each with the exit statuses since the one before it."""
     counts: Counter[str] = Counter()
     prompts: set[str] = set()
     for number, (reported, mark) in enumerate(marks):
@@ -202,7 +204,7 @@ def resolve_marks(marks: Shelf[tuple[list[int], Mark]]) -> Shelf[tuple[list[int]
 
 
 def _changes_prompt(line: Line, later: Iterable[tuple[list[int], Mark]]) -> bool:
-    """Check if a line that holds nothing led to another prompt, as the end of input (^D) does and Enter does not."""
+    """Check if an empty line led to another prompt, as the end of input (^D) does and Enter does not."""
     if _CONTINUES.fullmatch(line.prompt):
         return False
     following = next((mark for _, mark in later if isinstance(mark, Line) and (mark.at_prompt or mark.known)), None)
@@ -210,9 +212,9 @@ def _changes_prompt(line: Line, later: Iterable[tuple[list[int], Mark]]) -> bool
 
 
 def _detect_typed_ahead(line: Line, prompts: Set[str]) -> Gap | None:
-    """A gap if what stood before the cursor of a line was a prompt of the recording and keys pressed before it came.
+    """Return a gap if the text before a line's cursor is a known prompt and keys pressed before the prompt appeared.
 
-    The screen of the gap is the one with the prompt alone, which answers the act before.
+    The screen of the gap shows only the prompt, which answers the act before.
     """
     if not line.at_prompt or _PROMPT.fullmatch(line.prompt):
         return None
@@ -224,24 +226,24 @@ def _detect_typed_ahead(line: Line, prompts: Set[str]) -> Gap | None:
 
 
 def takes_key(prompt: str) -> bool:
-    """Check if a prompt is one that a single key may answer, such as `Continue? [y/N] `."""
+    """Check if a single key may answer the prompt, as in `Continue? [y/N] `."""
     return _ANSWERED_BY_KEY.fullmatch(prompt) is not None
 
 
 def is_prompt(drawn: str) -> bool:
-    """Check if output of more than one character ends as prompts do."""
+    """Check if output of more than one character ends like a prompt."""
     return len(drawn) > 1 and _PROMPT.fullmatch(drawn) is not None
 
 
 def ending(prompt: str) -> str:
-    """Return the text that prompts of one kind share: of a shell's, which names folders and times, only its end."""
+    """Return the text shared by prompts of one kind; of a shell's prompt, which has folders and times, only its end."""
     return prompt[-2:] if _SHELL.fullmatch(prompt) else prompt
 
 
 def _verdict(line: Line, count: int) -> Act | Gap | None:
-    """The act that a line was, a gap if it was typed but cannot be told, None if it was output.
+    """Return the act of a line, a gap if it was typed but is unclear, None if it was output.
 
-    `count` is how many credible lines there are at such prompts.
+    `count` is the number of credible lines at such prompts.
     """
     typed = line.typed
     if line.at_prompt:
@@ -264,14 +266,14 @@ def _verdict(line: Line, count: int) -> Act | Gap | None:
 
 
 def is_asked(line: Line) -> bool:
-    """Check if the line begins with a prompt, or with nothing below a line that asks."""
+    """Check if the line begins with a prompt, or with nothing below a line that asks a question."""
     if line.prompt.strip():
         return _PROMPT.fullmatch(line.prompt) is not None
     return line.bare and (line.before or "").endswith(("?", ":"))
 
 
 def _verdict_by_rhythm(line: Line, typed: str, exact: bool) -> Act | Gap | None:
-    """The verdict on a line without a known prompt: by whether the times between its keys are a person's."""
+    """Decide on a line without a known prompt by the rhythm of its keys."""
     if not line.bare:
         return None
     rhythm = _rhythm(line.times)
@@ -283,9 +285,9 @@ def _verdict_by_rhythm(line: Line, typed: str, exact: bool) -> Act | Gap | None:
 
 
 def _rhythm(times: Sequence[float]) -> float | None:
-    """Return the variation of the times between keys, as a part of their mean; None for fewer than four keys.
+    """Return the variation of the times between keys, as a fraction of their mean; None for fewer than four keys.
 
-    The last of the times is that of Enter, which people and programs alike put off.
+    The last time is that of Enter, before which people and programs alike pause.
     """
     waits = [after - before for before, after in pairwise(times[:-1])]
     if len(waits) < 3 or fmean(waits) <= 0:

@@ -1,4 +1,4 @@
-"""One text tree for all screens, how the DOM of a page becomes one, and the steps between screens.
+"""Common text tree for all screens, its construction from the DOM of a page, and the steps between screens.
 
-For screens of other kinds connectors pick the nodes of the tree.
+For other screens, connectors select the nodes of the tree.
 """

@@ -1,8 +1,8 @@
-"""Names and states of elements: role, states, lasting id and value, from their tags and attributes.
+"""Roles, states, lasting ids and values of elements, derived from their tags and attributes.
 
-Roles follow the W3C's HTML Accessibility API Mappings (HTML-AAM 1.0) in a shorter vocabulary; a `role` attribute goes
-before the tag. Where HTML-AAM has no role the kind of field stands (`date`, `file`). Headings keep their level as their
-role (`h2`). Nothing here looks at an element's children or its place in a document.
+Roles follow the W3C's HTML Accessibility API Mappings (HTML-AAM 1.0) in a shorter vocabulary; a `role` attribute
+overrides the tag. Where HTML-AAM has no role, the kind of field is the role (`date`, `file`). Headings have their level
+as role (`h2`). An element's children and its place in a document are not considered here.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from trajmill.connectors.screens.element_ids import lasting
 from trajmill.schemas.record import record
 
 INLINE: Final = "inline"
-"""The role of what only marks a run of text (`span`, `b`): it has no line, and its text joins that around it."""
+"""Role of an element that only marks a run of text (`span`, `b`): it has no line, and its text joins the text around
+it.
+"""
 
 BLOCK: Final = "block"
-"""The role of what only lays out its children (`div`, `p`): it has no line, and its text stands apart."""
+"""Role of an element that only lays out its children (`div`, `p`): it has no line, and its text stands apart."""
 
 GONE: Final = "gone"
-"""The role of what is never shown (`script`, `template`)."""
+"""Role of an element that is never shown (`script`, `template`)."""
 
 ID_ATTRIBUTES: Final = ("id", "data-testid", "data-test-id", "data-test", "data-qa", "name")
-"""Where a lasting id is looked for, in this order. Of all other attributes only those that this module names are read,
-so a nonce, a token or a generated class never gets near a tree."""
+"""Attributes that may contain a lasting id, in order of precedence.
+
+Only attributes that this module names are read, so nonces, tokens and generated classes never get into a tree.
+"""
 
 _IDENTS: Final = frozenset(ID_ATTRIBUTES)
 
@@ -131,13 +135,13 @@ NAMED_BY_CONTENT: Final = _words(
     "button link h1 h2 h3 h4 h5 h6 option tab menuitem menuitemcheckbox menuitemradio radio checkbox switch treeitem "
     "tooltip"
 )
-"""Roles whose name is the text in them; what can be acted on within them still has lines of its own."""
+"""Roles whose name is the text in them; actable elements within them still have lines of their own."""
 
 FIELDS: Final = _words(
     "textbox searchbox combobox listbox slider spinbutton color date datetime file month time week checkbox radio "
     "switch"
 )
-"""Roles of what a person fills in or chooses."""
+"""Roles of elements that a person fills in or chooses."""
 
 ACTABLE: Final = FIELDS | _words(
     "button link option tab menuitem menuitemcheckbox menuitemradio treeitem scrollbar iframe"
@@ -145,12 +149,12 @@ ACTABLE: Final = FIELDS | _words(
 """Roles that can be acted on."""
 
 LANDMARKS: Final = frozenset({"banner", "contentinfo"})
-"""Roles that `header` and `footer` have only where they belong to the page and not to a section of it."""
+"""Roles that `header` and `footer` have only if they belong to the page and not to a section of it."""
 
 
 @lru_cache(maxsize=8192)
 def _role_of_attribute(stated: str, level: str) -> str | None:
-    """The role that a `role` attribute tells, the first known word of it; None if it tells none."""
+    """Return the role in a `role` attribute, its first known word; None if it has none."""
     for word in stated.lower().split():
         if word in _NO_ROLE:
             return INLINE if word in ("code", "emphasis", "strong", "time", "mark") else BLOCK
@@ -177,26 +181,26 @@ _HINTING: Final = frozenset({"title", "aria-describedby", "placeholder", "aria-p
 _VALUING: Final = frozenset({"aria-valuetext", "aria-valuenow"})
 _LABELED: Final = _words("input select textarea")
 _NAMED: Final = _LABELED | _words("meter progress output svg fieldset table figure")
-"""Elements with a name of their own: of a label or a caption."""
+"""Elements that a label or a caption can name."""
 _NAMED_BY: Final = {"img": "alt", "area": "alt", "option": "label", "optgroup": "label"}
-"""Elements with a name of their own, and the attribute that tells it."""
+"""Elements with an attribute that names them."""
 _VALUED: Final = _words("input textarea meter progress")
 _BY_VALUE: Final = _words("input select th img")
-"""Elements whose role may depend on the values of attributes other than `role` and `contenteditable`."""
+"""Elements whose role may depend on values of attributes other than `role` and `contenteditable`."""
 
 
 @record
 class Reading:
-    """Properties of an element by its tag and the names of its attributes, before any value is looked at.
+    """Properties of an element that follow from its tag and the names of its attributes, without any value.
 
     Attributes:
-        role: as `role_of` tells it; None where it depends on values.
-        is_acted_on: whether it may listen to clicks or take the focus.
-        is_stated: whether it may have states (`states_of`) of other roles than those in `CHECKED`.
-        is_named: whether a name may be given to it in another way than by the text in it.
-        is_valued: whether it may have a value that its role does not bring with it.
-        is_hinted: whether it may have a title, a placeholder or a description elsewhere.
-        has_ident: whether it may have a lasting id.
+        role: Role, as in `role_of`; None if it depends on values.
+        is_acted_on: True if the element may listen to clicks or take the focus.
+        is_stated: True if it may have states (`states_of`) that roles other than those in `CHECKED` have.
+        is_named: True if it may be named other than by the text in it.
+        is_valued: True if it may have a value that does not follow from its role.
+        is_hinted: True if it may have a title, a placeholder or a description elsewhere.
+        has_ident: True if it may have a lasting id.
     """
 
     role: str | None
@@ -210,8 +214,9 @@ class Reading:
 
 @lru_cache(maxsize=16384)
 def reading(tag: str, *names: str) -> Reading:
-    """Return the properties by the tag and the names of the attributes; remembered, since a page has hundreds of such
-    equals.
+    """Return the properties that follow from the tag and the names of the attributes.
+
+    The result is cached, since a page has hundreds of equal combinations.
     """
     given_names = frozenset(names)
     by_value = (
@@ -233,11 +238,11 @@ def reading(tag: str, *names: str) -> Reading:
 
 
 def role_of(tag: str, attributes: Mapping[str, str]) -> str:
-    """The role of an element; `INLINE` or `BLOCK` for a wrapper, `GONE` for what is never shown.
+    """Return the role of an element; `INLINE` or `BLOCK` for a wrapper, `GONE` for an element that is never shown.
 
     Args:
-        tag: in lower case.
-        attributes: by name in lower case; one without a value has the value `""`.
+        tag: Tag in lower case.
+        attributes: Attributes by name in lower case; one without a value has the value `""`.
     """
     if tag in _GONE:
         return GONE
@@ -284,17 +289,17 @@ CHECKED: Final = frozenset({"checkbox", "radio", "switch", "menuitemcheckbox", "
 
 
 def states_of(tag: str, attributes: Mapping[str, str], role: str, disabled: bool, focused: bool) -> tuple[str, ...]:
-    """The states of an element that are set, in a fixed order.
+    """Return the states of an element that are set, in a fixed order.
 
     Args:
-        tag: in lower case.
-        attributes: of the element.
-        role: its role.
-        disabled: whether it is disabled by itself or by the fieldset around it.
-        focused: whether it has the focus.
+        tag: Tag in lower case.
+        attributes: Attributes of the element.
+        role: Role of the element.
+        disabled: True if the element or the fieldset around it is disabled.
+        focused: True if it has the focus.
 
-    A checkbox, radio button or switch is `checked` or `unchecked`. `clickable` and `focusable` are stated only for
-    what its role does not say it of.
+    A checkbox, radio button or switch is `checked` or `unchecked`. `clickable` and `focusable` are stated only if they
+    do not follow from the role.
     """
     states = []
     if role not in ACTABLE:
@@ -354,7 +359,7 @@ def _field_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
 
 
 def ident_of(attributes: Mapping[str, str]) -> str:
-    """The lasting id of an element, the first of `ID_ATTRIBUTES` that is not drawn afresh; "" if it has none."""
+    """Return the lasting id of an element, the first of `ID_ATTRIBUTES` that is not generated; "" if it has none."""
     if _IDENTS.isdisjoint(attributes):
         return ""
     return lasting(*map(attributes.get, ID_ATTRIBUTES))

@@ -1,16 +1,16 @@
-"""The nodes of a page that its style sheets and attributes hide.
+"""Nodes of a page that its style sheets and attributes hide.
 
-Resolved are `display`, `visibility`, `content-visibility`, and `opacity: 0` with `pointer-events: none`, by importance,
-cascade layer, specificity and order (CSS Cascading and Inheritance 5), with custom properties in their place (`var()`),
-from the sheets that the nodes of the DOM bring (`DomNode.sheet`, the text of a `style`) and from `style` attributes.
-`hidden`, a closed `dialog` and a closed `popover` are what browsers make of them: `display: none` that a sheet may
-override. A shadow root has its own sheets, an iframe its own document. What a sheet places outside of the window or
-makes too small to see is not known here, nor how large a container is (`@container`).
+The module resolves `display`, `visibility`, `content-visibility`, and `opacity: 0` with `pointer-events: none`, by
+importance, cascade layer, specificity and order (CSS Cascading and Inheritance 5). It substitutes custom properties
+(`var()`). The sheets come from the nodes of the DOM (`DomNode.sheet`, the text of a `style`) and from `style`
+attributes. As in browsers, `hidden`, a closed `dialog` and a closed `popover` mean `display: none`, which a sheet may
+override. A shadow root has its own sheets, an iframe its own document. Elements that a sheet moves outside the window
+or makes too small to see are not detected, and sizes of containers (`@container`) are unknown.
 
-`aria-hidden` says what a screen reader leaves out, often signs that a person sees. It hides only where some of the
-sheets are not in the log, since then it mostly stands on what they hide.
+`aria-hidden` marks elements that a screen reader skips, often icons that a person sees. It hides only if some of the
+sheets are not in the log, since then it mostly marks elements that those sheets hide.
 
-Work is bounded: a page that asks for more than `_MOST_WORK` comparisons has its sheets left out from there on.
+The work is bounded: the sheets of a page that needs more than `_MOST_WORK` comparisons are ignored from there on.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from trajmill.connectors.screens.stylesheets import (
 )
 
 VIEWPORT: Final = Viewport(1280, 720)
-"""The window of a log that does not tell its size."""
+"""Window size for a log that does not state one."""
 
 _MOST_WORK: Final = 3_000_000
 _MOST_RULES: Final = 20_000
 _INLINE: Final = re.compile(r"display|visibility|opacity|pointer-events|--", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"var\(\s*(--[^\s,()]+)\s*(?:,(.*))?\)", re.DOTALL)
 _MOST_VARIABLES: Final = 8
-"""Custom properties behind one another that are looked up."""
+"""Largest length of a chain of custom properties."""
 _UNLAYERED: Final = 1 << 30
 
 _Priority: TypeAlias = tuple[Any, ...]
-"""Compares as the cascade does: importance, layer, specificity, order."""
+"""Priority with the order of the cascade: importance, layer, specificity, order."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,8 +56,8 @@ class Hidden:
     """Parts of a page that are not shown.
 
     Attributes:
-        nodes: elements that are hidden with all that is in them, and texts.
-        hollow: elements that are hidden themselves, while something in them is shown.
+        nodes: Elements that are hidden with their whole contents, and texts.
+        hollow: Elements that are hidden themselves, although some of their contents are shown.
     """
 
     nodes: set[DomNode] = field(default_factory=set)
@@ -65,11 +65,11 @@ class Hidden:
 
 
 class _WorkError(Exception):
-    """A page asks for more work than any real one."""
+    """Error of a page that needs more work than any real page."""
 
 
 class _Work:
-    """Number of comparisons that a page may still ask for."""
+    """Budget of comparisons for a page."""
 
     __slots__ = ("left",)
 
@@ -83,7 +83,7 @@ class _Work:
 
 
 class _Element:
-    """An element as cssselect2 asks for it: its `ElementWrapper`, and the element that this wraps."""
+    """Element with the interface that cssselect2 expects: its `ElementWrapper` and the wrapped element in one."""
 
     in_html_document: Final = True
     namespace_url: Final = ""
@@ -107,7 +107,7 @@ class _Element:
 
     @cached_property
     def etree_children(self) -> list[DomNode]:
-        """Under a host, as its shadow root sees it, what is in that."""
+        """Child elements; under a host, those of its shadow root."""
         node = self.node
         return _elements(node.shadow if ":host" in self.attrib and node.shadow is not None else node.children)
 
@@ -178,7 +178,7 @@ class _Element:
 
 
 class _Index(Matcher):
-    """Rules by the id, class or tag that an element must have; those whose conditions do not hold are not in it."""
+    """Rules whose conditions hold, by the id, class or tag that they require of an element."""
 
     def __init__(self, sheets: Sequence[Rules], viewport: Viewport) -> None:
         super().__init__()
@@ -198,14 +198,14 @@ class _Index(Matcher):
 def _cascade(
     element: _Element | None, index: _Index | None, host: _Element | None, inner: _Index | None, inline: Declarations
 ) -> dict[str, str]:
-    """The values that win, by property.
+    """Return the winning values by property.
 
     Args:
-        element: the element in its document or shadow root, if that has rules.
-        index: these rules.
-        host: the element as the host of its own shadow root, if that has rules; the rules around it override them.
-        inner: these rules.
-        inline: what its `style` attribute declares.
+        element: Element in its document or shadow root, if that has rules.
+        index: Rules of that document or shadow root.
+        host: Element as the host of its own shadow root, if that has rules; outer rules override them.
+        inner: Rules of the shadow root.
+        inline: Declarations of the `style` attribute.
     """
     winners: dict[str, tuple[_Priority, str]] = {}
     for scope, subject, rules in ((0, host, inner), (1, element, index)):
@@ -226,7 +226,7 @@ def _set(winners: dict[str, tuple[_Priority, str]], name: str, value: str, prior
 
 
 def _ranks(layers: Iterable[Layer]) -> dict[Layer, tuple[int, ...]]:
-    """Rank layers: later ones above earlier ones, and rules in no inner layer above those in it."""
+    """Rank layers: later layers above earlier ones, and rules outside an inner layer above those inside."""
     order: dict[Layer, int] = {}
     for layer in layers:
         order.setdefault(layer, len(order))
@@ -240,7 +240,7 @@ def _index(sheets: tuple[Rules, ...], viewport: Viewport) -> _Index:
 
 
 class _Style(NamedTuple):
-    """Inherited properties that an element hands down to those in it."""
+    """Inherited properties that an element passes to its contents."""
 
     is_visible: bool = True
     takes_pointer: bool = True
@@ -249,7 +249,7 @@ class _Style(NamedTuple):
 
 _NO_STATES: Final[frozenset[str]] = frozenset()
 _UNDRAWN: Final = frozenset({"head", "script", "style", "template", "noscript", "link", "meta", "base", "title"})
-"""Elements in which nothing is looked for."""
+"""Elements whose contents are skipped."""
 
 
 def hidden(
@@ -258,13 +258,13 @@ def hidden(
     focus: DomNode | None = None,
     hover: DomNode | None = None,
 ) -> Hidden:
-    """Resolve what of a page is not shown.
+    """Find the parts of a page that are not shown.
 
     Args:
-        document: its root.
-        viewport: the size of the window, `VIEWPORT` if it is not known.
-        focus: the element that has the focus.
-        hover: the element that the pointer is over.
+        document: Root of the page.
+        viewport: Size of the window; `VIEWPORT` if it is unknown.
+        focus: Element with the focus.
+        hover: Element under the pointer.
     """
     page = _Page(viewport or VIEWPORT, _states(document, focus, hover))
     page.resolve(document)
@@ -272,7 +272,7 @@ def hidden(
 
 
 def _states(document: DomNode, focus: DomNode | None, hover: DomNode | None) -> dict[DomNode, frozenset[str]]:
-    """The states of elements that markup does not tell."""
+    """Return the states of elements that are not in the markup."""
     if focus is None and hover is None:
         return {}
     around: dict[DomNode, DomNode] = {}
@@ -295,7 +295,7 @@ def _states(document: DomNode, focus: DomNode | None, hover: DomNode | None) -> 
 
 
 class _Page:
-    """One resolution of a page."""
+    """State of the resolution of one page."""
 
     def __init__(self, viewport: Viewport, states: dict[DomNode, frozenset[str]]) -> None:
         self.hidden = Hidden()
@@ -307,19 +307,19 @@ class _Page:
         self._hosts: set[DomNode] = set()
 
     def resolve(self, document: DomNode) -> None:
-        """Resolve a document with the shadow roots and frames in it."""
+        """Resolve a document with its shadow roots and frames."""
         self._scopes.append((document.children, None, _Style(), None))
         while self._scopes:
             self._scope(*self._scopes.pop())
         self.hidden.nodes.update(node for node in self._unseen if node not in self.hidden.hollow)
 
     def element(self, node: DomNode, parent: _Element | None, index: int, state: str = "") -> _Element:
-        """An element as selectors see it."""
+        """Return an element with the interface for selectors."""
         states = self._states.get(node, _NO_STATES)
         return _Element(node, parent, index, states | {state} if state else states, self)
 
     def _scope(self, roots: Sequence[DomNode], host: DomNode | None, style: _Style, around: DomNode | None) -> None:
-        """Resolve a document, or the shadow root of a host, whose style and nearest unseen element are given."""
+        """Resolve a document, or the shadow root of a host, with its style and the nearest unseen element around it."""
         sheets, is_whole = _sheets(roots, self._viewport)
         index = _index(sheets, self._viewport) if sheets else None
         top = self.element(host, None, 0, ":host") if host is not None else None
@@ -357,7 +357,7 @@ class _Page:
                 stack += [(child, None, style, around) for child in node.children if child.tag[:1] != "#"]
 
     def _show_through(self, node: DomNode | None) -> None:
-        """Note that something is shown in an unseen element, and in those around it."""
+        """Mark an unseen element, and those around it, as having shown contents."""
         while node is not None and node not in self.hidden.hollow:
             self.hidden.hollow.add(node)
             node = self._unseen[node]
@@ -365,7 +365,7 @@ class _Page:
     def _style(
         self, node: DomNode, element: _Element | None, around: _Style, index: _Index | None, is_whole: bool
     ) -> tuple[_Style, bool] | None:
-        """(what the element hands down, whether what is in it is shown); None if it is not displayed."""
+        """Return (inherited style, whether the contents are shown) of an element; None if it is not displayed."""
         attributes = node.attributes
         if not is_whole and "aria-hidden" in attributes and attributes["aria-hidden"].lower() == "true":
             return None
@@ -389,7 +389,7 @@ class _Page:
         return _Style(is_visible, takes_pointer, variables), styles.get("content-visibility") != "hidden"
 
     def _values(self, node: DomNode, element: _Element | None, index: _Index | None) -> dict[str, str]:
-        """Return the values of an element by the sheets and the `style` attribute, by property."""
+        """Return the values of an element by property, from the sheets and the `style` attribute."""
         style = node.attributes.get("style")
         inline = _inline(style) if style and _INLINE.search(style) else ()
         sheets = _sheets(node.shadow, self._viewport)[0] if node.shadow is not None else ()
@@ -411,18 +411,18 @@ def _elements(nodes: Iterable[DomNode]) -> list[DomNode]:
 
 
 def _texts(node: DomNode) -> list[DomNode]:
-    """The texts directly in an element. Blank ones, which documents may share, are left out."""
+    """Return the texts directly in an element, without blank ones, which documents may share."""
     return [child for child in (*node.children, *(node.shadow or ())) if child.tag == "#text" and child.text.strip()]
 
 
 def _is_closed(node: DomNode) -> bool:
-    """Tell whether an element is hidden by itself, without a sheet."""
+    """Check whether an element is hidden by itself, without a sheet."""
     attributes = node.attributes
     return "hidden" in attributes or "popover" in attributes or (node.tag == "dialog" and "open" not in attributes)
 
 
 def _substitute(value: str, variables: Mapping[str, str]) -> str:
-    """A value with what the custom property in its place stands for; `unset` where that is nothing."""
+    """Return a value with its custom property substituted; `unset` if the property has no value."""
     for _ in range(_MOST_VARIABLES):
         reference = _VARIABLE.fullmatch(value)
         if reference is None:
@@ -441,15 +441,18 @@ def _is_zero(value: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _inline(style: str) -> Declarations:
-    """Return the declarations of `PROPERTIES` in a `style` attribute; of equal ones the last counts, an important one
-    before others.
+    """Return the declarations of `PROPERTIES` in a `style` attribute, important ones last.
+
+    Among declarations of the same property and importance, the last counts.
     """
     stated = declarations(tinycss2.parse_blocks_contents(style, skip_comments=True, skip_whitespace=True))
     return tuple(sorted(stated, key=lambda declaration: declaration[2]))
 
 
 def _sheets(roots: Sequence[DomNode], viewport: Viewport) -> tuple[tuple[Rules, ...], bool]:
-    """(the rules of the sheets in a document or shadow root, whether there are any and the log has all of them)"""
+    """Return (rules of the sheets in a document or shadow root, whether there are any and the log contains all of
+    them).
+    """
     rules: list[Rules] = []
     is_whole = True
     stack = [*roots][::-1]

@@ -1,7 +1,7 @@
-"""The DOM of a page, whoever wrote it down: nodes, their text, and how they are found by id.
+"""DOM of a page from any source: nodes, their text, and their lookup by id.
 
-`DomNode` is the neutral form that readers of HTML, rrweb, Playwright snapshots and the like build, and of which
-`connectors.screens.page` makes the compact tree. Nothing here decides what is shown.
+`DomNode` is the neutral form that readers of HTML, rrweb, Playwright snapshots and similar formats build.
+`connectors.screens.page` converts it to the compact tree. Visibility is not decided here.
 """
 
 from __future__ import annotations
@@ -14,23 +14,27 @@ from trajmill.connectors.screens.stylesheets import Sheet
 from trajmill.connectors.screens.tree import Box
 
 MAX_LEVELS: Final = 256
-"""Levels of a DOM, slots and frames included; what nests deeper is no page. (Browsers build at most 512 of HTML.)"""
+"""Largest number of levels of a DOM, including slots and frames; deeper nesting is no page.
+
+Browsers build at most 512 levels from HTML.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class DomNode:
-    """One node of a DOM; compared and hashed by identity.
+    """Node of a DOM, compared and hashed by identity.
 
     Attributes:
-        tag: in lower case; `#document`, `#text` or, for what is never shown, `#comment`.
-        attributes: by name in lower case, without a value `""`. Where a log holds the live state of a field, it stands
-            here in place of the attribute: `value`, `checked`, `selected`, `open`, and `playing` of a video or sound.
-        text: of a text node.
-        children: in document order.
-        shadow: the children of its shadow root, if it has one.
-        frame: the document in an iframe, if it is known.
-        box: where it stands in the window, if the log says so.
-        sheet: the style sheet that it brings to its document or shadow root, if that is not the text in it.
+        tag: Tag in lower case; `#document`, `#text` or, for nodes that are never shown, `#comment`.
+        attributes: Attributes by name in lower case; one without a value has the value `""`. If a log has the live
+            state of a field, it replaces the attribute: `value`, `checked`, `selected`, `open`, and `playing` of a
+            video or sound.
+        text: Text of a text node.
+        children: Children in document order.
+        shadow: Children of its shadow root, if it has one.
+        frame: Document of an iframe, if it is known.
+        box: Position in the window, if the log states it.
+        sheet: Style sheet of its document or shadow root that it adds, unless the sheet is the text in it.
     """
 
     tag: str
@@ -44,26 +48,26 @@ class DomNode:
 
 
 NO_ATTRIBUTES: Final[dict[str, str]] = {}
-"""The attributes of text, for readers that make thousands of nodes. Nothing may be added to them."""
+"""Attributes of text nodes, shared by readers that make thousands of nodes; must not be changed."""
 
 NO_CHILDREN: Final[list[DomNode]] = []
-"""Children of a text, for the same readers. Nothing may be added to it."""
+"""Children of text nodes, shared in the same way; must not be changed."""
 
 
 class Texts:
-    """Text nodes of one document. Blank texts between elements are most of all nodes, so equal ones share one node.
+    """Text nodes of one document, with one shared node for equal blank texts, which are the most frequent nodes.
 
-    A shared node does not say where it stands: this is for readers whose logs never name a text node.
+    A shared node has no position of its own, so this class serves readers whose logs never name a text node.
     """
 
     __slots__ = ("blank",)
 
     def __init__(self) -> None:
         self.blank: dict[str, DomNode] = {}
-        """Those met so far, for readers that look for them before they ask for a node."""
+        """Blank texts so far, for readers that look them up before they ask for a node."""
 
     def node(self, text: str) -> DomNode:
-        """The node of a text."""
+        """Return the node of a text."""
         if not text.isspace():
             return DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
         blank_node = self.blank.get(text)
@@ -73,7 +77,7 @@ class Texts:
 
 
 def title_of(document: DomNode) -> str:
-    """The text of the document's first `title` element outside of drawings; "" if it has none."""
+    """Return the text of the document's first `title` element outside drawings; "" if it has none."""
     heads = [document]
     for _ in range(3):
         for element in heads:
@@ -86,14 +90,14 @@ def title_of(document: DomNode) -> str:
 
 
 def collapse_space(text: str) -> str:
-    """The text with each run of white space as one space, and none at its ends."""
+    """Collapse each run of white space to one space and strip the ends."""
     return " ".join(text.split())
 
 
 def is_parted(left: str, right: str) -> bool:
-    """Check if a blank belongs between the texts of two elements side by side.
+    """Check whether a space belongs between the texts of two adjacent elements.
 
-    Not at a sign, nor between single letters, nor before what follows upon a number.
+    None belongs next to certain punctuation, between single letters, or between a number and a lower-case letter.
 
     >>> is_parted("Prev", "Next"), is_parted("Hello", "!"), is_parted("H", "i"), is_parted("16", "th")
     (True, False, False, False)
@@ -108,17 +112,17 @@ _CLOSING: Final = frozenset(")]}>”’»,.;:!?%/\\-–_=('\"")
 
 
 def text_of(node: DomNode) -> str:
-    """All text under a node, hidden or not, as it stands."""
+    """Return all text under a node unchanged, whether hidden or not."""
     return "".join([inner.text for inner in walk(node) if inner.tag == "#text"])
 
 
 def text_with_spaces(top: DomNode, left_out: Collection[str] = (), hidden: Collection[DomNode] = ()) -> str:
-    """The text under a node on one line, a blank between elements side by side (`is_parted`).
+    """Return the text under a node on one line, with spaces between adjacent elements (`is_parted`).
 
     Args:
-        top: the node.
-        left_out: tags of elements in it whose text is not its own.
-        hidden: nodes in it that are not shown.
+        top: Node.
+        left_out: Tags of inner elements whose text does not belong to the node.
+        hidden: Inner nodes that are not shown.
     """
     texts: list[str] = []
     stack: list[DomNode | None] = [top]
@@ -142,7 +146,7 @@ def text_with_spaces(top: DomNode, left_out: Collection[str] = (), hidden: Colle
 
 
 def walk(node: DomNode) -> Iterator[DomNode]:
-    """The node and all that is under it in document order, without shadow roots and frames."""
+    """Yield the node and all nodes under it in document order, without shadow roots and frames."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -151,7 +155,7 @@ def walk(node: DomNode) -> Iterator[DomNode]:
 
 
 class Scope:
-    """The elements of a document or shadow root by id, and labels by what they label; looked up where one is named."""
+    """Lookup of the elements of a document or shadow root by id, and of labels by their target; built on first use."""
 
     __slots__ = ("_by_id", "_labels", "_roots")
 
@@ -161,11 +165,11 @@ class Scope:
         self._labels: dict[str, DomNode] = {}
 
     def element(self, ident: str) -> DomNode | None:
-        """The first element with that id."""
+        """Return the first element with an id."""
         return self._known().get(ident)
 
     def label(self, ident: str) -> DomNode | None:
-        """The first label for that id."""
+        """Return the first label for an id."""
         self._known()
         return self._labels.get(ident)
 

@@ -1,10 +1,10 @@
-"""The steps of a log that holds screens and the actions between them: the one place where these become transitions.
+"""Steps of a log of screens and actions: the one module in which these become transitions.
 
-A format's reader says, in the order of its log, what was done and which screens stood before and after it. Turns are
-counted here, the elements of screens keep their numbers (`connectors.screens.numbers`), what the harness said meanwhile
-goes with the turn that follows it, and what a log tells only later (what the last action led to, how it ended) is set
-on the step that it belongs to. Where nobody saw a screen the reader says None: none is taken over from another action.
-Conversations, in which calls are answered, are told in `connectors.conversation`. Nothing here reads a log.
+A format's reader passes, in the order of its log, the actions and the screens before and after them. This module counts
+turns and keeps the numbers of elements stable across screens (`connectors.screens.numbers`). It attaches the harness's
+words to the turn that follows them. Facts that a log states only later (the result of the last action, the end of the
+episode) are set on their step. If no screen was seen, the reader passes None: no screen is taken over from another
+action. `connectors.conversation` handles conversations, in which calls are answered.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from trajmill.connectors.screens.tree import DIALECT
 from trajmill.schemas import Action, Observation, Step, Steps, json_text
 
 _ELEMENT: Final = re.compile(r'("(?:element|onto)": "#)(\d+)"')
-"""An element as the text and the arguments of actions name it; within a string its quotes would be escaped."""
+"""Name of an element in the text and the arguments of actions; within a string its quotes would be escaped."""
 
 _REMEMBERED: Final = 8
-"""Screens that are known again as the same object."""
+"""Number of recent screens that are recognized by object identity."""
 
 
 _Numbered: TypeAlias = tuple[Observation, Observation, Mapping[int, int]]
-"""A screen as its reader gave it, with numbers that last, and these by the places of the elements."""
+"""Screen as given by its reader, the screen with lasting numbers, and these numbers by the positions of the
+elements.
+"""
 
 
 def _renumber_action(action: Action, numbers: Mapping[int, int]) -> Action:
-    """The action with the elements that it names by their numbers in place of their places."""
+    """Return the action with the numbers of its elements instead of their positions."""
 
     def new_number(match: re.Match[str]) -> str:
         position = int(match[2][:9])
@@ -46,7 +48,7 @@ def _renumber_action(action: Action, numbers: Mapping[int, int]) -> Action:
 
 
 class Moves:
-    """Collects the steps of a trajectory: a turn is an action, or the parallel calls of one answer.
+    """Collector of the steps of a trajectory: a turn is an action, or the parallel calls of one answer.
 
     >>> moves = Moves()
     >>> before, after = Observation("Cart: empty"), Observation("Cart: 1 pen")
@@ -58,10 +60,10 @@ class Moves:
     [(0, None, None), (1, '[{"role": "harness", "content": "The page was reloaded."}]', True)]
 
     Attributes:
-        steps: those collected so far, in the order of the log.
+        steps: Steps collected so far, in the order of the log.
 
     Args:
-        in_memory: whether the log is held in memory, so that its steps, which share its texts, may be too.
+        in_memory: True if the log is held in memory, so that its steps, which share its texts, may be too.
     """
 
     def __init__(self, *, in_memory: bool = True) -> None:
@@ -73,7 +75,7 @@ class Moves:
         self._shown: dict[int, _Numbered] = {}
 
     def say(self, text: str | None) -> None:
-        """Notes a text of the harness that stood before the next turn; an empty one is not noted."""
+        """Add a text of the harness before the next turn; an empty text is ignored."""
         if text:
             self._said.append(text)
 
@@ -93,21 +95,21 @@ class Moves:
         at: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Adds what was done between two screens.
+        """Add an action between two screens.
 
         Args:
-            action: what was done.
-            before: what the agent saw before it.
-            after: what it led to.
-            offset: where its record begins in `member`, in bytes.
-            member: the file it stands in.
-            calls: how many parallel calls its turn has, itself included; they are added one after the other.
-            reward: of the action, by the environment.
-            terminated: whether it ended the episode; None if the log does not say.
-            truncated: whether the episode was cut after it; likewise.
-            exit_code: of a command.
-            at: when it began, in µs since 1970 UTC.
-            seconds: how long it took.
+            action: Action.
+            before: Screen that the agent saw before it.
+            after: Resulting screen.
+            offset: Beginning of its record in `member`, in bytes.
+            member: File of its record.
+            calls: Number of parallel calls in its turn, itself included; they are added one after the other.
+            reward: Reward of the action by the environment.
+            terminated: True if it ended the episode; None if the log does not say.
+            truncated: True if the episode was cut after it; None if the log does not say.
+            exit_code: Exit code of a command.
+            at: Time of its start, in µs since 1970 UTC.
+            seconds: Duration in seconds.
         """
         interleaved: str | None = None
         if not self._left:
@@ -140,11 +142,13 @@ class Moves:
         self._left -= 1
 
     def reach(self, after: Observation | None) -> None:
-        """States what the last action led to, where the log shows it only later."""
+        """Set the result of the last action, for a log that shows it only later."""
         self.steps[-1] = replace(self.steps[-1], next_observation=self._numbered(after)[0])
 
     def _numbered(self, screen: Observation | None) -> tuple[Observation | None, Mapping[int, int]]:
-        """The screen with the numbers of its elements, and those by the places that an action names."""
+        """Return the screen with lasting numbers of its elements, and these numbers by the positions that an action
+        names.
+        """
         if screen is None or screen.dialect != DIALECT or not screen.content:
             return screen, {}
         known = self._shown.get(id(screen))
@@ -152,24 +156,24 @@ class Moves:
             text, numbers = self._numbers.shown(screen.content)
             if len(self._shown) >= _REMEMBERED:
                 del self._shown[next(iter(self._shown))]
-            # The screen itself is held too, so that no other one comes to have its identity.
+            # keep the screen itself, so that no other object gets its identity
             known = self._shown[id(screen)] = screen, replace(screen, content=text), numbers
         return known[1], known[2]
 
     def end(
         self, *, reward: float | None = None, terminated: bool | None = None, truncated: bool | None = None
     ) -> None:
-        """States how the last action was rewarded and how it ended the episode; does nothing if there is none."""
+        """Set the reward of the last action and how it ended the episode; without an action, do nothing."""
         if self.steps:
             last = self.steps[-1]
             self.steps[-1] = replace(last, reward=reward, terminated=terminated, truncated=truncated)
 
     @property
     def is_seen(self) -> bool:
-        """Check if a screen stands before or after any of the actions."""
+        """True if there is a screen before or after any of the actions."""
         return any(step.observation is not None or step.next_observation is not None for step in self.steps)
 
     @property
     def is_followed(self) -> bool:
-        """Check if a screen stands after any of the actions."""
+        """True if there is a screen after any of the actions."""
         return any(step.next_observation is not None for step in self.steps)

@@ -1,7 +1,7 @@
-"""The name, value and description of an element, as far as attributes, labels and captions give them.
+"""Names, values and descriptions of elements from attributes, labels and captions.
 
-After the W3C's Accessible Name and Description Computation 1.2, in a simpler form. The name that an element takes from
-the text in it is set by `page_lines`, once that text is known.
+They follow the W3C's Accessible Name and Description Computation 1.2 in a simpler form. `page_lines` sets the names
+that elements take from the text in them, once that text is known.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from trajmill.connectors.screens import aria
 from trajmill.connectors.screens.dom import DomNode, Scope, collapse_space, text_of, text_with_spaces
 
 MAX_HREF: Final = 100
-"""Longer addresses of links and frames are left out: they mostly carry the state of a session and not a place."""
+"""Largest length of an address of a link or frame; longer ones mostly contain the state of a session and are left
+out.
+"""
 
 CAPTIONS: Final = {"fieldset": "legend", "table": "caption", "figure": "figcaption", "svg": "title"}
-"""Elements that a child names, and its tag."""
+"""Elements that a child names, with the tag of the child."""
 
 _ORIGIN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]+")
 _NOWHERE: Final = re.compile(r"(?:javascript|data|blob|about|cid):", re.IGNORECASE)
@@ -33,8 +35,8 @@ class Names:
     """Names of the elements of one page. `captions` are the elements whose text became the name of another.
 
     Args:
-        url: the page's address.
-        hidden: nodes that are not shown, and name nothing.
+        url: Address of the page.
+        hidden: Nodes that are not shown, which name nothing.
     """
 
     def __init__(self, url: str, hidden: Collection[DomNode]) -> None:
@@ -45,13 +47,13 @@ class Names:
         self._origin = origin[0] if origin else ""
 
     def name(self, node: DomNode, role: str, scope: Scope, label: DomNode | None) -> str:
-        """The name that is given to an element by its attributes, its label or its caption; "" if none is.
+        """Return the name of an element by its attributes, its label or its caption; "" if it has none.
 
         Args:
-            node: the element.
-            role: its role.
-            scope: where elements are looked up by their ids.
-            label: the one around it, if there is one.
+            node: Element.
+            role: Role of the element.
+            scope: Lookup of elements by their ids.
+            label: Label around the element, if there is one.
         """
         attributes = node.attributes
         name = texts_by_id(scope, attributes.get("aria-labelledby")) or collapse_space(attributes.get("aria-label", ""))
@@ -78,7 +80,7 @@ class Names:
         return text_with_spaces(caption, hidden=self._hidden)
 
     def address(self, href: str) -> str:
-        """The address of a link or frame, if it is short and leads somewhere, without the origin that is the page's."""
+        """Return the address of a link or frame without the page's own origin; "" if it is long or leads nowhere."""
         href = href.strip()
         if self._origin and href.startswith(self._origin):
             rest = href[len(self._url) :] if href.startswith(self._url + "#") else href[len(self._origin) :]
@@ -89,7 +91,7 @@ class Names:
 
 
 def value_of(node: DomNode, role: str) -> str:
-    """Return the value of a field, by its attributes."""
+    """Return the value of a field according to its attributes."""
     tag, attributes = node.tag, node.attributes
     value = attributes.get("aria-valuetext") or attributes.get("aria-valuenow")
     if value is None and (tag in ("meter", "progress") or (tag == "input" and role in _TEXT_VALUE)):
@@ -100,7 +102,7 @@ def value_of(node: DomNode, role: str) -> str:
 
 
 def is_password(attributes: Mapping[str, str]) -> bool:
-    """Tell whether an input is a password field."""
+    """Check whether an input is a password field."""
     return attributes.get("type", "").lower() == "password"
 
 
@@ -112,14 +114,15 @@ def mask(value: str) -> str:
 def name_and_description(
     name: str, attributes: Mapping[str, str], role: str, fillable: bool, scope: Scope
 ) -> tuple[str, str]:
-    """(name, description) of an element, filled up from its title, its placeholder and what describes it elsewhere.
+    """Return (name, description) of an element, completed from its title, its placeholder and its description
+    elsewhere.
 
     Args:
-        name: what `Names.name` told.
-        attributes: of the element.
-        role: its role.
-        fillable: whether it is a field or a button, which may have a placeholder.
-        scope: where elements are looked up by their ids.
+        name: Result of `Names.name`.
+        attributes: Attributes of the element.
+        role: Role of the element.
+        fillable: True for a field or a button, which may have a placeholder.
+        scope: Lookup of elements by their ids.
     """
     title = collapse_space(attributes.get("title", ""))
     described = texts_by_id(scope, attributes.get("aria-describedby"))
@@ -132,7 +135,7 @@ def name_and_description(
 
 
 def texts_by_id(scope: Scope, idents: str | None) -> str:
-    """The texts of the elements with these ids, one after another."""
+    """Return the texts of the elements with these ids, joined by spaces."""
     if not idents:
         return ""
     elements = [scope.element(ident) for ident in idents.split()]

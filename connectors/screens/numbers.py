@@ -1,19 +1,19 @@
-"""The numbers of elements over the screens of a trajectory: an element keeps its number, a new one takes the next.
+"""Numbers of elements across the screens of a trajectory: an element keeps its number, a new one gets the next.
 
-Readers write each screen with its elements counted from 1 (`connectors.screens.tree`); here these places become numbers
-that last, so that a small change of a screen is a small change of its text. What a screen is numbered by are the
-screens that were shown before it in the same trajectory, and nothing that comes later. An element is known again by
+Readers write each screen with its elements counted from 1 (`connectors.screens.tree`). This module turns these
+positions into lasting numbers, so that a small change of a screen is a small change of its text. The numbers depend
+only on the earlier screens of the same trajectory. An element is recognized by
 
-1. its parent, its role, name and lasting id, and those of all that is in it;
-2. its parent, role, name and id alone, where no brother shares them, before and now;
-3. its place: it stands between the same brothers as one of the screen before, with the same role and id, and either
-   most of what is in it is the same, or as many stand there as did;
-4. role, name and id anywhere in its window, where one element of the screen before and one of this screen have them.
+1. its parent, its role, name and lasting id, and those of all elements in it;
+2. its parent, role, name and id alone, if no sibling shares them, before and after;
+3. its place: it is between the same siblings as an element of the previous screen with the same role and id, and either
+   most of its contents are the same, or the number of elements there is the same;
+4. role, name and id anywhere in its window, if exactly one element of the previous screen and one of this screen have
+   them.
 
-Of several that could be meant it is the one beside the same brother as before, so that in a flat table that scrolled
-the cell behind a row's name stays the row's; else the one that stands where it stood. Values, states and boxes tell
-nothing else: they are what changes. An element that was gone and comes back in its old place has its old number, also
-after other screens.
+Among several candidates, the one beside the same sibling as before wins, so that in a scrolled flat table the cell
+after a row's name stays the row's; otherwise the one at the same position. Values, states and boxes are not used, since
+they change. An element that disappears and comes back in its old place gets its old number, even after other screens.
 
 >>> numbers = Numbers()
 >>> print(numbers.shown('''#1 window "Shop"
@@ -48,26 +48,26 @@ from typing import Final, TypeAlias, TypeVar
 _NAME: Final = re.compile(r'( *)(\S*)(?: ("(?:[^"\\]|\\.)*"))?', re.DOTALL)
 _END: Final = re.compile(r'(?: id=("(?:[^"\\]|\\.)*"|[^\s"]+))?(?: (\[-?\d+,-?\d+\]\[-?\d+,-?\d+\]))?$')
 _MOST_KNOWN: Final = 100_000
-"""Elements that are remembered of screens before the last one; then all but those of the last are forgotten."""
+"""Number of remembered elements above which all but those of the last screen are forgotten."""
 
 _ALIKE: Final = 0.5
-"""More than this share of what is in an element, of the smaller, is in another one too if both are the same."""
+"""Share of the contents of the smaller of two elements above which the elements are the same."""
 
 _AHEAD: Final = 8
-"""Brothers that are looked at for one that is the same; of hundreds of rows, each is not held against each."""
+"""Number of siblings to search for a matching one, so that hundreds of rows are not compared with each other."""
 
 _NOTHING: Final[list[int]] = []
-"""Children of an element without any; nothing may be added to it."""
+"""Shared list of an element without children; must not be changed."""
 
 Key: TypeAlias = tuple[str, str, str]
-"""Role, name and lasting id of an element, as its line has them."""
+"""Role, name and lasting id of an element, as in its line."""
 
 Told = TypeVar("Told")
 
 
 @lru_cache(maxsize=1 << 16)
 def _parse_line(row: str) -> tuple[int, Key, str]:
-    """(blanks before it, key, box) of a line without its number."""
+    """Return (indentation, key, box) of a line without its number."""
     name_match, end = _NAME.match(row), _END.search(row)
     assert name_match is not None
     assert end is not None
@@ -76,19 +76,20 @@ def _parse_line(row: str) -> tuple[int, Key, str]:
 
 @dataclass(slots=True)
 class _Shown:
-    """A screen: of each element, in document order, its line without the number and what tells it from others.
+    """Screen: for each element, in document order, its line without the number and its identifying features.
 
     Attributes:
-        rows: each line without its number.
-        indents: the blanks before each line.
-        parents: place of the element around each, -1 for a window.
-        ends: place after the last element within each.
-        keys: of each.
-        boxes: of each, as written.
-        inside: the places of what is in each; behind them those of the windows.
-        kinds: of each, equal for elements that have the same key and hold elements of the same kinds in the same order.
-        numbers: of each; 0 where it has none yet.
-        places: of each number.
+        rows: Lines without their numbers.
+        indents: Indentation of each line, in spaces.
+        parents: Position of each element's parent; -1 for a window.
+        ends: Position after the last element within each.
+        keys: Key of each element.
+        boxes: Box of each element, as written.
+        inside: Positions of each element's children; the last entry has those of the windows.
+        kinds: Kind of each element, equal for elements with the same key and with children of the same kinds in the
+            same order.
+        numbers: Number of each element; 0 while it has none.
+        places: Position of each number.
     """
 
     rows: list[str]
@@ -104,22 +105,24 @@ class _Shown:
 
     @property
     def text(self) -> str:
-        """The screen as text, with the numbers of its elements."""
+        """Text of the screen, with the numbers of its elements."""
         lines = zip(self.rows, self.indents, self.numbers, strict=True)
         return "\n".join([f"{row[:indent]}#{number} {row[indent:]}" for row, indent, number in lines])
 
     def brothers(self, number: int) -> list[int]:
-        """The places of what is in the element of that number, of the windows for 0; none if it is not there."""
+        """Return the positions of the children of the element with a number, or of the windows for 0; empty if it is
+        absent.
+        """
         position = self.places.get(number) if number else -1
         return self.inside[position] if position is not None else []
 
     def within(self, position: int) -> set[Key]:
-        """The keys of what is in an element."""
+        """Return the keys of the elements in an element."""
         return set(self.keys[position + 1 : self.ends[position]])
 
 
 def _read(text: str) -> _Shown:
-    """The screen of a text, whose numbers are passed over."""
+    """Parse the screen of a text, ignoring its numbers."""
     rows = []
     for line in text.split("\n"):
         indent, _, rest = line.partition("#")
@@ -147,29 +150,29 @@ def _read(text: str) -> _Shown:
 
 
 def _window(screen: _Shown, position: int) -> int:
-    """The number of the window that an element is in, 0 if it has none yet."""
+    """Return the number of the window that contains an element; 0 while it has none."""
     while screen.parents[position] >= 0:
         position = screen.parents[position]
     return screen.numbers[position]
 
 
 class Numbers:
-    """The numbers of one trajectory's elements. Screens are given in the order in which they were shown."""
+    """Numbers of one trajectory's elements. Screens are passed in the order in which they were shown."""
 
     def __init__(self) -> None:
         self._next = 1
         self._next_kind = 0
         self._last: _Shown | None = None
         self._kinds: dict[tuple[object, ...], int] = {}
-        # By the number of the element around: those that were ever in it, the latest first.
+        # by the number of the parent: its elements so far, the latest first
         self._by_kind: dict[tuple[int, int], list[int]] = {}
         self._by_key: dict[tuple[int, Key], list[int]] = {}
 
     def shown(self, text: str) -> tuple[str, Mapping[int, int]]:
-        """A screen's text with numbers that last, and the number of each place that an action may name, from 1.
+        """Return a screen's text with lasting numbers, and the number of each position from 1 that an action may name.
 
         Args:
-            text: of `connectors.screens.tree`, elements counted from 1.
+            text: Text of `connectors.screens.tree`, with elements counted from 1.
         """
         screen, last = _read(text), self._last
         if last is not None and screen.keys == last.keys and screen.parents == last.parents:
@@ -223,7 +226,7 @@ class Numbers:
 
 
 def _put(known: dict[Told, list[int]], now: Mapping[Told, list[int]]) -> None:
-    """Puts the numbers of this screen before those that were known."""
+    """Put the numbers of this screen before the known ones."""
     for key, numbers in now.items():
         before = known.get(key)
         if before is not None and before != numbers:
@@ -234,11 +237,11 @@ def _put(known: dict[Told, list[int]], now: Mapping[Told, list[int]]) -> None:
 
 @dataclass(slots=True)
 class _Matching:
-    """One screen against those before it: gives its elements the numbers by which they are known.
+    """Matching of one screen with earlier ones, which gives recognized elements their numbers.
 
     Attributes:
-        taken: numbers that were given.
-        copied: the ends of elements in which all is as it was on the screen before, by their places.
+        taken: Numbers already given.
+        copied: Ends of elements that are unchanged since the previous screen, by their positions.
     """
 
     screen: _Shown
@@ -249,7 +252,9 @@ class _Matching:
     copied: dict[int, int] = field(default_factory=dict)
 
     def match(self) -> None:
-        """From the windows inwards, since an element is known by the one around it; then what moved elsewhere."""
+        """Match from the windows inwards, since an element is recognized by its parent; then match elements that
+        moved.
+        """
         self._inwards(-1, 0)
         if self.last is None:
             return
@@ -272,7 +277,7 @@ class _Matching:
         return True
 
     def _inwards(self, position: int, number: int) -> None:
-        """Numbers what is in an element that has a number, as far as it is known."""
+        """Number the recognized elements inside a numbered element."""
         waiting = [(position, number)]
         while waiting:
             position, number = waiting.pop()
@@ -291,7 +296,7 @@ class _Matching:
             ]
 
     def _copy(self, position: int, number: int) -> bool:
-        """Gives all in an element the numbers of the screen before, if the same stood in it."""
+        """Give all elements inside an element their previous numbers, if its contents are the same."""
         screen, last = self.screen, self.last
         known_position = last.places.get(number) if last is not None else None
         if (
@@ -311,7 +316,9 @@ class _Matching:
         return True
 
     def _by_what_is_in_them(self, brothers: Sequence[int], around: int) -> None:
-        """Of several of one kind those go first that stand beside or where they stood, and then each in its order."""
+        """Match siblings by their contents: first those beside or at their old position, then the others of a kind in
+        order.
+        """
         screen, last = self.screen, self.last
         known_brothers = last.brothers(around) if last is not None else []
         if last is not None and known_brothers:
@@ -339,7 +346,7 @@ class _Matching:
                 self._take(position, number)
 
     def _by_the_only_one(self, brothers: Sequence[int], known_brothers: Sequence[int], last: _Shown) -> None:
-        """Numbers those of which one is here and one was there: they tell where the others are."""
+        """Number the siblings whose kind occurs exactly once on both screens; they help to locate the others."""
         here = Counter([self.screen.kinds[position] for position in brothers])
         there = Counter([last.kinds[known_brother] for known_brother in known_brothers])
         at = {last.kinds[known_brother]: last.numbers[known_brother] for known_brother in known_brothers}
@@ -349,7 +356,9 @@ class _Matching:
                 self._take(position, at[kind])
 
     def _by_neighbour(self, brothers: Sequence[int], known_brothers: Sequence[int], last: _Shown) -> None:
-        """Numbers those that follow, or else precede, the same brother as one of their kind on the screen before."""
+        """Number the siblings that follow, or else precede, the same sibling as one of their kind on the previous
+        screen.
+        """
         screen = self.screen
         for mine, theirs in ((brothers, known_brothers), (brothers[::-1], known_brothers[::-1])):
             after = {last.numbers[preceding]: following for preceding, following in pairwise(theirs)}
@@ -365,7 +374,7 @@ class _Matching:
                 before = screen.numbers[position]
 
     def _as_before(self, brothers: Sequence[int], known_brothers: Sequence[int], last: _Shown) -> None:
-        """Numbers the first brothers and the last ones, as far as they are as they were."""
+        """Number the first and the last siblings as far as they are unchanged."""
         screen = self.screen
         for pairs in (
             zip(brothers, known_brothers, strict=False),
@@ -392,7 +401,7 @@ class _Matching:
                 self._take(position, known[0])
 
     def _by_place(self, brothers: Sequence[int], known_brothers: Sequence[int], last: _Shown) -> None:
-        """Of brothers without a number, those that stand between the same two as ones of the screen before."""
+        """Number siblings that are between the same two siblings as elements of the previous screen."""
         at = {last.numbers[position]: order for order, position in enumerate(known_brothers)}
         gap: list[int] = []
         low = -1
@@ -427,12 +436,12 @@ class _Matching:
         kinds = [(screen.keys[position][0], screen.keys[position][2]) for position in rest]
         if kinds == [(last.keys[known_position][0], last.keys[known_position][2]) for known_position in left]:
             for position, known_position in zip(rest, left, strict=True):
-                # A window of another name is another program's, or another document's.
+                # a window of another name belongs to another program or another document
                 if screen.keys[position][0] != "window" or screen.keys[position] == last.keys[known_position]:
                     self._take(position, last.numbers[known_position])
 
     def _is_same(self, position: int, known_position: int, last: _Shown) -> bool:
-        """Check if two elements of one role and id hold mostly the same."""
+        """Check whether two elements of the same role and id have mostly the same contents."""
         key, known_key = self.screen.keys[position], last.keys[known_position]
         if (key[0], key[2]) != (known_key[0], known_key[2]):
             return False

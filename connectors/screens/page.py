@@ -1,17 +1,17 @@
-"""Compact tree of a page, in the form of `connectors.screens.tree`, with the line that stands for each node of its DOM.
+"""Compact tree of a page, in the form of `connectors.screens.tree`, with the line of each node of its DOM.
 
-A line for each element that a person or a program would act on or name, and for each run of text between them.
-Wrappers that only lay out others have no line; text of inline elements (`<b>`, `<span>`) joins the text around it, and
-white space is one space, except in `pre`. Two inline elements side by side are parted by a blank (`parted`). What can
-be acted on never joins its neighbours: an element with a listener, with a box of its own, or that the log names as the
-target of an action keeps a line, be it without text. A slot shows what its host puts there, an iframe its document. The
-name of a button or link is the text in it, and that text has no line of its own; what stands beside a name that the
-page gives otherwise (`aria-label`) is its description.
+Each element that a person or a program would act on or name has a line, and so does each run of text between them.
+Wrappers that only lay out other elements have none. Text of inline elements (`<b>`, `<span>`) joins the text around it,
+and white space is one space, except in `pre`. A space separates two adjacent inline elements (`is_parted`). Actable
+elements never join their neighbors: an element with a listener, with a box of its own, or named in the log as the
+target of an action keeps a line, even without text. A slot shows the nodes that its host puts there, an iframe its
+document. The name of a button or link is the text in it, which has no line of its own; next to another name given by
+the page (`aria-label`), that text is the description.
 
-Left out is what is not shown as far as attributes and the style sheets of the DOM say (`cascade`), and what is in a
-closed `details`. An element's own text counts only as far as it is shown.
+Nodes that are hidden according to attributes and the style sheets of the DOM (`cascade`) are left out, and so are the
+contents of a closed `details`. Only the shown part of an element's text counts.
 
-`aria` and `names` tell what an element is and says by itself, `page_lines` which lines stay in the tree.
+`aria` and `names` derive the role and the properties of an element, `page_lines` decides which lines stay in the tree.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from trajmill.schemas import Attachment, Observation
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Tree of a page as text, and the id of the line that stands for each DOM node.
+    """Tree of a page as text, and the id of the line of each DOM node.
 
-    `ids` has an element's own line; for text and inline elements the line of the run of text, or of the button or link
-    that they name; for a wrapper the only line in it, else that of the nearest element around it, else the first line
-    in it. What is not shown is not in it. `masked` is what stands in password fields.
+    `ids` has an element's own line. For text and inline elements it has the line of the run of text, or of the button
+    or link that they name. For a wrapper it has the only line in it, otherwise the line of the nearest element around
+    it, otherwise the first line in it. Hidden nodes are not in it. `masked` has the values of password fields.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Page:
     masked: tuple[str, ...] = ()
 
     def observation(self, uri: str | None = None, attachments: tuple[Attachment, ...] = ()) -> Observation:
-        """The page as an observation; `uri` is its address."""
+        """Return the page as an observation; `uri` is its address."""
         return Observation(
             self.text, form="screen", dialect=DIALECT, uri=uri, sensitive=self.masked, attachments=attachments
         )
@@ -63,16 +63,16 @@ def page_of(
     """Return the page that the document shows.
 
     Args:
-        document: its root.
-        url: its address, which is the value of the first line.
-        focus: the element that has the focus.
-        targets: elements that the log names as targets of actions; they keep lines of their own, unless a button or
-            link around them stands for them, or other things that can be acted on stand in them.
-        viewport: the size of the window, if the log tells it.
-        hover: the element that the pointer is over.
+        document: Root of the page.
+        url: Address of the page, the value of the first line.
+        focus: Element with the focus.
+        targets: Elements named in the log as targets of actions. They keep lines of their own, unless a button or link
+            around them represents them, or they contain other actable elements.
+        viewport: Size of the window, if the log states it.
+        hover: Element under the pointer.
 
     Raises:
-        ValueError: it nests deeper than `MAX_LEVELS`, or its tree deeper than `connectors.screens.tree.MAX_DEPTH`.
+        ValueError: The DOM is deeper than `MAX_LEVELS`, or its tree deeper than `connectors.screens.tree.MAX_DEPTH`.
     """
     title = title_of(document)
     walk = _Walk(focus, url, document, targets, hidden(document, viewport, focus, hover))
@@ -81,7 +81,7 @@ def page_of(
 
 
 def _number_lines(top: Line) -> Iterator[tuple[int, str]]:
-    """Each line with its depth, in document order; sets its id."""
+    """Yield each line with its depth, in document order, and set its id."""
     stack = [(top, 0)]
     for number in count(1):
         if not stack:
@@ -93,7 +93,7 @@ def _number_lines(top: Line) -> Iterator[tuple[int, str]]:
 
 
 class _Ids(Mapping[DomNode, int]):
-    """The ids of lines by DOM node, looked up where one is asked for: few of thousands ever are."""
+    """Ids of lines by DOM node, computed on access, since only a few of thousands are used."""
 
     __slots__ = ("_shown",)
 
@@ -118,15 +118,15 @@ _TABLES: Final = frozenset({"table", "grid", "treegrid"})
 _SETTING: Final = frozenset({"label", "pre", "table", "slot"})
 _PAGE: Final = frozenset({"html", "body"})
 SHAPES: Final = frozenset({"rect", "circle", "ellipse", "line", "path", "polygon", "polyline"})
-"""Parts of a drawing; those that a log names as targets, or of which it says where they stand, have lines."""
+"""Parts of a drawing that have lines if the log names them as targets or states their position."""
 _CLOSED: Final = frozenset(
     {"input", "textarea", "svg", "canvas", "audio", "video", "object", "embed", "meter", "progress"}
 )
-"""Elements that show nothing of what is in them, but for a drawing's texts and what stands at a known place."""
+"""Elements whose contents are not shown, except the text of a drawing and parts with a known position."""
 
 
 class _Slots(NamedTuple):
-    """Within a shadow root: its host, and what is around the host."""
+    """Shadow root: its host, and the context of the host."""
 
     host: DomNode
     outer: _Slots | None
@@ -134,9 +134,7 @@ class _Slots(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """Context that the elements around a place give to all that is in them: where ids are looked up, and how it is
-    read.
-    """
+    """Context that surrounding elements give to their contents: the lookup of ids, and how the contents are read."""
 
     scope: Scope
     slots: _Slots | None = None
@@ -148,9 +146,9 @@ class _Around(NamedTuple):
 
 
 class _Walk:
-    """One walk over a DOM.
+    """Walk over a DOM.
 
-    `shown` has the line of every node that has one, or that another line stands for; `masked` is as of `Page`.
+    `shown` maps every represented node to its line, its own or another one; `masked` is as in `Page`.
     """
 
     def __init__(
@@ -164,19 +162,19 @@ class _Walk:
         self._hollow = unseen.hollow
         self._names = Names(url, unseen.nodes)
         self._around = _Around(Scope((document,)))
-        # A run of text: what was met of it, and the nodes that it stands in, blank ones before it too.
+        # The current run of text: its texts so far, and its nodes, including blank ones before it.
         self._run: list[str] = []
         self._run_nodes: list[DomNode] = []
         self._summaries: dict[DomNode, tuple[str, ...]] = {}
 
     def document(self, document: DomNode, title: str, url: str) -> Line:
-        """The line of the document, with all lines under it."""
+        """Return the line of the document, with all lines under it."""
         top = Line("document", title, [])
         top.value = url
         self.shown[document] = top
         self._visit(document.children, top.lines, top, 1)
         self._end_run(top.lines)
-        # The whole page is what a click on its background meets.
+        # A click on the background of a page hits the whole page.
         for child in document.children:
             if child.tag == "html":
                 self.shown[child] = top
@@ -184,7 +182,7 @@ class _Walk:
         return top
 
     def _visit(self, nodes: Sequence[DomNode], out: list[Line], owner: Line, level: int) -> None:
-        """Appends to `out` the lines of the nodes, which stand under `owner`; text goes into the run."""
+        """Append the lines of the nodes, which belong to `owner`, to `out`; text joins the run."""
         run, run_nodes = self._run, self._run_nodes
         beside = 0
         for node in nodes:
@@ -216,14 +214,16 @@ class _Walk:
                 beside = self._joined(joint) if role == aria.INLINE else 0
 
     def _joined(self, joint: int) -> int:
-        """Parts the texts of two elements that meet at that place of the run, if any do; the length of the run."""
+        """Insert a space between two elements' texts that meet at `joint` if required, and return the length of the
+        run.
+        """
         run = self._run
         if 0 < joint < len(run) and not self._around.pre and is_parted(run[joint - 1], run[joint]):
             run.insert(joint, " ")
         return len(run)
 
     def _role(self, node: DomNode, reading: aria.Reading) -> str:
-        """Return how an element is shown: its role, `INLINE` or `BLOCK` for a wrapper, `GONE` for what is not shown."""
+        """Return the role of an element; `INLINE` or `BLOCK` for a wrapper, `GONE` for a hidden element."""
         role = reading.role
         if role is None:
             role = aria.role_of(node.tag, node.attributes)
@@ -241,7 +241,9 @@ class _Walk:
         return role
 
     def _is_own(self, node: DomNode) -> bool:
-        """Check if an element keeps a line whatever is in it: it is acted on, or the log says where it stands."""
+        """Check whether an element keeps a line whatever its contents: it is actable, or the log states its
+        position.
+        """
         return "onclick" in node.attributes or has_area(node.box) or node in self._targets
 
     def _is_acted_on(self, node: DomNode) -> bool:
@@ -251,7 +253,9 @@ class _Walk:
         return "onclick" in attributes or attributes.get("tabindex", "-")[:1].isdecimal() or node is self._focus
 
     def _is_layout(self, node: DomNode, role: str) -> bool:
-        """Check if an element has its role in name only: a part of a table without headers, the header of a section."""
+        """Check whether an element has its role in name only: a part of a table without headers, or the header of a
+        section.
+        """
         if role in aria.LANDMARKS:
             return self._around.in_section and "role" not in node.attributes
         if role == "table":
@@ -281,14 +285,14 @@ class _Walk:
             self._run_nodes.append(node)
 
     def _own_wrapper(self, node: DomNode, out: list[Line], owner: Line, level: int) -> None:
-        """Visits a wrapper that can be acted on: its text stands apart, and it has a line where none in it is its own.
+        """Visit an actable wrapper: its text is separate, and it has a line unless one in it is its own.
 
-        A target always has one: what is in it was not hit.
+        A target always has one, since the click hit none of its contents.
         """
         if self._run_nodes or self._run:
             self._end_run(out)
         start = len(out)
-        # Counted as two levels, for the same reason as in `_setting_wrapper`.
+        # count it as two levels, for the same reason as in `_setting_wrapper`
         self._wrapper(node, aria.BLOCK, out, owner, level + 1)
         inside, box = out[start:], node.box if has_area(node.box) else None
         if node.tag == "label" and len(controls := [line for line in inside if is_acted_on(line)]) == 1:
@@ -306,27 +310,27 @@ class _Walk:
             self.shown[node] = line
 
     def _setting_wrapper(self, node: DomNode, out: list[Line], owner: Line, level: int) -> None:
-        """Visits a wrapper that changes how its content is read: label, `pre`, layout table, slot or shadow root."""
+        """Visit a wrapper that changes how its contents are read: a label, `pre`, layout table, slot or shadow root."""
         before = self._around
         if node.tag == "label":
             self._around = before._replace(label=node)
         elif node.tag == "pre":
             self._around = before._replace(pre=True)
             if not self._run:
-                # White space before it on its line; a `pre` that is a block has ended the run.
+                # keep white space before it on its line; a `pre` that is a block has ended the run
                 self._run += [blank.text for blank in self._run_nodes if blank.text]
         elif node.tag == "table":
             self._around = before._replace(data_table=False)
-        # Counted as two levels: it takes one call more than other nodes, and levels are to bound calls within calls.
+        # count it as two levels: it takes one call more than other nodes, and levels bound nested calls
         self._visit(self._enter(node), out, owner, level + 2)
         if node.tag == "pre":
             self._end_run(out)
         self._around = before
 
     def _enter(self, node: DomNode) -> Sequence[DomNode]:
-        """The nodes that are drawn in this one: its shadow root, what its slot was given, or its children.
+        """Return the nodes drawn in this node: its shadow root, the contents of its slot, or its children.
 
-        Ids are then looked up in the document or shadow root to which these nodes belong.
+        Ids are then looked up in the document or shadow root of these nodes.
         """
         around = self._around
         if node.shadow is not None:
@@ -343,7 +347,7 @@ class _Walk:
         return node.children
 
     def _end_run(self, out: list[Line]) -> None:
-        """Appends the run of text, if it has any, as a line."""
+        """Append the run of text as a line, if it has any text."""
         run, nodes = self._run, self._run_nodes
         if run:
             text = run[0] if len(run) == 1 else "".join(run)
@@ -360,7 +364,7 @@ class _Walk:
     def _element(
         self, node: DomNode, role: str, reading: aria.Reading, out: list[Line], owner: Line, level: int
     ) -> None:
-        """Appends the line of an element; where it gets none (`place`), the lines in it stand in its place."""
+        """Append the line of an element, or the lines in it if it gets none (`place`)."""
         if self._run_nodes or self._run:
             self._end_run(out)
         line = Line(role, "", [], is_own=self._is_own(node))
@@ -377,7 +381,7 @@ class _Walk:
         place(line, out, owner)
 
     def _content(self, node: DomNode, role: str) -> Sequence[DomNode]:
-        """The nodes to visit in an element; sets what is around them."""
+        """Return the nodes to visit in an element and set their context."""
         tag, around = node.tag, self._around
         if tag in _CLOSED:
             return (
@@ -403,7 +407,7 @@ class _Walk:
         return children
 
     def _describe(self, node: DomNode, line: Line, reading: aria.Reading) -> None:
-        """Fills a line with all that the element says of itself, before what is in it is known."""
+        """Fill a line with the element's own properties, before its contents are known."""
         tag, attributes, role = node.tag, node.attributes, line.role
         if node.box is not None:
             line.box = node.box
@@ -437,7 +441,7 @@ class _Walk:
 
 
 def _has_header(table: DomNode) -> bool:
-    """Check if a table has a caption or a header cell in a row of its own."""
+    """Check whether a table has a caption, or a header cell in one of its own rows."""
     rows = [table]
     for _ in range(3):
         if any(row.tag in ("th", "caption") for row in rows):

@@ -1,7 +1,7 @@
-"""Lines of a page in the making: what each will say, and which of them get a place in the tree.
+"""Lines of a page under construction: their contents, and which of them get a place in the tree.
 
-An element's line is settled once the lines in it are known: a button takes the text in it for its name, a list item
-that holds one link only gives way to it. Nothing here looks at a DOM; see `page` for the walk that makes the lines.
+An element's line is settled once the lines in it are known: a button takes its text as name; a list item with a single
+link is replaced by the link. `page` walks the DOM and makes the lines.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from trajmill.connectors.screens import aria
 from trajmill.connectors.screens.tree import Box, render_node
 
 TEXT: Final = "text"
-"""The role of a run of text."""
+"""Role of a run of text."""
 
 NO_LINES: Final[list[Line]] = []
-"""The lines of a run of text."""
+"""Shared empty list of lines of all runs of text."""
 
 _CONDITIONAL: Final = frozenset({"group", "region", "figure", "application", "tabpanel", "radiogroup", "toolbar"})
-"""Roles with a line only where they have a name, a state or a lasting id."""
+"""Roles with a line only if they have a name, a state or a lasting id."""
 _SINGLE: Final = frozenset({"listitem", "cell", "row", "group", "definition", "term", "article"})
-"""Roles whose line is left out where exactly one line is in it and it has nothing of its own to say."""
+"""Roles without a line if they contain exactly one line and have no properties of their own."""
 _ONE_TEXT: Final = _SINGLE | frozenset(
     {"columnheader", "rowheader", "status", "alert", "blockquote", "note", "log", "timer", "dialog"}
 )
-"""Roles that take a single run of text in them for their name."""
+"""Roles that take a single run of text in them as their name."""
 _LONE: Final = aria.ACTABLE | frozenset(
     {"audio", "canvas", "embed", "object", "video", "cell", "columnheader", "progressbar", "meter"}
 )
-"""Roles that have a line even with nothing in it and without a name."""
+"""Roles with a line even without contents and a name."""
 _VALUED: Final = frozenset({"combobox", "textbox", "searchbox", "spinbutton", "slider"})
 
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """A line in the making: what its node will be made of, and the lines under it.
+    """Line under construction: the parts of its node, and the lines under it.
 
-    All runs of text share one empty list of lines (`NO_LINES`), to which nothing may be added.
+    All runs of text share one empty list of lines (`NO_LINES`), which must not be changed.
 
     Attributes:
-        is_own: whether it stays in the tree even with nothing to say, since its element can be acted on.
-        replaced: the line that stands in the tree for this one.
-        place: its id in the tree, from 1, once it stands there.
+        is_own: True if it stays in the tree even without contents, since its element is actable.
+        replaced: Line that replaces it in the tree.
+        place: Its id in the tree, from 1, once it has a place.
     """
 
     role: str
@@ -60,11 +60,11 @@ class Line:
 
     @property
     def text(self) -> str:
-        """Its text after the id, as `connectors.screens.tree` writes it."""
+        """Text after the id, as `connectors.screens.tree` writes it."""
         return render_node(self.role, self.name, self.value, self.description, self.states, self.ident, self.box)
 
     def standing(self) -> Line:
-        """The line that stands in the tree for this one: itself, or the one that took its place."""
+        """Return the line that represents it in the tree: itself, or its replacement."""
         line = self
         while line.replaced is not None:
             line = line.replaced
@@ -72,7 +72,7 @@ class Line:
 
 
 def settle(tag: str, line: Line) -> None:
-    """Gives an element the name or value that it takes from the lines in it, and drops lines that only repeat it."""
+    """Give an element the name or value that the lines in it imply, and drop lines that only repeat it."""
     role, inside = line.role, line.lines
     if role in aria.NAMED_BY_CONTENT:
         _take_name(line)
@@ -92,7 +92,7 @@ def settle(tag: str, line: Line) -> None:
 
 
 def _take_name(line: Line) -> None:
-    """Names a line by what is in it, or describes it so where it has another name."""
+    """Name a line by its contents, or add them as its description if it has another name."""
     inside = line.lines
     is_text = len(inside) == 1 and inside[0].role == TEXT
     content = inside[0].name if is_text else _texts(inside) if inside else ""
@@ -110,7 +110,7 @@ def _take_name(line: Line) -> None:
 
 
 def _texts(lines: Iterable[Line]) -> str:
-    """The names of all lines under these, in order: what a person reads there."""
+    """Join the names of all lines under these, in order, as a person reads them."""
     texts = []
     stack = list(lines)[::-1]
     while stack:
@@ -132,12 +132,12 @@ def _options(line: Line) -> list[Line]:
 
 
 def is_acted_on(line: Line) -> bool:
-    """Check if a line is of an element that can be acted on, by its role or its states."""
+    """Check whether the element of a line is actable by its role or its states."""
     return line.role in aria.ACTABLE or "clickable" in line.states or "focusable" in line.states
 
 
 def _keep_actable(line: Line) -> None:
-    """Leaves, of the lines under this one, those that can be acted on; the line stands for the others."""
+    """Keep only the actable lines under this one, which represents the others."""
     actable: list[Line] = []
     stack = line.lines[::-1]
     while stack:
@@ -151,12 +151,12 @@ def _keep_actable(line: Line) -> None:
 
 
 def place(line: Line, out: list[Line], owner: Line) -> None:
-    """Appends the line to `out`, or what is in it where the line itself has nothing to say.
+    """Append the line to `out`, or the lines in it if it has no properties of its own.
 
     Args:
-        line: a settled one.
-        out: the lines before it, under the same owner.
-        owner: the line of the nearest element around it.
+        line: Settled line.
+        out: Lines before it, under the same owner.
+        owner: Line of the nearest element around it.
     """
     role, inside = line.role, line.lines
     if line.name or line.states or line.value or role in aria.ACTABLE:

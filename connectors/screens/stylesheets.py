@@ -1,13 +1,13 @@
-"""Style sheets, as far as they say that something is not shown.
+"""Style sheets, as far as they hide elements.
 
-Of a sheet only the rules are kept that set one of `PROPERTIES`, or a custom property to what one of these may be, each
-selector with the conditions (`@media`, `@supports`, `@layer`) around it; nested rules are written out. tinycss2 parses,
-cssselect2 compiles the selectors. What neither knows is left out as a browser leaves out what it does not know: unknown
-at-rules, selectors and media features.
-States that markup does not tell are looked up as attributes of the element with the name of the pseudo-class
-(`:hover`, `:host`; see `STATES`).
+Only rules are kept that set one of `PROPERTIES`, or a custom property to a possible value of these, each selector with
+the conditions (`@media`, `@supports`, `@layer`) around it; nested rules are expanded. tinycss2 parses the sheets,
+cssselect2 compiles the selectors. Unknown at-rules, selectors and media features are ignored, as in a browser.
 
-A sheet is parsed once in a process, however many pages have it.
+States that are not in the markup are matched as attributes of the element with the name of the pseudo-class (`:hover`,
+`:host`; see `STATES`).
+
+A sheet is parsed once per process, however many pages have it.
 """
 
 from __future__ import annotations
@@ -23,36 +23,39 @@ from cssselect2.compiler import CompiledSelector, compile_selector_list
 from tinycss2 import ast
 
 PROPERTIES: Final = frozenset({"display", "visibility", "content-visibility", "opacity", "pointer-events"})
-"""The properties that hide something."""
+"""Properties that can hide an element."""
 
 _KEYWORDS: Final = frozenset(
     {"none", "block", "inline", "inline-block", "flex", "inline-flex", "grid", "inline-grid", "contents", "list-item"}
     | {"table", "visible", "hidden", "collapse", "auto", "initial", "0", "1"}
 )
-"""Values of custom properties that matter to the properties that hide something; those of other values are left out."""
+"""Values of custom properties that matter to these properties; declarations with other values are left out."""
 
 STATES: Final = frozenset({"hover", "focus", "focus-visible", "focus-within", "host"})
-"""Pseudo-classes for which an element is asked as for an attribute of that name with a colon before it."""
+"""Pseudo-classes that are matched as attributes of the same name after a colon."""
 
 MAX_SHEET: Final = 4 << 20
-"""Characters of a sheet above which it is left out; tinycss2 reads about a million a second."""
+"""Characters of a sheet above which it is ignored; tinycss2 reads about a million per second."""
 
 _MAX_RULES: Final = 5_000
-"""Selectors of a sheet that are kept. Large frameworks have a thousand; cssselect2 compiles two thousand a second."""
+"""Largest number of selectors kept of a sheet.
+
+Large frameworks have a thousand; cssselect2 compiles two thousand per second.
+"""
 _MAX_TOKENS: Final = 300
-"""Tokens of a selector that is compiled."""
+"""Largest number of tokens of a selector."""
 _MAX_LEVELS: Final = 32
-"""Levels of rules in rules; what nests deeper is left out."""
+"""Largest nesting of rules; deeper ones are ignored."""
 
 Declarations: TypeAlias = tuple[tuple[str, str, bool], ...]
-"""(property, value in lower case, whether it is important)"""
+"""(property, value in lower case, whether it is important)."""
 
 Layer: TypeAlias = tuple[str, ...]
-"""The names of a cascade layer and of the layers around it, the outermost first; empty outside of layers."""
+"""Names of a cascade layer and the layers around it, the outermost first; empty outside layers."""
 
 
 class Viewport(NamedTuple):
-    """The size of a window in CSS pixels."""
+    """Size of a window in CSS pixels."""
 
     width: int
     height: int
@@ -62,7 +65,7 @@ Condition: TypeAlias = Callable[[Viewport], bool]
 
 
 class Rule(NamedTuple):
-    """One selector with what it declares."""
+    """Selector with its declarations."""
 
     selector: CompiledSelector
     declarations: Declarations
@@ -72,14 +75,16 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """The rules of a sheet, or of one rule in it; compared by identity. `layers` are in the order of their names."""
+    """Rules of a sheet, or of one rule in it; compared by identity. `layers` are in the order of their names' first
+    mention.
+    """
 
     rules: tuple[Rule, ...]
     layers: tuple[Layer, ...]
 
 
 class Sheet:
-    """A style sheet whose rules may be edited one by one, as scripts do. A path is a rule's place in each level."""
+    """Style sheet whose rules can be edited one by one, as scripts do. A path is a rule's index on each level."""
 
     __slots__ = ("_rules", "_text")
 
@@ -89,13 +94,13 @@ class Sheet:
 
     @property
     def rules(self) -> tuple[Rules, ...]:
-        """All rules in their order."""
+        """All rules in order."""
         if self._rules is not None:
             return tuple([rules for _, rules in self._rules])
         return (parse_sheet(self._text),)
 
     def holds(self, word: str) -> bool:
-        """Tell whether a word stands in the rules."""
+        """Check whether the rules contain a word."""
         return word in self._text if self._rules is None else any(word in text for text, _ in self._rules)
 
     def replace(self, text: str) -> None:
@@ -103,7 +108,7 @@ class Sheet:
         self._text, self._rules = text, None
 
     def insert(self, path: Sequence[int], text: str) -> None:
-        """Insert a rule; at the end where the path points beyond it."""
+        """Insert a rule, at the end if the path points beyond it."""
         self._edit(path, lambda texts, index: texts.insert(index, text))
 
     def delete(self, path: Sequence[int]) -> None:
@@ -131,7 +136,7 @@ class Sheet:
 
 
 def _change(texts: list[str], path: Sequence[int], change: Callable[[list[str], int], None]) -> None:
-    """Change a rule in the rules, or in one of them."""
+    """Change a rule in the rules, or nested in one of them."""
     if len(path) == 1:
         change(texts, path[0])
     elif path[0] < len(texts):
@@ -153,7 +158,7 @@ def _rules_of(text: str | Iterable[Any]) -> list[Any]:
 
 @lru_cache(maxsize=256)
 def parse_sheet(text: str) -> Rules:
-    """The rules of a sheet; none where it is too large or nests too deeply."""
+    """Parse the rules of a sheet; none if it is too large or nests too deeply."""
     reader = _Reader()
     if len(text) <= MAX_SHEET:
         try:
@@ -164,7 +169,7 @@ def parse_sheet(text: str) -> Rules:
 
 
 class _Reader:
-    """Reads the rules of one sheet."""
+    """Reader of the rules of one sheet."""
 
     def __init__(self) -> None:
         self.rules: list[Rule] = []
@@ -179,7 +184,7 @@ class _Reader:
         around: list[Any] | None,
         level: int,
     ) -> None:
-        """Read rules, or what is in one whose selector is `around`."""
+        """Read rules, or the contents of a rule whose selector is `around`."""
         if level > _MAX_LEVELS:
             return
         for node in nodes:
@@ -234,7 +239,7 @@ class _Reader:
 
 
 def declarations(nodes: Iterable[Any]) -> Declarations:
-    """Return the declarations among the nodes of `PROPERTIES`, and of custom properties that may stand for these."""
+    """Return the declarations of `PROPERTIES` among the nodes, and of custom properties that may be used in them."""
     stated: list[tuple[str, str, bool]] = []
     for node in nodes:
         if node.type == "declaration" and _is_read(node.lower_name):
@@ -249,7 +254,7 @@ def _is_read(name: str) -> bool:
 
 
 def _words(tokens: Iterable[Any]) -> list[str]:
-    """The parts between commas, without white space."""
+    """Split at commas and remove white space."""
     return [part for part in tinycss2.serialize(tokens).replace(" ", "").split(",") if part]
 
 
@@ -257,7 +262,7 @@ def _words(tokens: Iterable[Any]) -> list[str]:
 
 
 def _compile_selectors(tokens: list[Any]) -> Iterator[CompiledSelector]:
-    """The selectors of a list that can match an element."""
+    """Yield the compiled selectors of a list that can match an element."""
     for part in _split(_states_as_attributes(tokens), ","):
         if len(part) > _MAX_TOKENS:
             continue
@@ -280,7 +285,7 @@ def _split(tokens: Iterable[Any], sign: str) -> list[list[Any]]:
 
 
 def _states_as_attributes(tokens: Iterable[Any]) -> list[Any]:
-    """The tokens of a selector with each pseudo-class of `STATES` as an attribute."""
+    """Replace each pseudo-class of `STATES` in the tokens of a selector by an attribute."""
     output: list[Any] = []
     for token in tokens:
         is_state = output and output[-1] == ":" and not (len(output) > 1 and output[-2] == ":")
@@ -309,7 +314,7 @@ def _pseudo(name: str, arguments: list[Any]) -> list[Any]:
 
 
 def _nest_selector(tokens: list[Any], around: list[Any]) -> list[Any]:
-    """The selector of a rule within another."""
+    """Return the selector of a rule nested in another."""
     output: list[Any] = []
     for part in _split(tokens, ","):
         if _NESTING not in part:
@@ -325,12 +330,12 @@ def _nest_selector(tokens: list[Any], around: list[Any]) -> list[Any]:
 
 @lru_cache(maxsize=1024)
 def media_of(text: str) -> Condition:
-    """The condition of a `media` attribute."""
+    """Return the condition of a `media` attribute."""
     return media(tinycss2.parse_component_value_list(text))
 
 
 def media(tokens: Iterable[Any]) -> Condition:
-    """The condition of a list of media queries, of a window on the screen of a desktop computer."""
+    """Return the condition of a list of media queries, for a window on a desktop screen."""
     queries = [_bare(part) for part in _split(tokens, ",")]
 
     def holds(viewport: Viewport) -> bool:
@@ -387,7 +392,7 @@ def _holds(tokens: Iterable[Any], is_true: Callable[[list[Any]], bool]) -> bool:
 
 
 def _is_supported(term: list[Any]) -> bool:
-    """Tell whether a browser supports the declaration or selector: all but those of other makers."""
+    """Check whether a browser supports the declaration or selector; only other vendors' prefixes are unsupported."""
     return not any(str(getattr(token, "lower_value", "")).startswith(("-moz-", "-ms-", "-o-")) for token in term)
 
 
@@ -407,13 +412,13 @@ _DISCRETE: Final = {
     "scripting": "enabled",
     "update": "fast",
 }
-"""Values of the media features that a log does not tell."""
+"""Values of the media features that logs do not state."""
 _UNITS: Final = {"px": 1.0, "em": 16.0, "rem": 16.0, "pt": 96 / 72, "cm": 96 / 2.54, "mm": 96 / 25.4, "in": 96.0}
 _MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 
 
 def _feature_holds(term: list[Any], viewport: Viewport) -> bool:
-    """Tell whether a media feature holds: `width`, `min-width: 40em`, `width >= 40em` or `20em < width <= 40em`."""
+    """Check whether a media feature holds: `width`, `min-width: 40em`, `width >= 40em` or `20em < width <= 40em`."""
     name = term[0].lower_value if term and term[0].type == "ident" else ""
     if len(term) == 1 and name:
         return _DISCRETE.get(name, "none") not in ("none", "no-preference") or name in ("width", "height", "color")
@@ -447,7 +452,7 @@ def _feature_holds(term: list[Any], viewport: Viewport) -> bool:
 
 
 def _compares(feature: str, sign: str, value: list[Any], viewport: Viewport) -> bool:
-    """Tell whether a feature is as the sign says against a value."""
+    """Check whether a comparison of a feature with a value holds."""
     is_ratio = feature in ("aspect-ratio", "device-aspect-ratio")
     numbers = [_number(token) for token in value if token.type != "literal"]
     if not numbers or None in numbers:
@@ -478,7 +483,7 @@ def _compares(feature: str, sign: str, value: list[Any], viewport: Viewport) -> 
 
 
 def _number(token: Any) -> float | None:
-    """A length in pixels, a resolution in pixels for each, or a number; None for any other value."""
+    """Return a length in pixels, a resolution in dots per pixel, or a number; None for any other value."""
     if token.type == "number":
         return float(token.value)
     if token.type == "dimension":

@@ -36,17 +36,19 @@ from trajmill.schemas.record import record
 
 DIALECT: Final = "uitree/1"
 MAX_DEPTH: Final = 256
-"""Levels of shown nodes; deeper trees are refused, since the indent alone would grow without bound."""
+"""Largest number of levels of shown nodes; deeper trees are refused, since their indentation would grow without
+bound.
+"""
 
 MAX_TAGS: Final = 400_000
-"""Tags of a document above which it is no screen: an element takes about a kilobyte in memory."""
+"""Number of tags above which a document is no screen, since an element takes about a kilobyte in memory."""
 
 Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are the first pixels outside."""
 
 
 def has_area(box: Box | None) -> bool:
-    """Check if a box holds a pixel; None does not."""
+    """Check whether a box contains a pixel; False for None."""
     return box is not None and box[0] < box[2] and box[1] < box[3]
 
 
@@ -69,7 +71,7 @@ def render_node(
     ident: str = "",
     bounds: Box | None = None,
 ) -> str:
-    """The text of a node after its id, with the blank between; the arguments are the fields of `Node`."""
+    """Return the text of a node after its id, beginning with a space; the arguments are the fields of `Node`."""
     line = f" {role} {encode_basestring(name)}" if name else f" {role}"
     if value:
         line = f"{line} value={encode_basestring(value)}"
@@ -87,20 +89,19 @@ def render_node(
 
 @lru_cache(maxsize=4096)
 def _ident(ident: str) -> str:
-    """Return the lasting name of a node as its line tells it, with the blank before it; a program has few."""
+    """Return the lasting id of a node as in its line, beginning with a space; cached, since a program has few."""
     return f" id={ident}" if _WORD.fullmatch(ident) else f" id={encode_basestring(ident)}"
 
 
 def tree_text(lines: Iterable[tuple[int, str]], numbers: Sequence[int] = ()) -> str:
-    """The text of a tree: of nodes in document order, each with its depth and its text after the id, as of
-    `render_node`.
+    """Return the text of a tree from its nodes in document order, each as (depth, text as in `render_node`).
 
     Args:
-        lines: of the nodes.
-        numbers: their ids; none: they are counted from 1.
+        lines: Depths and texts of the nodes.
+        numbers: Ids of the nodes; counted from 1 by default.
 
     Raises:
-        ValueError: it has more than `MAX_DEPTH` levels.
+        ValueError: The tree has more than `MAX_DEPTH` levels.
     """
     written = []
     for number, (depth, text) in zip(numbers or count(1), lines, strict=False):
@@ -112,10 +113,10 @@ def tree_text(lines: Iterable[tuple[int, str]], numbers: Sequence[int] = ()) -> 
 
 @record
 class Node:
-    """One element, without its place in a tree: equal elements of many screens may be one object.
+    """Element without its place in a tree: equal elements of many screens may share one object.
 
-    `states` are words of lower-case letters and `_`, `role` also of digits, `.` and `-`. `line` is derived: the node's
-    text after its id.
+    `states` are words of lower-case letters and `_`; `role` may also contain digits, `.` and `-`. `line` is derived:
+    the node's text after its id.
     """
 
     role: str
@@ -132,17 +133,17 @@ class Node:
         self.line = line  # type: ignore[misc]
 
     def holds(self, x: float, y: float) -> bool:
-        """Check if the point lies in the node's box."""
+        """Check whether the point is in the node's box."""
         box = self.bounds
         return box is not None and box[0] <= x < box[2] and box[1] <= y < box[3]
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Nodes in document order with their depths; the id of the node at place i is i + 1, if `numbers` tells no other.
+    """Nodes in document order with their depths; the id of the node at index i is i + 1, unless `numbers` has others.
 
-    A node's children are those that follow it one level deeper, up to the next node that is not deeper than it. Nodes
-    of depth 0 are windows, the topmost first.
+    A node's children are the following nodes one level deeper, up to the next node that is not deeper than it. Nodes of
+    depth 0 are windows, the topmost first.
     """
 
     nodes: Sequence[Node]
@@ -151,16 +152,17 @@ class Tree:
 
     @property
     def text(self) -> str:
-        """The tree as text, lines joined by line feeds, without one at the end."""
+        """Text of the tree, with lines joined by line feeds."""
         lines = ((depth, node.line) for depth, node in zip(self.depths, self.nodes, strict=True))
         return tree_text(lines, self.numbers)
 
     @classmethod
     def parse(cls, text: str) -> Tree:
-        """The tree that `text` is the text of.
+        """Parse the text of a tree.
 
         Raises:
-            ValueError: a line is no node, an id stands twice, or a depth jumps; with the line's number.
+            ValueError: A line is no node, an id is repeated, or a depth skips a level; the message has the line's
+                number.
         """
         numbers: dict[int, None] = {}
         nodes: list[Node] = []
@@ -178,18 +180,18 @@ class Tree:
         return cls(nodes, depths, () if list(numbers) == list(range(1, len(nodes) + 1)) else tuple(numbers))
 
     def node(self, number: int) -> Node | None:
-        """The node of that id; None if there is none."""
+        """Return the node with an id; None if there is none."""
         known_numbers = range(1, len(self.nodes) + 1) if not self.numbers else self.numbers
         return self.nodes[known_numbers.index(number)] if number in known_numbers else None
 
     def windows(self) -> Iterator[range]:
-        """The places of each top-level node with all that is under it, in document order."""
+        """Yield the indexes of each top-level node and all nodes under it, in document order."""
         starts = [index for index, depth in enumerate(self.depths) if depth == 0]
         for start, end in zip(starts, [*starts[1:], len(self.nodes)], strict=True):
             yield range(start, end)
 
     def at(self, x: float, y: float, state: str) -> int | None:
-        """The id of the node in that state that a touch at the point meets first; None if there is none.
+        """Return the id of the node with that state that a touch at the point hits; None if there is none.
 
         Within a window later nodes are drawn over earlier ones and children over their parents, so the last one counts.
         """

@@ -1,1 +1,1 @@
-"""Logs of agents that search: the web, an encyclopedia or a memory."""
+"""Logs of agents that search the web, an encyclopedia or a memory."""

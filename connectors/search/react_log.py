@@ -21,14 +21,14 @@ after   | Lake Mirr is a lake, 31 m deep.
 action  | {"name": "task_complete", "arguments": {"answer": "31 m"}}
 after   | Answer is CORRECT
 
-A question begins an episode where it follows an empty line. The section (`CORRECT`, `INCORRECT`, `HALTED`) tells the
-outcome where the transcript's own verdict does not: halted agents ran out of steps or of context, and gave no answer.
-To an agent that failed before, Reflexion says so after the question, with its reflections or its last trial. These are
-words of the harness, and go to `interleaved` of the first step. The line `Correct answer:` is not carried on.
+A question after an empty line begins an episode. The section (`CORRECT`, `INCORRECT`, `HALTED`) states the outcome if
+the transcript's own verdict does not: halted agents ran out of steps or of context, and gave no answer. After the
+question, Reflexion tells an agent that it failed before, with its reflections or its last trial. These are words of the
+harness, and are `interleaved` before the first step. The line `Correct answer:` is left out.
 
-Later trials repeat the agents that are done, word for word; each is carried on, and judging drops what is doubled.
-Chain-of-thought logs of the same project (`Context: … Question: …`, an unnumbered `Action: Finish[…]`) act on no
-environment: they are refused.
+Later trials repeat the finished agents literally. Each repetition is kept, and judging drops the duplicates.
+Chain-of-thought logs of the same project (`Context: … Question: …`, an unnumbered `Action: Finish[…]`) do not act on an
+environment and are refused.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PLAIN: Final = re.compile(rb"\s*Question:[^\n]*\n(?:[^\n]*\n){0,200}?Thought 1:
 
 
 class ReactLog(Connector):
-    """Text logs of ReAct and Reflexion agents on questions."""
+    """Text logs of ReAct and Reflexion agents that answer questions."""
 
     name: ClassVar[str] = "react_log"
     version: ClassVar[str] = "5"
@@ -94,7 +94,7 @@ class ReactLog(Connector):
 
 @dataclass(slots=True)
 class _Episode:
-    """The lines of one question, and where they stand; `whole` is False where the file ends within them."""
+    """The lines of one question, with its offset; `whole` is False if the file ends within them."""
 
     offset: int
     native_id: str
@@ -135,11 +135,11 @@ def _episodes(blob: Blob) -> Iterator[_Episode]:
 
 
 def _trajectory(episode: _Episode, uri: str) -> Trajectory:
-    """The trajectory of an episode.
+    """Build the trajectory of an episode.
 
     Raises:
-        ParseError: `line_too_long`, `truncated` (the file ends before an action was answered),
-            `no_actions`, `no_environment` (a chain of thought).
+        ParseError: `line_too_long`, `truncated` (the file ends before an action was answered), `no_actions`,
+            `no_environment` (a chain of thought).
     """
     texts = [_text(line, uri) for line in episode.lines]
     begins = 1 + max((number for number, line in enumerate(texts) if line.text.endswith(_LAST_TRIAL)), default=-1)
@@ -174,7 +174,7 @@ def _text(line: Line, uri: str) -> Text:
 
 
 def _preamble(text: str) -> tuple[str, str]:
-    """The question, and what the harness told the agent of earlier trials, empty if nothing."""
+    """Return the question, and the harness's words about earlier trials, empty if there are none."""
     question = text.removeprefix("Question:")
     mark = _TOLD.search(question)
     ends = (mark.start() if mark else -1, question.find("\nReflections:"))
@@ -183,7 +183,7 @@ def _preamble(text: str) -> tuple[str, str]:
 
 
 def _cut(steps: list[Step]) -> list[Step]:
-    """The steps of an episode that the file ends within: of what was last seen, the rest may be lost."""
+    """Return the steps of an episode cut by the end of the file; the rest of its last observation may be lost."""
     last = steps[-1].next_observation
     cut = replace(last, truncation="recorder") if last is not None and steps[-1].reward is None else last
     return [*steps[:-1], replace(steps[-1], next_observation=cut)]

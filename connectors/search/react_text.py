@@ -1,16 +1,16 @@
-"""The transcript of a ReAct agent over an encyclopedia (arXiv 2210.03629): numbered thoughts, actions, observations.
+"""Transcripts of a ReAct agent over an encyclopedia (arXiv 2210.03629): numbered thoughts, actions, observations.
 
     Thought 1: …
     Action 1: Search[entity] | Lookup[keyword] | Finish[answer]
     Observation 1: …
 
-A field runs to the next marker that may follow it, with the right number, so an observation may have several lines and
-hold anything else. An action is read as its environment reads it: the word, and all between its first bracket and the
-last one on the line. One that does not have this form keeps its text as it was sent. This module finds no episodes in a
-file; see `react_log` and `react_notebook`.
+A field ends at the next marker that may follow it and has the right number, so an observation may have several lines
+and any content. An action is read as its environment reads it: the word, and all text between its first bracket and the
+last one on the line. An action without this form keeps its text. This module does not search files for episodes; see
+`react_log` and `react_notebook`.
 
-What is the harness's and not the environment's: the verdict on a finished episode, and the refusal of an action of the
-wrong form. Both are observations of origin `harness`.
+The verdict on a finished episode, and the refusal of a malformed action, come from the harness. Both are observations
+of origin `harness`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _CALL: Final = re.compile(r"(\w{1,64})\[(.*)\]")
 _VERDICT: Final = re.compile(r"Answer is (CORRECT|INCORRECT)|Episode finished, reward = (-?[0-9]+(?:\.[0-9]+)?)")
 _CLIENT: Final = Source("react", None, "")
 _PRINTED: Final = "ohh... "
-"""Before a step, ReAct's notebooks print so what the model wrote, if it could not be split into thought and action."""
+"""Before a step, ReAct's notebooks print this and the model's text if it could not be split into thought and action."""
 
 _LOOSE: Final = 1000
-"""Characters of an action of the wrong form in which its word is looked for."""
+"""Number of characters of a malformed action that are searched for its word."""
 
 _ARGUMENTS: Final = {"search": "entity", "lookup": "keyword"}
 
@@ -69,7 +69,7 @@ class Text(NamedTuple):
 
 @dataclass(slots=True)
 class Move:
-    """A numbered step as the transcript has it: the lines of each field, empty where it has none."""
+    """A numbered step of the transcript: the lines of each field, empty if it is missing."""
 
     offset: int
     thought: list[str]
@@ -83,17 +83,17 @@ def is_first(line: str) -> bool:
 
 
 def moves(lines: Iterable[tuple[int, str]]) -> list[Move]:
-    """The steps that have an action, in order; lines before the first marker are left out.
+    """Return the steps with an action, in order; lines before the first marker are left out.
 
     Either every step of a transcript begins with a thought, or none does.
 
     Args:
-        lines: each with its offset; a step has that of its action.
+        lines: the lines, each with its offset; a step has the offset of its action.
     """
     moves_read: list[Move] = []
     move, current = Move(0, [], [], []), list[str]()
     number, begins = 1, ""
-    # The beginning of a line that opens the next field, and of one that writes its number with zeros before it.
+    # The beginning of a line that opens the next field, and of one whose number has leading zeros.
     wanted: str | tuple[str, ...] = ("Thought 1:", "Action 1:")
     padded: str | tuple[str, ...] = ("Thought 0", "Action 0")
     for offset, line in lines:
@@ -121,13 +121,13 @@ def moves(lines: Iterable[tuple[int, str]]) -> list[Move]:
 
 
 def _number(line: str) -> int | None:
-    """The number of the marker that the line begins with, if it does."""
+    """Return the number of the marker at the beginning of the line, if there is one."""
     marker = _MARKER.match(line)
     return int(marker[1]) if marker else None
 
 
 def steps(episode_moves: Sequence[Move], told_before: str | None = None) -> list[Step]:
-    """The transitions of an episode; `told_before` is what the harness told the agent before the first."""
+    """Return the steps of an episode; `told_before` are the harness's words to the agent before the first."""
     builder = Told(in_memory=True)
     builder.say("harness", told_before)
     for move in episode_moves:
@@ -140,7 +140,7 @@ def steps(episode_moves: Sequence[Move], told_before: str | None = None) -> list
 
 
 def verdict_of(seen: Observation | None) -> float | None:
-    """The reward that an observation states, None if it is no verdict."""
+    """Return the reward that an observation states; None if it is no verdict."""
     match = _VERDICT.fullmatch(seen.content.strip()) if seen and seen.content else None
     if match is None:
         return None

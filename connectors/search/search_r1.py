@@ -1,4 +1,4 @@
-"""Search-R1 text: the raw text of a model that reasons, searches and answers in tags, one example after another.
+"""Text of Search-R1: a model that reasons, searches and answers in tags, one example after another.
 
 >>> show(SearchR1(), '''
 ... Answer the given question. You can search by <search> query </search>. Question: how high is mount tarn?
@@ -12,16 +12,16 @@ after   | Doc 1(Title: "Mount Tarn") 1200 m high
 action  | {"name": "task_complete", "arguments": {"answer": "1200 m"}}
 after   | (not in the log)
 
-An example is a ChatML text (`<|im_start|>system`, `user`, `assistant`), or, without chat tags, the instruction
-`Answer the given question. …` with the completion after it. In what the assistant part holds, the model writes
-`<think>…</think>`, `<search>…</search>` and `<answer>…</answer>`, and the harness puts in
-`<information>…</information>` after each search. The instruction names all these tags, so only the assistant part is
-searched for them. Thinking may be left unclosed, or closed only after the information: its tags are taken off
-wherever they stand, and whatever the model wrote besides its actions is its reasoning. A search or answer counts within
-unclosed thinking too, as in the harness, which takes the first of them that is closed.
+An example is a ChatML text (`<|im_start|>system`, `user`, `assistant`), or, without chat tags, the instruction `Answer
+the given question. …` followed by the completion. In the assistant part, the model writes `<think>…</think>`,
+`<search>…</search>` and `<answer>…</answer>`, and the harness inserts `<information>…</information>` after each search.
+The instruction names all these tags, so only the assistant part is searched for them. Thinking may be unclosed, or
+closed only after the information. Its tags are removed everywhere, and the model's text besides its actions is its
+reasoning. A search or answer also counts within unclosed thinking, as in the harness, which uses the first of them that
+is closed.
 
-Where an action was missing, the harness writes `My previous action is invalid. …` and lets the model try again: that is
-a step named `message`, answered by the harness. Nothing tells whether an answer is right.
+If an action was missing, the harness writes `My previous action is invalid. …` and lets the model try again: this is a
+step named `message`, answered by the harness. The log does not state whether an answer is correct.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class SearchR1(Connector):
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """Byte ranges of an example: its system message if it has one, its user message, and the completion."""
+    """Byte ranges of an example: its system message if any, its user message, and the completion."""
 
     start: int
     system: tuple[int, int] | None
@@ -125,7 +125,7 @@ class _Example:
 
 
 def _examples(data: bytes) -> Iterator[_Example]:
-    """The examples of a text in order; turns that make no whole example are left out."""
+    """Yield the examples of a text in order; turns that form no complete example are left out."""
     turns = list(_TURN.finditer(data))
     if not turns:
         yield from _plain_examples(data)
@@ -153,13 +153,13 @@ def _plain_examples(data: bytes) -> Iterator[_Example]:
 
 
 def _without_end(data: bytes, start: int, end: int) -> int:
-    """Return where the text of a turn ends: before its end tag, else before the white space at its end."""
+    """Return the end of a turn's text: before its end tag, else before its trailing white space."""
     marks = [end_tag for mark in _ENDS if (end_tag := data.find(mark, start, end)) >= 0]
     return min(marks, default=start + len(data[start:end].rstrip()))
 
 
 def _trajectory(data: bytes, example: _Example, uri: str, number: int) -> Trajectory:
-    """The trajectory of an example.
+    """Build the trajectory of an example.
 
     Raises:
         ParseError: `not_utf8`, `no_calls`.
@@ -180,13 +180,13 @@ def _trajectory(data: bytes, example: _Example, uri: str, number: int) -> Trajec
 
 
 def _prompt(text: str) -> tuple[str, str]:
-    """The instruction within a user message, empty if there is none, and the question."""
+    """Return the instruction in a user message, empty if there is none, and the question."""
     begin = text.find(_QUESTION, max(text.find(_EXAMPLE), 0))
     return (text[:begin].strip(), text[begin + len(_QUESTION) :].strip()) if begin >= 0 else ("", text)
 
 
 class _Finder:
-    """Finds the actions of a completion in order; a tag that is not closed any more is not looked for again."""
+    """Finder of the actions of a completion, in order; an unclosed tag is not searched for again."""
 
     def __init__(self, data: bytes, end: int) -> None:
         self._data = data
@@ -194,7 +194,7 @@ class _Finder:
         self._marks = {b"search": -2, b"answer": -2, b"": -2}
 
     def after(self, begin: int) -> _Found | None:
-        """The next action at or after a place, None if there is none."""
+        """Return the next action from a position on; None if there is none."""
         starts = [(start, tag) for tag in self._marks if (start := self._start(tag, begin)) >= 0]
         while starts:
             start, tag = min(starts)
@@ -209,7 +209,7 @@ class _Finder:
         return None
 
     def _start(self, tag: bytes, begin: int) -> int:
-        """Return where the tag stands next, -1 if nowhere; a hit is remembered until it is passed."""
+        """Return the next position of the tag, -1 if there is none; a hit is cached until it is passed."""
         known = self._marks[tag]
         if known == -2 or 0 <= known < begin:
             mark = b"<" + tag + b">" if tag else _RETRY
@@ -225,7 +225,7 @@ class _Finder:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An action: its tag (empty for a retry that the harness asks for), where it begins, and its text's range."""
+    """An action: its tag (empty for a retry that the harness asks for), its beginning, and the range of its text."""
 
     tag: bytes
     start: int
@@ -234,7 +234,7 @@ class _Found:
 
     @property
     def end(self) -> int:
-        """Return where the text after the action begins."""
+        """The beginning of the text after the action."""
         return self.close + len(self.tag) + 3 if self.tag else self.close
 
 
@@ -265,10 +265,10 @@ def _steps(data: bytes, start: int, end: int) -> list[Step]:
 
 
 def _words(text: bytes) -> str | None:
-    """Return the model's words besides its actions, without the tags of thinking; None if there are none."""
+    """Return the model's text besides its actions, without the tags of thinking; None if there is none."""
     return _THINK.sub("", text.decode()).strip() or None
 
 
 def _information(match: re.Match[bytes]) -> Observation:
-    """Return the observation of a search; of information that the text ends within, the rest is lost."""
+    """Return the observation of a search, marked as cut if the text ends within the information."""
     return Observation(match[1].decode().strip(), truncation="none" if match[2] else "recorder")

@@ -1,4 +1,4 @@
-r"""WebDancer and Tongyi DeepResearch: one ChatML conversation a row, its actions in text tags.
+r"""WebDancer and Tongyi DeepResearch: one ChatML conversation per row, with actions in text tags.
 
 >>> show(WebDancer(), '''
 ... {"question": "How deep is Lake Mirr?", "messages": [{"role": "user", "content": "How deep is Lake Mirr?"}, \
@@ -12,18 +12,18 @@ after   | 1. Lake Mirr, 310 m.
 action  | {"name": "task_complete", "arguments": {"answer": "310 m"}}
 after   | (not in the log)
 
-Two shapes of line: WebDancer's training samples `{type: "chatml", messages, functions, answer, tag}`, and the inference
-output of Tongyi DeepResearch `{question, answer, messages, prediction, termination}`. In both the assistant writes
-`<think>…</think>` and then `<tool_call>{"name", "arguments"}</tool_call>` or `<answer>…</answer>`; what a tool gave
-comes as a user message `<tool_response>…</tool_response>`. A call of the Python interpreter has its program in
+There are two shapes of lines: WebDancer's training samples `{type: "chatml", messages, functions, answer, tag}`, and
+the inference output of Tongyi DeepResearch `{question, answer, messages, prediction, termination}`. In both the
+assistant writes `<think>…</think>` and then `<tool_call>{"name", "arguments"}</tool_call>` or `<answer>…</answer>`; a
+tool's result is a user message `<tool_response>…</tool_response>`. A call of the Python interpreter has its program in
 `<code>…</code>` beside the JSON; it becomes the argument `code`.
 
-The first user message is the prompt: it shows the tags by example, so it is never searched for them. What stands in it
-after `User: ` is the task; what stands before is the agent's prompt, as are the system message and the tools in it.
-User messages without a tool response are the harness's. The harness puts such a text in the place of the last tool
-response (limit of calls or tokens): that response is lost, and its step has no next observation.
+The first user message is the prompt: it shows the tags by example, so it is never searched for them. The text after
+`User: ` in it is the task. The text before it is the agent's prompt, as are the system message and the tools in it.
+User messages without a tool response are the harness's. Such a text of the harness may replace the last tool response
+(limit of calls or tokens): that response is lost, and its step has no next observation.
 
-The reference answer (`answer`) is not carried on, and nothing is judged here: `prediction` repeats the last message.
+The reference answer (`answer`) is left out, and nothing is judged here: `prediction` repeats the last message.
 """
 
 from __future__ import annotations
@@ -57,13 +57,15 @@ from trajmill.schemas import (
 _NAME: Final = re.compile(r"""["']name["']\s*:\s*["']([^"'\n]{1,100})["']""")
 _BETWEEN: Final = re.compile(r"\n?</tool_response>\s*<tool_response>\n?")
 _PYTHON: Final = "python"
-"""The harness runs whatever stands in `<code>` of a call that holds this word, even if the rest of it is no JSON."""
+"""The harness runs the `<code>` of a call that holds this word, even if the rest of it is no JSON."""
 
 _OPEN: Final = "<tool_response>"
 _CLOSE: Final = "</tool_response>"
 _TASK: Final = "\n\nUser: "
 _SNIFFED_LINES: Final = 8
-"""Questions that failed before the model answered have no messages, so the first line need not tell."""
+"""Rows of questions that failed before the model answered have no messages, so the first row may not show the
+format.
+"""
 
 
 class WebDancer(Connector):
@@ -102,7 +104,7 @@ class WebDancer(Connector):
 
 
 class _Reading:
-    """The turns of a conversation while its messages come."""
+    """Turns of a conversation, built message by message."""
 
     def __init__(self, offset: int) -> None:
         self.items: list[Item] = []
@@ -112,7 +114,7 @@ class _Reading:
         self._thoughts: list[str] = []
 
     def agent(self, text: str) -> None:
-        """Takes in a message of the agent; one that only thinks goes with its next."""
+        """Process a message of the agent; a message with only thoughts is merged with the next."""
         calls, words, thought = _calls(text)
         thoughts = [*self._thoughts, *([thought] if thought else [])]
         self._thoughts = [] if calls or words else thoughts
@@ -128,7 +130,9 @@ class _Reading:
         self.acts = self.acts or bool(self.open)
 
     def answered(self, responses: list[str]) -> bool:
-        """Hands responses to the calls of the last turn in order; False if there are more of them than calls."""
+        """Assign responses to the calls of the last turn in order; return False if there are more responses than
+        calls.
+        """
         if len(responses) > len(self.open):
             return False
         for call, text in zip(self.open, responses, strict=False):
@@ -137,13 +141,13 @@ class _Reading:
         return True
 
     def harness(self, text: str) -> None:
-        """Takes in what the harness says in the place of a response, or to a message."""
+        """Process words of the harness in place of a response, or in answer to a message."""
         self.open = []
         self.items.append(Said("harness", text, answers=True))
 
 
 def _trajectory(value: Any, uri: str, offset: int, number: int) -> Trajectory:
-    """The trajectory of a line.
+    """Build the trajectory of a line.
 
     Raises:
         ParseError: `bad_record` (no conversation), `no_calls`, `response_without_call`.
@@ -176,7 +180,7 @@ def _is_message(value: Any) -> bool:
 
 
 def _prompt(text: str) -> tuple[str, str]:
-    """The agent's prompt within the first user message, empty if there is none, and the task."""
+    """Return the agent's prompt in the first user message, empty if there is none, and the task."""
     before, mark, task = text.partition(_TASK)
     return (before, task) if mark and "<tools>" in before else ("", text)
 
@@ -198,7 +202,7 @@ def _take(reading: _Reading, role: str, text: str, uri: str, offset: int) -> Non
 
 
 def _calls(text: str) -> tuple[list[Call], str | None, str | None]:
-    """Return the calls, words and thoughts of an assistant message."""
+    """Return the calls, the message and the reasoning of an assistant message."""
     thought, body = _thought(text)
     tagged: list[_Tagged] = []
     while (element := _find_tagged(body, "tool_call", tagged[-1].end if tagged else 0)) is not None:
@@ -221,7 +225,7 @@ def _calls(text: str) -> tuple[list[Call], str | None, str | None]:
 
 
 class _Tagged(NamedTuple):
-    """Text between two tags, with where the first begins and where the second ends."""
+    """Text between two tags, with the beginning of the first and the end of the second."""
 
     inner: str
     start: int
@@ -229,7 +233,7 @@ class _Tagged(NamedTuple):
 
 
 def _find_tagged(text: str, tag: str, position: int) -> _Tagged | None:
-    """The next text between `<tag>` and `</tag>`, which goes to the end if it is not closed."""
+    """Return the next text between `<tag>` and `</tag>`, up to the end if it is not closed."""
     start = text.find(f"<{tag}>", position)
     if start < 0:
         return None
@@ -243,7 +247,7 @@ def _find_tagged(text: str, tag: str, position: int) -> _Tagged | None:
 
 
 def _thought(text: str) -> tuple[str | None, str]:
-    """The thinking that a message begins with, and the rest; thinking that is not closed ends where a tag begins."""
+    """Return the thinking at the beginning of a message, and the rest; unclosed thinking ends at the next tag."""
     stripped = text.lstrip()
     if not stripped.startswith("<think>"):
         return None, text
@@ -256,7 +260,7 @@ def _thought(text: str) -> tuple[str | None, str]:
 
 
 def _call(text: str) -> Call:
-    """The call that a tool call is; one whose JSON cannot be read keeps its text and the name found in it."""
+    """Build the call of a tool call; one whose JSON cannot be read keeps its text and the name found in it."""
     code = _find_tagged(text, "code", 0)
     json_part = text[: code.start] if code else text
     try:
@@ -280,14 +284,14 @@ def _response(text: str) -> Observation:
 
 
 def _mark_ending(steps: list[Step], termination: Any) -> list[Step]:
-    """The steps, the last of them truncated where the log says that it ended without an answer."""
+    """Mark the last step as truncated if the log states that the run ended without an answer."""
     if isinstance(termination, str) and termination != "answer" and steps[-1].action.name != COMPLETE:
         steps[-1] = replace(steps[-1], truncated=True)
     return steps
 
 
 def _context(prompt: str, functions: Any) -> Context:
-    """The agent's prompt, and the tools it declares: those in the prompt, else those the record lists."""
+    """Return the agent's prompt and its tools: those in the prompt, else those that the record lists."""
     context = _parse_tools(prompt.partition("<tools>")[2].partition("</tools>")[0].strip())
     if context.action_space is None and isinstance(functions, list):
         context = vocabulary.context([_plain(function) for function in functions if isinstance(function, dict)], None)
@@ -296,7 +300,7 @@ def _context(prompt: str, functions: Any) -> Context:
 
 @lru_cache(64)
 def _parse_tools(shown: str) -> Context:
-    """The context of tools as a prompt shows them: objects after one another, with commas or one a line."""
+    """Parse the tools in a prompt: consecutive objects, separated by commas or one per line."""
     declared: list[dict[str, Any]] = []
     for text in (f"[{shown}]", f"[{','.join(shown.splitlines())}]"):
         try:
@@ -309,5 +313,5 @@ def _parse_tools(shown: str) -> Context:
 
 
 def _plain(function: dict[str, Any]) -> dict[str, Any]:
-    """A tool of Qwen's older form with the common keys."""
+    """Convert a tool of Qwen's older form to the common keys."""
     return {key: function.get(f"{key}_for_model", function.get(key)) for key in ("name", "description", "parameters")}

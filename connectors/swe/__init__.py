@@ -1,1 +1,1 @@
-"""Logs of software engineering agents: issues solved in repositories, patches, and their evaluation."""
+"""Logs of software engineering agents: issues in repositories, patches, and their evaluation."""

@@ -1,4 +1,4 @@
-"""Answers to actions in the chat messages of agents that solve issues: text and attachments, and how they were cut."""
+"""Answers to actions in chat messages of agents that solve issues: text, attachments and cuts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from trajmill.schemas import Attachment, Observation
 
 
 def content_of(value: Any) -> Shown:
-    """The content of a message: text, or a list of parts of which texts are joined by line breaks.
+    """Return the content of a message: a text, or a list of parts whose texts are joined by line breaks.
 
-    What is neither text nor an attachment says nothing: these logs mark parts with keys of their harness.
+    Parts that are neither text nor attachment are ignored, since these logs mark parts with keys of their harness.
     """
     if isinstance(value, str):
         return without_pictures(value)
@@ -35,14 +35,14 @@ def content_of(value: Any) -> Shown:
 def observe(
     value: Any, origin: str = "environment", is_error: bool | None = None, uri: str | None = None
 ) -> Observation | None:
-    """The observation that a message's content is; None where it holds nothing at all."""
+    """Return the content of a message as an observation; None if it is empty."""
     return observation_of(content_of(value), origin, is_error, uri)
 
 
 def observation_of(
     content: Shown, origin: str = "environment", is_error: bool | None = None, uri: str | None = None
 ) -> Observation | None:
-    """As `observe`, of a content that is read already."""
+    """Return content that was already read as an observation; see `observe`."""
     text, attached, _ = content
     if text is None and not attached:
         return None

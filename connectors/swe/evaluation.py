@@ -1,8 +1,9 @@
-"""Outcomes of instances by SWE-bench, and the evaluation files that stand beside trajectories.
+"""Outcomes of instances by SWE-bench, and the evaluation files beside trajectories.
 
 Three forms are read: the `report.json` of one instance, flat or keyed by its id; a summary with a list `instances`; a
-summary with lists of ids by outcome. Whether the tests were good is not asked. Files are laid together by names alone:
-a report belongs to the trajectory of the same id in the same run folder, and where two could be meant, to neither.
+summary with lists of ids by outcome. The quality of the tests is not checked. Files are matched only by name: a report
+belongs to the trajectory of the same id in the same run folder. If it could belong to two trajectories, it belongs to
+neither.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _REPORT: Final = "report.json"
 _NOT_RESOLVED: Final = ("unresolved_ids", "error_ids", "empty_patch_ids")
 _LEVELS_TO_RUN: Final = 3
 _LEVELS_TO_REPORT: Final = 6
-"""Parts of paths below a run: `trajs/<id>/<file>`, `logs/run_evaluation/<run>/<model>/<id>/report.json`."""
+"""Levels of folders below a run: `trajs/<id>/<file>`, `logs/run_evaluation/<run>/<model>/<id>/report.json`."""
 
 
 def outcomes(value: Any, instance: str | None = None) -> dict[str, Outcome]:
-    """The outcome of each instance that a report or a summary judges.
+    """Return the outcome of each instance in a report or a summary.
 
     Args:
         value: the JSON value.
-        instance: the id that a flat report is about; its file does not name it.
+        instance: id of the instance of a flat report, which its file does not name.
     """
     if not isinstance(value, dict):
         return {}
@@ -71,22 +72,22 @@ EVALUATION_FILES: Final = re.compile(
 
 
 def _reporting_instance(path: str) -> str | None:
-    """The instance whose report a path is: the name of the folder of a `report.json`."""
+    """Return the instance of a report's path: the name of the folder of a `report.json`."""
     folder, _, name = path.rpartition("/")
     return _name(folder) or None if name == _REPORT else None
 
 
 def read_run(blob: Blob, connector: str, ending: str, read: Callable[[Blob, str, Mapping[str, Outcome]], Made]) -> Made:
-    """Yield the results of a trajectory file, judged by the report and the summary that `runs` laid beside it.
+    """Yield the results of a trajectory file, judged by the report and the summary that `runs` matched with it.
 
     Args:
-        blob: the file, by itself or with those.
+        blob: the file, alone or with the report and summary.
         connector: name of the connector, for rejects.
-        ending: of trajectories.
-        read: gives what a member holds, by the outcome of each instance.
+        ending: file ending of trajectories.
+        read: returns the contents of a member, given the outcome of each instance.
 
     Raises:
-        ParseError: as `read` raises it, or there is no trajectory (`no_transitions`).
+        ParseError: raised by `read`, or there is no trajectory (`no_transitions`).
     """
     member = next((name for name in blob.members if name.endswith(ending) or not name), None)
     if member is None:
@@ -97,7 +98,7 @@ def read_run(blob: Blob, connector: str, ending: str, read: Callable[[Blob, str,
 
 
 def _read_outcomes(blob: Blob, connector: str, instance: str) -> tuple[dict[str, Outcome], list[Reject]]:
-    """The outcomes that a log's summary and report tell, and a reject for each that cannot be read."""
+    """Return the outcomes in a log's summary and report, and a reject for each file that cannot be read."""
     known: dict[str, Outcome] = {}
     rejects: list[Reject] = []
     for member in sorted(blob.members, key=lambda name: _name(name) == _REPORT):
@@ -120,15 +121,15 @@ def _summary(blob: Blob, member: str) -> Mapping[str, Outcome]:
 
 @lru_cache(maxsize=4)
 def _summary_of(data: bytes) -> Mapping[str, Outcome]:
-    """Return the outcomes of a summary; each trajectory of its run asks for the same."""
+    """Return the outcomes of a summary, cached because each trajectory of its run needs the same."""
     return outcomes(json_document(MemoryBlob("", data))[0])
 
 
 def runs(paths: Sequence[str], ending: str) -> Iterator[Log]:
-    """Each trajectory (`<id><ending>`) with what judges it: the report of its instance, the summary of its run folder.
+    """Yield each trajectory (`<id><ending>`) with the report of its instance and the summary of its run folder.
 
-    Both are shared: a summary judges all of its run, and a report stays a file of its evaluation folder, whose patch it
-    judges. The names of members are relative to the run folder; the trajectory's own path names the log.
+    Both are shared: a summary judges all of its run, and a report also remains part of its evaluation folder, whose
+    patch it judges. The names of members are relative to the run folder; the log is named by the trajectory's own path.
     """
     trajectories = [path for path in paths if path.endswith(ending) and len(_name(path)) > len(ending)]
     reports: dict[str, list[str]] = {}
@@ -159,7 +160,7 @@ def _name(path: str) -> str:
 
 
 def _judge_of(path: str, reports: Iterable[str], summaries: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """(run folder, report) of a trajectory: the nearest report of its id, else the nearest summary above it."""
+    """Return (run folder, report) of a trajectory: the nearest report of its id, else the nearest summary above it."""
     above = path.split("/")[:-1]
     near: dict[str, int] = {}
     for report in reports:

@@ -1,11 +1,11 @@
-"""Pairing of folders of SWE-bench's harness with the predictions that they evaluate, and with trajectories that tell
-their issues.
+"""Pairing of evaluation folders of SWE-bench's harness with the predictions that they evaluate, and with trajectories
+that state their issues.
 
-A prediction belongs to the folders of its instance and model below `run_evaluation/<run>/<model>/<instance>`, wherever
-they lie; where the path names no model, to the folder of its instance below the folder that the predictions lie in. The
-harness of 2024 left no folder but one file, `<instance>.<model>.eval.log`, which stands for one here; since it names no
-run, predictions of its instance and model are meant that lie in a folder above it.
-Where several predictions could be meant, the nearest by its path is, and none where two are equally near.
+A prediction belongs to the folders of its instance and model below `run_evaluation/<run>/<model>/<instance>`, at any
+location. If the path names no model, it belongs to the folder of its instance below the folder of the predictions. The
+harness of 2024 left a single file in place of a folder, `<instance>.<model>.eval.log`, which counts as a folder here.
+Since it names no run, it matches predictions of its instance and model in a folder above it. If several predictions
+match, the nearest by its path is used, and none if two are equally near.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TRAJECTORIES: Final = (".traj.json", ".traj")
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A prediction of a file: its number there, where it begins, and what it names."""
+    """A prediction in a file: its number and offset there, and the instance and model that it names."""
 
     path: str
     number: int
@@ -41,12 +41,12 @@ class Folder:
     """An evaluation folder, or the log of one evaluation.
 
     Attributes:
-        path: of the folder or of the log.
+        path: path of the folder or of the log.
         files: its files by name.
-        instance: that it evaluates.
-        model: as the harness writes it in paths; None if the path does not tell.
+        instance: the evaluated instance.
+        model: the model as the harness writes it in paths; None if the path does not state it.
         log: name of the log, if it is one.
-        claims: the predictions that may be meant by it.
+        claims: the predictions that match it.
     """
 
     path: str
@@ -58,18 +58,18 @@ class Folder:
 
     @property
     def answer(self) -> str | None:
-        """The path of the file that tells what came of a patch."""
+        """The path of the file that states the result of a patch."""
         return next((self.files[name] for name in (REPORT, OUTPUT, self.log) if name in self.files), None)
 
     def meant(self) -> Prediction | None:
-        """The prediction that was evaluated here."""
+        """Return the prediction that was evaluated here."""
         near = [common_depth(claim.path, self.path) for claim in self.claims]
         nearest = [claim for claim, depth in zip(self.claims, near, strict=True) if depth == max(near)]
         return nearest[0] if len(nearest) == 1 else None
 
 
 def evaluation_folders(paths: Sequence[str]) -> list[Folder]:
-    """The folders that hold files of an evaluation, then the logs of evaluations, each in the order of paths."""
+    """Return the folders with files of an evaluation, then the logs of evaluations, each in the order of paths."""
     files_by_folder: dict[str, dict[str, str]] = {}
     logs: list[Folder] = []
     for path in paths:
@@ -84,13 +84,13 @@ def evaluation_folders(paths: Sequence[str]) -> list[Folder]:
 
 
 def model_of(path: str) -> str | None:
-    """The model of `…/run_evaluation/<run>/<model>/<instance>`."""
+    """Return the model of `…/run_evaluation/<run>/<model>/<instance>`."""
     parts = path.split("/")
     return parts[-2] if len(parts) > 3 and parts[-4] == "run_evaluation" else None
 
 
 def meet(folders: Iterable[Folder], predictions: Iterable[Prediction]) -> None:
-    """Notes in each folder the predictions that may be meant by it."""
+    """Record in each folder the predictions that match it."""
     by_instance: dict[str, list[Folder]] = {}
     for folder in folders:
         if folder.answer is not None:
@@ -104,7 +104,7 @@ def meet(folders: Iterable[Folder], predictions: Iterable[Prediction]) -> None:
 
 
 def trajectories(paths: Iterable[str]) -> Mapping[str, list[str]]:
-    """Instance → the trajectories that are named by it."""
+    """Map instances to the trajectories named after them."""
     by_instance: dict[str, list[str]] = {}
     for path in paths:
         ending = next((suffix for suffix in _TRAJECTORIES if path.endswith(suffix)), None)
@@ -114,7 +114,7 @@ def trajectories(paths: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def nearest(folder: Folder, known: Mapping[str, list[str]]) -> str | None:
-    """The trajectory of a folder's instance that lies nearest to it; the first by its path of several."""
+    """Return the nearest trajectory of a folder's instance; of several, the first by its path."""
     return min(known.get(folder.instance, ()), key=lambda path: (-common_depth(path, folder.path), path), default=None)
 
 

@@ -1,7 +1,7 @@
-"""Repository of a benchmark's instance by its id, and of SWE-smith the commit.
+"""Repository of a benchmark's instance, read from its id; for SWE-smith also the commit.
 
 SWE-bench writes `owner__repository-number`, SWE-smith `owner__repository.commit.kind__digest` with 8 digits of the
-commit. Other ids are ids all the same, but name no repository.
+commit. Other ids are valid, but name no repository.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LONGEST: Final = 200
 
 
 def repository(instance: str | None) -> str | None:
-    """The repository that an instance's id names, as `owner/repository`."""
+    """Return the repository that an instance's id names, as `owner/repository`."""
     if instance is None or len(instance) > _LONGEST or "__" not in instance:
         return None
     match = _smith(instance) or _BENCH.fullmatch(instance)
@@ -32,7 +32,7 @@ def _smith(instance: str | None) -> re.Match[str] | None:
 
 
 def checkout(instance: str | None, repo: str | None, commit: str | None) -> str | None:
-    """`repository@commit`, as far as the id and what the log says of repository and base commit tell both."""
+    """Return `repository@commit` if the id and the log's repository and base commit determine both."""
     if commit is not None and _COMMIT.fullmatch(commit) is not None:
         name = repo or repository(instance)
         return f"{name}@{commit}" if name is not None else None
@@ -43,12 +43,14 @@ def checkout(instance: str | None, repo: str | None, commit: str | None) -> str 
 def environment(
     instance: str | None, image: str | None = None, repo: str | None = None, commit: str | None = None
 ) -> Environment:
-    """The environment of an instance: its image or repository, and the checkout."""
+    """Return the environment of an instance: its image or repository, and the checkout."""
     return Environment(id=image or repo or repository(instance), instance_id=checkout(instance, repo, commit))
 
 
 def instance_of(path: str) -> str | None:
-    """The instance that a file is named by: its name, without `.traj`, `.json` and `.jsonl`, if it has that form."""
+    """Return the instance in a file name without `.traj`, `.json` and `.jsonl`, if it has the form of an instance's
+    id.
+    """
     name = path.rpartition("/")[2]
     for ending in (".jsonl", ".json", ".traj"):
         name = name.removesuffix(ending)

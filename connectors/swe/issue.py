@@ -1,6 +1,6 @@
-"""The issue that a patch is to solve, and the files that it touches, as prompts and trajectories of agents hold them.
+"""The issue that a patch should solve, and the files that it touches, from prompts and trajectories of agents.
 
-Only what stands between the marks of a known prompt is taken: `<issue>`, `<pr_description>` and their like, and in the
+Only text between the marks of a known prompt is used: `<issue>`, `<pr_description>` and similar tags, and in the
 prompts of SWE-bench's own inference the files of `<code>`, each between `[start of PATH]` and `[end of PATH]`.
 """
 
@@ -26,7 +26,7 @@ _FIRST_MESSAGES: Final = 8
 
 
 def issue_in(text: str) -> str | None:
-    """The issue that a prompt states; None if it has no mark of one."""
+    """Return the issue in a prompt; None if the prompt marks none."""
     for tag in _TAGS:
         if (inside := _between(text, f"<{tag}>", f"</{tag}>")) is not None:
             return inside.strip() or None
@@ -38,12 +38,12 @@ def issue_in(text: str) -> str | None:
 
 
 def paths_touched(patch: str) -> list[str]:
-    """The paths that a patch names, in its order."""
+    """Return the paths that a patch names, in its order."""
     return [path for path in dict.fromkeys(_TOUCHED.findall(patch)) if path != "/dev/null"]
 
 
 def state_in(text: str, patch: str) -> str | None:
-    """The issue of a prompt and those of its files that a patch touches, each in the form that the prompt gives it."""
+    """Return the issue of a prompt and those of its files that a patch touches, in the form of the prompt."""
     issue = issue_in(text)
     code = _code_in(text)
     files: list[str] = []
@@ -55,15 +55,15 @@ def state_in(text: str, patch: str) -> str | None:
 
 
 def _code_in(text: str) -> str:
-    """The files of a prompt; what they and the issue hold may have the same marks."""
+    """Return the files of a prompt; the files and the issue may contain the same marks."""
     begin = max(text.find("</issue>\n<code>\n"), text.find("<code>") if "<issue>" not in text else -1)
     return text[begin : text.rfind("</code>")] if begin >= 0 else ""
 
 
 def issue_of_trajectory(blob: Blob, member: str) -> str | None:
-    """The issue that the first messages of a trajectory of mini-swe-agent or SWE-agent state; None if none does.
+    """Return the issue in the first messages of a trajectory of mini-swe-agent or SWE-agent; None if there is none.
 
-    A trajectory that cannot be read states none here: it is an input of its own, and rejected there.
+    An unreadable trajectory states none here; it is an input of its own and is rejected there.
     """
     try:
         value, _ = json_document(blob, member, _SHAPES)

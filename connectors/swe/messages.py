@@ -1,7 +1,7 @@
-"""Messages between agent and model in one form, and which of them answers which action.
+"""Messages between agent and model in one form, and the matching of answers to actions.
 
-Chat messages in the OpenAI form are read as mini-swe-agent, SWE-agent and OpenHands write them, with the keys that
-mini-swe-agent adds in `extra`, and the items of the Responses interface. What an answer is worth is not judged here.
+The module reads chat messages in the OpenAI form as mini-swe-agent, SWE-agent and OpenHands write them, with the keys
+that mini-swe-agent adds in `extra`, and items of the Responses API. It does not judge answers.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ class Exchange:
 
 
 def each_turn(messages: Iterable[tuple[Message, int]], before: list[Message], typed: str = "") -> Iterator[Exchange]:
-    """The turns, one at a time; calls that follow each other without an answer between are of one turn.
+    """Yield the turns; calls that follow each other without an answer in between belong to one turn.
 
     Args:
-        messages: in the order of the log, each with its byte offset.
-        before: is filled with the messages before the first of the agent, when the first turn comes.
-        typed: how a user's message begins that is a command of its own, and so a turn; none if it is empty.
+        messages: the messages in the order of the log, each with its byte offset.
+        before: receives the messages before the agent's first, complete with the first turn.
+        typed: beginning of a user's message that is a command, and so a turn of its own; none if empty.
     """
     turn: Exchange | None = None
     after = before
@@ -103,7 +103,7 @@ def each_turn(messages: Iterable[tuple[Message, int]], before: list[Message], ty
 
 
 def _together(first: Message, second: Message) -> Message:
-    """Two messages of the agent as one: nothing stands between them, so it saw nothing in between."""
+    """Merge two messages of the agent; it saw nothing in between."""
     return replace(
         first,
         text=join_paragraphs([text for text in (first.text, second.text) if text]),
@@ -114,12 +114,12 @@ def _together(first: Message, second: Message) -> Message:
 
 
 def answer_of(turn: Exchange, index: int, used: Container[int]) -> int | None:
-    """The place of the message that answers an action: by the id of its call, else by its place among the answers.
+    """Return the index of the message that answers an action: by the id of its call, else by its position.
 
     Args:
-        turn: with the messages that follow it.
-        index: which of the turn's actions.
-        used: places that answer an action before.
+        turn: the turn, with the messages that follow it.
+        index: index of the action in the turn.
+        used: indices of messages that answer an earlier action.
     """
     calls, after = turn.message.calls, turn.after
     if not calls:
@@ -143,7 +143,9 @@ def answer_of(turn: Exchange, index: int, used: Container[int]) -> int | None:
 
 
 def calls_of(message: Message) -> list[Call | None]:
-    """The calls of a message as actions, text and reasoning with the first; None for one nested too deeply."""
+    """Return the calls of a message as actions, the first with text and reasoning; None for one that nests too
+    deeply.
+    """
     text, thought = (message.text or "").strip() or None, message.reasoning
     calls: list[Call | None] = []
     for asked_call in message.calls:
@@ -157,7 +159,7 @@ def _names(turn: Exchange, call_id: str | None) -> bool:
 
 
 def message_of(value: Any) -> Message | None:
-    """The message that a JSON value is; None if it is none."""
+    """Return the message in a JSON value; None if it is no message."""
     if not isinstance(value, dict):
         return None
     get = value.get
@@ -198,7 +200,7 @@ def _message(
     call_id: str | None = None,
     reasoning: str | None = None,
 ) -> Message:
-    """The message with what mini-swe-agent tells of it in `extra`."""
+    """Build the message with the facts that mini-swe-agent states in `extra`."""
     response = object_of(extra.get("response"))
     choices = objects_of(response.get("choices"))
     exception = text_in(extra, "exception_info")
@@ -220,7 +222,7 @@ def _message(
 
 
 def _response(items: list[Any], extra: Mapping[str, Any]) -> Message:
-    """The agent's message that a reply of the Responses interface is."""
+    """Build the agent's message from a reply of the Responses API."""
     texts: list[str] = []
     thoughts: list[str] = []
     calls: list[Asked] = []

@@ -63,7 +63,7 @@ _BLOCKS: Final = (
     ("<mswea_bash_command>", re.compile(r"<mswea_bash_command>(.*?)</mswea_bash_command>", re.DOTALL)),
     ("```bash", re.compile(rf"```bash\s*\n{_UNTIL_FENCE}\n```")),
 )
-"""Patterns of actions in text, by the word that the prompt names them with; the first that occurs in it holds."""
+"""Patterns of actions in text, by the mark that the prompt names; the first mark in the prompt applies."""
 
 _HARNESS: Final = ("Please always provide EXACTLY ONE action", "Format error", "Tool call error")
 _USER: Final = (
@@ -103,7 +103,7 @@ class MiniSweAgent(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each trajectory that a report of SWE-bench, or the summary of its run, judges."""
+        """Yield each trajectory that a report of SWE-bench, or the summary of its run, judges."""
         yield from runs(paths, _ENDING)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -111,7 +111,7 @@ class MiniSweAgent(Connector):
 
 
 def _trajectory(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator[Trajectory | Reject]:
-    """The trajectory of one file, after a reject for each message that is none.
+    """Yield a reject for each invalid message, then the trajectory of one file.
 
     Raises:
         ParseError: `bad_document` or `no_transitions`.
@@ -139,7 +139,7 @@ class _Run:
         )
 
     def trajectory(self) -> Iterator[Trajectory | Reject]:
-        """The file's trajectory, after a reject for each message that is none.
+        """Yield a reject for each invalid message, then the file's trajectory.
 
         Raises:
             ParseError: `bad_document` or `no_transitions`.
@@ -178,7 +178,7 @@ class _Run:
         )
 
     def _messages(self, raw: Sequence[Any], offsets: Sequence[int], bad: list[Reject]) -> Iterator[tuple[Message, int]]:
-        """The messages with their offsets; those that are none are added to `bad`."""
+        """Yield the messages with their offsets; rejects of invalid ones are added to `bad`."""
         for entry, offset in zip(raw, offsets, strict=True):
             message = message_of(entry)
             if message is None:
@@ -188,7 +188,7 @@ class _Run:
                 yield message, offset
 
     def _add(self, course: Told, turn: Exchange, pattern: re.Pattern[str], last: bool) -> list[Reject]:
-        """Adds a turn; the reject of one whose call cannot be carried on."""
+        """Add a turn; return the reject of a turn whose call cannot be kept."""
         actions = _actions(turn.message, pattern)
         acts: list[Call] = []
         used: dict[int, Output] = {}
@@ -224,7 +224,9 @@ class _Run:
         unwrapped_reply: Output | None,
         last: bool,
     ) -> Call:
-        """The action with what `reply` showed; `told` is that without the harness's words, None if it has none."""
+        """Build the action with the observation in `reply`; `unwrapped_reply` is its text without the harness's words,
+        if it has any.
+        """
         seen, took = None, None
         output = unwrapped_reply or Output(None if reply is None else reply.text)
         if reply is not None:
@@ -253,7 +255,7 @@ class _Run:
         )
 
     def _submitted(self, text: str | None, origin: str) -> Observation | None:
-        """Return the output of the command that ended the run, as far as the log holds it: less its first line, the
+        """Return the output of the command that ended the run, as far as the log holds it: without its first line, the
         mark.
         """
         if self._status not in (None, "Submitted") or origin != "environment":
@@ -281,13 +283,13 @@ def _submits(arguments: str) -> bool:
 
 
 def _pattern(prompts: Sequence[str]) -> re.Pattern[str]:
-    """Return the pattern of actions in the agent's text, by its prompts."""
+    """Return the pattern of actions in the agent's text, chosen by its prompts."""
     patterns = (pattern for word, pattern in _BLOCKS if any(word in prompt for prompt in prompts))
     return next(patterns, _BLOCKS[-1][1])
 
 
 def _actions(message: Message, pattern: re.Pattern[str]) -> list[tuple[Call | None, bool]]:
-    """The actions of a message, each with whether it was one that could be carried out."""
+    """Return the actions of a message, each with whether it could be executed."""
     text = message.text or ""
     if message.calls:
         return [(action, True) for action in calls_of(message)]

@@ -1,7 +1,7 @@
-"""The records of a file of predictions for SWE-bench, and how one of them is laid beside the folder that evaluates it.
+"""Records of a file of predictions for SWE-bench, and their links to the folders that evaluate them.
 
-Such a folder has a shared member `prediction/<number>/<offset>`, which is the whole file; the file itself has a shared
-member `evaluated/<number>` for each record that a folder answers.
+Such a folder has a shared member `prediction/<number>/<offset>`, which is the whole file. The file has a shared member
+`evaluated/<number>` for each record that a folder answers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MEMBER: Final = re.compile(r"prediction/([0-9]{1,12})/([0-9]{1,18})")
 _EVALUATED: Final = "evaluated/"
 
 Record = tuple[int, Any, str | None]
-"""Offset of a prediction, its value, a `ParseError` where its line is not JSON, and the key that it stands under."""
+"""Offset of a prediction, its value (a `ParseError` if its line is not JSON), and its key in an object."""
 
 
 def records(blob: Blob) -> Iterator[Record]:
-    """Each record of a file: one a line, an array of them, an object by instance, or one alone.
+    """Yield each record of a file: one per line, an array, an object by instance, or a single record.
 
     Raises:
-        ParseError: it is no JSON.
+        ParseError: the file is no JSON.
     """
     if _by_line(blob):
         for offset, value in json_lines(blob):
@@ -56,7 +56,7 @@ def _of_document(document: Any, data: bytes) -> Iterator[Record]:
 
 
 def _by_line(blob: Blob) -> bool:
-    """Check if the first line that is not blank is a prediction, or a damaged one where the file is no document."""
+    """Check if the first line that is not blank is a prediction, or a damaged one in a file that is no document."""
     first = first_line(blob)
     if first is None or first.data is None:
         return False
@@ -77,15 +77,15 @@ def _is_document(blob: Blob) -> bool:
 
 
 def patch_of(value: Any) -> str | None:
-    """The patch of a prediction; None if it has none."""
+    """Return the patch of a prediction; None if it has none."""
     patch = text_in(object_of(value), "model_patch")
     return patch if patch is not None and patch.strip() else None
 
 
 def read_predictions(path: str, blob: Blob) -> tuple[list[Prediction], int]:
-    """(the predictions of a file that name an instance and hold a patch, how many records it has).
+    """Return the predictions of a file with an instance and a patch, and the number of its records.
 
-    Of a file that breaks off, what stands before counts, and one record more.
+    In a file that breaks off, the records before the break count, and one more.
     """
     predictions: list[Prediction] = []
     number = -1
@@ -101,29 +101,29 @@ def read_predictions(path: str, blob: Blob) -> tuple[list[Prediction], int]:
 
 
 def with_answers(path: str, answers: Mapping[int, str], count: int) -> Asked:
-    """The file with a member for each record that is answered.
+    """Return the file with a member for each answered record.
 
     Args:
-        path: of the file.
-        answers: number of a record → a file of the folder that answers it.
-        count: of its records.
+        path: path of the file.
+        answers: for the number of each answered record, a file of the folder that answers it.
+        count: number of records.
     """
     shared = {f"{_EVALUATED}{number}": answer for number, answer in answers.items()}
     return Asked(Log(path, {"": path, **shared}, "", frozenset(shared)), count)
 
 
 def numbers_answered_elsewhere(blob: Blob) -> set[int]:
-    """The numbers of the records that folders answer."""
+    """Return the numbers of the records that folders answer."""
     return {int(member.removeprefix(_EVALUATED)) for member in blob.members if member.startswith(_EVALUATED)}
 
 
 def member_of(prediction: Prediction) -> str:
-    """The member that a prediction is in the folder that evaluates it."""
+    """Return the name of the member for a prediction in the folder that evaluates it."""
     return f"prediction/{prediction.number}/{prediction.offset}"
 
 
 def prediction_beside(blob: Blob) -> tuple[Mapping[str, Any] | None, str, int]:
-    """(the prediction beside an evaluation folder, or None; its member; where it begins there)."""
+    """Return the prediction beside an evaluation folder (or None), its member, and its offset there."""
     for member in blob.members:
         if (match := _MEMBER.fullmatch(member)) is not None:
             return _record(blob, member, int(match[1]), int(match[2])), member, int(match[2])
@@ -146,5 +146,5 @@ def _record(blob: Blob, member: str, number: int, offset: int) -> Mapping[str, A
 
 @lru_cache(maxsize=2)
 def _list_records(data: bytes) -> list[Any]:
-    """The records of a document; each folder that one of them is evaluated in asks for it."""
+    """Return the records of a document, cached because each folder that evaluates one of them needs them."""
     return [value for _, value, _ in _of_document(json_document(MemoryBlob("", data))[0], data)]

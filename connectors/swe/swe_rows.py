@@ -1,4 +1,4 @@
-r"""Rows of published data sets of software engineering trajectories (JSON Lines or a JSON array); each is a trajectory.
+r"""Rows of published data sets of software engineering trajectories (JSON Lines or a JSON array), one trajectory each.
 
 >>> show(SweRows(), r'''
 ... [{"instance_id": "acme__lamp-6", "model_name": "parrot-70b", "target": false, "exit_status": "submitted",
@@ -11,16 +11,16 @@ r"""Rows of published data sets of software engineering trajectories (JSON Lines
 action  | {"name": "bash", "arguments": {"command": "ls\n"}}
 after   | lamp.py
 
-The columns of SWE-smith (`messages` as JSON text, `instance_id`, `resolved`, `model`, `traj_id`), of Nebius's
-SWE-agent-trajectories (`trajectory` of `{role, text}`, `target`, `exit_status`) and SWE-rebench-openhands
+The columns read are those of SWE-smith (`messages` as JSON text, `instance_id`, `resolved`, `model`, `traj_id`), of
+Nebius's SWE-agent-trajectories (`trajectory` of `{role, text}`, `target`, `exit_status`) and SWE-rebench-openhands
 (`trajectory`, `tools`, `resolved`), of CoderForge (`messages`, `tools`, `reward`, `image`) and of Open-SWE-Traces
-(`resolved` of -1, 0 or 1; -1 is not known) are read.
+(`resolved` of -1, 0 or 1; -1 means unknown).
 
-Actions are the calls of tools where a row has any; else `<function=…>` in the agent's text, or its last fenced block.
-The answer is the tool's message with the call's id, or the next message of the user; it is kept as the agent saw it,
-but for the harness's words at its ends (`harness_text`), which stand in `interleaved` of the next step. No person took
-part in these runs, so what answers a message without an action is the harness's. The final patch and the log of its
-tests are columns of their own, no step of the agent, and are left out.
+Actions are the tool calls of a row if it has any, else `<function=…>` in the agent's text, or its last fenced block.
+The answer is the tool's message with the call's id, or the user's next message. It is kept as the agent saw it, except
+the harness's words at its ends (`harness_text`), which are `interleaved` before the next step. No person took part in
+these runs, so the answer to a message without an action is the harness's. The final patch and the log of its tests are
+columns of their own, no step of the agent, and are left out.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class SweRows(Connector):
 
 
 def _rows(blob: Blob) -> Iterator[tuple[int, Any]]:
-    """(offset, row) of each row; a row is a `ParseError` where a line is not JSON."""
+    """Yield (offset, row) of each row; a row is a `ParseError` if its line is not JSON."""
     if is_by_line(blob):
         yield from json_lines(blob)
         return
@@ -104,7 +104,7 @@ def _rows(blob: Blob) -> Iterator[tuple[int, Any]]:
 
 
 def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
-    """The trajectory that a row is, or why it is none; `offset` is where the row stands in the blob."""
+    """Return the trajectory of a row, or its reject; `offset` is the row's offset in the blob."""
 
     def reject_row(reason: str, detail: str) -> Reject:
         return Reject("record", reason, detail[:200], blob.uri, offset=offset, connector=SweRows.name)
@@ -167,7 +167,7 @@ def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demo
 
 
 def _shown(raw: Sequence[Any], messages: Sequence[Message]) -> tuple[str | None, list[Message]]:
-    """The demonstrations among the messages, as text, and the other messages."""
+    """Return the demonstrations among the messages, as text, and the other messages."""
     shown: list[dict[str, str]] = []
     own_messages: list[Message] = []
     acted = False
@@ -183,7 +183,7 @@ def _shown(raw: Sequence[Any], messages: Sequence[Message]) -> tuple[str | None,
 
 
 def _reading(messages: Sequence[Message]) -> str:
-    """Tell how the row's actions are written: calls, xml or fences."""
+    """Return the notation of the row's actions: calls, xml or fences."""
     if any(message.calls for message in messages):
         return "calls"
     replies = [message.text or "" for message in messages if message.role == "assistant"]
@@ -191,7 +191,7 @@ def _reading(messages: Sequence[Message]) -> str:
 
 
 def _add(course: Told, turn: Exchange, reading: str) -> bool:
-    """Adds a turn; False if a call of it cannot be carried on."""
+    """Add a turn; return False if one of its calls cannot be kept."""
     actions, acted = _actions(turn.message, reading)
     after, offset = turn.after, turn.offset
     acts: list[Call] = []
@@ -216,7 +216,7 @@ def _add(course: Told, turn: Exchange, reading: str) -> bool:
 
 
 def _actions(message: Message, reading: str) -> tuple[list[Call | None], bool]:
-    """The actions of a message, and whether they are such as can be carried out."""
+    """Return the actions of a message, and whether they can be executed."""
     text = message.text or ""
     if message.calls:
         return calls_of(message), True
@@ -231,7 +231,7 @@ def _actions(message: Message, reading: str) -> tuple[list[Call | None], bool]:
 
 
 def _seen(message: Message, action: Call, acted: bool) -> tuple[Observation | None, Output]:
-    """Return the observation of a message, and how the action ended by the harness's words around it."""
+    """Return the observation in a message, and the action's end by the harness's words around it."""
     text, own = message.text, not acted or action.name in _THOUGHTS
     output = Output(text, message.exit_code)
     if text is None and not message.attachments:
@@ -249,7 +249,9 @@ def _seen(message: Message, action: Call, acted: bool) -> tuple[Observation | No
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:
-    """The verdict of the tests: `resolved` or `target`, or a `reward` of 0 or 1."""
+    """Return the verdict of the tests: `resolved` or `target`, or a `reward`, which resolves the task if it is 0 or
+    1.
+    """
     for key in ("resolved", "target"):
         if row.get(key) in (True, False):
             return Outcome(bool(row[key]), None, VERIFIER)

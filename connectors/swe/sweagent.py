@@ -11,22 +11,22 @@ r"""SWE-agent trajectories (`<instance>.traj`), one JSON document, of versions 0
 action  | {"name": "bash", "arguments": {"command": "ls\n"}}
 after   | engine.py
 
-`trajectory[i]` holds an action and the observation after it, `history` the messages that the agent was shown. Steps
-come from `trajectory`; a file that holds only `history` (a demonstration) is read from that. With function calling the
-call is taken from the history's message of the same action. A run with several attempts is several trajectories, and
-the chosen one, which the file holds twice, counts once. Demonstrations are context, not steps. A trajectory in a
-run folder has the outcome that SWE-bench's report of its instance, or the summary of the run, states.
+`trajectory[i]` holds an action and the observation after it, `history` the messages that the agent received. Steps come
+from `trajectory`; a file with only `history` (a demonstration) is read from that. With function calling, the call is
+taken from the history's message of the same action. A run with several attempts is several trajectories, and the chosen
+one, which the file holds twice, counts once. Demonstrations are context, not steps. A trajectory in a run folder has
+the outcome stated by SWE-bench's report of its instance, or by the summary of the run.
 
-Observations are kept whole, as `trajectory` has them, with their line ends. The agent was shown them cut and within a
-template, as `history` has them: the words of the template are taken from there as the harness's (`interleaved`). The
-working folder of `state` is the observation's `uri`; in 0.x the state was asked for before the action, from 1.0 on
-(which has `execution_time`) after it. What `submit` shows, the patch, is the environment's answer.
+Observations are kept whole, as in `trajectory`, with their line ends. The agent saw them cut and within a template, as
+in `history`: the template's words are taken from there as harness texts (`interleaved`). The working folder of `state`
+is the observation's `uri`; in 0.x the state was read before the action, from 1.0 on (which has `execution_time`) after
+it. The output of `submit`, the patch, is the environment's answer.
 
-The arrays `trajectory` and `history` of a large file are not held in memory, but read from the file as they are needed.
+The arrays `trajectory` and `history` of a large file are not held in memory, but read from the file as needed.
 
-Entries by which the harness gives up (`exit_cost` and the like) are no actions and are left out. Attempts that the
-harness turned away stand in `trajectory` from 1.0 on; where the next step's `query` holds the harness's reply, that is
-their next observation. Without reports it is not known whether the issue was solved.
+Entries with which the harness gives up (`exit_cost` and similar) are no actions and are left out. Attempts that the
+harness refused are in `trajectory` from 1.0 on; if the next step's `query` holds the harness's reply, it is their next
+observation. Without reports it is unknown whether the issue was solved.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class SweAgent(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each trajectory that a report of SWE-bench, or the summary of its run, judges."""
+        """Yield each trajectory that a report of SWE-bench, or the summary of its run, judges."""
         yield from runs(paths, _ENDING)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -104,10 +104,10 @@ class SweAgent(Connector):
 
 
 def _attempts(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator[Trajectory | Reject]:
-    """The trajectories of one file.
+    """Yield the trajectories of one file.
 
     Raises:
-        ParseError: it is no trajectory of SWE-agent, or holds no action.
+        ParseError: the file is no trajectory of SWE-agent, or holds no action.
     """
     value, data = json_document(blob, member, _SHAPES)
     if not isinstance(value, dict) or not any(key in value for key in ("trajectory", "history", "attempts")):
@@ -136,7 +136,7 @@ def _attempts(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """Messages that the agent was shown before its first action."""
+    """Messages before the agent's first action."""
 
     system: str | None
     instruction: str | None
@@ -145,7 +145,7 @@ class _Prompt:
 
 
 class _Attempt:
-    """One run of the agent: the object of a file, whose bytes are `data`, or one of its attempts, from `begin` on."""
+    """One run of the agent: the object of a file with the bytes `data`, or one of its attempts at offset `begin`."""
 
     def __init__(self, uri: str, member: str, record: Mapping[str, Any], data: bytes | None, begin: int) -> None:
         self.rejects: list[Reject] = []
@@ -160,7 +160,7 @@ class _Attempt:
         self._history = _list_or_empty(record.get("history"))
 
     def trajectory(self, suffix: str, known: Mapping[str, Outcome]) -> Trajectory | None:
-        """The trajectory of the run; None if it holds no action."""
+        """Return the trajectory of the run; None if it holds no action."""
         steps = _list_or_empty(self._told.get("trajectory"))
         own = self._own()
         course = Told()
@@ -189,7 +189,7 @@ class _Attempt:
         )
 
     def _own(self) -> Chosen:
-        """The entries of the history that are the agent's own: not those of demonstrations, nor of a sub-agent."""
+        """Return the agent's own entries of the history, without those of demonstrations and sub-agents."""
         entries = (entry for entry in self._history if isinstance(entry, dict))
         name = next((entry["agent"] for entry in entries if isinstance(entry.get("agent"), str)), None)
         places_of = (
@@ -200,7 +200,7 @@ class _Attempt:
         return Chosen(self._history, places_of)
 
     def _follow(self, steps: Sequence[Any], own: Sequence[Mapping[str, Any]], course: Told) -> None:
-        """Adds the steps of `trajectory`."""
+        """Add the steps of `trajectory`."""
         offsets = self._places("trajectory", steps)
         later = any(isinstance(step, dict) and "execution_time" in step for step in steps)
         messages = _Messages(own)
@@ -248,7 +248,7 @@ class _Attempt:
         return shell(step["action"], reasoning=thinking)
 
     def _replay(self, own: Chosen, course: Told) -> None:
-        """Adds the steps of `history`, in which each message after the agent's is what it was shown."""
+        """Add the steps of `history`, in which each message after the agent's is its observation."""
         begun = False
         offsets = self._places("history", self._history)
         for number, entry in enumerate(own):
@@ -274,7 +274,7 @@ class _Attempt:
         self._end(course, False)
 
     def _said(self, entry: Mapping[str, Any], offset: int) -> Call | None:
-        """The action of an agent's message of `history`."""
+        """Return the action of an agent's message in `history`."""
         thought = _strip_text(entry.get("thought"))
         called = _function_call(entry)
         if called is not None:
@@ -291,7 +291,7 @@ class _Attempt:
         )
 
     def _end(self, course: Told, gave_up: bool) -> None:
-        """Marks the last step by the exit status: `submitted`, `submitted (exit_cost)`, `exit_context`, …"""
+        """Mark the last step by the exit status: `submitted`, `submitted (exit_cost)`, `exit_context`, …"""
         status = text_in(self._told, "info", "exit_status")
         if gave_up or (status is not None and "exit_" in status and status != "exit_forfeit"):
             course.end(False, True)
@@ -308,7 +308,7 @@ class _Attempt:
         return _Prompt(system, output.text or None, output.notes[-1] if output.notes else None, self._demonstrations())
 
     def _demonstrations(self) -> str | None:
-        """The demonstrations: one message as it is, several as JSON messages."""
+        """Return the demonstrations: one message as it is, several as JSON messages."""
         shown = [
             {"role": plain_text(entry.get("role")), "content": content_of(entry.get("content")).text or ""}
             for entry in self._history
@@ -317,11 +317,11 @@ class _Attempt:
         return None if not shown else shown[0]["content"] if len(shown) == 1 else json_text(shown)
 
     def _places(self, key: str, records: Sequence[Any]) -> Sequence[int]:
-        """Return where the records of an array begin; of an attempt they all have its place."""
+        """Return the offsets of the records of an array; all records of an attempt have the attempt's offset."""
         return [self._begin] * len(records) if self._data is None else places_by_lines(self._data, key, records)
 
     def _first_state(self, steps: Sequence[Any]) -> str | None:
-        """The state before the first action, of 0.x alone."""
+        """Return the state before the first action, which only versions 0.x log."""
         first = steps[0] if steps and isinstance(steps[0], dict) else {}
         state = _object(first.get("state"))
         return shallow_json(state) if state and "execution_time" not in first else None
@@ -330,7 +330,7 @@ class _Attempt:
         return text_in(self._config, "env", "deployment", "image") or text_in(self._config, "environment", "image_name")
 
     def _repository(self) -> tuple[str | None, str | None]:
-        """Name and base commit of the repository, as far as the configuration tells."""
+        """Return the name and base commit of the repository, as far as the configuration states them."""
         url = text_in(self._config, "env", "repo", "github_url")
         name = "/".join(url.removesuffix(".git").rstrip("/").split("/")[-2:]) if url is not None else None
         commit = text_in(self._config, "env", "repo", "base_commit")
@@ -345,7 +345,7 @@ class _Attempt:
 
 
 class _Messages:
-    """The agent's messages of `history`, found by the shell line that SWE-agent made of each, in order."""
+    """The agent's messages in `history`, found in order by the shell line that SWE-agent made of each."""
 
     def __init__(self, own: Sequence[Mapping[str, Any]]) -> None:
         self._own = own
@@ -358,7 +358,7 @@ class _Messages:
             places_of.reverse()
 
     def of(self, action: str) -> tuple[Mapping[str, Any], str | None]:
-        """The next message that became this line, empty if there is none, and what the agent was shown after it."""
+        """Return the next message for this line, empty if there is none, and the text that the agent saw after it."""
         waiting = self._by_action.get(hash(action))
         while waiting:
             position = waiting.pop()
@@ -371,7 +371,7 @@ class _Messages:
 
 
 def _function_call(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The function call of an agent's message, of which SWE-agent allows one."""
+    """Return the function call of an agent's message; SWE-agent allows only one."""
     calls = entry.get("tool_calls")
     first = calls[0] if isinstance(calls, list) and calls else None
     return first if isinstance(first, dict) and text_in(first, "function", "name") is not None else None
@@ -394,7 +394,7 @@ def _is_closing(step: Mapping[str, Any]) -> bool:
 
 
 def _refusal(step: Mapping[str, Any], following: Any) -> Observation | None:
-    """The harness's reply to an action that it did not carry out, if the next step's query holds it."""
+    """Return the harness's reply to an action that it did not execute, if the next step's query holds it."""
     query = _query(following)
     if len(query) < 2 or query[-1].get("message_type") != "user" or query[-2].get("message_type") != "assistant":
         return None
@@ -403,7 +403,7 @@ def _refusal(step: Mapping[str, Any], following: Any) -> Observation | None:
 
 
 def _query(step: Any) -> Sequence[Mapping[str, Any]]:
-    """Return the prompt of the model before the step; the first versions of 1.x call it `messages`."""
+    """Return the model's prompt before the step; the first versions of 1.x call it `messages`."""
     return objects_of(step.get("query") or step.get("messages")) if isinstance(step, dict) else []
 
 
@@ -412,7 +412,7 @@ def _list_or_empty(value: Any) -> Sequence[Any]:
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    """An object, or JSON text of one; empty if it is neither."""
+    """Return an object, or the object in a JSON text; empty if there is neither."""
     return object_of(value_or_none(value) if isinstance(value, str) else value)
 
 

@@ -1,4 +1,4 @@
-r"""Evaluation folders of SWE-bench: a patch is handed in, and the tests answer; each is a trajectory of one step.
+r"""Evaluation folders of SWE-bench: a patch is submitted, and the tests answer; each is a trajectory of one step.
 
 >>> show(SwebenchEval(), {
 ...     "patch.diff": "--- a/lamp.py\n+++ b/lamp.py\n@@ -1 +1 @@\n-off\n+on\n",
@@ -10,15 +10,15 @@ after   | + pytest
 
 A folder `<instance>/` holds `patch.diff`, `test_output.txt`, `report.json`, `eval.sh` and `run_instance.log`
 (swebench.harness, `logs/run_evaluation/<run>/<model>/<instance>/`). The action is the patch: `patch.diff`, else that of
-the prediction of this instance and model, in whichever file it lies. What stood before it is the issue, and those files
-that it touches, where the prediction's prompt holds them (`text`, as SWE-bench's own inference writes it); without a
-prompt the issue that the nearest trajectory of the instance states. The next observation is what the tests put out:
-what stands between `>>>>> Start Test Output` and `>>>>> End Test Output` where the file has these marks, else the whole
-file. Where the patch could not be applied, it is the reason that the run's log gives; where the folder holds only the
-report, what that says of each test. The harness of 2024 left one log of all, `<instance>.<model>.eval.log`: the patch
-stands in a prediction, and the answer is what the log says that the test script put out. Tests whose time ran out end
-with a line of the harness: it is taken off, and the step is `timed_out`, with the seconds that the line names. The
-outcome is that of the report. A report without a patch holds no action and is rejected.
+the prediction of this instance and model, from any file. The observation before it is the issue, and those files that
+the patch touches, if the prediction's prompt holds them (`text`, as SWE-bench's own inference writes it); without a
+prompt, it is the issue stated by the nearest trajectory of the instance. The next observation is the output of the
+tests: the text between `>>>>> Start Test Output` and `>>>>> End Test Output` if the file has these marks, else the
+whole file. If the patch could not be applied, it is the reason in the run's log; if the folder holds only the report,
+the report's state of each test. The harness of 2024 left a single log, `<instance>.<model>.eval.log`: the patch is in a
+prediction, and the answer is the output of the test script in the log. Tests that ran out of time end with a line of
+the harness: it is removed, and the step is `timed_out`, with the seconds that the line states. The outcome is that of
+the report. A report without a patch holds no action and is rejected.
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ class SwebenchEval(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder with a patch and a report or a test output."""
+        """Yield each folder with a patch and a report or a test output."""
         for folder in evaluation_folders(paths):
             if PATCH in folder.files and folder.answer is not None:
                 yield _log(folder)
 
     def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
-        """Each folder with the prediction that it evaluates and a trajectory that tells the issue."""
+        """Return each folder with the prediction that it evaluates and a trajectory that states the issue."""
         folders = [answered_folder for answered_folder in evaluation_folders(own) if answered_folder.answer is not None]
         if not folders:
             return Answers()
@@ -164,7 +164,7 @@ class SwebenchEval(Connector):
 
 
 def _log(folder: Folder, prediction: Prediction | None = None, trajectory: str | None = None) -> Log:
-    """A folder as a log, with what lies elsewhere and is read for it."""
+    """Return a folder as a log, with files from elsewhere that it needs."""
     shared: dict[str, str] = {}
     if prediction is not None:
         shared[member_of(prediction)] = prediction.path
@@ -176,7 +176,7 @@ def _log(folder: Folder, prediction: Prediction | None = None, trajectory: str |
 
 
 def _find_issue(blob: Blob, prediction: Mapping[str, Any] | None, patch: str) -> tuple[str | None, str | None]:
-    """(the issue, what is known of the world before the patch: the issue and the touched files)."""
+    """Return the issue, and the known state before the patch: the issue and the touched files."""
     text = text_in(prediction, "text") or ""
     issue = issue_in(text) or text_in(prediction, "problem_statement")
     if issue is None:
@@ -197,7 +197,7 @@ def _patch(blob: Blob) -> str:
 
 
 def _judgement(blob: Blob, instance: str | None) -> tuple[str | None, Outcome | None, str | None]:
-    """The instance's id, its outcome and the state of its tests; a report that is keyed by ids names it."""
+    """Return the instance's id, its outcome and the state of its tests; a report keyed by ids names the instance."""
     report = object_of(json_document(blob, REPORT)[0])
     known = outcomes(report, instance or "")
     name = instance if instance in known or len(known) != 1 else next(iter(known)) or instance
@@ -213,9 +213,10 @@ def _tests_in(report: Mapping[str, Any]) -> str | None:
 
 
 def _answer(blob: Blob, judged: str | None) -> tuple[Observation | None, Output]:
-    """(what came of the patch, how the tests ended); None where neither output, run log nor report tells.
+    """Return (result of the patch, end of the tests); None if neither output, run log nor report states a result.
 
-    That is what the tests put out, else why the patch could not be applied, else what the report says of each test.
+    The result is the output of the tests, else why the patch could not be applied, else the report's state of each
+    test.
     """
     if OUTPUT in blob.members:
         output = read_output(blob.read(OUTPUT).decode("utf-8", "replace"), _EVALUATION)
@@ -234,7 +235,7 @@ def _answer(blob: Blob, judged: str | None) -> tuple[Observation | None, Output]
 
 
 def _read_log(text: str) -> tuple[Observation | None, Output]:
-    """(what came of the patch by a log of 2024, how the tests ended), as `_answer` gives it."""
+    """Return (result of the patch, end of the tests) from a log of 2024, in the form of `_answer`."""
     begin = _SCRIPT.search(text)
     if begin is None:
         failed = _NOT_APPLIED.search(text)

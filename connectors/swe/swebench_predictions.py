@@ -1,4 +1,4 @@
-r"""Predictions for SWE-bench: patches that were handed in; each belongs to the folder that it was evaluated in.
+r"""Predictions for SWE-bench: submitted patches, each of which belongs to the folder in which it was evaluated.
 
 >>> show(SwebenchPredictions(), '''
 ... {"instance_id": "acme__lamp-1", "model_name_or_path": "parrot-2", \
@@ -6,10 +6,10 @@ r"""Predictions for SWE-bench: patches that were handed in; each belongs to the 
 ... ''')
 refused | no_observation
 
-JSON Lines, a JSON array, or an object keyed by instance; each prediction has `instance_id`, `model_patch` and
-`model_name_or_path`. A file of predictions does not hold what the tests then said: a plan lays each beside the folder
-of its instance and model, wherever that lies, and `swebench_eval` makes a transition of both. A prediction that no
-folder answers is refused as `no_observation`, one without a patch as `empty_patch`.
+The file is JSON Lines, a JSON array, or an object keyed by instance; each prediction has `instance_id`, `model_patch`
+and `model_name_or_path`. It does not hold the results of the tests: a plan pairs each prediction with the folder of its
+instance and model, at any location, and `swebench_eval` makes a transition of both. A prediction that no folder answers
+is refused as `no_observation`, one without a patch as `empty_patch`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SwebenchPredictions(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no prediction is left to be read here")
 
     def _refused(self, blob: Blob, offset: int, value: Any, key: str | None) -> Reject:
-        """Return the reject of a prediction that nothing answers."""
+        """Return the reject of a prediction without an answer."""
         unit, count = "record", 0
         record = object_of(value)
         instance, patch = text_in(record, "instance_id") or key, record.get("model_patch")

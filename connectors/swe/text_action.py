@@ -1,8 +1,8 @@
-"""The action that stands in an agent's text: a fenced block, or XML in the form of function calls.
+"""The action in an agent's text: a fenced block, or XML in the form of function calls.
 
-Two forms of SWE-agent's parsers (`thought_action` and `xml_function_calling` of sweagent/tools/parsing.py). The words
-around are the agent's own. An example within a longer text can look like an action: of fenced blocks the last one
-that is closed counts, as it does for SWE-agent.
+The forms are those of two parsers of SWE-agent (`thought_action` and `xml_function_calling` of
+sweagent/tools/parsing.py). The text around the action is the agent's message. An example within a longer text can look
+like an action; as in SWE-agent, the last closed fenced block counts.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from trajmill.connectors.conversation.calls import MessageError
 from trajmill.connectors.conversation.written_calls import tags
 from trajmill.schemas.record import record
 
-# Ticks at the beginning of a line; a pattern that begins with `^` is tried at every character, this one at ticks.
+# Ticks at the beginning of a line. A pattern that begins with `^` is tried at every character, this one only at ticks.
 _FENCE: Final = re.compile(r"```(?<![^\n]```)(\S*)[ \t]*$", re.MULTILINE)
 _FUNCTION: Final = re.compile(r"<function=[A-Za-z0-9_.-]{1,64}>")
 
 
 @record
 class Written:
-    """An action as it stands in a text: a tool with its arguments, and the words around it.
+    """An action as written in a text: a tool with its arguments, and the text around it.
 
     A fenced block is a line of shell: `name` is None and `arguments` holds it as `command`.
     """
@@ -32,7 +32,7 @@ class Written:
 
 
 def last_fence(text: str) -> Written | None:
-    """The last closed fenced block of a text whose fences are not nested; None if there is none."""
+    """Return the last closed fenced block of a text whose fences are not nested; None if there is none."""
     opened: list[re.Match[str]] = []
     last: tuple[re.Match[str], re.Match[str]] | None = None
     for fence in _FENCE.finditer(text):
@@ -49,7 +49,7 @@ def last_fence(text: str) -> Written | None:
 
 
 def function(text: str) -> Written | None:
-    """The last function in tags of a text, with its parameters; None if there is none that is whole."""
+    """Return the last complete function in tags of a text, with its parameters; None if there is none."""
     begins = list(_FUNCTION.finditer(text))
     if not begins:
         return None

@@ -1,1 +1,1 @@
-"""Logs of browsers: network recordings, traces, page recordings and the runs of agents that drive a browser."""
+"""Browser logs: network recordings, traces, page recordings and the runs of agents that drive a browser."""

@@ -1,4 +1,4 @@
-"""Actions in a browser in one vocabulary, whoever logged them, with their targets named as lines of the page's tree.
+"""Browser actions in one vocabulary for all logs; targets are lines of the page's tree.
 
 | name | what it does | arguments of its text |
 |---|---|---|
@@ -22,9 +22,9 @@
 | websocket_send | sends messages on an open web socket | messages |
 | task_complete | the agent says it is done | |
 
-`element` is the id of a line that stands in the observation's text, never of one that does not. Without it `target`
-describes the element as the log does (a selector, a label), or the text has the coordinates. A log's own word is kept
-for what is none of these. The original arguments stay in `arguments`.
+`element` is the id of a line that occurs in the observation's text, never of any other line. Without it, `target`
+describes the element as the log does (a selector, a label), or the text has the coordinates. For an action outside the
+vocabulary, the log's own word is kept. The original arguments stay in `arguments`.
 """
 
 from __future__ import annotations
@@ -73,21 +73,21 @@ VOCABULARY: Final = frozenset(
 )
 
 MASK: Final = "••••••••"
-"""Stands in the text of an action for what was filled into a password field."""
+"""Text that replaces the content of a password field in an action."""
 
 
 def element_id(node: int) -> str:
-    """A line's id as actions name it: `#12`."""
+    """Return a line's id as actions write it: `#12`."""
     return f"#{node}"
 
 
 def line_of(page: Page | None, node: DomNode | None) -> int | None:
-    """The id of the line that stands for the DOM node; None if it is not shown, or the page or node is not known."""
+    """Return the id of the line for the DOM node; None if it is not shown, or if the page or node is unknown."""
     return page.ids.get(node) if page is not None and node is not None else None
 
 
 def whole(value: float) -> int:
-    """A coordinate as the whole pixel nearest to it."""
+    """Round a coordinate to the nearest whole pixel."""
     if type(value) is int:
         return value
     return int(value // 1) if value % 1 < 0.5 else int(value // 1) + 1
@@ -103,17 +103,17 @@ def call(
     message: str | None = None,
     call_id: str | None = None,
 ) -> Action:
-    """The action of that name.
+    """Build the action of that name.
 
     Args:
-        name: one of `VOCABULARY`, or the log's own word.
-        common: arguments of its text, but for the element; those that are None are left out.
+        name: a word of `VOCABULARY`, or the log's own word.
+        common: arguments for the text, except the element; None values are left out.
         original: the log's own arguments.
-        element: the id of the line it acts on, if one is known: it stands in the text and, beside the original
-            arguments, in `arguments`; what the log itself called element then stands there as `target`.
-        target: how the log describes the element; it stands in the text where no line is known.
-        reasoning: the agent's own.
-        message: what it said aloud.
+        element: the id of the line that the action targets, if known. It is part of the text and is added to the
+            original arguments in `arguments`; an original argument named element is then called `target`.
+        target: the log's description of the element, used in the text if no line is known.
+        reasoning: the agent's reasoning.
+        message: the agent's message.
         call_id: the log's own id of the call.
     """
     target_arguments: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""Actions of agents that drive a browser, each agent's own words in the vocabulary of `connectors.web.action`.
+"""Actions of agents that drive a browser, translated from each agent's words to those of `connectors.web.action`.
 
 `element` is the number or id by which the agent named an element. The observations of these logs are kept as the agent
-saw them, so the same number or id stands in their text. Beside the vocabulary there is `search`, which asks a search
-engine. An agent's word for anything else is kept, with its arguments. The original arguments always stay in
+saw them, so the same number or id occurs in their text. The word `search`, which queries a search engine, is added to
+the vocabulary. Other words of an agent are kept with their arguments. The original arguments always stay in
 `arguments`.
 """
 
@@ -68,7 +68,7 @@ _BROWSER_USE: Final = {
     "wait": WAIT,
     "done": COMPLETE,
 }
-"""browser-use's names of actions, of all its versions."""
+"""Action names of all versions of browser-use."""
 
 _RENAMED: Final = {
     "index": "element",
@@ -87,14 +87,14 @@ def call(
     reasoning: str | None = None,
     message: str | None = None,
 ) -> Action:
-    """The action of that name.
+    """Build the action of that name.
 
     Args:
-        name: of the vocabulary, or the agent's own word.
-        common: arguments of its text; those that are None are left out.
+        name: a word of the vocabulary, or the agent's own word.
+        common: arguments for the text; None values are left out.
         original: the agent's own arguments.
-        reasoning: the agent's own.
-        message: what it said aloud.
+        reasoning: the agent's reasoning.
+        message: the agent's message.
     """
     text = call_text(name, bound_depth({key: value for key, value in common.items() if value is not None}))
     return Action(name, text, json_text(bound_depth(dict(original))) if original else None, None, message, reasoning)
@@ -103,13 +103,13 @@ def call(
 def of_browser_use(
     word: str, arguments: Mapping[str, Any], reasoning: str | None = None, target: str | None = None
 ) -> Action:
-    """The action that browser-use calls `word`.
+    """Build the action that browser-use calls `word`.
 
     Args:
-        word: browser-use's own.
-        arguments: likewise.
-        reasoning: the agent's own.
-        target: describes the element, where the screen does not show the number that the agent knew it by.
+        word: browser-use's name of the action.
+        arguments: browser-use's arguments.
+        reasoning: the agent's reasoning.
+        target: description of the element, if the screen does not show the element's number.
     """
     name = _BROWSER_USE.get(word, word)
     if name == word and word not in _BROWSER_USE:

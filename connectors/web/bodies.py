@@ -1,9 +1,8 @@
-"""Bodies of HTTP messages: unpacked, decoded to text where they are text, else known by their digest only.
+"""Bodies of HTTP messages, unpacked and decoded to text where possible; other bodies are known only by their digest.
 
-A recorder keeps a body as text, as base64, as a file beside the log, or not at all; some keep it as it came over the
-wire, compressed. Some write its bytes as text without saying so: as base64, as hex (also as an array of pieces, as
-Polly.JS does), or as the characters that the bytes are in Latin-1. Nothing here knows a log format; what cannot be read
-is `lost`, never guessed.
+A recorder keeps a body as text, as base64, as a file beside the log, or not at all. Some keep it compressed, as it was
+transferred. Some write its bytes as text without a mark: as base64, as hex (also as an array of pieces, as Polly.JS
+does), or as Latin-1 characters. This module knows no log format. An unreadable body is `lost`; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from trajmill.schemas import Attachment
 from trajmill.schemas.record import record
 
 UNPACKED_BYTES: Final = 32 << 20
-"""A compressed body that is longer unpacked is not read."""
+"""Largest unpacked size in bytes; larger compressed bodies are not read."""
 
 _TEXTUAL: Final = re.compile(
     r"text/.*|image/svg\+xml|message/http|multipart/.*"
@@ -52,26 +51,26 @@ _SAME: Final = {
     "windows-31j": "cp932",
     "ks_c_5601-1987": "cp949",
 }
-"""Names that browsers read as another encoding (WHATWG Encoding, 4.2)."""
+"""Encoding names that browsers read as another encoding (WHATWG Encoding, 4.2)."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f]")
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f]")
 _HEX: Final = re.compile("(?:[0-9a-fA-F]{2}){8,}+")
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*+){5,}+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\s*")
-"""Shorter ones are words."""
+"""Base64 text; shorter matches are words."""
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 @record
 class Body:
-    """A message's body as far as the log holds it.
+    """Body of a message as far as the log holds it.
 
     Attributes:
-        text: it as text; None if it is no text, is absent, or is lost.
-        media_type: lower case, without parameters; empty if not told.
+        text: the text; None if the body is no text, is absent, or is lost.
+        media_type: media type in lower case, without parameters; empty if not stated.
         sha256: digest of a body that is no text, 64 hex digits.
-        size: its bytes, of a body that is no text.
-        lost: there was one and the log does not hold it, or holds it damaged.
+        size: size in bytes of a body that is no text.
+        lost: whether there was a body that the log does not hold, or holds damaged.
     """
 
     text: str | None = None
@@ -81,7 +80,7 @@ class Body:
     lost: bool = False
 
     def attachment(self) -> Attachment | None:
-        """A body that is no text as an attachment."""
+        """Return a body that is no text as an attachment."""
         if self.sha256 is None:
             return None
         kind = self.media_type.partition("/")[0]
@@ -90,7 +89,7 @@ class Body:
 
 
 def media_type_of(content_type: str) -> str:
-    """The media type in lower case, without parameters; empty where a recorder says that it is unknown."""
+    """Return the media type in lower case, without parameters; empty if the recorder marks it as unknown."""
     kind = content_type.partition(";")[0].strip().lower()
     return "" if kind in ("x-unknown", "unknown") else kind
 
@@ -101,11 +100,11 @@ def is_textual(media_type: str) -> bool:
 
 
 def unbase64(text: str) -> bytes | None:
-    """The bytes that base64 stands for, other characters in it passed over; None if it is no base64, or cut."""
+    """Decode base64, ignoring other characters; None if the text is no base64, or cut."""
     try:
         return pybase64.b64decode(text, validate=True)
     except ValueError:
-        # Broken over lines, or damaged. Few are, and the strict decoder takes a fortieth of the time of this one.
+        # Broken over lines, or damaged. This is rare, and the strict decoder takes a fortieth of the time of this one.
         try:
             return binascii.a2b_base64(text)
         except ValueError:
@@ -113,15 +112,16 @@ def unbase64(text: str) -> bytes | None:
 
 
 def text_body(text: str, content_type: str, coding: str = "", size: int | None = None) -> Body:
-    """A body that the log holds as text.
+    """Read a body that the log holds as text.
 
-    It is unpacked if the text stands for bytes, and lost if it is what is left of bytes that were taken for text.
+    The text is unpacked if it encodes bytes. The body is lost if the text is a remnant of bytes that were decoded as
+    text.
 
     Args:
-        text: the body, as logged.
-        content_type: with its parameters.
-        coding: what the header `content-encoding` says.
-        size: bytes that the body has, if the log tells.
+        text: the logged body.
+        content_type: content type with its parameters.
+        coding: value of the header `content-encoding`.
+        size: size of the body in bytes, if the log states it.
     """
     kind = media_type_of(content_type)
     data = _bytes_of_text(text, kind, coding, size)
@@ -137,10 +137,10 @@ def text_body(text: str, content_type: str, coding: str = "", size: int | None =
 
 
 def _bytes_of_text(text: str, kind: str, coding: str, size: int | None) -> bytes | None:
-    """The bytes that a text stands for; None if it is a text of its own.
+    """Return the bytes that a text encodes; None if the text is the body itself.
 
-    Bytes that no content coding unpacks are taken only where the text can be no body of that kind, or is no longer what
-    the log says of it, and they are a text.
+    Bytes that no content coding unpacks are used only if they are text and if the encoded text cannot be a body of that
+    kind or contradicts the log's size.
     """
     pieces = pieces_of(text)
     for pattern, decode in ((_HEX, bytes.fromhex), (_BASE64, pybase64.b64decode)):
@@ -161,18 +161,18 @@ def _bytes_of_text(text: str, kind: str, coding: str, size: int | None) -> bytes
 
 
 def pieces_of(text: str) -> list[str]:
-    """The pieces in which a body came, where a recorder keeps them as an array of strings; else the text."""
+    """Return the pieces of a body if a recorder keeps it as a JSON array of strings; else the text itself."""
     pieces = value_or_none(text) if text.startswith('["') else None
     return pieces if isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces) else [text]
 
 
 def _is_packed(data: bytes, coding: str) -> bool:
-    """Check if bytes are packed by gzip or by the content coding that is told."""
+    """Check if bytes are packed by gzip or by the stated content coding."""
     return data.startswith(_GZIP) or (bool(coding) and _unpack(data, coding.lower()) is not data)
 
 
 def _is_foreign(text: str, data: bytes, kind: str, size: int | None) -> bool:
-    """Check if text in base64, which stands for the bytes, can be no body of that kind."""
+    """Check if base64 text that encodes the bytes cannot be a body of that kind."""
     if kind not in _UNTOLD and not is_textual(kind):
         return True
     is_told = size == len(data) and size != len(text)
@@ -188,7 +188,7 @@ def is_plain(data: bytes) -> bool:
 
 
 def _with_characters(text: str) -> str:
-    """A text with the characters that its bytes in UTF-8 stand for, where each was taken for one (`cafÃ©`)."""
+    """Repair a text whose UTF-8 bytes were each decoded as one character (`cafÃ©`)."""
     for encoding in () if text.isascii() else ("latin-1", "cp1252"):
         try:
             return text.encode(encoding).decode()
@@ -198,12 +198,12 @@ def _with_characters(text: str) -> str:
 
 
 def byte_body(data: bytes, content_type: str, coding: str = "") -> Body:
-    """A body that the log holds as bytes.
+    """Read a body that the log holds as bytes.
 
     Args:
         data: the body, as sent or already unpacked.
-        content_type: with its parameters.
-        coding: what the header `content-encoding` says; where the bytes are packed so, they are unpacked.
+        content_type: content type with its parameters.
+        coding: value of the header `content-encoding`; bytes that are packed in this way are unpacked.
     """
     kind = media_type_of(content_type)
     unpacked = _unpack(data, coding.lower())
@@ -211,14 +211,14 @@ def byte_body(data: bytes, content_type: str, coding: str = "") -> Body:
         return Body(None, kind, digest_of(data), len(data), lost=True)
     text = _decode(unpacked, kind, content_type)
     if text is None:
-        # Bytes that should be text and are not were packed by a coding that is not known here.
+        # Bytes that should be text but are not were packed by an unknown coding.
         packed = unpacked is data and is_textual(kind)
         return Body(None, kind, digest_of(unpacked), len(unpacked), lost=packed)
     return Body(text, kind)
 
 
 def _unpack(data: bytes, coding: str) -> bytes | None:
-    """The bytes without their content coding, which may be off already; None if they are damaged or too long."""
+    """Remove the content coding, which may be removed already; None if the bytes are damaged or too long."""
     try:
         if "gzip" in coding and data.startswith(_GZIP):
             return _inflate(data, zlib.MAX_WBITS | 16)
@@ -242,7 +242,9 @@ def _unpack(data: bytes, coding: str) -> bytes | None:
 
 
 def _raw_deflated(data: bytes) -> bytes | None:
-    """Bytes that were deflated without a header, as some servers do; None if they were not, or not to their end."""
+    """Unpack bytes that were deflated without a header, as some servers do; None if they were not, or are
+    incomplete.
+    """
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         content = engine.decompress(data, UNPACKED_BYTES)
@@ -258,7 +260,7 @@ def _inflate(data: bytes, window: int) -> bytes | None:
 
 
 def _decode(data: bytes, kind: str, content_type: str) -> str | None:
-    """The bytes as text; None if they are none."""
+    """Decode the bytes as text; None if they are no text."""
     if kind in _UNTOLD:
         try:
             text = data.decode("utf-8-sig")
@@ -279,7 +281,7 @@ def _decode(data: bytes, kind: str, content_type: str) -> str | None:
         if named is None and not _CONTROL.search(data):
             return data.decode("cp1252", "replace")
         damaged = data.decode("utf-8" if named is None else _encoding(named), "replace")
-    # A text has a few bad bytes at most; many are another encoding, or no text.
+    # A text has a few bad bytes at most. Many bad bytes mean another encoding, or no text.
     return damaged if damaged.count("\ufffd") * 50 <= len(damaged) else None
 
 

@@ -1,6 +1,6 @@
 """Common parts of all logs of browser-use: an answer with its calls, their results, and the screen in a message.
 
-`browser_use_history` and `browser_use_messages` are the formats.
+The formats are `browser_use_history` and `browser_use_messages`.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ def add_turn(
     before: Observation | None,
     after: Observation | None,
 ) -> None:
-    """Adds the calls of one answer.
+    """Add the calls of one answer.
 
-    An action names an element by its number on the screen. Where the log left the elements out of the screen, what it
-    says of the element (`interacted_element`) stands in place of the number.
+    An action names an element by its number on the screen. If the log left the elements out of the screen, the log's
+    description of the element (`interacted_element`) replaces the number.
 
     Args:
-        moves: what the agent did before.
-        offset: where the answer begins in the log.
-        item: holds the answer (`model_output`); of a history also `state` and `metadata`.
-        actions: its calls, as of `calls_of`.
-        results: what they gave, in order; browser-use may have stopped before the last one.
+        moves: the agent's earlier actions.
+        offset: offset of the answer in the log.
+        item: holds the answer (`model_output`); in a history also `state` and `metadata`.
+        actions: the calls of the answer, as returned by `calls_of`.
+        results: their results in order; browser-use may have stopped before the last call.
         before: the screen that the agent saw.
         after: the next screen; None if there is none.
     """
@@ -80,12 +80,12 @@ def add_turn(
 
 
 def list_results(value: Any) -> list[dict[str, Any]]:
-    """Results as a list, whether the version wrote one or a list."""
+    """Return results as a list, whether the version wrote a single result or a list."""
     return [result for result in (value if isinstance(value, list) else [value]) if isinstance(result, dict)]
 
 
 def calls_of(output: Any) -> list[dict[str, Any]]:
-    """The calls of an answer, each as {name, arguments}; one that calls nothing is left out."""
+    """Return the calls of an answer, each as {name, arguments}; entries without a call are left out."""
     calls: list[dict[str, Any]] = []
     for action in list_results(object_of(output).get("action")):
         for word, arguments in action.items():
@@ -95,7 +95,9 @@ def calls_of(output: Any) -> list[dict[str, Any]]:
 
 
 def describe_element(element: Any) -> str | None:
-    """A short description of an element that a history tells of: `input[name="q"]`, else its path; None without."""
+    """Return a short description of an element in a history: `input[name="q"]`, else its path; None if there is
+    neither.
+    """
     fields = object_of(element)
     tag = (str_of(fields.get("tag_name")) or str_of(fields.get("node_name"))).lower()
     attributes = object_of(fields.get("attributes"))
@@ -110,7 +112,7 @@ def describe_element(element: Any) -> str | None:
 
 
 def _reasoning(output: Any) -> str | None:
-    """Return the agent's words about its state, a line each; None if there are none."""
+    """Return the agent's statements about its state, one per line; None if there are none."""
     state = object_of(output)
     thoughts = {**state, **object_of(state.get("current_state"))}
     lines = [f"{key}: {thoughts[key]}" for key in _THOUGHTS if str_of(thoughts.get(key)).strip()]
@@ -118,13 +120,13 @@ def _reasoning(output: Any) -> str | None:
 
 
 def _result(result: dict[str, Any]) -> Observation | None:
-    """The result of one action as its answer; None if it gave none."""
+    """Return the result of one action as its observation; None if it gave none."""
     text = "\n".join(result_lines([result]))
     return Observation(text, is_error=bool(str_of(result.get("error")))) if text else None
 
 
 def result_lines(results: list[dict[str, Any]]) -> list[str]:
-    """List the results of actions, a line each, as the agent is told them; its own words when done are left out."""
+    """List the results of actions, one per line, as the agent receives them; its final words are left out."""
     lines = []
     for number, result in enumerate(results, 1):
         if result.get("is_done") is True:
@@ -138,7 +140,7 @@ def result_lines(results: list[dict[str, Any]]) -> list[str]:
 
 
 def _times(metadata: Any) -> tuple[int | None, float | None]:
-    """(microseconds since 1970 UTC, seconds) of a step, as far as its metadata has them."""
+    """Return (microseconds since 1970 UTC, seconds) of a step, as far as its metadata has them."""
     start, end = object_of(metadata).get("step_start_time"), object_of(metadata).get("step_end_time")
     if not isinstance(start, float | int) or isinstance(start, bool) or not 31_536_000 < start < 1e11:
         return None, None

@@ -17,20 +17,21 @@ after   | Low at 12:50
 action  | {"name": "task_complete", "arguments": {"text": "At 12:50", "success": true}}
 after   | (not in the log)
 
-Item i holds the state that the agent saw, what it answered, and what its actions gave; so the observation of its
-actions is state i, and the next observation of the last of them state i+1. Shapes of all versions are read:
+Item i holds the state that the agent saw, its answer, and the results of its actions. The observation of its actions is
+therefore state i, and the next observation of the last action is state i+1. All versions are read:
 
-- 2024: `action` and `result` are objects, and the state holds its elements as `items`; these are written out as the
-  agent saw them, a line each: `40[:]<button>…` for an element, `_[:]text` for text, indented by depth.
-- later: they are lists, the state holds no elements, but `state_message` may: then its `<browser_state>` is the screen.
-  Where neither is there, the screen is the URL, the title and the tabs, marked as cut by the recorder, and what the log
-  says of an element (`interacted_element`) stands in actions for its number, which no text shows.
+- 2024: `action` and `result` are objects, and the state holds its elements as `items`. These are written as the agent
+  saw them, one per line: `40[:]<button>…` for an element, `_[:]text` for text, indented by depth.
+- Later: they are lists, and the state holds no elements, but `state_message` may hold a `<browser_state>`, which is
+  then the screen. If there is neither, the screen is the URL, the title and the tabs, marked as cut by the recorder. In
+  actions the log's description of an element (`interacted_element`) then replaces the element's number, which occurs in
+  no text.
 
-Several actions of one answer are calls of one turn. The result of one that is not the last is its own next observation;
-all results are the harness's words before the next action, and no part of a screen. browser-use stops at an action that
-changes the page: actions beyond the results were not done, and nothing is known to follow them. The text of `done` is
-the agent's own and no observation. An item without an answer is a failure of the harness, and told as such before
-the next action.
+Several actions of one answer are calls of one turn. The result of an action other than the last is its own next
+observation. All results are harness texts before the next action, and no part of a screen. browser-use stops at an
+action that changes the page: actions beyond the results were not executed, and their next observation is unknown. The
+text of `done` is the agent's own and no observation. An item without an answer is a failure of the harness, which is
+noted before the next action.
 """
 
 from __future__ import annotations
@@ -107,20 +108,20 @@ class BrowserUseHistory(Connector):
 
 
 class _History:
-    """The items of a history, and where each begins in its bytes."""
+    """Items of a history and their offsets."""
 
     def __init__(self, items: list[Any], data: bytes) -> None:
         self._items = [item if isinstance(item, dict) else None for item in items]
         self._places = _places(self._items, data)
 
     def rejects(self, uri: str, connector: str) -> Iterator[Reject]:
-        """A reject for each item that is no object."""
+        """Yield a reject for each item that is no object."""
         for offset, item in zip(self._places, self._items, strict=True):
             if item is None:
                 yield Reject("record", "bad_record", "wanted an object", uri, "", offset, connector)
 
     def instruction(self) -> str | None:
-        """The task, where a state message tells it."""
+        """Return the task, if a state message states it."""
         for item in self._items:
             request = REQUEST.search(str_of((item or {}).get("state_message")))
             if request:
@@ -128,7 +129,7 @@ class _History:
         return None
 
     def outcome(self) -> Outcome | None:
-        """Return the outcome by the agent's own claim of success; None if it said nothing."""
+        """Return the outcome that the agent itself claims; None if it claims none."""
         for item in reversed(self._items):
             for result in reversed(list_results((item or {}).get("result"))):
                 if result.get("is_done") is True and isinstance(result.get("success"), bool):
@@ -136,7 +137,7 @@ class _History:
         return None
 
     def moves(self) -> Moves:
-        """The actions of all items in order."""
+        """Return the actions of all items in order."""
         items = [
             (offset, history_item)
             for offset, history_item in zip(self._places, self._items, strict=True)
@@ -149,7 +150,7 @@ class _History:
             screens.append(_screen(item, results_before))
             actions, results = calls_of(item.get("model_output")), list_results(item.get("result"))
             pending.append((offset, item, actions, results, result_lines(results_before)))
-            # Without an action it is the harness that failed, not the browser.
+            # Without an action, the harness failed and not the browser.
             results_before = results if actions else []
         moves = Moves()
         for number, (offset, item, actions, results, reports) in enumerate(pending):
@@ -164,10 +165,10 @@ class _History:
 
 
 def _places(items: list[dict[str, Any] | None], data: bytes) -> list[int]:
-    """Return the offset of each item; all 0 where they do not all begin with the agent's answer.
+    """Return the offset of each item; all 0 unless every item begins with the agent's answer.
 
-    The bytes of screenshots, which are most of a history, are not searched: the search goes on as many bytes behind an
-    item's beginning as its own screenshot has.
+    Screenshots, which are most of a history, are skipped: the search continues behind an item's beginning by as many
+    bytes as its own screenshot has.
     """
     offsets: list[int] = []
     after = 0
@@ -179,7 +180,9 @@ def _places(items: list[dict[str, Any] | None], data: bytes) -> list[int]:
 
 
 def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation | None:
-    """The state of an item, an error if an action before it failed; None if the item holds no state."""
+    """Return the state of an item, marked as an error if an action before it failed; None if the item holds no
+    state.
+    """
     state = item.get("state")
     if not isinstance(state, dict):
         return None
@@ -206,7 +209,7 @@ def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation 
 
 
 def _page(state: dict[str, Any]) -> list[str]:
-    """The address, the title and the tabs of a state, a line each."""
+    """Return the address, the title and the tabs of a state, one per line."""
     tabs = objects_of(state.get("tabs"))
     lines = [
         f"Current url: {str_of(state.get('url'))}",
@@ -221,7 +224,7 @@ def _page(state: dict[str, Any]) -> list[str]:
 
 
 def _elements(items: list[Any]) -> Iterator[str]:
-    """The elements of a state as browser-use of 2024 showed them to its agent, a line each."""
+    """Yield the elements of a state as browser-use of 2024 showed them to its agent, one per line."""
     for element in items:
         if not isinstance(element, dict):
             continue
@@ -233,7 +236,7 @@ def _elements(items: list[Any]) -> Iterator[str]:
 
 
 def _screenshot(state: dict[str, Any]) -> tuple[Attachment, ...]:
-    """The screenshot of a state by digest; one that only a path names is not in the log."""
+    """Return the screenshot of a state by digest; a screenshot that is given only as a path is not in the log."""
     text = str_of(state.get("screenshot"))
     data = unbase64(text.rpartition(",")[2]) if text else None
     if not data:

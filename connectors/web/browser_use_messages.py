@@ -1,4 +1,4 @@
-r"""Message dumps of browser-use (`{"messages": […]}`): the page within a message, the answer in the next.
+r"""Message dumps of browser-use (`{"messages": […]}`): the page in one message, the answer in the next.
 
 >>> show(BrowserUseMessages(), r'''
 ... {"messages": [
@@ -12,12 +12,12 @@ after   | Thank you
         | *[9]<a title=Back />
 
 A user message shows the page in `<browser_state>`, in the text form that the agent reads (`[746]<header id=… />`,
-indented by tabs, `*[3]` for what is new), beside the task and the agent's own history, which are no observation. An
-answer is JSON of the agent's output, as text or as the arguments of a tool call. The elements that actions name are the
-numbers in brackets of the page before.
+indented by tabs, `*[3]` for new elements), beside the task and the agent's own history, which are no observation. An
+answer is the JSON of the agent's output, as text or as the arguments of a tool call. Actions name elements by the
+numbers in brackets on the page before.
 
 Most dumps are one request: they show a page and end before the answer, and are refused (`no_actions`). The history
-within a request tells what earlier actions gave, but not the actions, so none is read from it.
+within a request states the results of earlier actions, but not the actions, so none is read from it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class BrowserUseMessages(Connector):
 
 
 def _page(text: str, content: Any) -> Observation | None:
-    """The page that a message shows, with its screenshots; None if it shows none."""
+    """Return the page in a message, with its screenshots; None if there is none."""
     shown = SCREEN.search(text)
     if shown is None:
         return None
@@ -115,7 +115,7 @@ def _page(text: str, content: Any) -> Observation | None:
 
 
 def _output(message: dict[str, Any]) -> dict[str, Any] | None:
-    """The agent's output in a message: `{…, "action": […]}`; None if it holds none."""
+    """Return the agent's output in a message, `{…, "action": […]}`; None if there is none."""
     texts = [spoken_text(message.get("content"))]
     texts += [
         str_of(object_of(tool_call.get("function")).get("arguments"))

@@ -1,4 +1,4 @@
-"""Runs of BrowserGym and AgentLab, as far as they are text: JSON with steps, and the summary of a run's folder.
+"""Text logs of BrowserGym and AgentLab runs: JSON with steps, and the summary of a run's folder.
 
 >>> show(BrowserGym(), {
 ...     "step_0.json": '''{"axtree_txt": "[a4] button 'Tomorrow', clickable", "action": "click('a4')", "reward": 0}''',
@@ -8,16 +8,16 @@ before  | [a4] button 'Tomorrow', clickable
 action  | {"name": "click", "arguments": {"element": "a4"}}
 after   | [a9] StaticText 'Low at 12:50'
 
-A run's folder keeps its steps as Python pickles (`step_<n>.pkl.gz`). Loading one runs whatever code it names, so none
-is ever opened: each is rejected (`pickle`), and a run that holds nothing else has no transition. Steps that were
-written out as JSON are read: a document with `steps`, or files `step_<n>.json` in the folder, each with its action and
-its tree as text (`axtree_txt`, `axtree`, `axtree_text`). Step n is the page that the agent saw and what it did on it;
-so its next observation is the page of step n+1, and the last step may hold a page only. `reward`, `terminated` and
-`truncated` of step n are what the environment said together with its page (`StepInfo.from_step` of BrowserGym), so they
-are those of the action before it. The parts of a `StepInfo`, `obs` and `agent_info`, may be objects of their own.
+A run's folder keeps its steps as Python pickles (`step_<n>.pkl.gz`). Loading a pickle runs arbitrary code, so none is
+ever opened: each is rejected (`pickle`), and a run that holds nothing else has no transition. Steps that were written
+as JSON are read: a document with `steps`, or files `step_<n>.json` in the folder, each with its action and its tree as
+text (`axtree_txt`, `axtree`, `axtree_text`). Step n holds the page that the agent saw and its action there. Its next
+observation is therefore the page of step n+1, and the last step may hold only a page. The environment states `reward`,
+`terminated` and `truncated` of step n together with its page (`StepInfo.from_step` of BrowserGym), so they belong to
+the action before it. The parts of a `StepInfo`, `obs` and `agent_info`, may be objects of their own.
 
-The tree is kept in BrowserGym's own text form (`[a46] button 'OK', clickable`); actions are its Python calls
-(`click('a46')`), read as constants and never run, and name elements by these ids.
+The tree is kept in BrowserGym's own text form (`[a46] button 'OK', clickable`). Actions are its Python calls
+(`click('a46')`), parsed as constants and never run. They name elements by these ids.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _SIGNATURES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "send_msg_to_user": (MESSAGE, ("text",)),
     "report_infeasible": (COMPLETE, ("infeasible",)),
 }
-"""BrowserGym's calls: our name, and its arguments by place."""
+"""BrowserGym's calls: the name in the vocabulary, and the names of the positional arguments."""
 
 _RENAMED: Final = {
     "bid": "element",
@@ -128,7 +128,7 @@ class BrowserGym(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder with a `summary_info.json`, and what of a run lies beside it."""
+        """Yield each folder with a `summary_info.json` and other files of the run."""
         folders: dict[str, list[str]] = {}
         for path in paths:
             folder, _, name = path.rpartition("/")
@@ -184,7 +184,7 @@ class BrowserGym(Connector):
 
 
 def _steps_of(blob: Blob) -> tuple[dict[str, Any], list[tuple[dict[str, Any], int, str]]]:
-    """(what the log says of the whole run, its steps each with its offset and its file)."""
+    """Return the log's facts about the whole run and its steps, each with its offset and its file."""
     if blob.members == ("",):
         document, data = json_document(blob)
         steps = object_of(document).get("steps")
@@ -198,12 +198,12 @@ def _steps_of(blob: Blob) -> tuple[dict[str, Any], list[tuple[dict[str, Any], in
 
 
 def _flat(step: dict[str, Any]) -> dict[str, Any]:
-    """A step with the fields of its parts (`obs`, `agent_info`) beside its own, which go before them."""
+    """Merge the fields of a step's parts (`obs`, `agent_info`) into the step; its own fields take precedence."""
     return {**object_of(step.get("obs")), **object_of(step.get("agent_info")), **step}
 
 
 def _numbers(steps: Sequence[tuple[dict[str, Any], int, str]]) -> list[int]:
-    """The number of each step: of its file, or what it says itself where all do; else its place."""
+    """Return the number of each step: of its file, or as stated if all steps state one; else its position."""
     files = [_STEP.fullmatch(member) for _, _, member in steps]
     if all(files):
         return [int(match[1]) for match in files if match is not None]
@@ -216,9 +216,9 @@ def _numbers(steps: Sequence[tuple[dict[str, Any], int, str]]) -> list[int]:
 
 
 def _moves(steps: Sequence[tuple[dict[str, Any], int, str]], numbers: Sequence[int]) -> tuple[Moves, list[int]]:
-    """The calls, those of one step as one turn; and the places of steps whose action cannot be read.
+    """Return the calls, those of one step as one turn, and the indices of steps with an unreadable action.
 
-    The page after a step is that of the step with the next number, null where the log does not have it.
+    The page after a step is that of the step with the next number; null if the log does not hold it.
     """
     pages = [_page(step) for step, _, _ in steps]
     moves, unread = Moves(), list[int]()
@@ -259,7 +259,7 @@ def _flag(value: Any) -> bool | None:
 
 
 def _page(step: dict[str, Any]) -> Observation | None:
-    """The page of a step, with the error of the action before it; None if its tree is not there as text."""
+    """Return the page of a step, with the error of the action before it; None if its tree is not there as text."""
     tree = next((str_of(step.get(key)) for key in _TREE_KEYS if str_of(step.get(key)).strip()), None)
     if tree is None:
         return None
@@ -277,9 +277,9 @@ def _action(name: str, common: dict[str, Any], original: dict[str, Any], reasoni
 
 
 def read_calls(code: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """(name, arguments of its text, original arguments) of each call of an action's code; empty if it is none.
+    """Return (name, arguments of its text, original arguments) of each call in an action's code; empty if invalid.
 
-    Only calls of a name with constants are read; the code is parsed, never run.
+    Only calls of a name with constant arguments are read. The code is parsed, never run.
     """
     if not code.strip() or len(code) > _CODE_BYTES:
         return []
@@ -305,7 +305,7 @@ def _constants(call: ast.Call) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A constant as JSON has it."""
+    """Convert a constant to a JSON value."""
     if isinstance(value, list | tuple):
         return [_plain(element) for element in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -331,7 +331,7 @@ def _name_arguments(
 
 
 def _outcome(summary: dict[str, Any]) -> Outcome | None:
-    """The reward that the benchmark gave, 1 for a task that was solved; None if there is none."""
+    """Return the reward of the benchmark, 1 for a solved task; None if there is none."""
     reward = summary.get("cum_reward")
     if not isinstance(reward, int | float) or isinstance(reward, bool) or abs(reward) > 1e9:
         return None

@@ -1,4 +1,4 @@
-r"""Event logs of the Chrome DevTools Protocol: requests and web sockets, put together from the events of their parts.
+r"""Event logs of the Chrome DevTools Protocol: requests and web sockets, assembled from the events of their parts.
 
 >>> show(Cdp(), '''
 ... [{"method": "Network.requestWillBeSent", "params": {"requestId": "7.1", "type": "XHR", "timestamp": 5.25,
@@ -13,21 +13,23 @@ after   | HTTP 200
         |
         | Low at 12:50
 
-Events (`{"method": "Network.requestWillBeSent", "params": {…}}`) stand in an array or one a line, bare, or in the
+Events (`{"method": "Network.requestWillBeSent", "params": {…}}`) are in an array or one per line, bare, or in the
 entries of a driver's performance log (`{"level": …, "message": "{\"message\": {…}}"}`). A request is an action and its
-response the next observation, as `exchange_steps` says. How events are paired (DevTools Protocol, Network domain):
+response the next observation, as described in `exchange_steps`. Events are paired as follows (DevTools Protocol,
+Network domain):
 
 - All events of a request have its `requestId`, which a redirect keeps: `redirectResponse` ends one hop and begins the
-  next. `responseReceived` says what was received, `loadingFailed` why nothing was. Each target (`sessionId`: a tab, a
-  frame, a worker) numbers its requests itself, so one id in two targets stands for two requests.
+  next. `responseReceived` states the response, `loadingFailed` why there was none. Each target (`sessionId`: a tab, a
+  frame, a worker) numbers its requests itself, so one id in two targets means two requests.
 - `requestWillBeSentExtraInfo` has the headers that were really sent, and may come before or after its request. In a
-  chain of redirects the nth belongs to the nth hop; where their number is not that of the hops, none is used. The
-  status of `responseReceivedExtraInfo` counts where it is 304, which the browser shows as the 200 of its cache.
-- Events are taken in the order of the log. A request whose event stands before the first answer of its group began
-  without knowing that answer. `timestamp` counts seconds from an unknown beginning, which the `wallTime` of any request
-  tells; times are carried on and order nothing.
-- Bodies are not part of the protocol's events. They are read where the recorder added them: `response.body` of
-  `responseReceived`, or the answer of `Network.getResponseBody`. Else the response is cut by the recorder.
+  chain of redirects the nth belongs to the nth hop; if their number differs from that of the hops, none is used. The
+  status of `responseReceivedExtraInfo` is used if it is 304, which the browser shows as the 200 of its cache.
+- Events are processed in the order of the log. A request whose event comes before the first answer of its group began
+  without knowledge of that answer. `timestamp` counts seconds from an unknown beginning, which follows from the
+  `wallTime` of any request. Times are kept, but not used for sorting.
+- Bodies are not part of the protocol's events. They are read if the recorder added them: `response.body` of
+  `responseReceived`, or the answer of `Network.getResponseBody`. Otherwise the response is marked as cut by the
+  recorder.
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ class Cdp(Connector):
 
 
 def _values(blob: Blob) -> Iterator[tuple[int, Any]]:
-    """(offset, value) of each element or line; the value is a `ParseError` where it is no JSON."""
+    """Yield (offset, value) of each element or line; the value is a `ParseError` if it is no JSON."""
     with blob.open() as stream:
         head = stream.read(4096).removeprefix(BOM).lstrip()
     if head[:1] != b"[":
@@ -133,7 +135,7 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any]]:
 
 
 def _event(value: Any) -> dict[str, Any] | None:
-    """An event with its method, taken out of its envelopes; None if it is none."""
+    """Return an event with its method, taken out of its envelopes; None if the value is no event."""
     for _ in range(_ENVELOPES):
         if isinstance(value, str):
             value = value_or_none(value)
@@ -146,7 +148,7 @@ def _event(value: Any) -> dict[str, Any] | None:
 
 
 def _session(value: Any) -> str:
-    """The target that an event is of; empty where the log tells none apart."""
+    """Return the target of an event; empty if the log does not distinguish targets."""
     session = value.get("sessionId") if isinstance(value, dict) else None
     if session is None and isinstance(value, dict) and isinstance(value.get("message"), dict):
         session = value["message"].get("sessionId")
@@ -155,7 +157,7 @@ def _session(value: Any) -> str:
 
 @dataclass(slots=True)
 class _Hop:
-    """A request as its events fill it; times in the log's seconds, `first` and `last` are numbers of events."""
+    """A request, filled by its events. Times are in the log's seconds; `first` and `last` are event numbers."""
 
     offset: int
     first: int
@@ -179,7 +181,7 @@ class _Hop:
 
 
 class _Reader:
-    """Requests in the order in which they began, by the events taken so far."""
+    """Requests in the order in which they began, built from the events processed so far."""
 
     def __init__(self) -> None:
         self._hops: dict[str, list[_Hop]] = {}
@@ -194,7 +196,7 @@ class _Reader:
         self._frames: set[str] = set()
 
     def take(self, offset: int, value: Any) -> None:
-        """Takes in one event; what is none, or is of no request, changes nothing."""
+        """Process one event; anything that is no event of a request is ignored."""
         self._number += 1
         event = _event(value)
         if event is None:
@@ -229,7 +231,7 @@ class _Reader:
             self._continue(self._hops[key][-1], method, params, object_of(event.get("result")))
 
     def _answered(self, value: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer to a call for a body, which names the call by its number alone, as an event of that call."""
+        """Return the answer to a request for a body, which names the request only by its number, as an event."""
         ident = value.get("id")
         asked = self._asked.pop((_session(value), ident), None) if isinstance(ident, int) else None
         if asked is None:
@@ -237,7 +239,7 @@ class _Reader:
         return {"method": "Network.getResponseBody", "params": asked, "result": value.get("result")}
 
     def _known_apart(self, key: str, method: str, params: dict[str, Any]) -> str:
-        """The request's id, made another where a request of another target has the same."""
+        """Return the request's id, made unique if a request of another target has the same id."""
         if method != "Network.requestWillBeSent":
             return self._apart.get((self._session, key), key) if self._apart else key
         begins = not isinstance(params.get("redirectResponse"), dict)
@@ -265,7 +267,7 @@ class _Reader:
         method = str_of(request.get("method")).upper() or "GET"
         word = str_of(params.get("type")).lower()
         hop = _Hop(offset, self._number, method, url, headers, _request_body(request, headers), word, at)
-        # A frame of another process is not attached in the log of its page; the parser of the page asked for it.
+        # A frame of another process is not attached in the log of its page; the parser of the page requested it.
         by_parser = object_of(params.get("initiator")).get("type") == "parser"
         hop.framed = by_parser or str_of(params.get("frameId")) in self._frames
         hop.asked_by = str_of(params.get("documentURL"))
@@ -273,7 +275,7 @@ class _Reader:
 
     def _frame(self, offset: int, key: str, params: dict[str, Any], sent: bool) -> None:
         if key not in self._hops:
-            # The socket was opened before the log began: its address is not known.
+            # The socket was opened before the log began, so its address is unknown.
             self._add(key, _Hop(offset, self._number, "GET", "", {}, None, "websocket", None))
         frame = object_of(params.get("response"))
         data = str_of(frame.get("payloadData"))
@@ -307,7 +309,7 @@ class _Reader:
             hop.told.append("\n".join(lines))
 
     def exchanges(self) -> list[Exchange]:
-        """The requests, in the order in which they began."""
+        """Return the requests in the order in which they began."""
         for key, hops in self._hops.items():
             sent, statuses = self._sent.get(key, []), self._statuses.get(key, [])
             for number, hop in enumerate(hops):
@@ -352,7 +354,7 @@ class _Reader:
             asked_by=hop.asked_by,
             request_id=key,
             began=hop.first,
-            # What never ended ran beside all that followed.
+            # A request without an end ran beside all that followed.
             ended=self._number + 1 if hop.last is None else hop.last,
         )
 
@@ -363,7 +365,7 @@ class _Reader:
 
 
 def _body_beside(holder: dict[str, Any], response: dict[str, Any]) -> Body | None:
-    """The body that a recorder put beside a response; None if there is none."""
+    """Return the body that a recorder put beside a response; None if there is none."""
     text = holder.get("body")
     if not isinstance(text, str):
         return None
@@ -376,7 +378,7 @@ def _body_beside(holder: dict[str, Any], response: dict[str, Any]) -> Body | Non
 
 
 def _request_body(request: dict[str, Any], headers: dict[str, str]) -> Body | None:
-    """The body of a request; None if it has none, lost if the log says that it had one and does not hold it."""
+    """Return the body of a request; None if it has none, lost if the log states one but does not hold it."""
     kind = headers.get("content-type", "")
     if isinstance(request.get("postData"), str):
         return text_body(request["postData"], kind, headers.get("content-encoding", ""))
@@ -389,7 +391,7 @@ def _request_body(request: dict[str, Any], headers: dict[str, str]) -> Body | No
 
 
 def _headers(value: Any) -> dict[str, str]:
-    """Headers that tell something, by lower-case name."""
+    """Return the headers that are read, by lower-case name."""
     pairs = value.items() if isinstance(value, dict) else ()
     return {low: text for name, text in pairs if (low := name.lower()) in READ_HEADERS and isinstance(text, str)}
 

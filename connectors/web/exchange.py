@@ -1,6 +1,6 @@
-"""HTTP exchanges and messages of web sockets, whichever format logged them: records that hold them.
+"""HTTP exchanges and web socket messages as records, for all log formats.
 
-A record can be turned into plain values and back, since a `Pile` keeps the exchanges of long logs on disk.
+A record can be converted to plain values and back, since a `Pile` keeps the exchanges of long logs on disk.
 `exchange_steps` makes transitions of them.
 """
 
@@ -18,7 +18,7 @@ from trajmill.schemas.record import record
 
 @record
 class Message:
-    """A message of a web socket; `at` in seconds of any clock, None if not told."""
+    """A message of a web socket; `at` is in seconds of any clock, None if not stated."""
 
     sent: bool
     body: Body
@@ -27,26 +27,26 @@ class Message:
 
 @record
 class Exchange:
-    """A request and what came back, as far as the log holds it.
+    """A request and its response, as far as the log holds them.
 
     Attributes:
-        offset: where the log's record of it begins, in `member`.
+        offset: offset of the log's record of the exchange in `member`.
         page: the log's id of the page it belongs to; empty if none.
-        method, url, headers, body: of the request; header names in lower case.
+        method, url, headers, body: fields of the request; header names in lower case.
         kind: `DATA`, `ASSET` or `PREFLIGHT`; see `request_kind`.
-        status: of the response; None if none came.
-        phrase: its reason phrase; empty if there was none.
-        received: its headers; `content-type` also where only the recorder told it.
-        answer: its body; None if it has none.
-        error: why no response came, in the browser's words.
+        status: status of the response; None if there was none.
+        phrase: reason phrase of the response; empty if there was none.
+        received: headers of the response; `content-type` also if only the recorder stated it.
+        answer: body of the response; None if it has none.
+        error: why there was no response, in the browser's words.
         started: microseconds since 1970 UTC.
         duration: seconds up to the end of the response.
-        began, ended: where it began and ended on any one scale of the log, such as microseconds or the number of an
-            event; None if that is not known. They tell which requests ran side by side, and nothing else.
-        messages: of a web socket.
-        word: the recorder's own word for what it is for, lower case; empty if it has none.
-        asked_by: URL of the page that asked for it; empty if not told.
-        request_id: what the log calls the request, which hops of one chain of redirects share; empty if it has no ids.
+        began, ended: beginning and end on any one scale of the log, such as microseconds or the number of an event;
+            None if unknown. They are used only to find requests that ran side by side.
+        messages: messages of a web socket.
+        word: the recorder's own word for the request's purpose, lower case; empty if it has none.
+        asked_by: URL of the page that made the request; empty if not stated.
+        request_id: the log's id of the request, shared by the hops of a chain of redirects; empty if it has no ids.
     """
 
     offset: int
@@ -73,7 +73,7 @@ class Exchange:
 
 
 def redirect_target(exchange: Exchange) -> str | None:
-    """Return the target of a redirect, without fragment; None if the response is none."""
+    """Return the target of a redirect, without fragment; None if the response is no redirect."""
     location = exchange.received.get("location")
     if exchange.status not in (301, 302, 303, 307, 308) or not location:
         return None
@@ -92,7 +92,7 @@ _MESSAGES: Final = _PLACES["messages"]
 
 
 def pack(exchange: Exchange) -> list[Any]:
-    """The exchange as plain values; see `unpack`."""
+    """Convert the exchange to plain values; see `unpack`."""
     values = list(_TOLD(exchange))
     for index in (_BODY, _ANSWER):
         values[index] = values[index] and _OF_BODY(values[index])
@@ -101,7 +101,7 @@ def pack(exchange: Exchange) -> list[Any]:
 
 
 def unpack(values: list[Any]) -> Exchange:
-    """The inverse of `pack`."""
+    """Invert `pack`."""
     for index in (_BODY, _ANSWER):
         values[index] = values[index] and Body(*values[index])
     values[_MESSAGES] = tuple(Message(sent, Body(*body), at) for sent, body, at in values[_MESSAGES])

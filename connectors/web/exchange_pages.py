@@ -1,6 +1,6 @@
-"""The pages of HTML among the responses of a log, as compact trees, with the style sheets that they link.
+"""HTML pages among the responses of a log, as compact trees, with the style sheets that they link.
 
-A sheet is the response to a request for its address, wherever that stands in the log.
+A style sheet is the response to a request for its address, anywhere in the log.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from trajmill.connectors.web.markup import html_document, sheet_links
 from trajmill.connectors.web.request_kind import SHEET
 
 _REMEMBERED: Final = 1 << 17
-"""Characters of a page that is remembered: what a page asks for again and again is short."""
+"""Largest page in characters that is cached; a page that is requested repeatedly is short."""
 
 
 class Pages:
     """Compact trees of pages by their HTML.
 
     Args:
-        exchanges: all of the log, of which the style sheets are read when a page links them.
+        exchanges: all exchanges of the log. Style sheets are read from them when a page links them.
     """
 
     def __init__(self, exchanges: Sequence[Exchange]) -> None:
@@ -34,14 +34,14 @@ class Pages:
         self._known = lru_cache(maxsize=32)(self._read)
 
     def note(self, number: int, exchange: Exchange) -> None:
-        """Note an exchange of the log, which may have brought a style sheet."""
+        """Register an exchange of the log, which may hold a style sheet."""
         if exchange.answer is not None and exchange.answer.text and exchange.answer.media_type == SHEET:
             self._places.setdefault(urldefrag(exchange.url).url, number)
 
     def tree(self, text: str, url: str) -> tuple[str, tuple[str, ...]]:
-        """The compact tree of a page of HTML, and what it masks.
+        """Return the compact tree of an HTML page, and the values it masks.
 
-        Empty where it shows nothing, or nests too deeply to be a page.
+        Empty if the page shows nothing, or nests too deeply.
         """
         return self._known(text, url) if len(text) <= _REMEMBERED else self._read(text, url)
 

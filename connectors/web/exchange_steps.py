@@ -1,19 +1,20 @@
-"""HTTP exchanges and web sockets as transitions: a request is an action, what came back the next observation.
+"""HTTP exchanges and web sockets as transitions: a request is an action, its response the next observation.
 
-A network recording holds no act of a person, so the browser's requests are the actions. What is carried on and how:
+A network recording holds no actions of a person, so the browser's requests are the actions. Rules:
 
-- Documents and data (XHR, fetch, forms, event streams); requests for images, fonts, style sheets and scripts only where
-  the recipe asks for them (`Choices.static_assets`), a browser's own preflights never.
-- What a request is to its page stands in the action's arguments (`request_role`); what bears the loss is for rules.
-- A chain of redirects that the log holds hop by hop is one transition: the browser followed it without asking.
-- Requests that began before any of them was answered cannot depend on an answer: they are parallel calls of one turn.
-  Where the log does not tell when they began and ended, each request is a turn of its own.
-- The messages of a web socket are a trajectory of their own. All that was sent before the next message came is one
-  action; all that then came before the next message was sent is its next observation. Where the messages' own numbers
-  say that it answers earlier ones only (`socket_answers`), what the action led to was still to come, and it is marked
-  as cut by the recorder.
+- Documents and data (XHR, fetch, forms, event streams) are kept. Requests for images, fonts, style sheets and scripts
+  are kept only if the recipe asks for them (`Choices.static_assets`), a browser's own preflights never.
+- The role of a request for its page is kept in the action's arguments (`request_role`). Rules decide what bears the
+  loss.
+- A chain of redirects that the log holds hop by hop is one transition, because the browser followed it by itself.
+- Requests that began before any of them was answered cannot depend on an answer, so they are parallel calls of one
+  turn. If the log does not state when they began and ended, each request is a turn of its own.
+- The messages of a web socket are a trajectory of their own. All messages sent before the next received message are one
+  action. All messages received before the next sent message are its next observation. If the messages' own numbers show
+  that it answers only earlier messages (`socket_answers`), the effect of the action was still to come, and the
+  observation is marked as cut by the recorder.
 
-Exchanges are taken in the order in which they are given; `har` and `cdp` say what that order is.
+Exchanges are processed in the given order, which `har` and `cdp` define.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ from trajmill.connectors.web.socket_answers import late_runs
 from trajmill.schemas import Environment, Observation, Trajectory
 
 _LATER_HOPS: Final = 64
-"""Number of requests behind a redirect among which its target is looked for."""
+"""Number of requests after a redirect that are searched for its target."""
 
 
 def trajectories(exchanges: Sequence[Exchange], choices: Choices, native: str = "") -> Iterator[Trajectory]:
-    """The trajectories of a recording: one a page, in the order in which pages begin, then one a web socket of it.
+    """Yield the trajectories of a recording: one per page, in order of the pages' beginnings, then one per web socket.
 
-    Trajectories without any answer are yielded too: whether they are carried on is for the caller to say.
+    Trajectories without any answer are yielded too; the caller decides whether to keep them.
 
     Args:
-        exchanges: in the order in which they began.
-        choices: whether static assets are carried on, and whether bodies of HTML become the compact tree.
-        native: stands before each page's id in the native ids.
+        exchanges: the exchanges in the order in which they began.
+        choices: whether static assets are kept, and whether HTML bodies become the compact tree.
+        native: prefix of each page's id in the native ids.
     """
     pages: dict[str, list[tuple[int, bool]]] = {}
     known: dict[str, Page] = {}
@@ -86,7 +87,7 @@ def _is_carried(chain: Sequence[Exchange], static_assets: bool) -> bool:
 
 
 def _chains(exchanges: Sequence[Exchange]) -> Iterator[list[Exchange]]:
-    """The exchanges, each with the hops that its redirects led to."""
+    """Yield the exchanges, each with the hops of its redirects."""
     taken: set[int] = set()
     for number, exchange in enumerate(exchanges):
         if number in taken:
@@ -118,7 +119,7 @@ def _leads(before: Exchange, target: str, after: Exchange) -> bool:
 
 
 def _turns(chains: Iterable[list[Exchange]]) -> Iterator[list[list[Exchange]]]:
-    """The chains in groups within which no request began after an answer was there."""
+    """Yield the chains in groups of requests that all began before any of them was answered."""
     group: list[list[Exchange]] = []
     until: int | None = None
     for chain in chains:
@@ -156,7 +157,7 @@ def _requests(chains: Iterable[list[Exchange]], page: Page, trees: Pages | None)
 
 
 class _Seen:
-    """Finds the answer that was the last to arrive when a request began. Ask for requests in their order."""
+    """Finder of the last answer that had arrived when a request began. Requests must be passed in their order."""
 
     def __init__(self) -> None:
         self._last: Observation | None = None
@@ -164,7 +165,7 @@ class _Seen:
         self._number = 0
 
     def add(self, ended: int | None, answer: Observation | None) -> None:
-        """Takes in an answer and when it arrived, None if that is not known."""
+        """Add an answer and its arrival time; None if unknown."""
         self._number += 1
         if ended is None:
             self._last = answer
@@ -172,14 +173,14 @@ class _Seen:
             heappush(self._coming, (ended, self._number, answer))
 
     def before(self, began: int | None) -> Observation | None:
-        """The answer that arrived last before then; the last of all so far where `began` is not known."""
+        """Return the last answer that arrived before `began`, or the last answer so far if `began` is None."""
         while self._coming and (began is None or self._coming[0][0] <= began):
             self._last = heappop(self._coming)[2]
         return self._last
 
 
 def _duration(first: Exchange, last: Exchange) -> float | None:
-    """Seconds from the beginning of a chain to its end; None where one is not known or they are turned."""
+    """Return the seconds from the beginning of a chain to its end; None if either is unknown or they are reversed."""
     if first.started is None or last.started is None or last.duration is None:
         return None
     took = last.started + round(last.duration * 1_000_000) - first.started
@@ -187,9 +188,9 @@ def _duration(first: Exchange, last: Exchange) -> float | None:
 
 
 def _socket(exchange: Exchange, page: Page) -> Moves:
-    """Build the moves of a web socket: its opening, then each run of messages sent with the run received after it.
+    """Build the moves of a web socket: its opening, then each run of sent messages with the run received after it.
 
-    A socket without a URL was opened before the log began: what was received first is then an observation only.
+    A socket without a URL was opened before the log began; the messages received first are then only an observation.
     """
     runs: list[tuple[list[Message], list[Message]]] = [([], [])]
     for message in exchange.messages:

@@ -1,6 +1,6 @@
-"""A request as an action and its answer as an observation: the text of each, and which headers it shows.
+"""Text of a request as an action and of its answer as an observation, with the headers that are shown.
 
-A body of HTML is shown as the compact tree of its page where the recipe asks for trees.
+An HTML body is shown as the compact tree of its page if the recipe asks for trees.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEDIA_TYPE: Final = "message/http"
 SENT_HEADERS: Final = frozenset(
     {"accept", "content-type", "if-match", "if-modified-since", "if-none-match", "range", "x-requested-with"}
 )
-"""Request headers that an answer depends on and that are no secret."""
+"""Request headers that affect an answer and are no secret."""
 
 _TOLD_HEADERS: Final = ("content-type", "range", "if-match", "if-none-match", "if-modified-since")
 RECEIVED_HEADERS: Final = ("content-type", "location", "retry-after")
@@ -29,19 +29,19 @@ READ_HEADERS: Final = SENT_HEADERS.union(
     RECEIVED_HEADERS,
     ("access-control-request-method", "content-encoding", "content-length", "origin", "referer", "sec-fetch-dest"),
 )
-"""The only headers that are read; a recording has ten times as many."""
+"""The headers that are read; a recording has ten times as many."""
 
 _BODILESS: Final = frozenset({101, 204, 205, 304})
-"""Statuses of responses without a body: what a recorder gives as that of a 304 is what the browser had already."""
+"""Statuses of responses without a body. A recorder may show the browser's cached copy as the body of a 304."""
 
 TREE_DIALECT: Final = "http+uitree/1"
-"""The dialect of a response whose body of HTML is shown as a compact tree."""
+"""Dialect of a response whose HTML body is shown as a compact tree."""
 
 
 def request_of(chain: Sequence[Exchange], page: Page) -> Action:
-    """A request, with the hops of its redirects, as an action: `GET url`, headers its answer depends on, and its body.
+    """Return a request with its redirects as an action: `GET url`, the headers its answer depends on, and its body.
 
-    What it is to its page stands in the arguments: `resource_type`, and `third_party` where the log tells.
+    The request's role for its page is in the arguments: `resource_type`, and `third_party` if the log states it.
     """
     exchange = chain[0]
     headers = {name: value for name, value in exchange.headers.items() if name in SENT_HEADERS}
@@ -70,7 +70,7 @@ def _role(chain: Sequence[Exchange], page: Page) -> dict[str, Any]:
 
 
 def _body_text(body: Body) -> str:
-    """A body as its text, or a line that says what it is."""
+    """Return a body's text, or a line that describes the body."""
     if body.text is not None:
         return body.text
     size = f"{body.size} bytes" if body.size is not None else "not in the log"
@@ -78,10 +78,10 @@ def _body_text(body: Body) -> str:
 
 
 def answer_of(chain: Sequence[Exchange], pages: Pages | None = None) -> Observation | None:
-    """Return the response of a chain: status line, headers and body of each hop; None if nothing came back.
+    """Return the response of a chain: status line, headers and body of each hop; None if there is no response.
 
-    An error of the browser, such as `net::ERR_NAME_NOT_RESOLVED`, is shown in place of a response. `pages` makes
-    compact trees of bodies of HTML, which without it stay as they are.
+    An error of the browser, such as `net::ERR_NAME_NOT_RESOLVED`, is shown in place of a response. `pages` converts
+    HTML bodies to compact trees; without it they stay as they are.
     """
     parts: list[str] = []
     attachments: list[Attachment] = []
@@ -126,14 +126,14 @@ def answer_of(chain: Sequence[Exchange], pages: Pages | None = None) -> Observat
 
 
 def sent_of(exchange: Exchange, messages: Sequence[Message], page: Page) -> Action:
-    """A run of messages that were sent over a web socket, as one action."""
+    """Return a run of messages sent over a web socket as one action."""
     texts = [_body_text(message.body) for message in messages]
     arguments = {"url": exchange.url or None, **_role([exchange], page), "messages": texts}
     return Action(WEBSOCKET_SEND, "\n".join(texts), json_text(arguments))
 
 
 def answer_of_messages(exchange: Exchange, messages: Sequence[Message]) -> Observation:
-    """A run of messages that came over a web socket, as one observation."""
+    """Return a run of messages received over a web socket as one observation."""
     attachments = [file for message in messages if (file := message.body.attachment())]
     lost = any(message.body.lost for message in messages)
     content, opaque = referring("\n".join(_body_text(message.body) for message in messages))

@@ -15,27 +15,27 @@ after   | HTTP 200 OK
         |   #2 h1 "Tides"
         |   #3 link "Tomorrow" value="/table?day=2"
 
-A recording holds no act of a person, so a request is the action and its response the next observation: see
-`exchange_steps` for which requests are carried on and how they are grouped. The dialects read are those of Chrome,
+A recording holds no actions of a person, so a request is the action and its response the next observation.
+`exchange_steps` describes which requests are kept and how they are grouped. The supported dialects are those of Chrome,
 Firefox, Safari, Playwright, mitmproxy, Charles, browsertime, WebPageTest and the clients that follow them.
 
-- `content.text` is the body, as base64 where `encoding` says so; proxies leave a content coding on, and some recorders
-  write base64, hex or the characters of packed bytes without saying so (`bodies`). Recorders that were
-  not asked for bodies leave `text` out: the response is then known by its status line and headers only, and marked as
-  cut by the recorder, as is one whose text is less than a third of its `size` (taken out of the log by hand, or cut).
-  A body without text whose size is 0 is no body.
-- Playwright keeps bodies in files beside the log (`content._file`), or with it in a zip archive (`.har.zip`). Only a
-  file of the same folder or archive is read.
-- Status 0: no response came. `_error`, `_failureText` or the like say why, in the browser's words.
-- `_webSocketMessages`: data of opcode 2 is base64; control frames (opcodes 8 to 10) are no messages. They are
-  taken in the order of their times.
+- `content.text` is the body, in base64 if `encoding` says so. Proxies leave a content coding on, and some recorders
+  write base64, hex or the characters of packed bytes without a mark (`bodies`). Recorders that were not asked for
+  bodies leave `text` out. Such a response has only a status line and headers, and is marked as cut by the recorder. So
+  is a response whose text is less than a third of its `size` (removed from the log by hand, or cut). A body without
+  text whose size is 0 is no body.
+- Playwright keeps bodies in files beside the log (`content._file`), or together with it in a zip archive (`.har.zip`).
+  Only files of the same folder or archive are read.
+- Status 0: there was no response. `_error`, `_failureText` or similar fields state the reason in the browser's words.
+- `_webSocketMessages`: data of opcode 2 is base64; control frames (opcodes 8 to 10) are no messages. Messages are
+  sorted by their times.
 
-The order of entries means nothing: HAR 1.2 (`entries`) leaves it to the reader to sort them, and recorders list them as
-they begin, as they end or anyhow. They are taken in the order in which they began where all entries of a page say when,
-else as they are listed (docs/decisions/requests-without-a-person.md).
+The order of entries has no meaning: HAR 1.2 (`entries`) leaves sorting to the reader, and recorders list entries by
+beginning, by end or in no order. They are read in the order in which they began if all entries of a page state it, else
+as they are listed (docs/decisions/requests-without-a-person.md).
 
-Entries are read one at a time, so the log may be larger than memory; only what is carried on is kept. An entry that is
-no JSON is rejected, and a log that is cut ends after its last whole entry.
+Entries are read one at a time and only kept entries are stored, so the log may be larger than memory. An entry that is
+no JSON is rejected, and a log that is cut ends after its last complete entry.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ _BEGINS: Final = re.compile(rb'\s*\{\s*"log"\s*:\s*\{')
 _NAMES: Final = re.compile(rb'"(?:creator|entries|browser|pages)"\s*:')
 _ATTACHED: Final = re.compile(r"[0-9a-f]{40}(?:\.\w{1,8})?|[0-9a-f]{40}-[\w.-]{1,32}")
 _PART: Final = 3
-"""Factor by which a text is said to exceed its own bytes, if only a part of it is in the log."""
+"""Factor by which the stated size exceeds the logged text if the log holds only a part of the text."""
 
 _EXCHANGE_BYTES: Final = 2048
 _EXCERPT: Final = 4096
-"""Memory that an exchange takes besides its texts, roughly, in bytes (`_EXCHANGE_BYTES`); longest excerpt of an entry
+"""Approximate memory of an exchange without its texts in bytes (`_EXCHANGE_BYTES`), and the longest excerpt of an entry
 in a reject.
 """
 
@@ -105,7 +105,7 @@ class Har(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder that holds HARs beside files named by digest, which are their bodies."""
+        """Yield each folder that holds HARs beside their bodies, files named by digest."""
         folders: dict[str, tuple[list[str], list[str]]] = {}
         for path in paths:
             folder, _, name = path.rpartition("/")
@@ -152,7 +152,7 @@ def _reject_unanswered(trajectory: Trajectory, uri: str) -> Reject:
 
 
 def _by_beginning(exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
-    """The exchanges of each page in the order in which they began; as listed where that is not known of all.
+    """Sort the exchanges of each page by their beginning; leave a page as listed if any beginning is unknown.
 
     Pages stay in the order in which the log first names them.
     """
@@ -167,14 +167,14 @@ def _by_beginning(exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """One HAR with the files that its bodies may stand in.
+    """One HAR with the files that may hold its bodies.
 
     Attributes:
-        uri, member: for errors and provenance.
-        open: its bytes.
-        file: the bytes of a body's file; None if there is none of that name within the input.
-        native: stands before the ids of its pages, where an input has several HARs.
-        base: where it begins in the input, if it was decompressed from an archive.
+        uri, member: URI and member, for errors and provenance.
+        open: opens the bytes of the HAR.
+        file: returns the bytes of a body's file; None if the input holds no file of that name.
+        native: prefix of its page ids if an input has several HARs.
+        base: offset in the input if the HAR was decompressed from an archive.
     """
 
     uri: str
@@ -186,7 +186,7 @@ class _Log:
 
 
 def _logs(blob: Blob) -> Iterator[_Log | Reject]:
-    """The HARs of an input: its only file, those of a folder, or those of a zip archive; rejects of what is damaged.
+    """Yield the HARs of an input: its only file, or those of a folder or zip archive; rejects for damaged parts.
 
     Raises:
         ParseError: the archive cannot be read, or holds no HAR.
@@ -236,7 +236,7 @@ def _open_archive(blob: Blob) -> Iterator[_Log | Reject]:
 
 
 class _Reader:
-    """The exchanges of one HAR; `exchanges` is whole when `rejects` has ended, or as far as it came."""
+    """Reader of one HAR; `exchanges` is complete when `rejects` has ended, or as far as reading came."""
 
     def __init__(self, log: _Log, static_assets: bool) -> None:
         self._log = log
@@ -244,7 +244,7 @@ class _Reader:
         self.exchanges: Pile[Exchange] = Pile(pack, unpack)
 
     def rejects(self) -> Iterator[Reject]:
-        """A reject for each entry that is not read.
+        """Yield a reject for each entry that cannot be read.
 
         Raises:
             ParseError: the log ends early, or is no HAR.
@@ -324,7 +324,7 @@ class _Reader:
         )
 
     def _sent(self, post: dict[str, Any], headers: Mapping[str, str]) -> Body | None:
-        """The body of a request; None if it has none."""
+        """Return the body of a request; None if it has none."""
         kind = str_of(post.get("mimeType")) or headers.get("content-type", "")
         text, name, params = post.get("text"), post.get("_file"), post.get("params")
         if isinstance(name, str) and name:
@@ -340,7 +340,7 @@ class _Reader:
         return None
 
     def _response_body(self, content: dict[str, Any], headers: Mapping[str, str], mime_type: str) -> Body | None:
-        """The body of a response; None if it has none, lost if the log does not hold it."""
+        """Return the body of a response; None if it has none, lost if the log does not hold it."""
         declared = headers.get("content-type", "")
         kind = declared if media_type_of(declared) == media_type_of(mime_type) or not mime_type else mime_type
         coding = headers.get("content-encoding", "")
@@ -353,12 +353,12 @@ class _Reader:
                 return _from_base64(text, kind, coding)
             body = text_body(text, kind, coding, size)
             return replace(body, lost=True) if body.text and _is_part(body.text, size) else body
-        # Text that is there and empty, or a size of 0, says that there was no body.
+        # An empty text, or a size of 0, means that there was no body.
         return None if (isinstance(text, str) and size in (0, -1, None)) or size == 0 else Body(lost=True)
 
 
 def _is_part(text: str, size: Any) -> bool:
-    """Check if a text is far from what its response held, in bytes: two a character may be another encoding's."""
+    """Check if a text is much shorter than its response in bytes. A factor of two may come from another encoding."""
     stated = whole_number_of(size, range(1, 1 << 53))
     return stated is not None and stated > len(text.encode("utf-8", "replace")) * _PART + _PART
 
@@ -367,7 +367,7 @@ def _from_base64(text: str, kind: str, coding: str) -> Body:
     pieces = [unbase64(piece) for piece in pieces_of(text)]
     decoded = [piece for piece in pieces if piece is not None]
     if len(decoded) < len(pieces):
-        # Some recorders say base64 of what is plain text.
+        # Some recorders mark plain text as base64.
         plain = is_textual(media_type_of(kind)) and any(mark in text for mark in " {<")
         return text_body(text, kind) if plain else Body(media_type=media_type_of(kind), lost=True)
     return byte_body(b"".join(decoded), kind, coding)
@@ -379,7 +379,7 @@ def _parameter(param: dict[str, Any]) -> str:
 
 
 def _headers(value: Any) -> dict[str, str]:
-    """Headers that tell something, by lower-case name; of several of one name the first."""
+    """Return the headers that are read, by lower-case name; the first of several of one name."""
     headers: dict[str, str] = {}
     for header in value if isinstance(value, list) else ():
         name = header.get("name") if isinstance(header, dict) else None
@@ -389,7 +389,7 @@ def _headers(value: Any) -> dict[str, str]:
 
 
 def _word(entry: dict[str, Any]) -> str:
-    """The recorder's own word for what a request is for, lower case; empty if it has none."""
+    """Return the recorder's own word for the request's purpose, lower case; empty if it has none."""
     for key in ("_resourceType", "_request_type", "_initiator_type"):
         if isinstance(entry.get(key), str) and entry[key]:
             return entry[key].lower()
@@ -405,14 +405,14 @@ def _error(entry: dict[str, Any], response: dict[str, Any]) -> str | None:
 
 
 def _seconds(value: Any) -> float | None:
-    """Seconds of a number of milliseconds; None if it is none."""
+    """Convert milliseconds to seconds; None if the value is no valid number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
         return None
     return round(value / 1000, 6)
 
 
 def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages in the order of their times; as listed where one has none."""
+    """Sort the messages by time; leave them as listed if one has no time."""
     listed = tuple(messages)
     times = [message.at for message in listed if message.at is not None]
     if len(times) < len(listed) or all(earlier <= later for earlier, later in pairwise(times)):

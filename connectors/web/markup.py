@@ -1,7 +1,8 @@
-"""HTML text as a tree of DOM nodes, built the way a browser builds it (the WHATWG's parsing algorithm, by Lexbor).
+"""HTML text as a tree of DOM nodes, built as a browser builds it (the WHATWG's parsing algorithm, by Lexbor).
 
-Nothing of a document is run or fetched. Documents whose parsing would take quadratic time or memory are refused before
-they are parsed: thousands of elements left open, or dozens of formatting elements that every paragraph reopens.
+Nothing in a document is run or fetched. Documents whose parsing would take quadratic time or memory are refused before
+they are parsed: those with thousands of open elements, or with dozens of formatting elements that every paragraph
+reopens.
 """
 
 from __future__ import annotations
@@ -25,45 +26,45 @@ def _words(text: str) -> frozenset[str]:
 
 
 _SHORT: Final = 2000
-"""Documents with fewer tags are parsed without a look at how they nest."""
+"""Documents with fewer tags are parsed without a check of their nesting."""
 _LONGEST: Final = 16 << 20
-"""Characters of a document above which it is no page: its words are told apart, each of some fifty bytes in memory."""
+"""Longest page in characters. Each word takes about fifty bytes of memory."""
 _MAX_FORMATS: Final = 100
 _TAG: Final = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]{0,40}")
 _VOID: Final = _words("area base br col embed hr img input link meta param source track wbr")
 _CLOSED_BY_OTHERS: Final = _words(
     "li p td th tr dt dd option optgroup thead tbody tfoot caption colgroup html head body rt rp svg path g use"
 )
-"""Elements whose end tag is left out, or that close themselves: they do not nest without another element between."""
+"""Elements whose end tag may be omitted, or that close themselves. They nest only with another element between."""
 _FORMATS: Final = _words("a b big code em font i nobr s small strike strong tt u")
 
 
 def html_document(text: str, srcdoc: int = 2) -> DomNode:
-    """The document of an HTML text.
+    """Parse HTML text to a document.
 
     Args:
-        text: the text, decoded.
-        srcdoc: how many levels of `iframe srcdoc` documents are parsed too.
+        text: the decoded text.
+        srcdoc: number of levels of `iframe srcdoc` documents that are parsed too.
 
     Raises:
-        ValueError: it nests too deeply, or is too large, to be a page.
+        ValueError: the text nests too deeply, or is too large, to be a page.
     """
     if len(text) > _LONGEST or text.count("<") > MAX_TAGS:
         raise ValueError(f"more than {MAX_TAGS} tags, or {_LONGEST} characters")
     if text.count("<") > _SHORT:
         _check_nesting(text)
-    # A lone surrogate has no UTF-8, which is what the parser reads.
+    # A lone surrogate cannot be encoded in UTF-8, which the parser reads.
     root = html_root(text.encode("utf-8", "replace"))
     document = DomNode("#document")
     if root is not None:
-        # What stands beside the root is a doctype or a comment.
+        # Siblings of the root are a doctype or comments.
         document.children.append(_element(root))
         _fill(document.children[0], root, srcdoc)
     return document
 
 
 def html_root(data: bytes) -> LexborNode | None:
-    """The root element of HTML in UTF-8, parsed as where scripts run; None if there is none."""
+    """Return the root element of HTML in UTF-8, parsed as if scripts ran; None if there is none."""
     return LexborHTMLParser(data, scripting=True).root
 
 
@@ -90,7 +91,9 @@ def _check_nesting(text: str) -> None:
 
 @lru_cache(maxsize=4096)
 def _nesting(mark: str) -> tuple[str, bool, int] | None:
-    """(tag, whether it is a formatting element, 1 or -1) of the beginning of a tag; None if it does not nest."""
+    """Return (tag, whether it is a formatting element, 1 or -1) for the beginning of a tag; None if it does not
+    nest.
+    """
     tag = mark.lstrip("</").lower()
     if tag in _VOID or tag in _CLOSED_BY_OTHERS:
         return None
@@ -106,7 +109,7 @@ def _element(node: LexborNode) -> DomNode:
 
 
 def _fill(top: DomNode, root: LexborNode, srcdoc: int) -> None:
-    """Appends to a node all that is under its source."""
+    """Append all content of a source node to a DOM node."""
     texts = Texts()
     stack = [(top, root)]
     while stack:
@@ -130,7 +133,7 @@ def _fill(top: DomNode, root: LexborNode, srcdoc: int) -> None:
 
 
 def _fill_template(parent: DomNode, element: DomNode, source: LexborNode, srcdoc: int) -> None:
-    """A template that declares a shadow root becomes its parent's; any other holds nothing that is shown."""
+    """Attach a template that declares a shadow root to its parent; the content of any other template is not shown."""
     if "shadowrootmode" not in element.attributes or parent.shadow is not None:
         return
     for fragment in source.template_fragments()[:1]:
@@ -140,7 +143,7 @@ def _fill_template(parent: DomNode, element: DomNode, source: LexborNode, srcdoc
 
 
 def sheet_links(document: DomNode, url: str) -> list[tuple[DomNode, str]]:
-    """The elements of a document that link a style sheet, those in shadow roots too, with its address."""
+    """Return the elements that link a style sheet, also in shadow roots, each with the sheet's address."""
     links: list[tuple[DomNode, str]] = []
     base = url
     stack = [document]
@@ -156,7 +159,7 @@ def sheet_links(document: DomNode, url: str) -> list[tuple[DomNode, str]]:
 
 
 def without_fragment(base: str, address: str) -> str:
-    """An address seen from another, without what points into it."""
+    """Resolve an address against a base, without its fragment."""
     try:
         return urldefrag(urljoin(base, address)).url
     except ValueError:
@@ -164,9 +167,10 @@ def without_fragment(base: str, address: str) -> str:
 
 
 def html_observation(document: DomNode | None, uri: str | None) -> Observation:
-    """The HTML of a DOM as an observation, shadow roots as templates and frames as `srcdoc`; empty if there is none.
+    """Return the HTML of a DOM as an observation, shadow roots as templates and frames as `srcdoc`; empty if there is
+    none.
 
-    Scripts and style sheets are left out, and what stands in a password field is masked, as it is on the screen.
+    Scripts and style sheets are left out, and the content of password fields is masked, as it is on the screen.
     """
     masked: list[str] = []
     text = _html_text(document, masked)

@@ -1,4 +1,4 @@
-"""Recordings of people at MiniWoB++ (`miniwob-plusplus-demos`): a DOM for each event of the page, and the events.
+"""Recordings of people on MiniWoB++ (`miniwob-plusplus-demos`): the events of a page, each with its DOM.
 
 >>> show(MiniWob(), '''
 ... {"utterance": "Press Open.", "rawReward": 1, "reward": 0.9, "states": [
@@ -15,23 +15,22 @@ action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 document
         |   #3 text "Opened" [10,50][70,70]
 
-The browser records each event twice, as it comes to the page (`timing` 1) and after the page's handlers (3), and an act
-of a person is several events: mousedown, mouseup and click; keydown, keypress and keyup. So acts are put together:
+The browser records each event twice, on arrival (`timing` 1) and after the page's handlers (3). One action of a person
+is several events: mousedown, mouseup and click; keydown, keypress and keyup. The events are combined into actions:
 
-- a click, or a drag where the mouse went up elsewhere and nothing was clicked; its target is the node that the recorder
-  marked (`recordingTarget`), else what stands at the point;
-- typing, the characters of keypress events in a row; keys without a character (Tab, Backspace, arrows) are presses, and
-  one that is held, which goes down again and again before it goes up, is one press with the number of `times`;
-- scrolling, of which the recorder says only that it happened. What scrolls before any act is the page as it loads. A
-  mouse button that goes down on a scrollbar, of which the page is not told that it goes up, is no click: the act is the
-  scrolling.
+- A click, or a drag if the mouse went up elsewhere and nothing was clicked. The target is the node that the recorder
+  marked (`recordingTarget`), else the node at the point.
+- Typing: the characters of consecutive keypress events. Keys without a character (Tab, Backspace, arrows) are presses.
+  A key that is held, which goes down repeatedly before it goes up, is one press with the number of `times`.
+- Scrolling; the recorder states only that it happened. Scrolling before any action is the page loading. A mouse button
+  that goes down on a scrollbar, whose release the page does not see, is no click: the action is the scrolling.
 
-The observation of an act is the page as its first event came. The next observation is the page when the next act began;
-for the last act it is the last page recorded, and null if that one was taken before the page's handlers ran, since it
-does not show what the act did. Pages are compact trees (`connectors.screens.page`) with boxes in pixels of the task's
-window.
+The observation of an action is the page at its first event. The next observation is the page at the beginning of the
+next action. For the last action it is the last page recorded, or null if that page was recorded before the page's
+handlers ran, since it does not show the effect. Pages are compact trees (`connectors.screens.page`) with boxes in
+pixels of the task's window.
 
-`rawReward` is 1 where the task was solved; `reward` is the same, discounted by the time it took.
+`rawReward` is 1 if the task was solved; `reward` is the same, discounted by the time it took.
 """
 
 from __future__ import annotations
@@ -59,11 +58,11 @@ _NAME: Final = re.compile(r"(?:.*/)?([a-z0-9-]+)_([A-Za-z0-9]+)_d\d+\.json(?:\.g
 _BEFORE, _AFTER = 1, 3
 _SIDES: Final = ("left", "top", "width", "height")
 _OUTSIDE: Final = 10**6
-"""Pixels; a box with a side beyond this is none."""
+"""Largest coordinate or side in pixels; a box beyond it is invalid."""
 _FAR: Final = 4
-"""Pixels; a mouse button that goes up farther than this from where it went down makes a drag, not a click."""
+"""Largest distance in pixels between mouse down and mouse up of a click; a larger one makes a drag."""
 _SCROLLBAR: Final = 17
-"""Pixels; no browser's scrollbar is broader."""
+"""Largest width in pixels of a browser's scrollbar."""
 _KEYS: Final = {
     8: "Backspace",
     9: "Tab",
@@ -83,7 +82,7 @@ _KEYS: Final = {
 
 
 class MiniWob(Connector):
-    """Recordings of people at MiniWoB++."""
+    """Recordings of people on MiniWoB++."""
 
     name: ClassVar[str] = "miniwob"
     version: ClassVar[str] = "7"
@@ -124,7 +123,7 @@ class MiniWob(Connector):
 
 @dataclass(slots=True)
 class _Act:
-    """Events that are one act of a person; `first` and `last` are places of states."""
+    """The events of one action of a person; `first` and `last` are indices of states."""
 
     kind: str
     first: int
@@ -134,12 +133,12 @@ class _Act:
     times: int = 1
 
     def has(self, *types: str) -> bool:
-        """Check if one of its events is of these types."""
+        """Check if one of the events has one of these types."""
         return any(event.get("type") in types for event in self.events)
 
 
 class _Demo:
-    """The states of a demonstration, and the acts that their events are put together to."""
+    """The states of a demonstration, and the actions built from their events."""
 
     def __init__(self, states: Sequence[Any], data: bytes, raw: bool) -> None:
         self._states = [object_of(state) for state in states]
@@ -150,7 +149,7 @@ class _Demo:
         self._targets = _targets(self._states)
 
     def moves(self) -> Moves:
-        """The acts in order, with the pages around them."""
+        """Return the actions in order, with the pages around them."""
         moves = Moves()
         for person_act, following in pairwise(chain(self._acts_of_a_person(), (None,))):
             assert person_act is not None
@@ -167,7 +166,9 @@ class _Demo:
         return moves
 
     def _end(self, last_act: _Act) -> int | None:
-        """The place of the last state, if it shows what the last act did; None if it was taken before."""
+        """Return the index of the last state if it shows the effect of the last action; None if it was recorded
+        before.
+        """
         last = len(self._states) - 1
         action = object_of(self._states[last].get("action"))
         opens = last_act.kind == "click" and action.get("type") in ("mousedown", "mouseup")
@@ -180,13 +181,13 @@ class _Demo:
     def _view(self, number: int) -> _View | None:
         if number not in self._views:
             if len(self._views) > 1:
-                # A page is asked for twice at most: as what followed one act, and as what the next one began with.
+                # A page is requested at most twice: as the result of one action, and as the beginning of the next.
                 del self._views[next(iter(self._views))]
             self._views[number] = _view_of(self._states[number].get("dom"), self._raw, self._targets)
         return self._views[number]
 
     def _acts_of_a_person(self) -> Iterator[_Act]:
-        """The acts without the scrolling of a page as it loads and without presses on a scrollbar."""
+        """Yield the actions, without the scrolling of a loading page and without presses on a scrollbar."""
         met = False
         pressed: int | None = None
         for person_act, following in pairwise(chain(self._acts(), (None,))):
@@ -202,13 +203,13 @@ class _Demo:
                 yield person_act
 
     def _is_on_scrollbar(self, press_act: _Act, following: _Act) -> bool:
-        """Check if a mouse button went down on a scrollbar: of what it then does there a page is told nothing."""
+        """Check if a mouse button went down on a scrollbar. The page does not see what the button does there."""
         view, down = self._view(press_act.first), _point(press_act.events, "mousedown")
         if press_act.has("mouseup", "click") or view is None or down is None:
             return False
         target = view.target or view.at(*down)
         if target is not None and target.tag in ("select", "option"):
-            # The list of a select is drawn by the browser, which keeps the rest of the click to itself.
+            # The browser draws the list of a select and does not report the rest of the click.
             return False
         box = target.box if target is not None else None
         is_at_edge = box is not None and (
@@ -217,7 +218,7 @@ class _Demo:
         return following.kind == "scroll" or is_at_edge
 
     def _acts(self) -> Iterator[_Act]:
-        """The acts in order; each has at least one event."""
+        """Yield the actions in order; each has at least one event."""
         current: _Act | None = None
         keys = _Keys()
         for number, state in enumerate(self._states):
@@ -242,14 +243,14 @@ class _Demo:
 
 
 class _Keys:
-    """The keys of a person: which are down, and where the last one went down."""
+    """State of the keyboard: the keys that are down, and the state at which the last one went down."""
 
     def __init__(self) -> None:
         self._pressed: int | None = None
         self._held: set[str | None] = set()
 
     def opened(self, kind: str, event: dict[str, Any], number: int, current: _Act | None) -> _Act | None:
-        """The act that an event of a key begins, if it does; else it may go on with the current one."""
+        """Return the action that a key event begins; None if it begins none, or extends the current action."""
         code = event.get("keyCode")
         name = _KEYS.get(code) if isinstance(code, int) else None
         if kind == "keyup":
@@ -272,14 +273,14 @@ class _Keys:
 
 
 def _character(event: dict[str, Any]) -> str:
-    """The character of a keypress; empty if it has none that is text."""
+    """Return the character of a keypress; empty if it has no character."""
     code = whole_number_of(event.get("charCode"), range(32, 0x110000))
     return "" if code is None or 0xD800 <= code < 0xE000 else chr(code)
 
 
 @dataclass(slots=True)
 class _View:
-    """A page, what it is as an observation, and the nodes that events point at."""
+    """A page, its observation, and the nodes that events point at."""
 
     page: Page
     observation: Observation
@@ -288,17 +289,19 @@ class _View:
     focused: DomNode | None
 
     def at(self, x: float, y: float) -> DomNode | None:
-        """The innermost node at the point."""
+        """Return the innermost node at the point."""
         nodes = [node for box, node in self.boxes if box[0] <= x < box[2] and box[1] <= y < box[3]]
         return nodes[-1] if nodes else None
 
 
 _Mark: TypeAlias = tuple[str, str]
-"""The recorder's number of a node (`ref`), which nodes of later pages may have again, and its tag."""
+"""The recorder's number of a node (`ref`), which nodes of later pages may reuse, and its tag."""
 
 
 def _targets(states: Sequence[dict[str, Any]]) -> frozenset[_Mark]:
-    """All that was acted on. It has lines wherever it stands: none comes as news before it is acted on."""
+    """Return the marks of all nodes acted on. Such nodes always get a line, so that a line does not first appear with
+    the action on it.
+    """
     marks: set[_Mark] = set()
     for state in states:
         stack = [state.get("dom")]
@@ -318,12 +321,12 @@ def _mark(source: dict[str, Any]) -> _Mark:
 
 
 def _view_of(dom: Any, raw: bool, targets: frozenset[_Mark]) -> _View | None:
-    """The page of a state; None if it is none, or nests too deeply.
+    """Return the page of a state; None if there is none, or if it nests too deeply.
 
     Args:
-        dom: as logged.
-        raw: whether the observation is to be that.
-        targets: what was acted on in the recording.
+        dom: the logged DOM.
+        raw: whether the observation is the logged DOM itself.
+        targets: marks of the nodes acted on in the recording.
     """
     if not isinstance(dom, dict):
         return None
@@ -360,7 +363,9 @@ def _view_of(dom: Any, raw: bool, targets: frozenset[_Mark]) -> _View | None:
 
 
 def _node(source: dict[str, Any]) -> DomNode:
-    """A node of the recorder's DOM: text nodes have the tag `t`, and an element may hold its only text itself."""
+    """Return a node of the recorder's DOM. Text nodes have the tag `t`, and an element may hold its only text
+    itself.
+    """
     get = source.get
     tag, text = str_of(get("tag")).lower(), str_of(get("text"))
     box = _box(source)
@@ -375,7 +380,7 @@ def _node(source: dict[str, Any]) -> DomNode:
     if value and isinstance(value, str):
         attributes["value"] = value
     if tag == "a":
-        # Of addresses the recorder tells nothing.
+        # The recorder does not keep addresses.
         attributes["href"] = ""
     elif tag.startswith("input_"):
         tag, _, attributes["type"] = tag.partition("_")
@@ -386,7 +391,7 @@ def _node(source: dict[str, Any]) -> DomNode:
 
 
 def _box(source: dict[str, Any]) -> Box | None:
-    """Return the box of a node; None where one of its sides is not told."""
+    """Return the box of a node; None if one of its sides is not stated."""
     sides: list[Any] = list(map(source.get, _SIDES))
     if {*map(type, sides)} != {int}:
         numbers = [number for number in map(_number, sides) if number is not None]
@@ -415,7 +420,7 @@ def _point(events: Sequence[dict[str, Any]], kind: str) -> tuple[float, float] |
 
 
 def _action(person_act: _Act, view: _View | None) -> Action:
-    """The act as an action, its target named by its line in the page before."""
+    """Build the action, with its target named by its line in the page before."""
     page = view.page if view else None
     if person_act.kind in ("press", "type"):
         line = act.line_of(page, view.focused if view else None)

@@ -1,4 +1,4 @@
-"""Purpose of a request: data or documents, parts that a page is drawn with, or the browser's own preflight."""
+"""Purpose of a request: data or documents, assets that a page is drawn with, or the browser's own preflight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 DATA, ASSET, PREFLIGHT = "data", "asset", "preflight"
 SHEET: Final = "text/css"
-"""The media type of style sheets."""
+"""Media type of style sheets."""
 
 _ASSET_TYPES: Final = ("image/", "font/", "audio/", "video/", SHEET, "application/font", "application/x-font")
 _ASSETS: Final = frozenset(
@@ -52,14 +52,14 @@ _ENDINGS: Final = frozenset(
 
 
 def kind_of(word: str, method: str, url: str, headers: Mapping[str, str], media_type: str) -> str:
-    """`DATA`, `ASSET` or `PREFLIGHT`: whether a request is one for data or for what a page is drawn with.
+    """Return `DATA`, `ASSET` or `PREFLIGHT`, the purpose of a request.
 
     Args:
         word: the recorder's own word for it, lower case; empty if it has none.
-        method: upper case.
-        url: of the request.
-        headers: of the request, names in lower case.
-        media_type: of the response, without parameters; empty if not told.
+        method: method in upper case.
+        url: URL of the request.
+        headers: headers of the request, names in lower case.
+        media_type: media type of the response, without parameters; empty if not stated.
     """
     if url.startswith(_LOCAL):
         return ASSET
@@ -83,12 +83,12 @@ def kind_of(word: str, method: str, url: str, headers: Mapping[str, str], media_
 
 
 def is_asset_type(media_type: str) -> bool:
-    """Check if a page is drawn with content of that type; `media_type` without parameters."""
+    """Check if content of that type is an asset that pages are drawn with; `media_type` has no parameters."""
     return media_type in _ASSETS or media_type.startswith(_ASSET_TYPES)
 
 
 def host_and_path(url: str) -> tuple[str, str]:
-    """(host with port, path) of a URL; empty where it has none or cannot be read."""
+    """Return (host with port, path) of a URL; empty if it has none or is invalid."""
     try:
         parts = urlsplit(url)
     except ValueError:

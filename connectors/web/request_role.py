@@ -1,8 +1,8 @@
-"""Role of a request to its page: the document, one in a frame, a call, a beacon, an asset; and whose site it asks.
+"""Role of a request for its page (document, frame, call, beacon, asset), and whether it goes to another site.
 
-A person notices the document that they went to and what the page then shows of its own site's answers. What else a page
-asks for (advertisements, counters, error reports) stands in the same log, so each request says which it is. Whether a
-role bears the loss is not decided here.
+A person notices the document that they opened and what the page then shows from its own site's answers. The other
+requests of a page (advertisements, counters, error reports) are in the same log, so each request states its role. This
+module does not decide which roles bear the loss.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _PAGES: Final = ("text/html", "application/xhtml", "*/*")
 
 
 class Page:
-    """Properties of a page by its requests. It takes them all, in their order, before it is asked about any.
+    """Properties of a page, derived from its requests. All requests must be added, in order, before any query.
 
-    Its document is what the browser says was navigated to; else the first request for HTML, with the hops that it is
-    redirected by. Recorders call frames documents too, so a later one counts only where the log knows no pages and the
-    request names no page of another site as its asker. HTML that is asked for with `Accept: */*` after it is a script's
-    call: a browser that draws a frame says that it wants a page. The page's own sites are those of its documents. Where
-    there is none (a log of an app's calls, one that begins later), it is the site of the page that asked, where that is
-    told.
+    The document of a page is the request that the browser marks as navigation, else the first request for HTML, with
+    its redirects. Recorders mark frames as documents too, so a later document counts only if the log knows no pages and
+    the request names no page of another site as its origin. A later request for HTML with `Accept: */*` is a call of a
+    script, because a browser that draws a frame asks for a page. The page's own sites are those of its documents. If
+    there is no document (a log of an app's calls, or one that begins later), the site is that of the requesting page,
+    if stated.
 
     Attributes:
-        host: of its first document; None if the log holds none.
+        host: host of its first document; None if the log holds none.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Page:
         self._leads_to: str | None = None
 
     def take(self, exchange: Exchange) -> None:
-        """Takes in a request of the page."""
+        """Add a request of the page."""
         if exchange.kind != DATA or not self._is_document(exchange):
             return
         self._documents.add(_place(exchange))
@@ -75,7 +75,7 @@ class Page:
         )
 
     def role(self, chain: Sequence[Exchange]) -> str:
-        """Return the role to the page of a request with the hops of its redirects."""
+        """Return the role of a request, given with the hops of its redirects."""
         if any(_place(hop) in self._documents for hop in chain):
             return DOCUMENT
         first, last = chain[0], chain[-1]
@@ -88,14 +88,14 @@ class Page:
         return FRAME if framed or stated in (FRAME, DOCUMENT) else CALL
 
     def is_other_site(self, exchange: Exchange) -> bool | None:
-        """Check if the request goes to another site than the page's; None if the log does not tell."""
+        """Check if the request goes to a site other than the page's; None if the log does not state it."""
         asked, asker = site_of(exchange.url), site_of(exchange.asked_by)
         own = self._sites or {asker} - {""}
         return asked not in own if asked and own else None
 
 
 def _role_of_headers(exchange: Exchange) -> str:
-    """The role by what the browser said of the request, else by the recorder's word; empty where neither tells."""
+    """Return the role by the browser's headers, else by the recorder's word; empty if neither states it."""
     if exchange.messages or exchange.word == "websocket":
         return WEBSOCKET
     if media_type_of(exchange.headers.get("content-type", "")) in _BEACON_TYPES:
@@ -112,7 +112,5 @@ def _asks_for_html(exchange: Exchange) -> bool:
 
 
 def _place(exchange: Exchange) -> int:
-    """Return a hash that tells a request from the others of its log, whose places may all be that of one archive's
-    member.
-    """
+    """Return a hash that identifies a request in its log, where all offsets may be that of one archive member."""
     return hash((exchange.member, exchange.offset, exchange.url, exchange.began))

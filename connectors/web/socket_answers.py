@@ -1,8 +1,8 @@
-"""Pairing of messages of a web socket with their answers: by the numbers that they bear, where they bear any.
+"""Pairing of web socket messages with their answers by the numbers in them, if they have any.
 
-Messages of JSON-RPC, of Firebase and of many others are objects, and an answer repeats the number of what it answers in
-the same place. No protocol is known here: a place counts as that of such numbers where no two messages that were sent
-have the same there, and messages that came repeat some of them.
+Messages of JSON-RPC, Firebase and many others are objects, and an answer repeats the number of the message that it
+answers at the same path. This module knows no protocol. A path counts as that of such numbers if no two sent messages
+have the same value there, and received messages repeat some of the values.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from trajmill.connectors.web.exchange import Message
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 3
 _FEWEST: Final = 2
-"""Messages that tell whether numbers in a place differ."""
+"""Smallest number of messages that shows whether the numbers at a path differ."""
 
 Place: TypeAlias = tuple[str, ...]
 
 
 def late_runs(runs: Sequence[tuple[Sequence[Message], Sequence[Message]]]) -> set[int]:
-    """The places of runs in which what came answers earlier messages, and none of those that were sent just before.
+    """Return the indices of runs whose received messages answer earlier messages, and none of those sent just before.
 
     Args:
-        runs: of a socket, in order: messages sent in a row, and those that then came.
+        runs: runs of a socket, in order: consecutive sent messages, and the messages received after them.
     """
     asked, answered = _by_place([run[0] for run in runs]), _by_place([run[1] for run in runs])
     late_indexes: set[int] = set()
@@ -56,7 +56,7 @@ def _by_place(runs: Sequence[Sequence[Message]]) -> dict[Place, list[tuple[int, 
 
 
 def _numbers(message: Message) -> Iterator[tuple[Place, int | str]]:
-    """Yield the scalars of a message with their paths, as far as they may be numbers of messages."""
+    """Yield the scalars of a message with their paths, if they may be numbers of messages."""
     text = message.body.text
     if text is not None and len(text) <= _LONGEST and text.startswith("{"):
         yield from _scalars(value_or_none(text), ())

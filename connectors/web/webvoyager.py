@@ -12,15 +12,15 @@ action  | {"name": "click", "arguments": {"element": 2}}
 after   | [1] heading 'At 12:50'
 
 A user message shows the page: a line of labelled elements (`[2]: <input> "Search";`), or an accessibility tree in runs
-without pictures. Above it stands the harness's request (`Observation: please analyze …`), which goes to `interleaved`.
-WebVoyager takes old pages out of the conversation before it saves it (`A screenshot and some texts. (Omitted in
-context.)`). Such an observation has its screenshot only, where the run's folder holds it, and is null otherwise.
-Screenshots (`screenshot<n>.png`) are numbered by turn from 1; a turn in which the harness showed no page has none. The
-picture in a message is a placeholder.
+without pictures. The harness's request before it (`Observation: please analyze …`) is `interleaved`. WebVoyager removes
+old pages from the conversation before it saves it (`A screenshot and some texts. (Omitted in context.)`). Such an
+observation has only its screenshot, if the run's folder holds it, and is null otherwise. Screenshots
+(`screenshot<n>.png`) are numbered by turn from 1; a turn in which the harness showed no page has none. The picture in a
+message is a placeholder.
 
-Actions are read as the harness does (`extract_information` in its `utils.py`): Click, Type, Scroll, Wait, GoBack,
-Google, ANSWER; what was typed is followed by enter. Numbers in them are labels of the page before. What the harness
-answered in place of a page (an action that could not be done, an answer in the wrong form) is an observation of origin
+Actions are read as the harness reads them (`extract_information` in its `utils.py`): Click, Type, Scroll, Wait, GoBack,
+Google, ANSWER; typed text is followed by enter. Numbers in them are labels of the page before. An answer of the harness
+in place of a page (an action that could not be executed, an answer in the wrong form) is an observation of origin
 harness.
 """
 
@@ -93,7 +93,7 @@ class WebVoyager(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each `interact_messages.json` with the screenshots beside it."""
+        """Yield each `interact_messages.json` with the screenshots beside it."""
         pictures: dict[str, list[str]] = {}
         for path in paths:
             if match := _PICTURE.fullmatch(path):
@@ -136,7 +136,7 @@ class WebVoyager(Connector):
 
 
 class _Course:
-    """State after the messages so far: the actions, and the page that the next action will be taken on."""
+    """State after the messages so far: the actions, and the page for the next action."""
 
     def __init__(self, blob: Blob, member: str) -> None:
         self._blob, self._member = blob, member
@@ -148,7 +148,7 @@ class _Course:
         self.system: str | None = None
 
     def take(self, offset: int, message: dict[str, Any]) -> ParseError | None:
-        """Takes in a message; returns what is wrong with it if it is an answer without an action."""
+        """Process a message; return an error if it is an answer without an action."""
         text = spoken_text(message.get("content"))
         role = message["role"]
         if role == "system":
@@ -185,7 +185,7 @@ class _Course:
         self._open, self._page = None, seen
 
     def _seen(self, text: str) -> Observation | None:
-        """The page that a user message shows; None if neither its text nor its screenshot is there."""
+        """Return the page in a user message; None if it has neither a text nor a screenshot."""
         picture = f"screenshot{self._shown}.png"
         attachments: tuple[Attachment, ...] = ()
         if picture in self._blob.members:
@@ -203,9 +203,9 @@ class _Course:
 
 
 def read_action(text: str) -> Action | None:
-    """The action that an answer of WebVoyager asks for; None if it asks for none.
+    """Return the action in an answer of WebVoyager; None if there is none.
 
-    WebVoyager does the first one only; pages and actions that the model wrote after it are imagined.
+    WebVoyager executes only the first action; pages and actions that the model wrote after it are imagined.
     """
     for match in _COMMAND.finditer(text):
         reasoning = text[: match.start()].strip().removeprefix("Thought:").strip() or None

@@ -14,7 +14,7 @@ from trajmill.schemas import ConfigError
 
 
 class FlinkBatch(PipelineOptions):
-    """An option of Beam's runner for Flink that the SDK does not list."""
+    """Option of Beam's runner for Flink that the SDK does not list."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -22,15 +22,15 @@ class FlinkBatch(PipelineOptions):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that Beam's option classes add their options to."""
+    """Parser to which Beam's option classes add their options."""
 
     def add_value_provider_argument(self, *names: str, **more: Any) -> None:
-        """Add an option whose value Beam may get later."""
+        """Add an option whose value Beam may receive later."""
         self.add_argument(*names, **more)
 
 
 def parse_flags(flags: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Return the values of all of Beam's options by name, and the flags that none of its option classes defines.
+    """Return the values of all of Beam's options by name, and the flags that no option class of Beam defines.
 
     Raises:
         ConfigError: a flag has no valid value.

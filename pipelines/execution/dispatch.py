@@ -1,4 +1,4 @@
-"""Running a transform over its work: in this process, over a pool of workers, or on a runner of Beam."""
+"""Execution of a transform over its work: in this process, over a pool of workers, or on a runner of Beam."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def run_over(work: Sequence[Any], transform: Step, execution: Execution, seeing:
     Args:
         work: the elements.
         transform: the steps.
-        execution: how.
-        seeing: what each worker proves before its first element; None where workers are of this machine.
+        execution: settings of the execution.
+        seeing: the proof that each worker gives before its first element; None if workers are on this machine.
 
     Raises:
-        Exception: what the transform raised; what else a runner raises.
-        WorkerDiedError: a worker of this machine ended from outside.
+        Exception: an exception of the transform, or of the runner.
+        WorkerDiedError: a worker on this machine was killed.
     """
     if not work:
         return

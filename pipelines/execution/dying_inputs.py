@@ -1,8 +1,10 @@
-"""Inputs that end the process that reads them, as by a crash in a library: each costs itself, not the run.
+"""Inputs that end the process that reads them, as by a crash in a library.
 
-A process names the input that it is reading in a small file, which a lock holds as long as the process works. What a
-dead process was reading is tried once more, alone, in a process of its own. If that dies too, or the input is at hand
-at a second death, it becomes a reject.
+Such an input costs only itself, not the run.
+
+A process names the input that it is reading in a small file, on which it holds a lock as long as it works. The input of
+a dead process is tried once more, alone, in a separate process. If that dies too, or if the input is being read at a
+second death, it becomes a reject.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from trajmill.pipelines.execution.server_process import cache_folder
 from trajmill.pipelines.storage.folders import Folder, is_unfinished, make_unfinished_name
 
 WORKER_DIED: Final = "worker_died"
-"""The reason of the reject."""
+"""Reason of the reject."""
 
 _ALONE: Final = "reading it ended its process with {}, and again when it was read alone"
 _TWICE: Final = "reading it among others ended two processes, the second with {}"
@@ -33,10 +35,10 @@ Result = TypeVar("Result")
 
 
 def at_hand_folder(out: Folder) -> Path:
-    """The folder of the files that name inputs at hand, in runs into an output folder.
+    """Return the folder of the files that name the inputs being read, for runs into an output folder.
 
-    It is the output folder, where a killed run leaves them to the next one under the names of unfinished files; where
-    that is in a store, one in the user's cache.
+    It is the output folder, where a killed run leaves them to the next one under the names of unfinished files; if that
+    is in a store, it is a folder in the user's cache.
     """
     if out.is_local:
         return Path(out.path())
@@ -44,10 +46,10 @@ def at_hand_folder(out: Folder) -> Path:
 
 
 class InputAtHand:
-    """The file of a process, while it reads inputs.
+    """File in which a process names the inputs that it reads.
 
     Args:
-        folder: that it lies in; None writes none.
+        folder: folder of the file; None writes none.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -97,11 +99,11 @@ def take_dead(folder: Path) -> list[tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Deaths:
-    """Deaths of the processes of a run, and of those that an earlier one left behind.
+    """Deaths of a run's processes, and of those that an earlier run left behind.
 
     Attributes:
-        folder: of the files that name inputs at hand; None where none are written.
-        earlier: the uris that each process of an earlier run died over.
+        folder: folder of the files that name inputs being read; None if none are written.
+        earlier: for each process of an earlier run, the uris over which it died.
     """
 
     folder: Path | None = None
@@ -109,7 +111,7 @@ class Deaths:
 
     @classmethod
     def left_in(cls, out: Folder) -> Deaths:
-        """Those of runs into an output folder."""
+        """Collect the deaths of earlier runs into an output folder."""
         folder = at_hand_folder(out)
         return cls(folder, tuple(take_dead(folder)))
 
@@ -121,12 +123,13 @@ class Deaths:
         """Do work until no process dies over it.
 
         Args:
-            work: called with the inputs that it must not read, uri → detail, and with whether it must not read any in
-                this process.
-            read_alone: returns what reads an input by itself, which can be pickled; None if it has none of that uri.
+            work: function that is called with the inputs that it must not read, uri → detail, and a flag that tells
+                whether it must not read any in this process.
+            read_alone: function that returns a picklable reader of a single input; None if there is no input of that
+                uri.
 
         Raises:
-            WorkerDiedError: a process died that had no input at hand, or died again over several.
+            WorkerDiedError: a process died that was reading no input, or died again over several.
         """
         deadly: dict[str, str] = {}
         suspects: set[tuple[str, ...]] = set()

@@ -1,7 +1,7 @@
-"""Engines by name: what each needs on this machine, and the options for Beam while it runs.
+"""Engines by name: their requirements on this machine, and the options for Beam while they run.
 
-`local` is this machine, without Beam; Flink speaks Beam's portable protocol, and its workers are processes of
-`pipelines.beam_worker`. What is started here ends with the command that started it.
+`local` is this machine, without Beam. Flink uses Beam's portable protocol, and its workers are processes of
+`pipelines.beam_worker`. Processes that are started here end with the command that started them.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ ENGINES: Final = ("local", "flink", "dataflow")
 WORKER: Final = "trajmill-worker"
 FLINK_MASTER: Final = "FLINK_MASTER"
 _QUIET: Final = "--experiments=disable_logging_submission_environment"
-"""Beam would else list the packages of this environment by a program that need not be there."""
+"""Option that keeps Beam from listing the packages of this environment by a program that may be missing."""
 _HANDED_ON: Final = "--execution_mode_for_batch=PIPELINED_FORCED"
-"""Flink else keeps what one step hands to several until all of it is there, wherever one of them might have to wait for
-another; each such place wants 512 buffers, more than Flink's default memory holds for the dozens of judging. Here none
-waits: what a step is told whole comes beside elements that were grouped, and grouping takes in all there is."""
+"""Option for the data exchange of batch jobs.
+
+By default, Flink materializes the output of a step with several consumers wherever one of them might have to wait for
+another. Each such exchange needs 512 buffers, more than Flink's default memory holds for the dozens of them in judging.
+No consumer waits here: side inputs are used beside grouped elements, and grouping consumes all its input.
+"""
 
 
 def lacks(name: str) -> tuple[str, ...]:
-    """Programs and packages that the engine needs and that are not here."""
+    """Return the programs and packages that the engine needs and that are missing here."""
     if name == "dataflow":
         return () if is_dataflow_installed() else ("the packages of trajmill[dataflow]",)
     return missing_of_flink() if name == "flink" else ()
@@ -46,17 +49,17 @@ def lacks(name: str) -> tuple[str, ...]:
 def running(
     name: str, workers: int = 1, user_flags: Sequence[str] = (), ceiling: Ceiling | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """Run the engine while the block lasts; yield flags for Beam's options.
+    """Run the engine within the block; yield flags for Beam's options.
 
     Args:
-        name: one of `ENGINES`; any other is taken for one of Beam's runners, which is left to start by itself.
-        workers: processes that work at once; the local runner's are another's matter.
-        user_flags: flags for Beam's options that are added to these, and win.
-        ceiling: what the run may cost, where machines are rented for it.
+        name: one of `ENGINES`; any other name is taken for a runner of Beam, which starts by itself.
+        workers: number of processes that work at once; ignored by the local runner.
+        user_flags: flags for Beam's options that are added and take precedence.
+        ceiling: limits of cost and time, for an engine with rented machines.
 
     Raises:
-        ConfigError: something is missing, or a ceiling is given for what costs nothing.
-        ShardError: what was started is not ready in time.
+        ConfigError: a requirement is missing, or a ceiling is given for an engine without cost.
+        ShardError: a started process is not ready in time.
     """
     if name in ("dataflow", DATAFLOW_RUNNER):
         flags = job_flags(user_flags, workers, ceiling or Ceiling())
@@ -82,7 +85,7 @@ def running(
 
 
 def _boot() -> tuple[str, ...]:
-    """The options of workers that an engine starts by itself: one command without words.
+    """Return the options of workers that an engine starts by itself: a command without arguments.
 
     Raises:
         ConfigError: the command is not installed beside this interpreter.

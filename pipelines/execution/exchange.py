@@ -1,9 +1,9 @@
 """Exchange of blocks of bytes by key, with the same result in memory and by spill files.
 
-Through spill files with an index (one file a part, for the local runner, which would hold a GroupByKey in memory; a run
-in one process holds the first of them instead), or through a GroupByKey (for runners that spill by themselves).
-`Exchange` is that of payload: blocks of samples to the shard they belong to. Blocks of a key come in no particular
-order: whoever takes them sorts.
+The local runner would keep a GroupByKey in memory, so it exchanges blocks through spill files with an index, one file
+per part; a run in one process keeps the first blocks in memory instead. Runners that spill by themselves use a
+GroupByKey. `Exchange` is the exchange of payload, blocks of samples to their shards. Blocks of a key arrive in no
+particular order, so the receiver sorts them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from trajmill.pipelines.execution.flow import Collection, FlatMapTuple, GroupByK
 from trajmill.pipelines.storage.folders import Folder
 
 BLOCK_BYTES: Final = 16 << 20
-"""A block is at most about this large; runners cap the size of one element."""
+"""Approximate largest size of a block, since runners limit the size of an element."""
 
 HELD_BYTES: Final = 32 << 20
-"""Of blocks that a run in one process holds before it spills: a small corpus then is not written and read again."""
+"""Bytes of blocks that a run in one process keeps before it spills.
+
+A small corpus is therefore not written and read again.
+"""
 
 Key = TypeVar("Key", int, str)
 Block: TypeAlias = "bytes | pa.RecordBatch"
-"""Bytes, or rows, which become bytes (as `serialize` writes them) where they leave the process."""
+"""Bytes, or rows, which are serialized to bytes when they leave the process."""
 
 Produce = Callable[[Any], Iterator[tuple[int, Block]]]
 
@@ -45,13 +48,13 @@ class Span:
 
 
 class Room:
-    """Number of bytes of blocks that may still be held instead of spilled."""
+    """Number of bytes of blocks that may still be kept instead of spilled."""
 
     def __init__(self, size: int) -> None:
         self._left = size
 
     def takes(self, size: int) -> bool:
-        """Return True if a block of this size may be held, which then takes its room."""
+        """Return True if a block of this size may be kept, and take its room."""
         fits = size <= self._left
         self._left -= size if fits else 0
         return fits
@@ -60,13 +63,13 @@ class Room:
 def spill(
     number: int, blocks: Iterable[tuple[Key, Block]], folder: Folder, room: Room | None = None
 ) -> Iterator[tuple[Key, Block | Span]]:
-    """Write blocks one after the other into one file and yield where each lies, by its key.
+    """Write blocks one after the other into one file and yield the span of each by its key.
 
     Args:
-        number: of the part; the file is named by it, so that a repeated attempt replaces it.
+        number: number of the part, which names the file, so that a repeated attempt replaces it.
         blocks: (key, data).
-        folder: of the spill files.
-        room: blocks that it takes are yielded as they are; None has none. A file of no blocks is not written.
+        folder: folder of the spill files.
+        room: room for blocks that are yielded unchanged; None has none. A file without blocks is not written.
     """
     name = f"spill-{number:05d}.blocks"
     entries: list[tuple[Key, Block | Span]] = []
@@ -88,13 +91,13 @@ def spill(
 def spill_or_pass(
     name: str, number: int, blocks: Iterable[tuple[Key, bytes]], folder: Folder | None
 ) -> Iterator[tuple[Key, bytes | Span]]:
-    """Yield the blocks by their key as they are, or as spans of a spill file: what a GroupByKey then holds.
+    """Yield the blocks by their key, unchanged or as spans of a spill file, for a GroupByKey.
 
     Args:
-        name: of this exchange, so that others can spill into the same folder.
-        number: of the part, as of `spill`.
+        name: name of this exchange, so that others can spill into the same folder.
+        number: number of the part, as in `spill`.
         blocks: (key, data).
-        folder: of the spill files; None spills nothing.
+        folder: folder of the spill files; None spills nothing.
     """
     if folder is None:
         yield from blocks
@@ -105,15 +108,15 @@ def spill_or_pass(
 
 
 def read_blocks(values: Iterable[bytes | Span], folder: Folder | None) -> Iterator[bytes]:
-    """Read the blocks of a key, from what `spill_or_pass` gave; those that were spilled are read one at a time."""
+    """Read the blocks of a key from the output of `spill_or_pass`. Spilled blocks are read one at a time."""
     yield from GatheredBlocks(folder, values)
 
 
 class GatheredBlocks:
-    """The blocks of a key, some of them spilled, which are read one at a time; iterating again reads them again.
+    """Blocks of a key. Spilled blocks are read one at a time, and again by a repeated iteration.
 
     Args:
-        folder: of the spill files; None where nothing is spilled.
+        folder: folder of the spill files; None if nothing is spilled.
         values: blocks, and spans of others.
     """
 
@@ -144,12 +147,11 @@ def _as_bytes(blocks: Iterable[tuple[Key, Block]]) -> Iterator[tuple[Key, bytes]
 
 
 class Exchange(Transform):
-    """Numbered part → (key, blocks) of every key that any part produced a block for.
+    """Numbered part → (key, blocks) of every key for which any part produced a block.
 
     Args:
-        produce: the blocks of a part, each with its key; called once or more for each part.
-        spill_folder: where blocks are spilled, those of one process beyond `HELD_BYTES`; None sends them through a
-            GroupByKey.
+        produce: function that yields the blocks of a part, each with its key; called once or more for each part.
+        spill_folder: folder of spilled blocks, in one process those beyond `HELD_BYTES`; None uses a GroupByKey.
     """
 
     def __init__(self, produce: Produce, spill_folder: Folder | None) -> None:

@@ -1,4 +1,4 @@
-"""Settings of executing a run: in this process, or by a runner of Beam, which is loaded only where it is asked for."""
+"""Settings of executing a run: in this process, or by a runner of Beam, which is imported on demand."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _PATIENCE_S: Final = 5.0
 
 
 def require_openable(urls: Iterable[str]) -> None:
-    """Returns if there is a file system for each path or URL.
+    """Check that there is a file system for each path or URL.
 
     Raises:
-        ConfigError: a package is missing for one, or nobody knows its kind.
+        ConfigError: a package for one is missing, or its kind is unknown.
     """
     for url in urls:
         protocol, mark, _ = url.partition("://")
@@ -39,15 +39,15 @@ def require_openable(urls: Iterable[str]) -> None:
 
 
 def require_answer(address: str, option: str) -> None:
-    """Returns if somebody listens at an address within a few seconds.
+    """Check that a server accepts connections at an address within a few seconds.
 
     Args:
         address: `host:port`, or a URL that begins with it.
-        option: that names it, for the message.
+        option: option that holds the address, for the message.
 
     Raises:
-        ConfigError: it is no address.
-        ShardError: nobody answers.
+        ConfigError: the address is not valid.
+        ShardError: there is no answer.
     """
     try:
         url = urlsplit(address if "://" in address else f"//{address}")
@@ -67,22 +67,25 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local"
 IN_PROCESS: Final = "FnApiRunner"
-"""Beam's runner in this process; `DirectRunner` tries Prism first and changes silently with a pipeline's transforms."""
+"""Beam's runner in this process. `DirectRunner` first tries Prism and silently changes with a pipeline's transforms."""
 
 RUNNERS: Final = (IN_PROCESS, "FlinkRunner", "PortableRunner", "DataflowRunner")
-"""Runners of Beam that a run can be given; other names are taken for a slip of the pen."""
+"""Runners of Beam that a run accepts. Other names are treated as typing errors."""
 
 RECORDS: Final = 500_000
-"""Packed records of one exchange that a worker holds at once, by default: of near copies each takes 1.4 kB there."""
+"""Default number of packed records of one exchange that a worker holds at once.
+
+Records of near duplicates take 1.4 kB each there.
+"""
 
 MOST_PARTITIONS: Final = 4096
 
 
 class UnknownOptionError(ConfigError):
-    """A word of the command line that neither trajmill nor Beam knows.
+    """Error for an option of the command line that neither trajmill nor Beam knows.
 
     Attributes:
-        option: the word.
+        option: the option.
     """
 
     def __init__(self, option: str) -> None:
@@ -92,19 +95,18 @@ class UnknownOptionError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Settings of executing a run: none of them changes a byte of the shards.
+    """Settings of executing a run, none of which changes a byte of the shards.
 
     Attributes:
         workers: processes of the local runner.
-        isolated: whether a single worker is a process of its own too, as where an earlier one died over an input.
+        isolated: whether even a single worker is a separate process, as after one died over an input.
         beam: flags for Beam's PipelineOptions, as on a command line.
-        part_bytes: decompressed bytes of raw input that one part holds; None chooses by what there is.
-        limit: inputs to take, the first by uri; None takes all.
-        strict: whether the run stops at the first exception of a connector; as the environment variable
-            `TRAJMILL_STRICT` says by default.
-        partitions: into how many partitions hashes are cut, a power of two; None chooses by what there is.
-        records: packed records of one partition that a worker holds at once, where the number of partitions is not
-            given.
+        part_bytes: decompressed bytes of raw input in one part; None chooses by the size of the inputs.
+        limit: largest number of inputs, the first by uri; None takes all.
+        strict: whether the run stops at the first exception of a connector; by default from the environment variable
+            `TRAJMILL_STRICT`.
+        partitions: number of partitions of hashes, a power of two; None chooses by their number.
+        records: packed records of one partition that a worker holds at once, if the number of partitions is not given.
     """
 
     workers: int = 1
@@ -117,7 +119,7 @@ class Execution:
     isolated: bool = False
 
     def partitions_of(self, records: int) -> int:
-        """Into how many partitions so many packed records are cut: a power of two, at least two a worker."""
+        """Return the number of partitions for this many packed records: a power of two, at least two per worker."""
         if self.partitions is not None:
             return self.partitions
         wanted = max(-(-records // self.records), 2 * self.workers if self.workers > 1 else 1)
@@ -125,49 +127,49 @@ class Execution:
 
     @property
     def is_plain(self) -> bool:
-        """True if the work is done without Beam, in this process or by workers of its own."""
+        """True if the work is done without Beam, in this process or by its own workers."""
         return not self.beam
 
     def options(self) -> PipelineOptions:
-        """Beam's options: ours, then the flags given, which win.
+        """Return Beam's options: the defaults of trajmill, then the given flags, which take precedence.
 
         Raises:
-            ConfigError: a flag is not one of Beam's or has no valid value, one that the runner needs is missing, or the
-                runner is none of `RUNNERS`.
+            ConfigError: a flag is unknown or has no valid value, a flag that the runner needs is missing, or the runner
+                is none of `RUNNERS`.
         """
         return _options(self.beam, self.workers)
 
     def require_runner(self, paths: Sequence[str] = ()) -> None:
-        """Check that the runner can be reached, as far as its options say where it is, and can reach what it has to.
+        """Check that the runner answers at the addresses in its options, and that its workers can reach their paths.
 
         Args:
             paths: paths and URLs that its workers read and write.
 
         Raises:
-            ConfigError: as of `options`, or an address is none, or workers elsewhere see no such place.
-            ShardError: nobody answers there.
+            ConfigError: as for `options`, or an address is not valid, or workers elsewhere cannot see a path.
+            ShardError: there is no answer at an address.
         """
         if not self.is_plain:
             _require_runner(self.options(), paths)
 
     @property
     def runner(self) -> str:
-        """The runner's name."""
+        """Name of the runner."""
         if not self.beam:
             return LOCAL
         return str(self.options().get_all_options(drop_default=True).get("runner"))
 
     @property
     def is_local(self) -> bool:
-        """True if the work is done on this machine, where hashes and samples on their way are spilled to files."""
+        """True if the work is done on this machine, where exchanged hashes and samples are spilled to files."""
         return self.runner in (LOCAL, IN_PROCESS)
 
 
 def _options(flags: tuple[str, ...], workers: int) -> PipelineOptions:
-    """Return Beam's options, by flags that are valid and complete.
+    """Return Beam's options from flags.
 
     Raises:
-        ConfigError: they are not, or the runner is none of `RUNNERS`.
+        ConfigError: the flags are not valid and complete, or the runner is none of `RUNNERS`.
     """
     from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, StandardOptions
     from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
@@ -200,15 +202,15 @@ def _options(flags: tuple[str, ...], workers: int) -> PipelineOptions:
 
 
 def _require_runner(options: PipelineOptions, paths: Sequence[str] = ()) -> None:
-    """Check that the runner can be reached, as far as its options say where it is, and can reach what it has to.
+    """Check that the runner answers at the addresses in its options, and that its workers can reach their paths.
 
     Args:
-        options: of the runner.
+        options: options of the runner.
         paths: paths and URLs that its workers read and write.
 
     Raises:
-        ConfigError: an address is none, or workers elsewhere see no such place.
-        ShardError: nobody answers there.
+        ConfigError: an address is not valid, or workers elsewhere cannot see a path.
+        ShardError: there is no answer at an address.
     """
     from apache_beam.options.pipeline_options import FlinkRunnerOptions, PortableOptions, StandardOptions
     from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
@@ -234,10 +236,10 @@ def execution_of(
     *,
     strict: bool,
 ) -> Execution:
-    """An execution by words of a command line.
+    """Build the settings from the options of a command line.
 
     Raises:
-        ConfigError: a size is none, or the number of partitions is no power of two.
+        ConfigError: a size is not valid, or the number of partitions is no power of two.
     """
     if partitions is not None and partitions & (partitions - 1):
         raise ConfigError(f"--partitions takes a power of two, not {partitions}.")
@@ -254,14 +256,14 @@ def execution_of(
 
 @dataclass(frozen=True, slots=True)
 class Seeing:
-    """The proof that a worker elsewhere can do a run's work as this process would.
+    """Proof that a worker elsewhere can do a run's work like this process.
 
-    It has the same packages, and sees the output folder: it reads the run's token there, and writes a file.
+    The worker has the same packages and sees the output folder: it reads the run's token there, and writes a file.
 
     Attributes:
         out: the output folder.
-        token: of the run that holds it.
-        environment: what the run's own process runs on.
+        token: token of the run that holds it.
+        environment: environment of the run's own process.
     """
 
     out: Folder
@@ -269,10 +271,10 @@ class Seeing:
     environment: tuple[str, ...] = field(default_factory=environment)
 
     def __call__(self, element: Any) -> Any:
-        """The element, once this process has proved it.
+        """Return the element, after the proof of this process.
 
         Raises:
-            ShardError: what it runs on differs, the folder is not the run's, or cannot be written.
+            ShardError: the environment differs, or the folder is not the run's, or cannot be written.
         """
         _prove_seen(self)
         return element

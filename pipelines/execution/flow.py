@@ -1,8 +1,7 @@
 """Minimal dataflow API (Map, FlatMap, GroupByKey, Flatten), executed on this machine or compiled to Beam.
 
-Transforms are written in Beam's words and with its operators: `elements | "Label" >> Map(function)`. Over a
-`LocalCollection` they build a graph, which then runs in this process or over a pool of workers. `beam_steps` makes
-Beam's own transforms of the same steps.
+Transforms use Beam's names and operators: `elements | "Label" >> Map(function)`. Over a `LocalCollection` they build a
+graph, which then runs in this process or over a pool of workers. `runner` converts the same steps to Beam's transforms.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Collection(ABC, Generic[T]):
 
     @abstractmethod
     def after(self, step: Step, label: str, *others: Collection[Any]) -> Collection[Any]:
-        """Return the collection that a step makes of this one, or of this one and others."""
+        """Return the collection that results from a step on this collection, or on this one and others."""
 
 
 class Step:
@@ -53,7 +52,7 @@ class NamedStep:
 
 
 class Transform(Step, ABC):
-    """A step that is made of others."""
+    """A step that consists of other steps."""
 
     @abstractmethod
     def expand(self, elements: Any) -> Collection[Any]:
@@ -62,7 +61,7 @@ class Transform(Step, ABC):
 
 @dataclass(frozen=True, slots=True)
 class SideInput:
-    """A collection of pairs that a step gets whole, as a mapping, among its arguments."""
+    """A collection of pairs that a step receives as a mapping among its arguments."""
 
     elements: Collection[Any]
 
@@ -71,20 +70,21 @@ class Apply(Step):
     """A step that calls a function for each element.
 
     Args:
-        function: called with an element, or with the items of an element. Over a pool of workers it is pickled.
+        function: function that is called with an element, or with the items of an element. It must be picklable for a
+            pool of workers.
         more: further arguments of each call.
     """
 
     unpacks = False
     """True if an element is a tuple whose items are arguments."""
     flattens = False
-    """True if the function returns elements, not an element."""
+    """True if the function returns several elements."""
 
     def __init__(self, function: Callable[..., Any], *more: Any) -> None:
         self.function, self.more = function, more
 
     def over(self, elements: Iterable[Any]) -> Iterator[Any]:
-        """Yield what the function makes of the elements, one after the other."""
+        """Yield the results of the function for the elements, one after the other."""
         for element in elements:
             arguments: Any = element if self.unpacks else (element,)
             result = self.function(*arguments, *self.more)
@@ -99,19 +99,19 @@ class Map(Apply):
 
 
 class MapTuple(Apply):
-    """Element, its items being arguments → another element."""
+    """Element, with its items as arguments → another element."""
 
     unpacks = True
 
 
 class FlatMap(Apply):
-    """Element → any number of others."""
+    """Element → any number of elements."""
 
     flattens = True
 
 
 class FlatMapTuple(Apply):
-    """Element, its items being arguments → any number of others."""
+    """Element, with its items as arguments → any number of elements."""
 
     unpacks = flattens = True
 
@@ -125,13 +125,13 @@ class Flatten(Step):
 
 
 class LocalCollection(Collection[T]):
-    """Elements on this machine, or the step that will make them when the graph runs.
+    """Elements on this machine, or the step that will produce them when the graph runs.
 
     Args:
-        graph: all collections of the graph, each after those that it is made of.
-        elements: of a source.
-        step: of any other collection.
-        inputs: that the step is applied to.
+        graph: graph of all collections, each after its inputs.
+        elements: elements of a source.
+        step: step of any other collection.
+        inputs: inputs of the step.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class LocalCollection(Collection[T]):
 
     @property
     def is_fused(self) -> bool:
-        """True if elements are made where the only step that takes them works, and never stand all together."""
+        """True if elements are produced by the process of their only consumer, without ever being collected."""
         if self.elements is not None or not isinstance(self.step, Apply) or len(self.consumers) != 1:
             return False
         (consumer,) = self.consumers
@@ -175,7 +175,7 @@ class LocalGraph:
     """Steps over collections of this machine.
 
     Args:
-        pool: the workers that `Apply` steps run on; None for this process.
+        pool: workers that run `Apply` steps; None for this process.
     """
 
     def __init__(self, pool: WorkerPool | None = None) -> None:
@@ -183,7 +183,7 @@ class LocalGraph:
         self.collections: list[LocalCollection[Any]] = []
 
     def run(self) -> None:
-        """Make all elements, in order, and forget those that no further step takes."""
+        """Compute all elements, in order, and drop those that no further step needs."""
         for collection in self.collections:
             if collection.elements is None and not collection.is_fused:
                 collection.elements = self._elements_of(collection)
@@ -202,7 +202,7 @@ class LocalGraph:
         return list(groups.items())
 
     def _applied(self, collection: LocalCollection[Any]) -> list[Any]:
-        """Run the step, and those before it that are fused with it, over the elements that these begin with."""
+        """Run the step, together with the steps fused with it, over their input elements."""
         fused = [collection]
         while fused[0].inputs[0].is_fused:
             fused.insert(0, fused[0].inputs[0])
@@ -214,7 +214,7 @@ class LocalGraph:
 
 
 def _take_elements(consumer: LocalCollection[Any], source: LocalCollection[Any]) -> list[Any]:
-    """Take the elements of a source, which forgets them if no further step takes them."""
+    """Return the elements of a source, which drops them if no further step needs them."""
     assert source.elements is not None
     elements = source.elements
     source.consumers.remove(consumer)
@@ -224,7 +224,7 @@ def _take_elements(consumer: LocalCollection[Any], source: LocalCollection[Any])
 
 
 def _with_side_inputs(collection: LocalCollection[Any]) -> Apply:
-    """Return the step of a collection, its side inputs as mappings."""
+    """Return the step of a collection with its side inputs as mappings."""
     step = collection.step
     assert isinstance(step, Apply)
     more = [
@@ -241,7 +241,7 @@ class FusedSteps:
     steps: tuple[Apply, ...]
 
     def __call__(self, element: Any) -> list[Any]:
-        """Return all that the steps make of one element."""
+        """Return all results of the steps for one element."""
         elements: Iterable[Any] = [element]
         for step in self.steps:
             elements = step.over(elements)

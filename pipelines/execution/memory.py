@@ -1,6 +1,6 @@
-"""Memory of a process that works on parts: neither allocator nor collector changes a result.
+"""Memory settings of a process that works on parts. Neither allocator nor collector changes a result.
 
-Arrow uses the C library's allocator (`trajmill/__init__.py`), so that what is set here holds for it too.
+Arrow uses the C library's allocator (`trajmill/__init__.py`), so that these settings apply to it too.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ from functools import cache
 from typing import Any, Final
 
 _ALLOCATIONS: Final = 50_000
-"""New containers, beyond those freed, after which the collector looks at them; Python's default is 700."""
+"""Number of new containers, minus those freed, after which the collector runs; Python's default is 700."""
 
 _MALLOPT: Final = {-3: 4 << 20, -1: 64 << 20}
-"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: blocks from 4 MB on go back to the system when freed. By itself glibc
-takes ever larger ones, up to 32 MB, from its heap, where small things behind them keep them: a process that works
-through a long log, whose row groups have columns of just that size, grew by their remains."""
+"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD.
+
+Blocks from 4 MB on are returned to the system when freed. By default, glibc raises this threshold up to 32 MB and takes
+larger blocks from its heap, where small objects after them keep their memory from being returned. The columns of a long
+log's row groups have just that size, and a process that worked through one grew steadily.
+"""
 
 
 def tune_memory() -> None:
     """Set allocator and garbage collector for the rest of this process.
 
-    What is loaded stays, and is some 100,000 objects: to look at them again and again takes a tenth of a small run, and
-    as much again when the process ends, whose memory the system takes anyway.
+    Loaded code stays, as some 100,000 objects. Scanning them repeatedly takes a tenth of a small run, and as much again
+    when the process ends, although the system then frees its memory anyway.
     """
     if (mallopt := _of_libc("mallopt")) is not None:
         for option, size in _MALLOPT.items():
@@ -34,7 +37,7 @@ def tune_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Give what was freed back to the system: after a large part, allocators hold several hundred megabytes of it."""
+    """Return freed memory to the system. After a large part, allocators hold several hundred megabytes of it."""
     import pyarrow as pa  # here, since commands that read no data set these limits too
 
     pa.default_memory_pool().release_unused()
@@ -44,7 +47,7 @@ def give_back_memory() -> None:
 
 @cache
 def _of_libc(name: str) -> Any:
-    """A function of the C library; None where it has no such thing."""
+    """Return a function of the C library; None if it does not exist."""
     try:
         return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):

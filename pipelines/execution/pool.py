@@ -1,4 +1,4 @@
-"""Worker processes of a run, each given one task at a time.
+"""Worker processes of a run, each with one task at a time.
 
 A fork server loads all code once and forks the workers, so that they share its memory and no thread or lock of the
 command is copied. Neither imports from the working folder, or runs the main module again. A worker ends with the
@@ -34,10 +34,10 @@ _SAFE_PATH: Final = "PYTHONSAFEPATH"
 
 
 class WorkerDiedError(ShardError):
-    """A worker process ended while it worked.
+    """Error for a worker process that ended while it worked.
 
     Attributes:
-        ending: of the process: the name of a signal, or its exit code.
+        ending: how the process ended: the name of a signal, or its exit code.
     """
 
     def __init__(self, ending: str) -> None:
@@ -52,7 +52,7 @@ class WorkerPool:
     """Worker processes, started when they are first needed.
 
     Args:
-        count: how many.
+        count: number of workers.
     """
 
     def __init__(self, count: int) -> None:
@@ -67,13 +67,13 @@ class WorkerPool:
         """Call a function with each item, and return the results in the order of the items.
 
         Args:
-            function: pickled once for each worker.
-            items: each pickled for the worker that is free next.
-            done: called with the place of each item whose result is there.
+            function: function, which is pickled once for each worker.
+            items: items, each pickled for the next free worker.
+            done: function that is called with the position of each finished item.
 
         Raises:
-            Exception: what the function raised; workers that are still at work are ended.
-            WorkerDiedError: a worker ended; the items that others were working on are done.
+            Exception: an exception of the function; workers that are still at work are ended.
+            WorkerDiedError: a worker ended; the items of the other workers are finished first.
         """
         code = pickle.dumps(function)
         results: list[Any] = [None] * len(items)
@@ -114,7 +114,7 @@ class WorkerPool:
         self._scratch = ""
 
     def _started(self, count: int) -> list[_Worker]:
-        """Return so many workers, those missing started."""
+        """Return this many workers, after starting the missing ones."""
         if not self._scratch:
             self._scratch = self._ends.enter_context(scratch_folder())
         try:
@@ -127,7 +127,7 @@ class WorkerPool:
 
 
 class _Worker:
-    """A worker process, as the process that started it sees it."""
+    """A worker process, as seen by the process that started it."""
 
     def __init__(self, scratch: str) -> None:
         from multiprocessing import get_context
@@ -142,7 +142,7 @@ class _Worker:
             self._process.start()
 
     def give(self, code: bytes | None, item: Any) -> None:
-        """Hand over an item, and the function if it is a new one."""
+        """Send an item, and the function if it is new to the worker."""
         task = pickle.dumps((code, item))
         try:
             self.connection.send_bytes(task)
@@ -150,7 +150,7 @@ class _Worker:
             return  # it has ended, of which `answer` tells
 
     def answer(self) -> tuple[Exception | None, Any] | None:
-        """The exception or the result of the last item; None if the process has ended."""
+        """Receive the exception or the result of the last item; None if the process has ended."""
         try:
             answer: tuple[Exception | None, Any] = self.connection.recv()
         except (EOFError, OSError):
@@ -184,9 +184,9 @@ def _wait(connections: Mapping[Any, object]) -> list[Any]:
 
 @contextmanager
 def _as_workers_begin() -> Iterator[None]:
-    """While it lasts, processes start without this one's main module and working folder.
+    """Let processes that start within the block ignore this process's main module and working folder.
 
-    `multiprocessing` would run a script again that has no guard, and look for modules in the folder.
+    `multiprocessing` would otherwise run a script without a guard again, and search the folder for modules.
     """
     main, path, before = sys.modules["__main__"], sys.path, os.environ.get(_SAFE_PATH)
     sys.modules["__main__"] = ModuleType("__main__")
@@ -203,7 +203,7 @@ def _as_workers_begin() -> Iterator[None]:
 
 
 def _work(connection: Connection, environment: Mapping[str, str], scratch: str) -> None:
-    """Answer tasks until the process that gives them is gone."""
+    """Answer tasks until the process that sends them is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.clear()
@@ -237,7 +237,7 @@ def _end_with_parent() -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error with its traceback as a note; one of its words if its class cannot be pickled."""
+    """Return the error with its traceback as a note; a RuntimeError with its message if it cannot be pickled."""
     trace = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
@@ -251,12 +251,12 @@ def _portable(error: Exception) -> Exception:
 
 
 _CURRENT: Final[ContextVar[WorkerPool | None]] = ContextVar("pool", default=None)
-"""The pool of the run that is under way."""
+"""Pool of the current run."""
 
 
 @contextmanager
 def worker_pool(count: int) -> Iterator[WorkerPool]:
-    """The pool of the run that is under way, or a new one, which ends with the block."""
+    """Yield the pool of the current run, or a new one that ends with the block."""
     current = _CURRENT.get()
     if current is not None:
         yield current
@@ -271,7 +271,7 @@ def worker_pool(count: int) -> Iterator[WorkerPool]:
 
 
 def died_alone(function: Callable[[Any], Any], item: Any) -> str:
-    """Call a function in a process of its own; return how that ended if it did not return, else an empty string."""
+    """Call a function in a separate process; return how the process ended, or an empty text if the call returned."""
     pool = WorkerPool(1)
     try:
         pool.map(function, [item])

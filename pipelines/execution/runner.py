@@ -1,8 +1,8 @@
-"""Run the steps of `flow` on a runner of Beam.
+"""Execution of the steps of `flow` on a runner of Beam.
 
-Beam raises a copy of an error with more words, behind which the original stands; of an engine's text the last line that
-names one of our errors, or one of the system, is what is left. Elements are kept in the output folder and handed to
-workers by number: in the graph they would make it as large as the corpus has inputs, which engines refuse.
+Beam raises a copy of an error with a longer message, and the original as its context. From an engine's text, the last
+line that names one of our errors, or an error of the system, is extracted. Elements are stored in the output folder and
+passed to workers by number. In the graph, they would make it as large as the corpus has inputs, which engines refuse.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Kept:
     """Location of an element in a file.
 
     Attributes:
-        block: the file of the folder.
-        sha256: of the file: nothing else is ever loaded from it.
-        index: which of its elements.
+        block: name of the file in the folder.
+        sha256: sha256 of the file. Nothing else is ever loaded from it.
+        index: number of the element in it.
     """
 
     block: str
@@ -64,7 +64,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Gives elements back, in any process that sees the folder."""
+    """Function that returns elements in any process that sees the folder."""
 
     folder: Folder
 
@@ -72,7 +72,7 @@ class Taken:
         """Read the element.
 
         Raises:
-            ShardError: its file is not there, or another.
+            ShardError: its file is missing or changed.
         """
         return pickle.loads(_block(self.folder, location.block, location.sha256)[location.index])  # noqa: S301 - by its digest
 
@@ -88,8 +88,9 @@ def _block(folder: Folder, name: str, sha256: str) -> list[bytes]:
 
 @contextmanager
 def keep_elements(work: Sequence[Any], folder: Folder) -> Iterator[list[Kept]]:
-    """Keep the elements in files and yield their locations; a killed run leaves the files to the next, which clears
-    them.
+    """Store the elements in files and yield their locations.
+
+    A killed run leaves the files to the next, which removes them.
     """
     locations: list[Kept] = []
     names: list[str] = []
@@ -144,7 +145,7 @@ class BeamCollection(Collection[Any]):
 
 
 class BeamTransform(beam.PTransform):
-    """A transform of `flow` as one of Beam's."""
+    """A transform of `flow` as a transform of Beam."""
 
     def __init__(self, transform: Step) -> None:
         super().__init__(type(transform).__name__)
@@ -185,7 +186,7 @@ _SYSTEM: Final = re.compile(r"^(?:RuntimeError: )*(?:OSError|\w+Error): \[Errno 
 
 
 def original(error: BaseException) -> BaseException:
-    """Return the error that a runner's exception stands for; that itself, if it stands for none that is known."""
+    """Return the original error of a runner's exception, or the exception itself if there is no known one."""
     copied = error
     while copied.__context__ is not None and _STEP.search(str(copied)):
         copied = copied.__context__
@@ -195,7 +196,7 @@ def original(error: BaseException) -> BaseException:
 
 
 def _last_error(text: str) -> BaseException | None:
-    """Rebuild the error that the text of an engine names last, without its words about the step."""
+    """Rebuild the error that an engine's text names last, without the words about the step; None if it names none."""
     plain = _STEP.sub("", text)
     error: BaseException
     if named := _NAMED.findall(plain):
@@ -213,18 +214,18 @@ def _last_error(text: str) -> BaseException | None:
 def run_over(
     work: Sequence[Any], transform: beam.PTransform, execution: Execution, seeing: Seeing | None = None
 ) -> None:
-    """Run the transform over the elements of `work` and wait until it is done; nothing is run over nothing.
+    """Run the transform over the elements of `work` and wait until it is done. Without elements, nothing runs.
 
-    Where it makes manifests, the engine counts what they count.
+    If the transform returns manifests, the engine counts their counts.
 
     Args:
         work: the elements.
         transform: the steps.
-        execution: how.
-        seeing: what each worker proves before its first element; None where workers are of this machine.
+        execution: settings of the execution.
+        seeing: the proof that each worker gives before its first element; None if workers are on this machine.
 
     Raises:
-        Exception: what the transform raised, as `passed_errors.original` finds it; what else a runner raises.
+        Exception: an exception of the transform, as `original` extracts it, or of the runner.
     """
     if not work:
         return
@@ -253,21 +254,21 @@ def run_over(
 
 
 def _count(output: Any) -> None:
-    """Add the counts of a manifest to the engine's counters, whose namespace is the stage."""
+    """Add the counts of a manifest to the engine's counters, in the namespace of the stage."""
     if isinstance(output, Manifest):
         for name, number in output.counts.items():
             Metrics.counter(output.stage, name).inc(number)
 
 
 def silence_beam() -> None:
-    """Have Beam log errors only, and not those that it also raises."""
+    """Let Beam log only errors, except those that it also raises."""
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     for module in ("common", "worker.data_plane", "portability.fn_api_runner.worker_handlers"):
         logging.getLogger(f"apache_beam.runners.{module}").setLevel(logging.CRITICAL)
 
 
 def empty_pipeline(options: PipelineOptions) -> Pipeline:
-    """An empty pipeline, whose temporary folder lies in that of this process and is removed with it."""
+    """Build an empty pipeline whose temporary folder is in that of this process and is removed with it."""
     usual, tempfile.tempdir = tempfile.tempdir, own_scratch()
     try:
         return Pipeline(options=options)

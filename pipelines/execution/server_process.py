@@ -1,4 +1,4 @@
-"""Programs of others: called until they end, or servers that run beside us and end when we do, however we end."""
+"""Other programs: called until they end, or servers that run beside this process and end with it, however it ends."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def cache_folder() -> Path:
-    """Return the folder of what was gathered or built once, of this user."""
+    """Return this user's folder of files that are downloaded or built once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trajmill"
 
 
 def call(command: Sequence[str], wanted: str, environment: Mapping[str, str] | None = None) -> str:
-    """Run a program and return what it writes on stdout.
+    """Run a program and return its stdout.
 
     Args:
-        command: its name and words.
-        wanted: what it is for, for the message.
-        environment: variables beside those of this process.
+        command: its name and arguments.
+        wanted: purpose of the call, for the message.
+        environment: variables besides those of this process.
 
     Raises:
-        ShardError: it failed; with the last that it said.
+        ShardError: it failed; the message has its last lines.
     """
     variables = dict(os.environ) | dict(environment or {})
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)  # noqa: S603
@@ -49,7 +49,7 @@ def call(command: Sequence[str], wanted: str, environment: Mapping[str, str] | N
 
 
 def free_port() -> int:
-    """Find a port of loopback that nobody listens on just now."""
+    """Find a free port of loopback."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -57,7 +57,7 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Return True if somebody listens at that port of loopback."""
+    """Return True if a server listens at that port of loopback."""
     try:
         socket.create_connection(("localhost", port), timeout=1).close()
     except OSError:
@@ -66,7 +66,7 @@ def listens(port: int) -> bool:
 
 
 def end_with_parent(parent: int) -> bool:
-    """Has the system kill this process when its parent ends, where systems do that; returns whether it is still there.
+    """Let the system kill this process when its parent ends, where supported; return whether the parent still exists.
 
     Args:
         parent: the process that started this one.
@@ -77,10 +77,10 @@ def end_with_parent(parent: int) -> bool:
 
 
 class Servers:
-    """Processes that are ended together, the last that was started first.
+    """Processes that are ended together, in reverse order of their start.
 
     Args:
-        logs: a folder for what they say.
+        logs: folder for their output.
     """
 
     def __init__(self, logs: Path) -> None:
@@ -95,9 +95,10 @@ class Servers:
         self._ends.close()
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Starts a process whose output goes to `<name>.log`.
+        """Start a process whose output goes to `<name>.log`.
 
-        It is killed when we are. An interrupt of the terminal does not reach it, or it would go before its work.
+        It is killed with this process. An interrupt of the terminal does not reach it, since it would then end before
+        its work.
 
         Raises:
             ShardError: it cannot be started.
@@ -119,10 +120,10 @@ class Servers:
         self._ends.callback(_end, process)
 
     def wait_for(self, is_ready: Callable[[], bool], patience_s: float) -> None:
-        """Wait until it is ready.
+        """Wait until the servers are ready.
 
         Raises:
-            ShardError: a process ended, or it took longer; with the last line that was said.
+            ShardError: a process ended, or the time ran out; the message has the last line of the log.
         """
         until = time.monotonic() + patience_s
         while not is_ready():
@@ -135,7 +136,7 @@ class Servers:
             time.sleep(_PERIOD_S)
 
     def last_said(self, name: str) -> str:
-        """The last line of a process' log."""
+        """Return the last line of a process's log."""
         lines = (self._logs / f"{name}.log").read_text("utf-8", "replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
 

@@ -1,1 +1,1 @@
-"""Generations: what earlier runs into the same folder left, and how a new one follows them."""
+"""Generations: the results of earlier runs into a folder, and how a new run follows them."""

@@ -1,4 +1,4 @@
-"""Adding to a finished run: what is new is read, judged against what is kept, and becomes a generation of its own.
+"""Append to a finished run: new logs are read, judged against the kept data, and become a generation of their own.
 
 Nothing of an earlier generation is written again. See docs/decisions/generations.md.
 """
@@ -65,12 +65,12 @@ class Appended:
     """Result of an append.
 
     Attributes:
-        generation: the last one of the folder.
-        summary: of the run that made it, in the folder that it was added to; None where there was nothing new.
-        known: inputs that were read before, under this name or another.
-        changed: inputs whose bytes are not those that were read where they lie; they are left as they were read, or
-            are among those that were added, as the recipe says.
-        begun: folders of generations in a store that nobody committed, which others may be working on.
+        generation: the last generation of the folder.
+        summary: summary of the run that made it, with the output folder as its path; None if nothing was new.
+        known: number of inputs that were read before, under this name or another.
+        changed: inputs whose bytes differ from those read at their place. The recipe decides whether they are left out
+            or are among the added ones.
+        begun: folders of uncommitted generations in an object store, on which others may be working.
     """
 
     generation: Generation
@@ -81,10 +81,10 @@ class Appended:
 
 
 class Append:
-    """One generation that is added to a folder; arguments as of `Run`.
+    """One generation that is appended to a folder. Arguments are those of `Run`.
 
     Raises:
-        ConfigError: as of `Run`.
+        ConfigError: as for `Run`.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class Append:
         self._owner: Ownership
 
     def run(self, last: str = "mix") -> Appended:
-        """Add what is new, and return what that was.
+        """Append the new inputs, and return the result.
 
         Args:
-            last: the stage that it ends after: "judge" leaves a generation that is not committed, which may be replayed
-                and with which the next `run` goes on.
+            last: the last stage to run. "judge" leaves an uncommitted generation, which may be replayed and which the
+                next `run` continues.
 
         Raises:
-            ConfigError: the folder holds no finished run of the recipe; otherwise as of `Run.run`.
+            ConfigError: the folder holds no finished run of the recipe; otherwise as for `Run.run`.
         """
         self.execution.require_runner([*self.raws, self.out.url, *self.recipe.read_by_workers()])
         identity = identity_of(self.out)
@@ -137,9 +137,10 @@ class Append:
                     return appended
 
     def _publish(self, generations: list[Generation]) -> None:
-        """Makes the dataset of all generations; once more where another append was committed meanwhile.
+        """Make the dataset of all generations, and again if another append was committed meanwhile.
 
-        In a store two may do so at once, and the one that is of fewer generations may write last: it looks again.
+        In an object store two processes may do so at once, and the one with fewer generations may write last. It
+        therefore looks again.
         """
         while True:
             last = generations[-1]
@@ -152,10 +153,10 @@ class Append:
             generations = now
 
     def begin(self) -> Generation:
-        """Writes down what a finished run in the folder holds, as its first generation, so that it is only added to.
+        """Record the finished run in the folder as its first generation, so that later runs can only append.
 
         Raises:
-            ConfigError: as of `run`.
+            ConfigError: as for `run`.
         """
         identity = identity_of(self.out)
         assert identity is not None
@@ -166,10 +167,10 @@ class Append:
             return self._chain()[0]
 
     def _chain(self) -> list[Generation]:
-        """Return the generations of the folder, the first of which is made of what a run left there if it is not yet.
+        """Return the generations of the folder. The first is created from the finished run if it does not exist.
 
         Raises:
-            ConfigError: it was not finished, or no generation of the recipe may follow.
+            ConfigError: the run was not finished, or no generation of the recipe may follow.
         """
         generations = chain(self.out)
         if not generations:
@@ -186,10 +187,10 @@ class Append:
         return generations
 
     def _maker(self) -> Recipe:
-        """The recipe that the finished run of the folder was made by.
+        """Return the recipe of the folder's finished run.
 
         Raises:
-            ConfigError: it was not finished, or its record is of another recipe.
+            ConfigError: the run was not finished, or its record is of another recipe.
         """
         manifests = [
             read_manifest(self.out / stage, MANIFEST) for stage in ("transitions", "verdicts", "draws", "shards")
@@ -213,7 +214,7 @@ class Append:
         )
 
     def _made(self, generations: list[Generation], last: str) -> Appended:
-        """Make and commit the next generation; return the last one without a summary if nothing is new."""
+        """Make and commit the next generation. If nothing is new, return the last one without a summary."""
         with _tables_of(self.out, generations) as tables:
             return self._add(generations, KnownGenerations.of(self.out, generations, tables), last)
 
@@ -250,7 +251,7 @@ class Append:
         return Appended(generation if committed else generations[-1], summary, *known_inputs, begun)
 
     def _plan(self, inputs: KnownInputs, generations: Sequence[Generation]) -> Plan:
-        """Plan what is new in the raw logs."""
+        """Plan the new inputs in the raw logs."""
         how, plans = self.execution, [plan_of(self.out, generation) for generation in generations]
         found_before, counts = FoundBefore.of(plans), PlanCounts()
         self._tell(StageStart("plan", counts=counts))
@@ -273,7 +274,7 @@ class Append:
         return replace(plan, unrecognized=unrecognized, passages=passages)
 
     def _named(self, generation: Generation, recipe: Recipe) -> Generation:
-        """Complete a generation whose stages are done by a recipe with what these tell of it."""
+        """Complete a generation with the values of its finished stages."""
         shards = read_manifest(stages_of(self.out, generation) / "shards", MANIFEST)
         assert shards is not None
         connectors = {source.connector: source.version for source in plan_of(self.out, generation).inputs}
@@ -289,7 +290,7 @@ class Append:
         )
 
     def _with_tables(self, generation: Generation, before: Sequence[Folder], recipe: Recipe) -> Generation:
-        """Write the tables of a generation, which follow those in other folders, and add them to it."""
+        """Write the ledgers of a generation, which follow those in other folders, and add them to it."""
         stages, ledgers, plan = (
             stages_of(self.out, generation),
             ledgers_of(self.out, generation),
@@ -313,13 +314,15 @@ def run_with_pools_of(
     command: Sequence[str] = (),
     log: RunLog | None = None,
 ) -> Summary:
-    """Run a recipe anew, with the pools that groups have in the folder of an old run; arguments else as of `Run`.
+    """Run a recipe anew, with the pools that groups have in the folder of an old run.
 
-    What would join two pools is rejected (`bridges_pools`), and what the old folder was made to forget is not read. The
-    new folder is at its first generation, and is only added to.
+    Other arguments are those of `Run`.
+
+    Trajectories that would join two pools are rejected (`bridges_pools`), and records that the old folder forgot are
+    not read. The new folder is at its first generation, so later runs can only append.
 
     Raises:
-        ConfigError: the old folder holds no finished run; or as of `Run`.
+        ConfigError: the old folder holds no finished run; otherwise as for `Run`.
     """
     how, source = execution or Execution(), Folder.named(old)
     tombstones = Tombstones.read(source)
@@ -354,10 +357,10 @@ def _tables_of(out: Folder, generations: Sequence[Generation]) -> Iterator[tuple
 
 @contextmanager
 def _places_of(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder, ...]]]:
-    """Return (digest, folders of tables) that say which pools the groups of an old folder have.
+    """Yield (digest, folders of ledgers) that hold the pools of an old folder's groups.
 
     Raises:
-        ConfigError: it holds no finished run.
+        ConfigError: the folder holds no finished run.
     """
     generations = chain(old)
     if generations:

@@ -1,10 +1,9 @@
-"""Compatibility of generations: which recipe and release may follow another one, and the rules that a folder was made
-by.
+"""Compatibility of generations: the recipes and releases that may follow another one, and the rules of a folder.
 
-What decides how logs are judged, and how much is drawn, may change: it applies to what is new. What parts of earlier
-runs are compared by (who is equal to whom, which group and pool nodes have, in which tokens budgets count), what rows
-of earlier shards would show otherwise, and what is promised of the whole dataset may not. Nor may a key that is not
-listed here.
+Settings that decide how logs are judged and how much is drawn may change; they apply to new logs. Other settings may
+not change: those by which data of earlier runs is compared (equality, groups and pools of nodes, tokens of budgets),
+those that would change rows of earlier shards, and guarantees of the whole dataset. A key that is not listed here may
+not change either.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ FREE: Final = (
     "mix.shard_bytes",
     "card",
 )
-"""Keys that may change, with all that stands below them."""
+"""Keys that may change, including all keys below them."""
 
 _SALT: Final = ("normalize", "scrub_salt")
 _SHOWN: Final = 60
@@ -62,12 +61,12 @@ _SHOWN: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A value that one recipe has and a later one has otherwise.
+    """A value that differs between a recipe and a later one.
 
     Attributes:
-        key: the names that lead to it, with points between.
-        before: as JSON has it; None where there is none.
-        after: the same.
+        key: the key's path, joined by dots.
+        before: the value as JSON; None if there is none.
+        after: the later value as JSON; None if there is none.
     """
 
     key: str
@@ -76,7 +75,7 @@ class Change:
 
     @property
     def is_free(self) -> bool:
-        """True if a later generation may have it."""
+        """True if a later generation may have the new value."""
         return any(self.key == name or self.key.startswith(f"{name}.") for name in FREE)
 
     def __str__(self) -> str:
@@ -99,7 +98,7 @@ def _prune(value: Any) -> Any:
 
 
 def record_values(recipe: Recipe) -> dict[str, Any]:
-    """Return the values of a recipe as a generation's manifest holds them: in the place of its salt, a digest."""
+    """Return the values of a recipe for a generation's manifest, with a digest in place of the salt."""
     values = recipe.model_dump(mode="json")
     values["normalize"]["scrub_salt"] = _salt_digest(recipe)
     return values
@@ -111,7 +110,7 @@ def _salt_digest(recipe: Recipe) -> str | None:
 
 
 def recipe_of_record(data: bytes, now: Recipe) -> Recipe | None:
-    """The recipe that a run's record holds, with the salt at hand if it had one; None if none there is valid."""
+    """Return the recipe in a run's record, with the current salt if it had one; None if it holds no valid recipe."""
     try:
         values = json.loads(data)["recipe"]
         if values["normalize"]["scrub_salt"] == SALTED:
@@ -122,7 +121,10 @@ def recipe_of_record(data: bytes, now: Recipe) -> Recipe | None:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any], lead: str = "") -> Iterator[Change]:
-    """Yield the differences between recorded values, in the order of keys; what one side lacks is told as a whole."""
+    """Yield the differences between recorded values, in the order of keys.
+
+    A section that one side lacks is one difference.
+    """
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
@@ -142,13 +144,13 @@ _TOLD: Final = {
     "spans": "what spans are told of",
     PLACES: "what nodes have a group",
 }
-"""Descriptions of what the versions are of."""
+"""Description of each version."""
 
 TOKENIZER: Final = "tokenizer"
 
 
 def versions_of(recipe: Recipe) -> dict[str, str]:
-    """The versions of what may not change between generations, beside the values of the recipe."""
+    """Return the versions of everything besides the recipe's values that may not change between generations."""
     texts = hashlib.sha256(json.dumps(TRANSITION_TEXTS).encode()).hexdigest()[:16]
     folder = recipe.mix.templates
     return {
@@ -163,13 +165,12 @@ def versions_of(recipe: Recipe) -> dict[str, str]:
 
 
 def recipe_of(out: Folder, generation: Generation, now: Recipe) -> Recipe | None:
-    """Return the recipe that a generation was made by; None where the one at hand has another salt, or it is no more
-    valid.
+    """Return the recipe of a generation; None if the current recipe has another salt, or if it is no longer valid.
 
     Args:
         out: the output folder.
         generation: the generation.
-        now: the recipe at hand, whose salt is taken.
+        now: the current recipe, whose salt is used.
     """
     if generation.recipe == now.digest():
         return now
@@ -178,7 +179,7 @@ def recipe_of(out: Folder, generation: Generation, now: Recipe) -> Recipe | None
 
 
 def by_anew(out: Folder) -> str:
-    """Advise what to do where nothing can be added to a folder."""
+    """Format advice for a folder to which nothing can be appended."""
     return f"That takes a run over all logs: trajmill run RECIPE --raw LOGS --pools-from {out.path()} --out ANOTHER"
 
 
@@ -186,7 +187,7 @@ def require_follows(out: Folder, last: Generation, recipe: Recipe) -> None:
     """Check that a generation by the recipe and this release may follow the last one of a folder.
 
     Raises:
-        ConfigError: it may not; the message names what is otherwise.
+        ConfigError: it may not; the message names the differences.
     """
     differences = [str(change) for change in _forbidden(out, last, recipe)]
     now = versions_of(recipe)
@@ -201,7 +202,7 @@ def require_follows(out: Folder, last: Generation, recipe: Recipe) -> None:
 
 
 def _forbidden(out: Folder, last: Generation, recipe: Recipe) -> Sequence[Any]:
-    """The changes of the recipe since the last generation that apply to more than what is new."""
+    """Return the changes of the recipe since the last generation that would affect more than new logs."""
     if last.recipe == recipe.digest():
         return ()
     before = recipe_of(out, last, recipe)
@@ -212,7 +213,7 @@ def _forbidden(out: Folder, last: Generation, recipe: Recipe) -> Sequence[Any]:
 
 
 def rule_sets(generations: Sequence[Generation]) -> list[RuleSet]:
-    """List the rules that a folder was made by: generations in a row of one recipe, and of one version a connector."""
+    """List the rules of a folder: consecutive generations with equal recipe and versions of connectors."""
     rules: list[RuleSet] = []
     versions: dict[str, str] = {}
     for before, generation in zip([None, *generations], generations, strict=False):

@@ -1,7 +1,7 @@
-"""Forgetting, in its order: tombstones, a journal, then file by file, and a scan that finds nothing more.
+"""Forgetting of records, in order: tombstones, a journal, rewriting file by file, and a scan that finds nothing left.
 
-A kill leaves the journal, by which the same command goes on. The transitions of a unit are the last of its files, since
-they tell which rows of the others go. See docs/decisions/forgetting.md.
+A killed process leaves the journal, with which the same command continues. The transitions of a unit are rewritten
+last, since they identify the rows of its other files. See docs/decisions/forgetting.md.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ from trajmill.schemas import ConfigError, ContractError
 from trajmill.schemas.manifest import FileEntry, sum_counts
 
 DONE: Final = f"{GENERATIONS}/done.json"
-"""The journal of what is forgotten, while that is not reported."""
+"""Journal of the records that are being forgotten, until the result is reported."""
 
 _BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")
 _NOTED: Final = ("ids", "uris", "units", "places", "done")
 _KINDS: Final = "environment_", "time_"
-"""Prefixes of counts of samples of eval that tell their kind."""
+"""Prefixes of counts of eval samples by kind."""
 
 _REJECTS: Final = ("rejects/normalize", "rejects/judge", "rejects/mix")
 
@@ -99,12 +99,13 @@ class Forgotten:
     """Result of forgetting.
 
     Attributes:
-        trajectories: how many.
+        trajectories: number of trajectories.
         logs: uris of logs of which nothing is left.
-        raw: where these lie still; raw logs are never touched.
-        rewritten: names of files that were written again, in the output folder.
-        scanned: files that were looked through afterwards, and hold nothing more of it.
-        older: of how many objects a store keeps older versions, which still hold it; None where it does not tell.
+        raw: paths where these logs still exist; raw logs are never changed.
+        rewritten: names of rewritten files in the output folder.
+        scanned: number of files that were scanned afterwards, without a finding.
+        older: number of objects of which a store keeps older versions, which still hold the records; None if the store
+            does not report that.
     """
 
     trajectories: int
@@ -117,14 +118,14 @@ class Forgotten:
 
 @dataclass(slots=True)
 class _Journal:
-    """Record of what is being forgotten, while it is: what files no more tell after a kill.
+    """Journal of the records that are being forgotten, with the facts that rewritten files no longer hold.
 
     Attributes:
-        ids: of trajectories.
-        uris: of logs of which nothing is left.
-        units: `folder|name`.
-        places: `folder|pool|domain` in which they were drawn.
-        done: files as they were before they were numbered anew.
+        ids: trajectory ids.
+        uris: uris of logs of which nothing is left.
+        units: units as `folder|name`.
+        places: pools and domains in which they were drawn, as `folder|pool|domain`.
+        done: path and digest of files before their rows were renumbered.
     """
 
     out: Folder
@@ -145,12 +146,12 @@ class _Journal:
         self.out.write(JOURNAL, json.dumps(values).encode(), private=True)
 
     def close(self) -> None:
-        """Lets the folder be read again; `DONE` says until the end what was forgotten."""
+        """Allow the folder to be read again. `DONE` keeps the forgotten records until the end."""
         self.out.write(DONE, self.out.read(JOURNAL), private=True)
         self.out.remove(JOURNAL)
 
     def is_open(self, folder: Folder, name: str) -> bool:
-        """Return True if a file has still to be changed, which cannot be done twice; note what it is before that."""
+        """Return True if a file still has to be changed, which must not happen twice; record its digest first."""
         mark = f"{folder.path()}/{name}|"
         now = f"{mark}{folder.sha256(name)}"
         if not any(entry.startswith(mark) for entry in self.done):
@@ -160,10 +161,10 @@ class _Journal:
 
 
 class Forgetting:
-    """Taking trajectories out of an output folder.
+    """Removal of trajectories from an output folder.
 
     Args:
-        recipe: by which it was made.
+        recipe: the recipe of the folder.
         out: the folder.
     """
 
@@ -172,15 +173,16 @@ class Forgetting:
         self._rewritten: set[str] = set()
 
     def forget(self, selection: Selection, finish: Callable[[], object] = lambda: None) -> Forgotten:
-        """Forget what is selected, and prove it.
+        """Forget the selected records, and verify that they are gone.
 
         Args:
-            selection: what to forget.
-            finish: called when it is forgotten; after a kill in it the same command still goes on.
+            selection: the records to forget.
+            finish: function that is called afterwards. If the process is killed in it, the same command continues.
 
         Raises:
-            ConfigError: no finished run lies there, or nothing is selected.
-            ShardError: a file cannot be read or written, or another run has taken the folder; the same again goes on.
+            ConfigError: the folder holds no finished run, or nothing is selected.
+            ShardError: a file cannot be read or written, or another run has taken the folder; repeating the command
+                continues.
         """
         identity = identity_of(self.out)
         if identity is None or read_manifest(self.out / SHARDS, MANIFEST) is None:
@@ -234,7 +236,7 @@ class Forgetting:
         return at.path()[len(self.out.path()) + 1 :]
 
     def _note_places(self, at: Folder, journal: _Journal) -> None:
-        """Note what units tell of what is forgotten, which they do not do when they are written again."""
+        """Record the pools and domains of the forgotten trajectories, which rewritten units do not show."""
         drawn = (
             pool_and_domain
             for unit in self._units_affected(at, journal)
@@ -246,7 +248,7 @@ class Forgetting:
         return [unit for unit in units_in(at) if f"{self._lead(at)}|{unit.name}" in journal.units]
 
     def _bury(self, stages: Sequence[Folder], journal: _Journal) -> tuple[str, ...]:
-        """Write tombstones, before anything is gone; return where the logs lie."""
+        """Write tombstones before anything is removed; return the paths of the logs."""
         contents, stones, gone = Contents(self.recipe.normalize.max_member_bytes), Tombstones.read(self.out), []
         for at in stages:
             some = [source for source in Plan.from_json(at.read(PLAN)).inputs if source.uri in journal.uris]
@@ -256,7 +258,7 @@ class Forgetting:
         return tuple(sorted({location.path for source in gone for location in source.members.values()}))
 
     def _forget_in(self, at: Folder, before: Sequence[Folder], journal: _Journal, ledgers: Folder) -> None:
-        """Take the forgotten data out of the stages, the ledgers and the shards of one generation."""
+        """Remove the forgotten data from the stages, the ledgers and the shards of one generation."""
         lead = f"{self._lead(at)}|"
         units, affected = units_in(at), self._units_affected(at, journal)
         shown = (entry.removeprefix(lead).split("|") for entry in journal.places if entry.startswith(lead))
@@ -280,9 +282,9 @@ class Forgetting:
     def _forget_environments(
         self, at: Folder, before: Sequence[Folder], units: Sequence[Unit], journal: _Journal
     ) -> frozenset[str]:
-        """Return trajectories of eval whose environment training does not show any more, and mend draws.
+        """Return trajectories of eval whose environment training no longer shows, and update the draws.
 
-        None of these where nothing was drawn for training, and so nothing of it is gone.
+        There are none if only eval had drawn the forgotten data.
         """
         if all(entry.split("|")[1] == "eval" for entry in journal.places):
             return frozenset()
@@ -294,7 +296,7 @@ class Forgetting:
         self._rewritten.add(f"{self._lead(folder)}/{name}")
 
     def _forget_unit(self, at: Folder, unit: Unit, kept_flags: Flags, journal: _Journal) -> None:
-        """Cut all files of a unit, its transitions the last."""
+        """Cut all files of a unit, its transitions last."""
         measures, label = at / "measures", unit.label
         numbered = {measure_file(label, "benchmarks"): measures, unit.name: at / LIKENESS}
         for name in measure_files(label):
@@ -321,7 +323,7 @@ class Forgetting:
         self._note(at / "transitions", unit.name)
 
     def _remake_answers(self, at: Folder, unit: Unit, kept_flags: Flags) -> None:
-        """Write again the answers by which checks are tried, of what is left of a unit."""
+        """Rewrite the answers on which checks are tried, from the remaining rows of a unit."""
         answering, first = Answering(View.of(self.recipe.mix)), 0
         for batch in read_transitions(at / "transitions", unit.name):
             list(answering.add(batch.filter(pa.array(kept_flags[first : first + batch.num_rows]))))
@@ -339,7 +341,7 @@ class Forgetting:
         self._note(at / "draws", ANSWERS)
 
     def _forget_rejects(self, folder: Folder, journal: _Journal) -> None:
-        """Take out rejects of what is forgotten, and its id out of the details of others."""
+        """Remove rejects of the forgotten data, and its ids from the details of other rejects."""
         ids, uris = pa.array(sorted(journal.ids)), pa.array(sorted(journal.uris), pa.string())
         short = "|".join(sorted(key[:16] for key in journal.ids))
 
@@ -375,9 +377,9 @@ class Forgetting:
     def _forget_shards(
         self, at: Folder, touched: set[tuple[str, str]], journal: _Journal, unseen: frozenset[str]
     ) -> None:
-        """Rewrite the shards that show any of it, of pools and domains in which it was drawn, and those of eval.
+        """Rewrite the shards of the pools and domains in which the forgotten data was drawn, and those of eval.
 
-        Of these it mends what they say of environments.
+        In shards of eval it also updates the familiarity of environments.
         """
         shards = at / SHARDS
         for unit in unit_manifests(shards, _labels(shards)):
@@ -404,7 +406,7 @@ class Forgetting:
         counts: dict[str, int],
         unseen: frozenset[str],
     ) -> FileEntry:
-        """Cut the samples of some trajectories from a shard; counts become those of what is left."""
+        """Remove the samples of some trajectories from a shard, and update the counts."""
         if file.name.endswith(".jsonl"):
             before = shards.read(file.name)
             data = lines_of_unseen(without_lines(before, ids)[0], unseen)
@@ -440,7 +442,7 @@ class Forgetting:
         write_ledger(ledgers, "inputs", inputs[np.isin(inputs["place"], np.array(sorted(left), np.uint64))])
 
     def _reseal(self, stage: Folder) -> None:
-        """Bring the manifests of a stage up to date with its files."""
+        """Update the manifests of a stage to its files."""
         sealed = read_manifest(stage, MANIFEST)
         if sealed is None:
             return
@@ -476,7 +478,7 @@ class Forgetting:
             parent = rewritten_generation.digest
 
     def _drop_blobs(self, stages: Sequence[Folder]) -> None:
-        """Remove attachments that no row of any generation is left to tell of."""
+        """Remove attachments that no row of any generation refers to."""
         stores = [
             (blobs, sealed) for at in stages if (sealed := read_manifest(blobs := at / BLOBS, MANIFEST)) is not None
         ]
@@ -492,10 +494,10 @@ class Forgetting:
             blobs.write(MANIFEST, replace(sealed, files=files).to_json())
 
     def _scan(self, journal: _Journal) -> int:
-        """Scan the files for what was forgotten; return how many were scanned.
+        """Scan the files for the forgotten data; return the number of scanned files.
 
         Raises:
-            ContractError: one does; it is not forgotten.
+            ContractError: a file still holds some of it.
         """
         names = [name for name in self.out.names() if name not in (JOURNAL, DONE, NAME) and not _BLOB.fullmatch(name)]
         for name in names:

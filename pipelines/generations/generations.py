@@ -1,15 +1,14 @@
-"""The generations of an output folder: a chain of manifests, each committed by one file that appears only if none is
-there.
+"""Generations of an output folder: a chain of manifests, each committed by one file that is created only if absent.
 
-Generation 1 is what a run made; each later one lies in a folder of its own below `generations/`, whose name is the
-digest of what it is made of, and is of the chain once `generations/<number>/manifest.json` names it. See
-docs/decisions/generations.md. Tables stand beside a generation, written once: which group and pool nodes have, and
-which logs were read; that of a folder is those of all its generations.
+Generation 1 is the first run. Each later one has its own folder below `generations/`, named by the digest of its
+inputs, and joins the chain once `generations/<number>/manifest.json` names it. See docs/decisions/generations.md.
+Ledgers are written once beside a generation: the groups and pools of nodes, and the logs that were read. The ledgers of
+a folder are those of all its generations.
 
-What killed runs left of generations that were never committed goes. On this machine a lock tells that nobody works
-there. In a store the marker of a generation's folder is its lease: who works there writes it, and all else, again and
-again, and once more right before the commit. What nobody has written to for a day is taken over by that marker, under
-the version that was seen, and then removed; what is younger stays.
+Leftovers of killed runs that never committed are removed. On a local disk a lock shows that nobody works there. In an
+object store the marker of a generation's folder is a lease: a worker rewrites it regularly, and once more right before
+the commit. A folder that nobody wrote to for a day is taken over through that marker, under the version that was seen,
+and then removed; younger folders stay.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ PLACES: Final = np.dtype([("node", "<u8"), ("group", "<u8"), ("pool", "<u8")])
 INPUTS: Final = np.dtype(
     [("content", "<u8"), ("content_low", "<u8"), ("place", "<u8"), ("place_low", "<u8"), ("stamp", "<u8")]
 )
-"""The first 128 bits of the digest of a log's bytes, and of where they lay, and 64 of its stamp (see `recognition`)."""
+"""The first 128 bits of the digest of a log's bytes and of its place, and 64 bits of its stamp (see `recognition`)."""
 
 KINDS: Final = {"places": PLACES, "inputs": INPUTS}
 
@@ -52,12 +51,12 @@ _ROWS: Final = 1 << 20
 
 
 def ledger_name(kind: str) -> str:
-    """The file of a kind in the folder of a generation's ledgers."""
+    """Return the file name of a kind of ledger."""
     return f"{kind}.parquet"
 
 
 def write_ledger(folder: Folder, kind: str, rows: npt.NDArray[np.void]) -> FileEntry:
-    """Write the distinct rows, sorted, and return what was written."""
+    """Write the distinct rows, sorted, and return the file's entry."""
     distinct = np.unique(rows)
     schema = pa.schema([(field, pa.uint64()) for field in KINDS[kind].names or ()])
 
@@ -73,12 +72,12 @@ def write_ledger(folder: Folder, kind: str, rows: npt.NDArray[np.void]) -> FileE
 def read_ledger(
     folders: Sequence[Folder], kind: str, keys: npt.NDArray[np.uint64] | None = None
 ) -> npt.NDArray[np.void]:
-    """The rows of a kind, in order of generation.
+    """Read the rows of a kind of ledger, in order of generation.
 
     Args:
-        folders: of the ledgers.
-        kind: of them.
-        keys: each once, ascending: only rows are read whose first field is one of these; None reads all.
+        folders: folders of the ledgers.
+        kind: kind of ledger.
+        keys: distinct keys, ascending; only rows whose first field is one of them are read. None reads all.
 
     Raises:
         ShardError: a ledger is missing or damaged.
@@ -101,12 +100,15 @@ def _rows(batch: pa.RecordBatch, kind: np.dtype[Any]) -> npt.NDArray[np.void]:
 GENERATIONS: Final = "generations"
 LEDGERS: Final = "ledgers"
 JOURNAL: Final = f"{GENERATIONS}/forgetting.json"
-"""Path of the record of what is being forgotten, while it is."""
+"""Path of the journal of records that are being forgotten."""
 
 FIRST: Final = 1
 _NAME_DIGITS: Final = 16
 _CLOSED: Final = b'{"forgetting": true}\n'
-"""Stands where the next generation's manifest would, in a store, so that none is committed while one forgets."""
+"""Placeholder for the next generation's manifest in an object store.
+
+It blocks commits while records are being forgotten.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +116,22 @@ class Generation:
     """A committed generation.
 
     Attributes:
-        number: from 1.
-        parent: sha256 of the manifest of the one before; empty for the first.
-        folder: where its stages lie, relative to the output folder; empty for the first, whose stages lie there.
+        number: number of the generation, from 1.
+        parent: sha256 of the previous generation's manifest; empty for the first.
+        folder: folder of its stages, relative to the output folder; empty for the first, whose stages are in the output
+            folder itself.
         plan: digest of the logs that it read, by their bytes.
         recipe: digest of the recipe.
-        versions: of what decides who is equal to whom, what is scrubbed and how samples read.
-        values: of the recipe (see `generations.compatibility`); empty where an earlier release wrote none.
-        connectors: those that read its logs, and their versions.
-        counts: samples and what else is counted of its shards.
-        mixture: what its stages drew.
-        models: digests of what the recipe names.
+        versions: versions of comparison, scrubbing and the texts of samples.
+        values: values of the recipe (see `generations.compatibility`); empty if an earlier release wrote none.
+        connectors: connectors that read its logs, with their versions.
+        counts: counts of samples and other counts of its shards.
+        mixture: draws of its stages.
+        models: digests of the files that the recipe names.
         shards: files that it added to `shards/`.
         ledgers: files that it added to the ledgers.
-        read: sha256 of the manifest as it was read, which an earlier release may have written with fewer values; not
-            part of it.
+        read: sha256 of the manifest as it was read, which an earlier release may have written with fewer values. It is
+            not part of the manifest.
     """
 
     number: int
@@ -147,7 +150,7 @@ class Generation:
     read: str = field(default="", compare=False)
 
     def to_json(self) -> bytes:
-        """The manifest, the same bytes for the same content."""
+        """Serialize the manifest, with the same bytes for the same content."""
         values = asdict(self)
         del values["read"]
         return json.dumps(values, indent=1, sort_keys=True).encode() + b"\n"
@@ -161,12 +164,12 @@ class Generation:
 
     @property
     def digest(self) -> str:
-        """Sha256 of the manifest, by which the next one names its parent."""
+        """Sha256 of the manifest, by which the next generation names its parent."""
         return self.read or hashlib.sha256(self.to_json()).hexdigest()
 
 
 def manifest_of(number: int) -> str:
-    """The name of a generation's manifest in the output folder."""
+    """Return the name of a generation's manifest in the output folder."""
     return f"{GENERATIONS}/{number:04d}/{MANIFEST}"
 
 
@@ -187,11 +190,10 @@ def plan_of(out: Folder, generation: Generation) -> Plan:
 
 
 def stage_folders(out: Folder) -> list[Folder]:
-    """List the folders of the stages of all runs of an output folder, in order: the folder itself, then its
-    generations.
+    """List the folders of the stages of all runs: the output folder itself, then its generations in order.
 
     Raises:
-        ConfigError: as of `chain`.
+        ConfigError: as for `chain`.
     """
     return [out, *(stages_of(out, generation) for generation in chain(out) if generation.folder)]
 
@@ -202,15 +204,15 @@ def ledgers_of(out: Folder, generation: Generation) -> Folder:
 
 
 def chain(out: Folder, *, moved: bool = False) -> list[Generation]:
-    """Read the committed generations of an output folder, the first first; empty where nothing was ever added to it.
+    """Read the committed generations of an output folder, in order; empty if nothing was ever appended.
 
     Args:
         out: the folder.
-        moved: whether one may follow another than the one before it, as where these are written again.
+        moved: whether the digests of parents may differ, as while the manifests are being rewritten.
 
     Raises:
-        ConfigError: a manifest is damaged, or is not of the chain.
-        ShardError: one cannot be read.
+        ConfigError: a manifest is damaged, or does not belong to the chain.
+        ShardError: a manifest cannot be read.
     """
     generations: list[Generation] = []
     if not moved and out.found(JOURNAL) is not None:
@@ -236,10 +238,10 @@ def _unforgotten(out: Folder) -> ConfigError:
 
 
 def close_chain(out: Folder) -> list[Generation]:
-    """The same where generations are written again; in a store none is committed from now on, until `reopen`.
+    """Read the generations in order to rewrite them. In an object store no commit is possible until `reopen`.
 
     Raises:
-        ConfigError: as of `chain`.
+        ConfigError: as for `chain`.
         ShardError: a manifest cannot be read or written.
     """
     while True:
@@ -250,19 +252,20 @@ def close_chain(out: Folder) -> list[Generation]:
 
 
 def reopen(out: Folder, generations: Sequence[Generation]) -> None:
-    """Lets the next generation be committed again.
+    """Allow the next generation to be committed again.
 
     Raises:
-        ShardError: the store does not let it.
+        ShardError: the store refuses to remove the placeholder.
     """
     if not out.is_local:
         out.remove(manifest_of(len(generations) + 1))
 
 
 def commit(out: Folder, generation: Generation) -> bool:
-    """Add a generation to the chain; return False if another one is there, whose child it has to be made.
+    """Add a generation to the chain; return False if another one was committed in its place.
 
-    So where its parent was written again since, in a store, by somebody who forgot.
+    In an object store, return False too if its parent was rewritten meanwhile by a process that forgot records. A new
+    generation then has to be made.
 
     Raises:
         ShardError: the manifest cannot be written.
@@ -279,16 +282,16 @@ def commit(out: Folder, generation: Generation) -> bool:
 LEASE: Final = timedelta(days=1)
 _FOLDER: Final = re.compile(r"([0-9a-f]{16})/(.+)", re.DOTALL)
 _AT_ONCE: Final = 64
-"""Files that are removed before it is looked whether another run began there since."""
+"""Number of files that are removed between two checks that no other run began there."""
 
 
 def clear_abandoned(out: Folder, keep: Iterable[str], lease: timedelta | None = None) -> tuple[str, ...]:
-    """Remove what nobody committed and nobody works on, and return what may still be worked on.
+    """Remove uncommitted generations that nobody works on, and return those that may still be in use.
 
     Args:
-        out: the output folder; one on this machine is locked by the caller, and its marker in a store was just written.
-        keep: folders of generations, relative to it, that are committed or that the caller works on.
-        lease: how long nobody may have written to what is removed; `LEASE` by default.
+        out: the output folder. The caller has locked it on a local disk, or has just written its marker in a store.
+        keep: folders of generations, relative to it, that are committed or in use by the caller.
+        lease: time without writes after which a folder is removed; `LEASE` by default.
     """
     kept_folders = {name.removeprefix(f"{GENERATIONS}/") for name in keep}
     if out.is_local:
@@ -312,7 +315,7 @@ def clear_abandoned(out: Folder, keep: Iterable[str], lease: timedelta | None = 
 
 
 def _remove_if_idle(folder: Folder, files: Mapping[str, Listed], last: datetime | None) -> bool:
-    """Remove a folder that nobody wrote into after a time of the store's own clock; return True if all is gone."""
+    """Remove a folder without writes since a time of the store's own clock; return True if it is gone."""
     written = [listed_file.written for listed_file in files.values()]
     if last is None or any(time is None or time > last for time in written):
         return False

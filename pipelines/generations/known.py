@@ -1,4 +1,4 @@
-"""Decisions of earlier runs, as a run that adds to them, or keeps their pools, asks for them."""
+"""Decisions of earlier runs, for a run that appends to them or keeps their pools."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class KnownGenerations(Known):
     """Decisions of earlier runs.
 
     Args:
-        digest: of all of it.
-        ledgers: the folders of tables that say which group and pool nodes have.
-        tombstones: of what was forgotten.
-        stages: where the stages of runs lie; none where pools alone are kept.
-        mixtures: what the stages of each run drew.
+        digest: digest of all of them.
+        ledgers: folders of ledgers with the groups and pools of nodes.
+        tombstones: tombstones of forgotten records.
+        stages: folders of the stages of runs; empty if only pools are kept.
+        mixtures: draws of the stages of each run.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class KnownGenerations(Known):
         return assign_places(recipe, units, gathered, judged, self.places).bridges
 
     def placed(self, recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts) -> Placement:
-        """See the base class: the pool of new groups is left open."""
+        """See the base class. The pool of new groups is left open."""
         return assign_places(recipe, units, found, judged, self.places).kept
 
     def place_passages(self, passed: Candidates) -> Placement:
-        """See the base class: each document is a group of its component."""
+        """See the base class. Each document is a group of its component."""
         named = zip(passed.domain.tolist(), hex_texts(passed.group).to_pylist(), strict=True)
         nodes = [passage_node(str(component), group) for component, group in named]
         pools = known_pools(set(nodes), self.places)
@@ -101,15 +101,15 @@ class KnownGenerations(Known):
 
 @dataclass(frozen=True)
 class Draws(EarlierDraws):
-    """Draws of runs, run by run: of kept trajectories in the order of their units, then of passages.
+    """Draws of runs, run by run: kept trajectories in the order of their units, then passages.
 
     Attributes:
-        found: what it was drawn from.
-        group: of each, by name.
-        pool: of each.
+        found: the candidates.
+        group: name of each candidate's group.
+        pool: pool of each.
         copies: how often each is drawn.
-        tokens: of each, as a sample of its pool.
-        mixtures: what the stages of each run drew, as `Mixture.told` says it.
+        tokens: tokens of each, as a sample of its pool.
+        mixtures: summary of each run's draws, as returned by `Mixture.told`.
     """
 
     found: Candidates
@@ -121,7 +121,7 @@ class Draws(EarlierDraws):
 
     @classmethod
     def of(cls, recipe: Recipe, stages: Sequence[Folder], mixtures: Sequence[Mapping[str, Any]] = ()) -> Draws:
-        """Those of runs by a recipe, or by one that this one may follow."""
+        """Read the draws of runs by a recipe, or by one that this recipe may follow."""
         bounds = [bound for stage in recipe.mix.stages.values() for bound in stage.bounds]
         wanted = Wanted(tasks=any(bound.by == "task" for bound in bounds))
         some: list[Candidates] = []
@@ -146,15 +146,15 @@ class Draws(EarlierDraws):
         )
 
     def environments(self) -> npt.NDArray[np.uint64]:
-        """The environments of which training shows something, ascending."""
+        """Return the environments that training samples show, ascending."""
         return training_environments(self.found.environment, self.pool, self.copies)
 
     def count(self, pool: str) -> int:
-        """Return the number of samples that a pool drew, on which the running index of later ones goes on."""
+        """Return the number of samples that a pool drew. The running index continues from it."""
         return int((self.pool.is_in([pool]) & (self.copies > 0)).sum())
 
     def given(self) -> dict[str, Counter[str]]:
-        """Count the trajectories that each pool was given, by domain."""
+        """Count the trajectories of each pool by domain."""
         counts: dict[str, Counter[str]] = {}
         for pool in POOLS:
             domain = self.found.domain[self.pool.is_in([pool])]
@@ -162,7 +162,7 @@ class Draws(EarlierDraws):
         return counts
 
     def carried(self, pool: str, stage: Stage) -> PriorDraws:
-        """Return the prior draws that count where a stage of a pool is drawn once more."""
+        """Return the earlier draws that count when a stage of a pool is drawn again."""
         drawn, available = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         samples = 0
         for category in (category for mixture in self.mixtures for category in mixture["stages"].get(pool, ())):

@@ -1,4 +1,4 @@
-"""The places that a finished run gives nodes: each node of its trajectories, by its group, for ever."""
+"""Permanent places of nodes after a finished run: the group and pool of each node of its trajectories."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ VERSION: Final = 2
 
 
 def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) -> npt.NDArray[np.void]:
-    """Build the rows of the table of places that a run adds.
+    """Build the rows of the ledger of places that a run adds.
 
     Args:
-        recipe: that it was made by.
-        stages: where its stages lie.
-        before: the folders of the tables of earlier runs, whose nodes keep their places.
+        recipe: the run's recipe.
+        stages: folder of its stages.
+        before: folders of the ledgers of earlier runs, whose nodes keep their places.
     """
     units, draws = units_in(stages), Draws.of(recipe, [stages])
     groups, pools = draws.group, _numbers(draws)
@@ -77,7 +77,7 @@ def log_rows(stages: Folder, places: npt.NDArray[np.void]) -> npt.NDArray[np.voi
 
 
 def _numbers(draws: Draws) -> npt.NDArray[np.int64]:
-    """The number of the pool of each."""
+    """Return the number of the pool of each candidate."""
     names = [*map(str, draws.pool.names)]
     return np.array([POOLS.index(name) for name in names], np.int64)[draws.pool.codes]
 
@@ -101,7 +101,10 @@ def _without_the_parted(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 
 
 def _of_passages(draws: Draws, pools: npt.NDArray[np.int64], first: int) -> Iterator[npt.NDArray[np.void]]:
-    """Each document is a group of its component, since each component fills its own pools."""
+    """Yield the rows of documents.
+
+    Each document is a group of its component, since each component fills its own pools.
+    """
     components, names = draws.found.domain[first:].tolist(), hex_texts(draws.group[first:]).to_pylist()
     nodes = [passage_node(str(component), name) for component, name in zip(components, names, strict=True)]
     node = np.array(nodes, np.uint64)
@@ -111,7 +114,7 @@ def _of_passages(draws: Draws, pools: npt.NDArray[np.int64], first: int) -> Iter
 def _by_judging(
     stages: Folder, units: Sequence[Unit], groups: npt.NDArray[np.uint64], pools: npt.NDArray[np.int64]
 ) -> Iterator[npt.NDArray[np.void]]:
-    """Yield the nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
+    """Yield the nodes of all trajectories whose group after judging has a kept trajectory, and so a pool."""
     judged = gather_run_candidates(units, stages).group
     names, first = np.unique(judged, return_index=True)
     for unit in units:
@@ -133,7 +136,7 @@ def _by_placing(
     pools: npt.NDArray[np.int64],
     before: Sequence[Folder],
 ) -> Iterator[npt.NDArray[np.void]]:
-    """The nodes of kept trajectories, and of others where by these they have a group with a pool."""
+    """Yield the nodes of kept trajectories, and of other trajectories that have a group with a pool through them."""
     begun = 0
     for unit in units:
         verdicts = read_table(stages / "verdicts", unit.name, ["step", "kept"])
@@ -163,7 +166,7 @@ def _of_unit(
     groups: npt.NDArray[np.uint64],
     pools: npt.NDArray[np.int64],
 ) -> Iterator[npt.NDArray[np.void]]:
-    """The nodes of trajectories of a unit with these places."""
+    """Yield the rows of the nodes of a unit's trajectories."""
     measures = read_table(stages / "measures", f"{unit.label}.parquet", NODE_COLUMNS)
     for column in NODE_COLUMNS:
         yield _rows(measures[column].to_numpy()[starts], groups, pools)

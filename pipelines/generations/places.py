@@ -1,11 +1,9 @@
-"""Places: the groups and pools that nodes have for ever, and where the trajectories of a later run belong by them.
+"""Places: the permanent groups and pools of nodes, and the assignment of a later run's trajectories to them.
 
-Newcomers: which group and pool each trajectory of a later generation has, where nodes keep those they were given.
-
-A trajectory bears nodes: of its task, its instance, its own id and its parent's, and of environments by which the
-recipe widens groups. A node that an earlier generation knows has a group and a pool for ever. Newcomers are tried in
-their order; one that would join nodes of two pools is told as a bridge, and joins nothing. Besides its own, a
-newcomer bears the nodes of the tasks of those that it is like.
+A trajectory has the nodes of its task, its instance, its own id and its parent's, and of environments by which the
+recipe widens groups. A node that an earlier generation knows has a permanent group and pool. New trajectories are
+assigned in order; one that would join nodes of two pools is reported as a bridge, and joins nothing. Besides its own
+nodes, a new trajectory has the task nodes of similar trajectories.
 """
 
 from __future__ import annotations
@@ -37,16 +35,16 @@ from trajmill.pipelines.storage.parquet import read_table
 Numbers = npt.NDArray[np.uint64]
 
 _AT_ONCE = 1 << 14
-"""Newcomers whose nodes are objects at the same time."""
+"""Number of new trajectories whose nodes are Python objects at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bearing:
-    """Nodes that newcomers bear, of which there are millions: nothing here is an object.
+    """Nodes of new trajectories. There are millions, so nothing here is an object.
 
     Attributes:
-        newcomer: number of the newcomer, ascending.
-        node: that it bears, ascending for each, and each once.
+        newcomer: number of the new trajectory, ascending.
+        node: its node, ascending and distinct within each trajectory.
     """
 
     newcomer: npt.NDArray[np.int64]
@@ -54,26 +52,26 @@ class Bearing:
 
     @classmethod
     def of(cls, newcomer: npt.NDArray[np.int64], node: Numbers) -> Bearing:
-        """The same of pairs in any order, which may be told twice."""
+        """Build from pairs in any order, with possible repetitions."""
         order = np.lexsort((node, newcomer))
         newcomer, node = newcomer[order], node[order]
         first = np.r_[True, (newcomer[1:] != newcomer[:-1]) | (node[1:] != node[:-1])][: len(node)]
         return cls(newcomer[first], node[first])
 
     def among(self, newcomers: npt.NDArray[np.bool_]) -> Bearing:
-        """That of some of the newcomers."""
+        """Select the nodes of some of the new trajectories."""
         mine = newcomers[self.newcomer]
         return Bearing(self.newcomer[mine], self.node[mine])
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Groups and pools, for ever; arrays of one length.
+    """Permanent groups and pools, as arrays of one length.
 
     Attributes:
-        node: that has the place.
-        group: its name.
-        pool: the number of its pool.
+        node: the node.
+        group: name of its group.
+        pool: number of its pool.
     """
 
     node: Numbers
@@ -83,12 +81,12 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Groups and pools of newcomers; arrays of one length, in their order.
+    """Groups and pools of new trajectories, as arrays of one length in their order.
 
     Attributes:
-        group: name of each one's group.
-        pool: the number of the pool that it joins; -1 where none of its nodes is known, so that shares decide.
-        bridges: whether it would join two pools; then group and pool mean nothing.
+        group: name of each group.
+        pool: number of the pool that it joins; -1 if none of its nodes is known, so that shares decide.
+        bridges: whether it would join two pools; group and pool are then meaningless.
     """
 
     group: Numbers
@@ -97,12 +95,12 @@ class Settled:
 
 
 def assign_groups(bearing: Bearing, order: npt.NDArray[np.int64], known: Places) -> Settled:
-    """Assign newcomers to groups.
+    """Assign new trajectories to groups.
 
     Args:
-        bearing: the nodes of each newcomer, at least one.
-        order: in which they are tried: numbers of newcomers, each once.
-        known: nodes of earlier generations, of those that newcomers bear; of one that is told twice the last counts.
+        bearing: nodes of each new trajectory, at least one.
+        order: order of assignment: numbers of the trajectories, each once.
+        known: places of known nodes; if a node occurs twice, the last place counts.
     """
     nodes, dense = np.unique(bearing.node, return_inverse=True)
     group, pool = array("Q", bytes(8 * len(nodes))), array("b", b"\xff" * len(nodes))  # of roots; pool -1: not known
@@ -132,7 +130,7 @@ def assign_groups(bearing: Bearing, order: npt.NDArray[np.int64], known: Places)
 def _nodes_of(
     order: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], dense: npt.NDArray[np.int64]
 ) -> Iterator[tuple[int, list[int]]]:
-    """The newcomers in their order, each with its nodes by number."""
+    """Yield the new trajectories in order, each with the numbers of its nodes."""
     for begin in range(0, len(order), _AT_ONCE):
         some = order[begin : begin + _AT_ONCE]
         for number, first, end in zip(some.tolist(), starts[some].tolist(), starts[some + 1].tolist(), strict=True):
@@ -140,7 +138,7 @@ def _nodes_of(
 
 
 def _root(parents: array[int], node: int) -> int:
-    """The smallest node that it was joined to."""
+    """Return the smallest node of a node's component."""
     root = node
     while parents[root] != root:
         root = parents[root]
@@ -150,7 +148,7 @@ def _root(parents: array[int], node: int) -> int:
 
 
 def _roots(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The root of each node."""
+    """Return the root of each node."""
     while True:
         further = parents[parents]
         if np.array_equal(further, parents):
@@ -159,7 +157,7 @@ def _roots(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 NODE_COLUMNS: Final = ("task_node", "instance_node", "own_node", "parent_node")
-"""By which trajectories are of one group, as they are measured."""
+"""Measured columns of the nodes that join trajectories into groups."""
 
 PARTED: Final = 127
 """In place of a pool: an environment too large to tie trajectories (see `mix.group_by`), or a log of several groups;
@@ -173,9 +171,9 @@ class SettledPlaces:
     """Groups and pools of the trajectories of a later run.
 
     Attributes:
-        kept: of each candidate its group, and its pool if that is known.
-        bridges: unit's label and first rows of those that would join two pools, and have no place.
-        dropped: nodes of what is not kept, and the place that it has by them; a pool of -1 has still to be chosen too.
+        kept: for each candidate its group, and its pool if known.
+        bridges: unit's label and first rows of trajectories that would join two pools, and have no place.
+        dropped: nodes of dropped trajectories, with their places; a pool of -1 is still to be chosen.
     """
 
     kept: Placement
@@ -186,17 +184,17 @@ class SettledPlaces:
 def assign_places(
     recipe: Recipe, units: Sequence[Unit], newcomers: Candidates, judged: Verdicts, pools: Sequence[Folder]
 ) -> SettledPlaces:
-    """Assign candidates to groups, by the nodes that each bears and those of whom it is like.
+    """Assign candidates to groups, by their own nodes and those of similar trajectories.
 
-    They are tried in the order of rank and id. What is not kept comes after them: it makes groups of one, as in a first
-    run, where that joins no two pools.
+    They are assigned in the order of rank and id. Dropped trajectories come last. They join groups, as in a first run,
+    unless that would join two pools.
 
     Args:
-        recipe: what widens groups.
-        units: whose trajectories are placed.
-        newcomers: those of them that are kept.
-        judged: where their verdicts lie.
-        pools: the folders of ledgers that say what nodes have.
+        recipe: the recipe, which may widen groups.
+        units: units whose trajectories are assigned.
+        newcomers: their kept trajectories.
+        judged: folders of their verdicts.
+        pools: folders of ledgers with the places of nodes.
     """
     table = pa.concat_tables([_firsts(unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:
@@ -255,7 +253,7 @@ def _with_known(
 
 
 def _order(table: pa.Table) -> npt.NDArray[np.int64]:
-    """Newcomers as they are tried: what is kept first, each by rank and id."""
+    """Return the order in which new trajectories are assigned: kept ones first, each by rank and id."""
     keys = table.select(["rank", "unit", "row"]).append_column("late", pc.invert(table["kept"]).cast(pa.int8()))
     keys = keys.append_column("trajectory_id", table["trajectory_id"].cast(pa.string()))
     by = [(name, "ascending") for name in ("late", "rank", "trajectory_id", "unit", "row")]
@@ -274,8 +272,10 @@ def log_nodes(transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> n
 
 
 def _firsts(unit: Unit, judged: Verdicts) -> pa.Table:
-    """A row for each trajectory of a unit but those that would join two pools: nodes, rank, id, row, whether it is kept
-    and the tasks of those that it is like."""
+    """Return a row for each trajectory of a unit, except those that would join two pools.
+
+    A row holds the nodes, rank, id, row number, whether the trajectory is kept, and the tasks of similar trajectories.
+    """
     verdicts = read_table(judged.verdicts, unit.name, ["step", "kept", "reason"])
     columns = [*NODE_COLUMNS, "rank", "trajectory_id"]
     measured = read_table(judged.measures, f"{unit.label}.parquet", columns)
@@ -296,12 +296,12 @@ def _firsts(unit: Unit, judged: Verdicts) -> pa.Table:
 
 
 def known_among(wanted: npt.NDArray[np.uint64], ledgers: Sequence[Folder]) -> Places:
-    """Return the places of those nodes, ascending and each once, that earlier generations know."""
+    """Return the places of the wanted nodes that earlier generations know, ascending and distinct."""
     entries = read_ledger(ledgers, "places", wanted)
     return Places(entries["node"].copy(), entries["group"].copy(), entries["pool"].astype(np.int8))
 
 
 def known_pools(wanted: set[int], ledgers: Sequence[Folder]) -> dict[int, str]:
-    """Return the pools of those nodes that earlier generations know."""
+    """Return the pools of the wanted nodes that earlier generations know."""
     places = known_among(np.array(sorted(wanted), np.uint64), ledgers)
     return {node: POOLS[pool] for node, pool in zip(places.node.tolist(), places.pool.tolist(), strict=True)}

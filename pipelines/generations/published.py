@@ -1,6 +1,6 @@
-"""The dataset of all generations: files of later ones beside those of the first, and a card and a manifest over all.
+"""The dataset of all generations: files of later ones beside those of the first, with a common card and manifest.
 
-Derived from what is committed: whatever a kill leaves of it is made again.
+It is derived from the committed generations, so that anything lost in a kill is made again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SHARDS: Final = "shards"
 
 
 def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership) -> None:
-    """Put the files of all generations into `shards/`, with card and manifest; nothing happens if they are there.
+    """Put the files of all generations into `shards/`, with card and manifest, unless they are there.
 
     Raises:
         ShardError: a file cannot be read or written.
@@ -61,14 +61,14 @@ def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owne
 def publish_again(
     recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership, *, changed: bool = False
 ) -> None:
-    """Publish the files of all generations, also where their names are those that are there.
+    """Publish the files of all generations, even if files of the same names exist.
 
     Args:
-        recipe: of the last generation.
+        recipe: recipe of the last generation.
         out: the folder.
-        generations: all of it.
-        owner: of the folder.
-        changed: whether files of generations may have been written again, under their names.
+        generations: all generations of the folder.
+        owner: ownership of the folder.
+        changed: whether files of generations may have been rewritten under their names.
 
     Raises:
         ShardError: a file cannot be read or written.
@@ -110,7 +110,7 @@ def manifests_of_files(shards: Folder, files: Sequence[FileEntry]) -> list[Manif
 
 
 def _is_there(shards: Folder, file: FileEntry, sizes: Mapping[str, int] | None) -> bool:
-    """Return True if a copy lies there: in a store, which checks what it holds, by its size."""
+    """Return True if a copy exists. In a store, which checks its content, the size is compared."""
     return shards.sha256(file.name) == file.sha256 if sizes is None else sizes.get(file.name) == file.bytes
 
 
@@ -122,7 +122,7 @@ def _copy(source: Folder, target: Folder, file: FileEntry) -> None:
 
 
 def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Sum what generations drew; shares and shortfalls are told by the last, which counts all before it."""
+    """Sum the draws of generations. Shares and shortfalls are those of the last, which counts all earlier ones."""
     pools: dict[str, dict[str, dict[str, float]]] = {}
     stages: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
     for mixture in some:
@@ -152,7 +152,7 @@ def _add_categories(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dic
 
 
 def _balance(recipe: Recipe, folder: Folder, generation: Generation) -> Iterator[Line]:
-    """Balance what went into a generation and what came out, from its manifests."""
+    """Balance the inputs and outputs of a generation, from its manifests."""
     names = ("transitions", "verdicts", "rejects/mix")
     normalized, judged, dropped = (_manifest(folder / name) for name in names)
     plan = Plan.from_json(folder.read(PLAN))

@@ -1,6 +1,6 @@
-"""Traces of trajectories in files: where they are, how they are taken out, and what then is said of environments.
+"""Traces of trajectories in files: their location, their removal, and the resulting familiarity of environments.
 
-What is left of a file keeps its order, its row groups and its schema.
+The remaining rows of a file keep its order, its row groups and its schema.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from trajmill.schemas.manifest import FileEntry, Manifest
 
 _COLUMNS = ("trajectory_id", "step", "source", "started_at", "provenance.uri", "provenance.licence")
 _COMPARED: Final = 20_000
-"""Names with which one that is not there is compared, the shortest first."""
+"""Largest number of names that an unknown name is compared with, the shortest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selection of what is to be forgotten: whatever any of these says.
+    """Selection of records to forget. A record is selected if any attribute matches.
 
     Attributes:
-        sources: names of corpora as rows have them, logs by uri, or folders of logs.
-        trajectories: ids.
-        licences: as rows have them.
-        before: the day (UTC) before which trajectories began; those that do not tell when they began are left.
+        sources: names of corpora as in the rows, uris of logs, or folders of logs.
+        trajectories: trajectory ids.
+        licences: licences as in the rows.
+        before: a day (UTC); trajectories that began before it are selected, those without a time are not.
     """
 
     sources: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Selection:
             )
 
     def selected(self, rows: pa.Table) -> list[bool]:
-        """Return a flag of each row of first steps that its trajectory is selected."""
+        """Return for each row of first steps whether its trajectory is selected."""
         return [self._is_selected(row) for row in rows.to_pylist()]
 
     def _is_selected(self, row: dict[str, object]) -> bool:
@@ -82,8 +82,8 @@ class Found:
     """Selected trajectories and logs.
 
     Attributes:
-        ids: of trajectories.
-        uris: of logs of which nothing else is left.
+        ids: trajectory ids.
+        uris: uris of logs of which nothing else is left.
     """
 
     ids: frozenset[str]
@@ -91,7 +91,7 @@ class Found:
 
 
 def find_selected(selection: Selection, folders: list[Folder]) -> Found:
-    """Find the selected trajectories in these folders; copies of a selected trajectory are selected too."""
+    """Find the selected trajectories in these folders. Copies of a selected trajectory are selected too."""
     tables = [first for folder in folders for first in _firsts(folder)]
     ids = {
         row
@@ -108,7 +108,10 @@ def find_selected(selection: Selection, folders: list[Folder]) -> Found:
 
 
 def nearest(selection: Selection, folders: list[Folder]) -> str | None:
-    """Return the name in these folders most like one that was selected, for who wrote it amiss; None if none is."""
+    """Return the name in these folders that is most similar to a selected one; None if there is none.
+
+    It is suggested to a user who mistyped a name.
+    """
     names: dict[str, set[str]] = {"sources": set(), "trajectories": set(), "licences": set()}
     for table in (first for folder in folders for first in _firsts(folder)):
         provenances = table["provenance"].combine_chunks()
@@ -133,11 +136,11 @@ def _firsts(transitions: Folder) -> Iterator[pa.Table]:
 
 Flags = npt.NDArray[np.bool_]
 Change = Callable[[pa.Table, int], pa.Table]
-"""A row group and the number of its first row → what is left of it."""
+"""Function from a row group and the number of its first row to the remaining rows."""
 
 
 def rewritten(folder: Folder, name: str, change: Change, *, shard: bool = False) -> FileEntry:
-    """A Parquet file with each of its row groups changed, in its place.
+    """Rewrite a Parquet file in place, with each of its row groups changed.
 
     Raises:
         ShardError: it cannot be written.
@@ -168,12 +171,12 @@ def rewritten(folder: Folder, name: str, change: Change, *, shard: bool = False)
 
 
 def of_rows(kept_flags: Flags) -> Change:
-    """Keep the rows that are flagged, of a file that has one row for each."""
+    """Keep the flagged rows of a file with one row for each flag."""
     return lambda table, first: table.filter(pa.array(kept_flags[first : first + table.num_rows]))
 
 
 def of_places(kept_flags: Flags, column: str) -> Change:
-    """Keep what names a row that is kept, by its new number."""
+    """Keep the rows that refer to a kept row, and renumber the references."""
     moved = np.cumsum(kept_flags) - 1
 
     def change(table: pa.Table, _: int) -> pa.Table:
@@ -187,7 +190,7 @@ def of_places(kept_flags: Flags, column: str) -> Change:
 
 
 def of_ids(ids: Collection[str]) -> Change:
-    """Leaves what is of no trajectory of these, wherever a row names its trajectory."""
+    """Remove the rows of these trajectories."""
     gone = pa.array(sorted(ids), pa.string())
 
     def change(table: pa.Table, _: int) -> pa.Table:
@@ -198,26 +201,26 @@ def of_ids(ids: Collection[str]) -> Change:
 
 
 def ids_of(table: pa.Table) -> pa.ChunkedArray:
-    """The trajectory of each row."""
+    """Return the trajectory of each row."""
     if "trajectory_id" in table.schema.names:
         return table["trajectory_id"].cast(pa.string())
     return pc.struct_field(table["extra_info"], "trajectory_id").cast(pa.string())
 
 
 def without_lines(data: bytes, ids: Collection[str]) -> tuple[bytes, int]:
-    """The lines of a JSONL file that are of no trajectory of these, and how many are gone."""
+    """Return the lines of a JSONL file without those of these trajectories, and the number of removed lines."""
     lines = data.splitlines(keepends=True)
     left = [line for line in lines if json.loads(line)["trajectory_id"] not in ids]
     return b"".join(left), len(lines) - len(left)
 
 
 def is_whole(folder: Folder, name: str, kept_flags: Flags) -> bool:
-    """Return True if an aligned file still has all rows; if not, they were taken out before a kill."""
+    """Return True if an aligned file still has all rows; otherwise they were removed before a kill."""
     return rows_of(folder, name) == len(kept_flags)
 
 
 def parquet_holds(out: Folder, name: str, gone: Set[str], logs: Set[str]) -> bool:
-    """Return True if a file names a trajectory or a log that is forgotten."""
+    """Return True if a file names a forgotten trajectory or log."""
     ids, uris = pa.array(sorted(gone)), pa.array(sorted(logs), pa.string())
     with out.open(name) as stream:
         reader = pq.ParquetFile(stream)
@@ -236,7 +239,7 @@ def parquet_holds(out: Folder, name: str, gone: Set[str], logs: Set[str]) -> boo
 
 
 def attachment_digests(transitions: Folder) -> Iterator[str]:
-    """Yield digests of what rows attach."""
+    """Yield the digests of the rows' attachments."""
     leaves = [f"{side}.attachments.list.element.sha256" for side in ("observation", "next_observation")]
     for name in transitions.names(".parquet"):
         with transitions.open(name) as stream:
@@ -250,7 +253,7 @@ def attachment_digests(transitions: Folder) -> Iterator[str]:
 
 
 def holding(at: Folder, ids: set[str]) -> list[str]:
-    """Names of files of transitions that hold any of the trajectories."""
+    """Return names of files of transitions that hold any of the trajectories."""
     return [unit.name for unit in units_in(at) if not flag_kept_rows(at, unit, ids).all()]
 
 
@@ -274,7 +277,7 @@ def manifest_in(stage: Folder) -> Manifest:
 
 
 _COLUMN = "environment"
-"""Of rows of eval, which the draws call `familiarity`."""
+"""Column of eval rows that the draws call `familiarity`."""
 
 Environments = npt.NDArray[np.uint64]
 
@@ -284,12 +287,12 @@ def _environments(at: Folder, unit: Unit) -> Environments:
 
 
 def mend_draws(at: Folder, units: Sequence[Unit], shown: Environments) -> Iterator[str]:
-    """Write draws again that call an environment seen which is not; yield names of the files that were written.
+    """Rewrite draws that call an environment seen that is no longer seen; yield names of the rewritten files.
 
     Args:
-        at: folder of a generation, cut.
-        units: all of it.
-        shown: what training shows in it and the generations before it, ascending.
+        at: folder of a generation, already cut.
+        units: all its units.
+        shown: environments that training shows in it and earlier generations, ascending.
     """
     for unit in units:
         name = draws_name(unit.label)
@@ -307,7 +310,7 @@ def mend_draws(at: Folder, units: Sequence[Unit], shown: Environments) -> Iterat
 
 
 def read_unseen(at: Folder, units: Sequence[Unit]) -> frozenset[str]:
-    """Return trajectories of eval whose environment training does not show, as draws say."""
+    """Return trajectories of eval whose environment training does not show, according to the draws."""
     unseen_ids: set[str] = set()
     for unit in units:
         table = read_table(at / "draws", draws_name(unit.label), ["trajectory_id", "pool", "familiarity"])
@@ -317,7 +320,7 @@ def read_unseen(at: Folder, units: Sequence[Unit]) -> frozenset[str]:
 
 
 def of_unseen(ids: frozenset[str]) -> Change:
-    """Rows of eval as they say that training does not show the environment of these trajectories."""
+    """Mark the environment of these trajectories as unseen in rows of eval."""
     wanted = pa.array(sorted(ids), pa.string())
 
     def change(table: pa.Table, _: int) -> pa.Table:
@@ -328,7 +331,7 @@ def of_unseen(ids: frozenset[str]) -> Change:
 
 
 def lines_of_unseen(data: bytes, ids: frozenset[str]) -> bytes:
-    """The same of rows as JSONL has them."""
+    """Mark the environment of these trajectories as unseen in JSONL lines."""
     return b"".join(_line(line, ids) for line in data.splitlines(keepends=True))
 
 

@@ -1,4 +1,4 @@
-"""Checking an output folder with all generations: files, ledgers, the dataset over all, and that pools are apart.
+"""Verification of an output folder with all generations: files, ledgers, the dataset, and the separation of pools.
 
 Nothing is written.
 """
@@ -32,7 +32,7 @@ _OTHER: Final = "is not what was written: its sha256 is another"
 
 
 def verify(out: str) -> Verification:
-    """Read every file of the output folder and of its generations but the report, and list the faults.
+    """Read every file of the output folder and of its generations, except the report, and list the faults.
 
     Raises:
         ConfigError: no run wrote the folder.
@@ -66,7 +66,7 @@ def _with_generations(verification: Verification) -> Verification:
 
 
 def _generation_faults(out: Folder, generation: Generation) -> Iterator[Fault]:
-    """List the ledgers and shard files of a generation that are not as its manifest says."""
+    """List the ledgers and shard files of a generation that differ from its manifest."""
     ledgers = ledgers_of(out, generation)
     lead = ledgers.path()[len(out.path()) + 1 :]
     for entry in generation.ledgers:
@@ -91,7 +91,7 @@ def _shard_faults(out: Folder, generations: Sequence[Generation]) -> Iterator[Fa
 
 
 def _ledger_faults(out: Folder, generations: Sequence[Generation]) -> Iterator[Fault]:
-    """Find nodes of groups with two places, and groups with two pools."""
+    """Find nodes with two places, and groups with two pools."""
     folders = [ledgers_of(out, generation) for generation in generations]
     try:
         nodes = read_ledger(folders, "places")

@@ -1,7 +1,7 @@
-"""Contaminated trajectories of the whole corpus: which tasks show which runs of benchmarks, and who goes.
+"""Contamination over the whole corpus: the tasks that show runs of benchmarks, and the trajectories to drop.
 
-Only the runs that are shown are shuffled, each with its task: what is boilerplate is known by how many tasks show it.
-What the numbers mean is `quality.contamination`'s.
+Only the shown runs are shuffled, each with its task: the number of tasks that show a run identifies boilerplate.
+`quality.contamination` defines the scores.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from trajmill.quality.contamination import Index
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, choose_items, tasks_showing
 
 RUNS: Final = "runs"
-"""The round that counts the tasks which show a run."""
+"""Name of the round that counts the tasks that show a run."""
 
 SHOWING: Final = np.dtype([("run", "<u8"), ("task", "<u8")])
-"""A run of words, and a task of which a trajectory shows it."""
+"""A run of words, and a task with a trajectory that shows it."""
 
 COUNTED: Final = np.dtype([("run", "<u8"), ("tasks", "<u8")])
-"""A run of words, and how many tasks show it."""
+"""A run of words, and the number of tasks that show it."""
 
 
 def _matches(unit: Unit, judging: Judging) -> pa.Table:
@@ -40,7 +40,7 @@ def _matches(unit: Unit, judging: Judging) -> pa.Table:
 
 
 def find_runs(standing: Standing) -> Keys:
-    """Yield packed runs that a unit's trajectories show, with their tasks, by partition of the run."""
+    """Yield the packed runs that a unit's trajectories show, with their tasks, by partition of the run."""
     tasks = standing.measures.column("task_node")
     run, task = tasks_showing(_matches(standing.unit, standing.judging), tasks)
     records = np.zeros(len(run), SHOWING)
@@ -49,7 +49,7 @@ def find_runs(standing: Standing) -> Keys:
 
 
 def count_tasks(key: Key, packed: Iterable[bytes]) -> Answers:
-    """Count the tasks that show each packed run; all records of a run are among those given."""
+    """Count the tasks that show each packed run. All records of a run must be among those given."""
     distinct = np.unique(np.concatenate([np.frombuffer(data, SHOWING) for data in packed]))
     run, tasks = np.unique(distinct["run"], return_counts=True)
     records = np.zeros(len(run), COUNTED)
@@ -59,7 +59,11 @@ def count_tasks(key: Key, packed: Iterable[bytes]) -> Answers:
 
 @dataclass(frozen=True, slots=True)
 class Contamination:
-    """Runs of words and the tasks that show them → how many tasks show each, for all units → who shows an item."""
+    """Rule that drops contaminated trajectories.
+
+    The first round counts, for all units, the tasks that show each run of words. The second finds the trajectories that
+    show an item.
+    """
 
     judging: Judging
     reasons: tuple[str, ...] = (CONTAMINATED,)
@@ -74,7 +78,7 @@ class Contamination:
         )
 
     def own(self, standing: Standing) -> npt.NDArray[np.void]:
-        """The unit's contaminated trajectories: rows with the number of the item, of dtype `LOSER`."""
+        """Return the unit's contaminated trajectories: rows with the number of the item, of dtype `LOSER`."""
         rules = standing.judging.recipe.judge.contamination
         index = self._index()
         blocks = [data for (name, _), data in standing.common.items() if name == RUNS]
@@ -86,17 +90,20 @@ class Contamination:
         return np.sort(losers)
 
     def keys(self, standing: Standing) -> Keys:
-        """The same by the unit itself, packed."""
+        """Yield the unit's contaminated trajectories, packed, keyed by the unit itself."""
         if len(losers := standing.own[CONTAMINATED]):
             yield standing.unit.number, losers.tobytes()
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
-        """The same: a unit's trajectories go by what it shows, whatever others do."""
+        """Pass the losers on unchanged.
+
+        A unit's trajectories are dropped by their own texts, regardless of other units.
+        """
         for data in packed:
             yield CONTAMINATED, int(key), data
 
     def words(self, reason: str, survivor: int) -> str:
-        """The item that is shown."""
+        """Return the name of the shown item."""
         return self._index().items[survivor]
 
     def _index(self) -> Index:

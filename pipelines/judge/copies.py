@@ -49,7 +49,7 @@ class Copies:
         return (Round(self.losing, self.keys, self.losers, takes_decided=True),)
 
     def keys(self, standing: Standing) -> Keys:
-        """Packed keys of the trajectories, or targets, that are left, by partition."""
+        """Yield packed keys of the remaining trajectories or targets, by partition."""
         measures = standing.measures
         starts = measures.starts
         rows = np.flatnonzero(standing.targets()) if self.of == "transition" else starts[standing.kept()[starts]]
@@ -58,7 +58,7 @@ class Copies:
         yield from partition_records(self._keys(standing, rows), "high", standing.judging.partitions)
 
     def _keys(self, standing: Standing, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        """Keys of the given rows; for trajectories, of their first rows."""
+        """Return keys of the given rows. For trajectories, these are their first rows."""
         measures = standing.measures
         taken = measures.table.take(pa.array(rows))
         keys = np.zeros(len(rows), KEY)

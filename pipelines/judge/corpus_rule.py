@@ -1,8 +1,8 @@
-"""Decisions over the whole corpus: rounds in which units give keys and get answers, and which of them go together.
+"""Decisions over the whole corpus: rounds in which units give keys and receive answers, and the schedule of the rounds.
 
-In a round every unit gives packed keys, those of equal keys come together, and what follows from them is answered to
-units. Nothing that a decision says depends on the order in which blocks come. Rounds declare what they need to hear, by
-which `schedule_rounds` puts those that do not depend on each other into one level: one exchange for all of them.
+In a round, every unit gives packed keys. The blocks with equal keys are gathered, and answers derived from them are
+sent to units. No answer depends on the order of the blocks. Rounds declare their inputs; `schedule_rounds` puts
+independent rounds into one level, which takes one exchange.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from trajmill.pipelines.judge.part_state import Standing
 Key = int | str
 Keys = Iterator[tuple[Key, bytes]]
 Answers = Iterator[tuple[str, int, bytes]]
-"""Answers of a round: the name of the answer (of losers: the reason), the unit that hears it, and packed records."""
+"""Answers of a round: the name of the answer (for losers: the reason), the receiving unit, and packed records."""
 
 UNITS = "units"
-"""Stands among rounds for the units themselves, by number."""
+"""Name that stands among rounds for the units themselves, by number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,15 @@ class Round:
     """One gathering of keys.
 
     Attributes:
-        name: by which later rounds hear its answers, of letters and `_`: spill files bear it.
-        keys: the packed keys of a unit.
-        answers: what the packed keys that came together under one key answer.
-        inputs: rounds whose answers a unit is told before it gives keys, besides those of `sees_losses`.
-        sees_losses: whether its keys depend on who lost by the decisions before.
-        common: a round of which every unit is told all answers, by number, or `UNITS`; empty for none.
-        own: who loses of a unit by what the unit knows itself, so that rounds of the same level see it too.
-        heavy: whether its answers are as many as its keys, and have to be carried like them.
+        name: name by which later rounds refer to its answers, of letters and `_`, since spill files are named by it.
+        keys: function that yields the packed keys of a unit.
+        answers: function that yields the answers to the packed keys gathered under one key.
+        inputs: rounds whose answers a unit receives before it gives keys, besides those of `sees_losses`.
+        sees_losses: whether its keys depend on the losers of earlier decisions.
+        common: a round whose answers every unit receives in full, by number, or `UNITS`; empty for none.
+        own: function that returns the losers of a unit that the unit finds by itself, so that rounds of the same level
+            see them.
+        heavy: whether its answers are as many as its keys and have to be spilled like them.
         takes_decided: whether units that an earlier run decided give keys too.
     """
 
@@ -57,41 +58,41 @@ class Decision(Protocol):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reasons of `reasons.REASONS` that it gives."""
+        """The reasons in `reasons.REASONS` that it gives."""
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Its rounds, each after those that it hears."""
+        """Its rounds, each after its inputs."""
 
     @property
     def losing(self) -> str:
-        """The round in which losers are told; empty where nobody loses."""
+        """The round whose answers name the losers; empty if there are none."""
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """Other rounds of which verdicts and reports need the answers."""
+        """Other rounds whose answers verdicts and reports need."""
 
     def words(self, reason: str, survivor: int) -> str:
-        """Explain to a person why a row was not carried on; `survivor` is what stands beside the loser's row."""
+        """Explain to a person why a row was dropped; `survivor` is the value stored with the loser's row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A round, and by name all rounds whose answers a unit is told before it gives keys."""
+    """A round with the names of all rounds whose answers a unit receives before it gives keys."""
 
     round: Round
     inputs: tuple[str, ...]
 
     @property
     def hears(self) -> tuple[str, ...]:
-        """The same, and what all units are told."""
+        """The inputs, and the round whose answers all units receive."""
         return tuple(dict.fromkeys((*self.inputs, *filter(None, [self.round.common]))))
 
 
 def schedule_rounds(decisions: Sequence[Decision]) -> list[list[Scheduled]]:
     """Put the rounds of decisions into as few levels as their inputs allow, and each round as late as possible.
 
-    What is told late is not carried past levels that do not ask for it.
+    Late answers are not carried through levels that do not need them.
     """
     entries: list[Scheduled] = []
     losses: list[str] = []
@@ -120,12 +121,12 @@ def final_answers(decisions: Sequence[Decision]) -> tuple[str, ...]:
 
 
 def graph(levels: Sequence[Sequence[Scheduled]], last: Sequence[str]) -> str:
-    """Draw levels of rounds as a Mermaid flowchart, with an edge to each round from those that it hears.
+    """Draw levels of rounds as a Mermaid flowchart, with an edge to each round from its inputs.
 
-    What a round hears by way of another one that it hears has no edge of its own.
+    An input that also arrives through another input has no edge.
 
     Args:
-        levels: as `schedule_rounds` makes them.
+        levels: levels of `schedule_rounds`.
         last: the rounds that verdicts need.
     """
     lines = ["flowchart TD", "    measure([measure])"]

@@ -1,7 +1,7 @@
-"""The index of the benchmarks that a recipe names: read once a run, before anything else, and kept beside the measures.
+"""The index of a recipe's benchmarks, which is built once per run before any measuring and kept beside the measures.
 
-The file holds hashes, names of items and canaries; see `quality.contamination`. It is a pure function of the recipe and
-of what the benchmarks' files hold, so its digest is a part of what verdicts depend on.
+The file holds hashes, names of items and canaries; see `quality.contamination`. It depends only on the recipe and the
+content of the benchmarks' files, so verdicts depend on its digest.
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ from trajmill.schemas.manifest import Manifest
 
 NAME: Final = "benchmarks.parquet"
 UNIT: Final = "benchmarks"
-"""The unit of the measures that the index is."""
+"""Name of the index as a unit of the measures."""
 
 LARGEST: Final = 8 << 30
 TELLING: Final = 50
-"""Words from which the answer that AgentWorldBench evaluates is looked for by itself; fewer say what many say."""
+"""Number of words from which the evaluated answer of AgentWorldBench is searched for by itself.
+
+Shorter answers are too common.
+"""
 
 _KINDS: Final = ("text", "answer", "id", "checkout", "task", "canary", "pattern")
 _ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?")
@@ -56,7 +59,7 @@ INDEX_SCHEMA: Final = pa.schema(
 
 @dataclass(slots=True)
 class _Rows:
-    """The rows of the index as they come in."""
+    """Rows of the index as they are collected."""
 
     columns: list[list[Any]] = field(default_factory=lambda: [[] for _ in INDEX_SCHEMA])
     texts: int = 0
@@ -81,10 +84,10 @@ class _Rows:
 
 
 def write_index(benchmarks: Sequence[Benchmark], folder: Folder) -> str:
-    """Write the index of the benchmarks into the folder and return its digest; empty if there is no benchmark.
+    """Write the index of the benchmarks into the folder and return its digest; empty if there are no benchmarks.
 
     Raises:
-        ConfigError: a benchmark's file is not there or not readable, or has no such column.
+        ConfigError: a benchmark's file is missing or unreadable, lacks a column, or holds nothing to search for.
     """
     if not benchmarks:
         return ""
@@ -149,7 +152,10 @@ def _prepend(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
 
 
 def _read_world_bench(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
-    """AgentWorldBench: all actions and answers of a sample are one text, and the evaluated answer another if long."""
+    """Read AgentWorldBench.
+
+    The actions and answers of a sample are one text, and a long evaluated answer is another.
+    """
     for sample in items(blob):
         item = f"{benchmark.name}:{sample.domain}/{sample.id}"
         rows.add_text(item, sample.texts)
@@ -198,7 +204,7 @@ def _paths(row: Mapping[str, Any], lead: str = "") -> set[str]:
 
 
 def _strings(value: Any) -> list[str]:
-    """All texts and numbers in a value, in order."""
+    """Return all texts and numbers in a value, in order."""
     if isinstance(value, str):
         return [value] if value else []
     if isinstance(value, dict):
@@ -210,7 +216,7 @@ def _strings(value: Any) -> list[str]:
 
 @cache
 def read_index(folder: Folder, digest: str) -> Index:
-    """Read the index that was written into the folder; a worker reads it once for each digest."""
+    """Read the index from the folder. A worker reads it once for each digest."""
     assert digest
     table = pa.Table.from_batches(read_batches(folder, NAME), schema=INDEX_SCHEMA).combine_chunks()
     names = sorted(set(table["item"].to_pylist()))

@@ -1,7 +1,7 @@
-"""Groups of trajectories that no two pools share: components over tasks, instances, families and likeness.
+"""Groups of trajectories that must share a pool: connected components over tasks, instances, families and similarity.
 
-Each unit joins what belongs together in it; only nodes that several units hold tie its groups to those of others. So
-what comes together in one place is a pair for each of those, not one for each trajectory:
+Each unit first joins its own nodes. Only nodes that several units hold tie its groups to those of others, so the
+exchange holds a pair for each of these rather than one for each trajectory:
 
     nodes and the groups of their units ─▶ groups that share a node ─▶ their names
 """
@@ -22,29 +22,29 @@ from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.quality.group import components, name_edges
 
 GROUPS: Final = "groups"
-"""The round that names them."""
+"""Name of the round that names the groups."""
 
 _TIES: Final = "ties"
 
 _NODE: Final = np.dtype([("node", "<u8"), ("group", "<u8"), ("unit", "<u4")])
-"""A node, and its group in a unit, which the smallest node there names."""
+"""A node and its group in a unit, which is named by the smallest node of the group."""
 
 _TIE: Final = np.dtype([("group", "<u8"), ("other", "<u8"), ("unit", "<u4")])
-"""A group of a unit, and one of another that shares a node with it; a block of them is of one unit."""
+"""A group of a unit, and a group of another unit that shares a node with it. Each block is of one unit."""
 
 _NAME: Final = np.dtype([("group", "<u8"), ("name", "<u8")])
-"""A group of a unit, and the smallest node of all that it is tied to."""
+"""A group of a unit, and the smallest node of all groups tied to it."""
 
 Nodes = npt.NDArray[np.uint64]
 
 
 def _within(standing: Standing) -> tuple[Nodes, Nodes]:
-    """The nodes of a unit, sorted, and the smallest of those that each belongs with in the unit."""
+    """Return the nodes of a unit, sorted, and the smallest node in the component of each within the unit."""
     measures = standing.measures
     task, *columns = (
         measures.column(name)[measures.starts] for name in ("task_node", "instance_node", "own_node", "parent_node")
     )
-    # one that would join two pools joins nothing
+    # a trajectory that would join two pools joins nothing
     apart_from = np.isin(measures.starts, standing.losers[BRIDGES_POOLS]["row"])
     columns = [np.where(apart_from, task, column) for column in columns]
     pairs = np.concatenate([np.stack([task, column], axis=1) for column in columns])
@@ -53,7 +53,7 @@ def _within(standing: Standing) -> tuple[Nodes, Nodes]:
 
 
 def collect_nodes(standing: Standing) -> Keys:
-    """Yield packed nodes of a unit with their groups there, by partition of the node."""
+    """Yield packed nodes of a unit with their groups, by partition of the node."""
     nodes, groups = _within(standing)
     records = np.zeros(len(nodes), _NODE)
     records["node"], records["group"], records["unit"] = nodes, groups, standing.unit.number
@@ -61,7 +61,7 @@ def collect_nodes(standing: Standing) -> Keys:
 
 
 def tie_groups(_: Key, packed: Iterable[bytes]) -> Answers:
-    """Tell units the groups that share a node with those of other units."""
+    """Send units the groups that share a node with groups of other units."""
     records = np.sort(np.concatenate([np.frombuffer(data, _NODE) for data in packed]), order=["node", "group"])
     first, node_index, count = np.unique(records["node"], return_index=True, return_inverse=True, return_counts=True)[
         1:
@@ -74,7 +74,7 @@ def tie_groups(_: Key, packed: Iterable[bytes]) -> Answers:
 
 
 def ties(standing: Standing) -> Keys:
-    """The ties of a unit's groups, each once."""
+    """Yield the distinct ties of a unit's groups."""
     blocks = [np.zeros(0, _TIE), *(np.frombuffer(data, _TIE) for data in standing.told(_TIES))]
     distinct = np.unique(np.concatenate(blocks))
     if len(distinct):
@@ -82,7 +82,7 @@ def ties(standing: Standing) -> Keys:
 
 
 def name_groups(_: Key, packed: Iterable[bytes]) -> Answers:
-    """Tell units the names of groups that are tied to others, a block at a time."""
+    """Send units the names of groups that are tied to others, a block at a time."""
     units: list[tuple[int, int]] = []
     columns = {"group": bytearray(), "other": bytearray()}
     for data in packed:
@@ -101,7 +101,7 @@ def name_groups(_: Key, packed: Iterable[bytes]) -> Answers:
 
 
 def groups_of(standing: Standing) -> Nodes:
-    """Name the group of each row of a unit, when all answers are in."""
+    """Name the group of each row of a unit, once all answers have arrived."""
     nodes, groups = _within(standing)
     row_groups = groups[np.searchsorted(nodes, standing.measures.column("task_node"))]
     blocks = [np.zeros(0, _NAME), *(np.frombuffer(data, _NAME) for data in standing.told(GROUPS))]
@@ -114,10 +114,10 @@ def groups_of(standing: Standing) -> Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """The names of groups, of which nobody is lost.
+    """Rule that names groups and drops nothing.
 
     Attributes:
-        likeness: the rounds that tell which nodes are alike.
+        likeness: rounds whose answers name similar nodes.
     """
 
     likeness: tuple[str, ...]

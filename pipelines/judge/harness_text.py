@@ -1,7 +1,7 @@
-"""Lines that harnesses put around answers, found over the whole corpus: which answers bear no loss by them.
+"""Lines that harnesses put around answers, found over the whole corpus, and the answers without loss because of them.
 
-Counts of skeletons are shuffled by agent and version, never texts; one unit shows an example of each frame. The table
-of what was found binds the generation in which it was found: units that an earlier run decided take no part.
+Counts of skeletons are shuffled by agent and version, never texts. One unit provides an example of each frame. The
+resulting table applies to the generation in which it was found; units that an earlier run decided take no part.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from trajmill.schemas.manifest import FileEntry, Manifest
 
 NAME: Final = "harness_text.parquet"
 UNIT: Final = "harness_text"
-"""The unit of the measures that the table is."""
+"""Name of the table as a unit of the measures."""
 
 TABLE: Final = pa.schema(
     [
@@ -68,14 +68,14 @@ _COUNTED: Final = "harness_lines"
 _FRAMES: Final = "harness_frames"
 _TABLE: Final = "harness_table"
 _PARTITIONS: Final = 16
-"""Into how many the skeletons of an agent are cut."""
+"""Number of partitions of an agent's skeletons."""
 
 _SHOWN: Final = 60
 _WORTH_A_WARNING: Final = 0.001
 """Share of an agent's results, below which text that may be of its harness is not warned of."""
 
 _MOST_FREQUENT: Final = 3
-"""Frames that a warning shows, and how many characters of each."""
+"""Number of frames that a warning shows, and characters of each."""
 
 _HEADER: Final = np.dtype([("group", "<u8"), ("answers", "<u4"), ("told", "<u4")])
 
@@ -99,7 +99,7 @@ def count_by_agent(standing: Standing) -> Keys:
 
 
 def find_by_agent(_: Key, packed: Iterable[bytes]) -> Answers:
-    """Find the frames among the skeletons of an agent, and tell each unit that has answers of it."""
+    """Find the frames among the skeletons of an agent, and send them to each unit that has answers of the agent."""
     answers, skeletons, units = [], [], []
     group = 0
     for data in packed:
@@ -115,7 +115,7 @@ def find_by_agent(_: Key, packed: Iterable[bytes]) -> Answers:
 
 
 def _frames(standing: Standing) -> dict[int, Records]:
-    """Collect the frames that a unit was told, by group."""
+    """Collect the frames that a unit received, by group."""
     frames: dict[int, list[Records]] = {}
     for data in standing.told(_FRAMES):
         header = np.frombuffer(data, _HEADER, 1)[0]
@@ -125,11 +125,12 @@ def _frames(standing: Standing) -> dict[int, Records]:
 
 @dataclass(frozen=True, slots=True)
 class HarnessFrames:
-    """Rule that drops answers of which harness frames fill a larger share than allowed.
+    """Rule that takes the loss from answers with too large a share of harness frames.
 
     Attributes:
-        most: share of an answer's characters from which on it bears no loss.
-        most_of_agent: the same of all answers of one version of an agent, whose trajectories then go; None: no bound.
+        most: share of an answer's characters in frames above which it bears no loss.
+        most_of_agent: the same share over all answers of one version of an agent, whose trajectories are then dropped;
+            None sets no bound.
     """
 
     most: float
@@ -140,12 +141,12 @@ class HarnessFrames:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Skeletons are counted by agent; then the shares that stand in frames."""
+        """The counting of skeletons by agent, and the measuring of the shares in frames."""
         counting = Round(_COUNTED, count_by_agent, find_by_agent, sees_losses=False)
         return (counting, Round(HARNESS_TEXT, self.shares, self.losers, (_COUNTED,), sees_losses=False))
 
     def shares(self, standing: Standing) -> Keys:
-        """Report by agent how much of its answers of a unit stands in frames, which rows are over, and examples."""
+        """Report by agent the share of a unit's answers in frames, the rows over the bound, and examples."""
         edges, known = _edges(standing), _frames(standing)
         group, size = (edges[name].combine_chunks().to_numpy() for name in ("group", "size"))
         within = count_framed(edges, known)
@@ -165,7 +166,7 @@ class HarnessFrames:
             yield f"{name:016x}", json.dumps(report).encode()
 
     def losers(self, _: Key, packed: Iterable[bytes]) -> Answers:
-        """The rows of an agent that are over, or all its trajectories."""
+        """Yield the rows of an agent that are over the bound, or all its trajectories."""
         reports = [json.loads(data) for data in packed]
         share = sum(entry["framed"] for entry in reports) / max(sum(entry["size"] for entry in reports), 1)
         refused = self.most_of_agent is not None and share > self.most_of_agent
@@ -186,7 +187,7 @@ class HarnessFrames:
 
 
 def _examples(standing: Standing, known: dict[int, Records]) -> dict[int, list[dict[str, Any]]]:
-    """By group the frames whose first answer is one of the unit's, as the table says them, without the share."""
+    """Return by group the frames whose first answer is in the unit, as rows of the table without the share."""
     wanted = [(int(frame["row"]), group, frame) for group, some in known.items() for frame in some]
     wanted = [candidate for candidate in wanted if int(candidate[2]["unit"]) == standing.unit.number]
     if not wanted:
@@ -217,13 +218,13 @@ def _table_row(batch: pa.RecordBatch, frame: np.void) -> dict[str, Any]:
 
 
 def read_frames(measures: Folder) -> list[dict[str, Any]]:
-    """The rows of `TABLE` in a folder of measures; none where nobody looked for frames."""
+    """Return the rows of `TABLE` in a folder of measures; empty if the search was off."""
     data = measures.found(NAME)
     return [] if data is None else pq.read_table(BytesIO(data)).to_pylist()
 
 
 def table_line(row: Mapping[str, Any]) -> str:
-    """A line of the table `connectors/conversation/harness_text.tsv` for a row of `TABLE`."""
+    """Format a row of `TABLE` as a line of the table `connectors/conversation/harness_text.tsv`."""
     version = f"{row['version']}-{row['version']}" if row["version"] else "-"
     position, _, label = row["place"].partition("_")
     meaning, begin, end = ("before", "", r"(?:\n|\Z)") if position == "head" else ("after", "(?P<output>.*)", "")
@@ -232,7 +233,7 @@ def table_line(row: Mapping[str, Any]) -> str:
 
 
 def frame_warnings(measures: Folder) -> tuple[str, ...]:
-    """Format a line for each version of an agent whose answers stand in frames, with the most frequent ones."""
+    """Format a warning for each version of an agent whose answers hold frames, with the most frequent ones."""
     messages = []
     for agent, rows in groupby(read_frames(measures), lambda row: (row["agent"], row["version"])):
         frames = list(rows)
@@ -245,7 +246,7 @@ def frame_warnings(measures: Folder) -> tuple[str, ...]:
 
 
 def write_table(standing: Standing) -> Manifest:
-    """Write what unit `REPORTER` was told of frames, as a unit whose manifest is returned."""
+    """Write the frames that unit `REPORTER` received as a unit, and return its manifest."""
     judging = standing.judging
     rows = [row for data in standing.told(_TABLE) for row in json.loads(data)]
     rows.sort(key=lambda row: (row["agent"], row["version"] or "", -row["answers"], row["place"], row["skeleton"]))

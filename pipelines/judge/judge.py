@@ -1,11 +1,11 @@
-"""Judge: measures every transition once, decides what is kept, and writes a verdict beside each row of payload.
+"""The judge stage: it measures every transition once, decides what is kept, and writes a verdict for each row.
 
-Only packed hashes are shuffled. Each decision has rounds: every unit gives keys, those of equal keys come together, and
-who loses is told to its unit, so that the next decision sees the corpus as it then stands. Rounds that do not depend on
-each other share a level, which is one exchange. Units that an earlier run decided give keys as they
-were left, rank before all others, and lose nothing.
+Only packed hashes are shuffled. Each decision has rounds: every unit gives keys, equal keys are gathered, and the
+losers are sent to their units, so that the next decision sees the remaining corpus. Independent rounds share a level,
+which is one exchange. Units that an earlier run decided give keys according to their verdicts, rank before all others,
+and lose nothing.
 
-What is told of one unit depends on the hashes of all units, but not on their order.
+The answers to a unit depend on the hashes of all units, but not on their order.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from trajmill.pipelines.judge.verdicts import write_verdict
 from trajmill.schemas.manifest import Manifest
 
 Told = tuple[int, tuple[str, Any]]
-"""A unit's number; the round, and what it tells the unit: (name, packed records), or the unit itself under `UNITS`."""
+"""A unit's number; the round, and its message to the unit: (name, packed records), or the unit itself under `UNITS`."""
 
 
 def decisions(judging: Judging) -> tuple[Decision, ...]:
-    """List the decisions that the recipe asks for, in order; groups are named last, of all that is alike."""
+    """List the decisions that the recipe asks for, in order. Groups are named last, since they use all similarities."""
     asked = judging.recipe.judge
     rules: list[Decision] = [Contamination(judging)] if judging.benchmarks else []
     if asked.harness_text is not None:
@@ -70,7 +70,7 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
 
 
 class UnitsToVerdicts(Transform):
-    """Unit → the manifest of its verdicts; those of decided units are there."""
+    """Unit → the manifest of its verdicts. Decided units yield nothing, since their verdicts exist."""
 
     def __init__(self, judging: Judging) -> None:
         super().__init__()
@@ -98,8 +98,8 @@ class _Level(Transform):
 
     Args:
         level: the rounds.
-        judging: what they need besides.
-        common: what tells what all units are told, by round.
+        judging: settings of judging.
+        common: source of the answers that all units receive, by round.
     """
 
     def __init__(self, level: Sequence[Scheduled], judging: Judging, common: Mapping[str, Collection[Told]]) -> None:
@@ -126,7 +126,10 @@ def _heard(
     *,
     grouped: bool = False,
 ) -> Collection[tuple[int, Iterable[tuple[str, Any]]]]:
-    """Each unit, by number, with itself and what the wanted rounds tell it; `grouped` even if that is nothing."""
+    """Key each unit by number, with itself and the answers of the wanted rounds.
+
+    `grouped` groups the units even without answers.
+    """
     parts = [itself]
     for names, answers in of_level.items():
         some = names.intersection(wanted)
@@ -134,8 +137,8 @@ def _heard(
             parts.append(answers)
         elif some:
             parts.append(answers | f"{label}-{'-'.join(sorted(some))}" >> FlatMap(_among, some))
-    # Flink holds elements that were not grouped, however many, until what they are told besides is whole. It fails
-    # where a grouping and a flattening both take what one step hands on, so one part is flattened too.
+    # Flink keeps ungrouped elements, however many, until their side input is complete. It fails if a grouping and a
+    # flattening both take the output of one step, so a single part is flattened too.
     if len(parts) > 1 or grouped:
         return tuple(parts) | f"{label}-Told" >> Flatten() | f"{label}-Join" >> GroupByKey()
     return itself | f"{label}-Alone" >> Map(_alone)
@@ -146,7 +149,10 @@ def _among(message: Told, rounds: Set[str]) -> list[Told]:
 
 
 def _of_round(message: Told, name: str) -> list[tuple[tuple[str, int], Any]]:
-    """Key a round's message by its name and unit, without the answer's name; of `UNITS` the unit itself."""
+    """Key a round's message by its name and unit, without the answer's name.
+
+    For `UNITS` the content is the unit itself.
+    """
     number, (tag, content) = message
     return [((name, number), content if tag == UNITS else content[1])] if tag == name else []
 
@@ -177,7 +183,10 @@ def _keys(
     judging: Judging,
     common: Any,
 ) -> Iterator[tuple[tuple[str, Key], bytes | Span]]:
-    """Yield the keys of a unit for each round; of a decided unit only for the rounds that it takes part in."""
+    """Yield the keys of a unit for each round.
+
+    A decided unit gives keys only for the rounds that take decided units.
+    """
     standing = _standing(messages[1], judging, common)
     mine = [rule_round for rule_round in rounds if rule_round.takes_decided or not standing.unit.is_decided]
     for rule_round in mine:

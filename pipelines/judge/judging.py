@@ -1,4 +1,4 @@
-"""A unit of judging, what judging one needs besides it, and what was measured of it."""
+"""Units of judging, the settings of judging, and a unit's measures."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ from trajmill.schemas import SCHEMA_VERSION, ShardError
 from trajmill.schemas.verdict import SIGNAL_PREFIX, measure_schema
 
 FileKind: TypeAlias = Literal["benchmarks", "replicates", "variety", "spans", "sketch", "costs", "answers", "edges"]
-"""Kinds of measure files: benchmark matches, row histories, topics, text variety, sketches, sample costs, answers that
-RL checks are tried on, and lines at edges of answers.
+"""Kinds of measure files, by their content.
+
+They hold benchmark matches, row histories, variety of texts, spans, sketches, sample costs, answers that RL checks are
+tried on, and lines at the edges of answers.
 """
 
 
 def measure_file(label: str, kind: FileKind) -> str:
-    """The file of a kind of measures."""
+    """Return the name of a unit's measure file of a kind."""
     return f"{label}.{kind}.parquet"
 
 
 def measure_files(label: str) -> tuple[str, ...]:
-    """Every file that measuring a unit can write."""
+    """Return the names of all files that measuring a unit can write."""
     return (f"{label}.parquet", *(measure_file(label, kind) for kind in get_args(FileKind)))
 
 
 DECIDED: Final = 1 << 31
-"""The number of the first unit that is decided already: those that are to be judged come before."""
+"""Number of the first decided unit. Units to be judged have smaller numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,10 @@ class Unit:
     """A file of transitions.
 
     Attributes:
-        number: among all units.
-        name: in the folder of transitions.
-        sha256: of the file.
-        folder: where the stages of the earlier run lie that judged it; None for one that is to be judged.
+        number: number among all units.
+        name: name in the folder of transitions.
+        sha256: sha256 of the file.
+        folder: folder of the stages of the earlier run that judged the unit; None if the unit is to be judged.
     """
 
     number: int
@@ -68,7 +70,7 @@ class Unit:
 
     @property
     def is_decided(self) -> bool:
-        """True if an earlier run judged the unit, whose verdicts stay."""
+        """True if an earlier run judged the unit. Its verdicts stay."""
         return self.folder is not None
 
     @property
@@ -83,7 +85,7 @@ class Unit:
 
 
 def units_in(folder: Folder) -> list[Unit]:
-    """The units of a run whose stages lie in a folder.
+    """List the units of a run whose stages are in a folder.
 
     Raises:
         ShardError: its transitions have no manifest.
@@ -95,7 +97,7 @@ def units_in(folder: Folder) -> list[Unit]:
 
 
 Withdrawn: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
-"""Unit's label and first rows of its trajectories that would join two pools, which go before all others."""
+"""A unit's label, and first rows of its trajectories that would join two pools. They are dropped before all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +116,11 @@ class Judging:
     models: tuple[tuple[str, str], ...] = ()
     """Names and digests of the files that the recipe names: tokenizer and models."""
     partitions: int = PARTITIONS
-    """Into how many packed records are cut; no verdict depends on it."""
+    """Number of partitions of packed records. No verdict depends on it."""
     spill: Folder | None = None
-    """Folder of hashes on their way between rounds; None leaves them to the runner."""
+    """Folder of hashes in exchange between rounds; None leaves them to the runner."""
     likeness: Folder | None = None
-    """Folder of the trajectories that each one is like; None where nobody asks."""
+    """Folder of the similar trajectories of each trajectory; None if they are not needed."""
     withdrawn: Withdrawn = ()
 
     def carried(
@@ -133,22 +135,22 @@ class Judging:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """The signals that the recipe measures, sorted."""
+        """Names of the signals that the recipe measures, sorted."""
         return self.recipe.judge.measured()
 
     @property
     def made(self) -> dict[str, Signal]:
-        """The same with what measures them."""
+        """The signals that the recipe measures, by name."""
         return {name: self.recipe.judge.made(name) for name in self.signals}
 
     @property
     def telling(self) -> tuple[str, ...]:
-        """Those of them that give reasons."""
+        """Names of the measured signals that give reasons."""
         return tuple(name for name, signal in self.made.items() if tells(signal))
 
 
 def count_packed_records(recipe: Recipe, transitions: Iterable[Folder]) -> int:
-    """Count the packed records of the largest exchange of a corpus: one a row, or one a band of a trajectory."""
+    """Count the packed records of a corpus's largest exchange: one per row, or one per band of a trajectory."""
     sealed = [manifest for folder in transitions if (manifest := read_manifest(folder, MANIFEST)) is not None]
     near = recipe.judge.near_duplicates
     bands = 0 if near is None else near.bands * sum(manifest_.counts.get("trajectories", 0) for manifest_ in sealed)
@@ -163,7 +165,10 @@ def judging_digest(
     known: str = "",
     withdrawn: Withdrawn = (),
 ) -> str:
-    """Digest everything verdicts depend on: the recipe's judgement, benchmarks, models, rows, and what is known."""
+    """Digest everything verdicts depend on.
+
+    This is the section `judge`, benchmarks, models, units, the known generations, and withdrawn trajectories.
+    """
     content: list[Any] = [SCHEMA_VERSION, recipe.digest("judge"), benchmarks, models]
     content.append([[unit.name, unit.sha256] for unit in units])
     content.append([known, withdrawn])
@@ -180,17 +185,17 @@ class Measures:
     starts: npt.NDArray[np.int64]
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A numeric column."""
+        """Return a numeric column."""
         return self.table[name].combine_chunks().to_numpy(zero_copy_only=False)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Rows of each trajectory."""
+        """Number of rows of each trajectory."""
         return np.diff(np.append(self.starts, self.table.num_rows))
 
 
 def read_measures(unit: Unit, judging: Judging) -> Measures:
-    """Read the measurements of a unit and judge them by the recipe's rules."""
+    """Read the measures of a unit and apply the recipe's rules."""
     table = pa.Table.from_batches(
         read_batches(judging.measures, f"{unit.label}.parquet"),
         schema=measure_schema(judging.signals, judging.telling),
@@ -206,14 +211,17 @@ def read_measures(unit: Unit, judging: Judging) -> Measures:
 
 
 def _keys(table: pa.Table) -> Mapping[str, npt.NDArray[np.uint64]]:
-    """Hash trajectories and transitions by content; a step of a trajectory that says the same as another is another."""
+    """Hash trajectories and transitions by content.
+
+    A transition's hash includes its step, so that equal steps of a trajectory differ.
+    """
     whole = as_lanes(table["trajectory_hash"].combine_chunks())[:, 0]
     step = table["step"].to_numpy()
     return {"trajectory": whole, "transition": mixed(whole + step.astype(np.uint64))}
 
 
 def read_sketches(label: str, measures: Folder, starts: npt.NDArray[np.int64] | None = None) -> Sketches:
-    """The sketches of the unit with that label; `starts` are the first rows of its trajectories, if known."""
+    """Read the sketches of a unit. `starts` are the first rows of its trajectories, if known."""
     if starts is None:
         step = pa.Table.from_batches(read_batches(measures, f"{label}.parquet", ["step"]))["step"]
         starts = np.flatnonzero(step.to_numpy() == 0)

@@ -1,4 +1,4 @@
-"""Measuring a unit of transitions, once: numbers of each row, and beside them what single decisions ask for."""
+"""Measuring of a unit of transitions: numbers of each row, and further files that some decisions need."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from trajmill.schemas.verdict import measure_schema
 
 
 class Answering:
-    """The answers of a file's rows that are held against others: one batch, when all rows are known.
+    """Answers of a file's rows that serve as distractors, as one batch at the end of the file.
 
     Args:
-        view: how samples show what happened.
+        view: how samples show trajectories.
     """
 
     def __init__(self, view: View) -> None:
         self._view, self._held = view, Distractors()
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Nothing yet: which answers are held is told by all of them."""
+        """Collect the answers of a batch. Nothing is yielded, since the choice depends on all rows."""
         rows = batch.filter(pc.struct_field(batch["next_observation"], "content").is_valid())
         tools, arguments = (pc.struct_field(rows["action"], name) for name in ("name", "arguments"))
         columns = (rows["domain"], tools.fill_null(""), arguments, answer_texts(rows, self._view, marker=""))
@@ -58,22 +58,22 @@ class Answering:
         return iter(())
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """All that is held."""
+        """Yield all kept answers."""
         yield self._held.batch()
 
 
 class Kind(Protocol):
-    """Measurer of a unit's rows, batch by batch, each batch following those before."""
+    """Measurer of a unit's rows, batch by batch in order."""
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the measures that are known once the batch is there."""
+        """Yield the measures that are complete after the batch."""
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield the measures that waited for the end of the file."""
+        """Yield the measures that needed the end of the file."""
 
 
 def measuring_digest(unit: Unit, judging: Judging) -> str:
-    """Of everything that a unit's measures depend on."""
+    """Digest everything that a unit's measures depend on."""
     rules = judging.recipe.judge
     near = rules.near_duplicates
     chosen = [
@@ -93,10 +93,10 @@ def measuring_digest(unit: Unit, judging: Judging) -> str:
 
 
 def measure_unit(unit: Unit, judging: Judging) -> Unit:
-    """Measure a unit's transitions into a file beside the verdicts, unless that was done; returns the unit.
+    """Measure a unit's transitions into files of the measures folder, unless that was done, and return the unit.
 
     Raises:
-        ShardError: the transitions are not those that were written.
+        ShardError: the transitions were changed since they were written.
     """
     if unit.is_decided:
         return unit

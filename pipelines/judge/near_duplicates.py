@@ -1,11 +1,11 @@
-"""Near duplicates of the whole corpus: which steps are background, who is compared with whom, and who goes.
+"""Near duplicates over the whole corpus: background steps, pairs to compare, and the trajectories that are dropped.
 
-Only packed hashes are shuffled; sketches are read where they lie, those of a pair's two units at a time:
+Only packed hashes are shuffled. Sketches are read from their files, those of a pair's two units at a time:
 
-    rollouts ─▶ sizes of tasks ─▶ steps ─▶ background rows ─▶ members of buckets ─▶ pairs ─▶ shares absent
-        ─▶ second looks ─▶ shares absent ─▶ who goes, and edges of groups
+    rollouts ─▶ sizes of tasks ─▶ steps ─▶ background rows ─▶ members of buckets ─▶ pairs ─▶ shares absent ─▶ second
+        looks ─▶ shares absent ─▶ losers, and edges of groups
 
-What the numbers mean is `quality.near`'s.
+`quality.near` defines the numbers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _SCHEMA: Final = pa.schema([("row", pa.uint32()), ("node", pa.uint64())])
 
 
 def write_likeness(standing: Standing, folder: Folder) -> Manifest:
-    """Write first rows of a unit's trajectories, and the tasks of those that each is like."""
+    """Write the first rows of a unit's trajectories with the tasks of their similar trajectories."""
     unit = standing.unit
     records = np.unique(
         np.concatenate([np.zeros(0, LIKENESS), *(np.frombuffer(data, LIKENESS) for data in standing.told(LIKE))])
@@ -71,7 +71,7 @@ def write_likeness(standing: Standing, folder: Folder) -> Manifest:
 
 
 def read_likeness(folder: Folder, name: str) -> npt.NDArray[np.void]:
-    """Read the likeness of a unit, of dtype `LIKENESS`.
+    """Read the similarities of a unit, of dtype `LIKENESS`.
 
     Raises:
         ShardError: the file is missing or damaged.
@@ -86,17 +86,17 @@ def read_likeness(folder: Folder, name: str) -> npt.NDArray[np.void]:
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """The trajectories of a unit; arrays of one length.
+    """Trajectories of a unit, as arrays of one length.
 
     Attributes:
-        sketches: of them.
-        first: the row of each one's first step in the file.
-        task: the node of its task.
-        content: a hash of all that it holds.
-        rank: by which the smallest is the best.
-        counts: whether it counts where a task's steps are.
-        stays: whether it is kept so far.
-        ids: of all.
+        sketches: their sketches.
+        first: row of each first step in the file.
+        task: node of each task.
+        content: hash of each trajectory's content.
+        rank: rank of each; the smallest is the best.
+        counts: whether the trajectory counts when background steps of its task are found.
+        stays: whether the trajectory is kept so far.
+        ids: their ids.
     """
 
     sketches: Sketches
@@ -109,12 +109,12 @@ class Rollouts:
     ids: pa.Array | pa.ChunkedArray
 
     def ties(self, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-        """The first 64 bits of the ids of these."""
+        """Return the first 64 bits of the ids of the chosen trajectories."""
         return identities(self.ids.take(pa.array(chosen)).to_pylist())
 
 
 def rollouts_of(standing: Standing) -> Rollouts:
-    """All rollouts of a unit."""
+    """Return all rollouts of a unit."""
     measures = standing.measures
     starts = measures.starts
     first = measures.table.select(["trajectory_hash", "trajectory_id"]).take(pa.array(starts))
@@ -131,7 +131,7 @@ def rollouts_of(standing: Standing) -> Rollouts:
 
 
 def rollouts_with_task(standing: Standing) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Return the task and content of each rollout that counts and whose task is known; no sketch is read for it."""
+    """Return the task and content of each rollout that counts and whose task is known, without reading sketches."""
     measures = standing.measures
     starts = measures.starts[standing.counts()[measures.starts]]
     task = measures.column("task_node")[starts]
@@ -173,7 +173,7 @@ Packed = Iterable[bytes]
 
 
 _SIZE: Final = np.dtype([("task", "<u8"), ("rollouts", "<u4")])
-"""A task, and how many different rollouts it has."""
+"""A task and its number of different rollouts."""
 
 _TASKS: Final = "tasks"
 _STEPS: Final = "steps"
@@ -193,7 +193,7 @@ def _pairs_of(packed: Packed) -> npt.NDArray[np.void]:
 
 
 def _flags(standing: Standing, some: Rollouts) -> npt.NDArray[np.bool_]:
-    """Of each row of the rollouts' sketches, whether it is background."""
+    """Flag the rows of the rollouts' sketches that are background."""
     flags = np.zeros(len(some.sketches.step), np.bool_)
     for data in standing.told(_SHARED):
         flags[np.frombuffer(data, STEP)["row"]] = True
@@ -201,7 +201,7 @@ def _flags(standing: Standing, some: Rollouts) -> npt.NDArray[np.bool_]:
 
 
 def tasks(standing: Standing) -> Keys:
-    """Yield packed rollouts that are kept so far and whose task is known, by partition of the task."""
+    """Yield packed rollouts that count and whose task is known, by partition of the task."""
     task, content = rollouts_with_task(standing)
     records = np.zeros(len(task), ROLLOUT)
     records["task"], records["content"], records["unit"] = task, content, standing.unit.number
@@ -209,7 +209,7 @@ def tasks(standing: Standing) -> Keys:
 
 
 def count_rollouts(_: Key, packed: Packed) -> Answers:
-    """Count the different rollouts of each task, and tell the units that have some."""
+    """Count the different rollouts of each task, and send the counts to the units that have some."""
     records = np.concatenate([np.frombuffer(data, ROLLOUT) for data in packed])
     sizes = np.zeros(len(records), _SIZE)
     sizes["task"], sizes["rollouts"] = records["task"], rollouts(records["task"], records["content"])
@@ -217,8 +217,7 @@ def count_rollouts(_: Key, packed: Packed) -> Answers:
 
 
 def steps(standing: Standing) -> Keys:
-    """Yield packed steps of the same rollouts, by partition of the task and the step: a task may be half of the
-    corpus."""
+    """Yield packed steps of these rollouts, by partition of task and step. A task alone may be half of the corpus."""
     if not len(rollouts_with_task(standing)[0]):
         return
     some = rollouts_of(standing)
@@ -236,7 +235,7 @@ def steps(standing: Standing) -> Keys:
 
 
 def members_of(standing: Standing) -> npt.NDArray[np.void]:
-    """The rollouts of a unit that are kept so far, in their buckets, where it was told which rows are background."""
+    """Return the kept rollouts of a unit in their buckets, given its background rows."""
     some, near = rollouts_of(standing), standing.judging.recipe.judge.near_duplicates
     assert near is not None
     chosen = np.flatnonzero(some.stays)
@@ -248,11 +247,11 @@ def members_of(standing: Standing) -> npt.NDArray[np.void]:
 
 @dataclass(frozen=True, slots=True)
 class NearCopies:
-    """Trajectories of whose remainder little is absent from one that is kept; those alike share a group.
+    """Rule that drops trajectories whose remainder is mostly present in a kept one. Similar trajectories share a group.
 
     Attributes:
-        near: what is near.
-        likeness: whether units are told whom each of their trajectories is like.
+        near: thresholds of the comparison.
+        likeness: whether units receive the similar trajectories of each of theirs.
     """
 
     near: NearDuplicates
@@ -263,7 +262,7 @@ class NearCopies:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Sizes of tasks, background steps, pairs that meet in a bucket, and their comparison, twice."""
+        """Sizes of tasks, background steps, pairs that share a bucket, and two comparisons of them."""
         again = (_STEPS, _FIRST)
         return (
             Round(_TASKS, tasks, count_rollouts, takes_decided=True),
@@ -280,11 +279,14 @@ class NearCopies:
         yield from ((_SHARED, *answer) for answer in by_unit(shared))
 
     def members(self, standing: Standing) -> Keys:
-        """Packed members of buckets, by partition of the bucket."""
+        """Yield packed members of buckets, by partition of the bucket."""
         yield from partition_records(members_of(standing), "band", standing.judging.partitions)
 
     def pairs(self, key: Key, packed: Packed) -> Answers:
-        """Find the pairs to compare, told to the unit of the one that might go; of two decided trajectories none."""
+        """Find the pairs to compare, and send each to the unit of the trajectory that might be dropped.
+
+        Pairs of two decided trajectories are left out.
+        """
         members = np.concatenate([np.frombuffer(data, MEMBER) for data in packed])
         stays = members["unit"] >= DECIDED
         if stays.any():
@@ -293,23 +295,23 @@ class NearCopies:
         yield from ((_PAIRS, *answer) for answer in by_unit(pairs[pairs["unit"] < DECIDED]))
 
     def compared(self, standing: Standing) -> Keys:
-        """Of a unit's pairs those that are alike enough for one group, packed, with the share that is absent."""
+        """Yield the unit's pairs that are similar enough for one group, packed, with their absent shares."""
         yield from self._alike(standing, _PAIRS)
 
     def second(self, key: Key, packed: Packed) -> Answers:
-        """All alike pairs, and those to look at a second time, told to the unit of the one that might go."""
+        """Send all similar pairs, and those for a second look, to the unit of the trajectory that might be dropped."""
         pairs = _pairs_of(packed)
         looks = second_looks(pairs, self._alike_enough(pairs))
         yield from ((_ALIKE, *answer) for answer in by_unit(pairs))
         yield from ((_LOOKS, *answer) for answer in by_unit(looks[looks["unit"] < DECIDED]))
 
     def keys(self, standing: Standing) -> Keys:
-        """The alike pairs of both looks, packed."""
+        """Yield the similar pairs of both looks, packed."""
         yield from ((0, data) for data in standing.told(_ALIKE))
         yield from self._alike(standing, _LOOKS)
 
     def losers(self, key: Key, packed: Packed) -> Answers:
-        """Yield the trajectories that go, of all alike pairs, with the survivor's id; and the nodes that are alike."""
+        """Yield the trajectories to drop among all similar pairs, with the survivor's id, and the similar nodes."""
         pairs = _pairs_of(packed)
         gone = decisive(pairs, self._alike_enough(pairs))
         rows = np.zeros(len(gone), LOSER)
@@ -326,7 +328,7 @@ class NearCopies:
                 yield LIKE, number, np.unique(like[is_other]).tobytes()
 
     def _alike_enough(self, pairs: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
-        """The numbers of the pairs of which one goes."""
+        """Return the numbers of the pairs in which one trajectory is dropped."""
         return np.flatnonzero(pairs["absent"] < self.near.max_absent)
 
     def words(self, reason: str, survivor: int) -> str:

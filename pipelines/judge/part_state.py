@@ -1,4 +1,4 @@
-"""State of a part when a decision comes to it: what was measured and told to it, or what an earlier run decided."""
+"""State of a part during judging: its measures and the answers it received, or the verdicts of an earlier run."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from trajmill.quality.hash_sampling import chances
 from trajmill.quality.rule import apply_rules
 
 LIMITS = "limits"
-"""Name of the answer on the recipe's caps: of each rule the first bin that loses its loss, as 64-bit numbers."""
+"""Name of the answer on the recipe's caps: for each rule the first bin that loses its loss, as 64-bit numbers."""
 
 
 def cap_bins(measures: Measures) -> npt.NDArray[np.int64]:
-    """The bin of each row, under caps of a domain."""
+    """Return the bin of each row under caps of a domain."""
     return bins(cap_chances(measures))
 
 
 def cap_chances(measures: Measures) -> npt.NDArray[np.uint64]:
-    """The hash of each row, under caps."""
+    """Return the hash of each row under caps."""
     return chances(measures.table["trajectory_id"].combine_chunks(), measures.column("step"), "cap")
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A unit and what it was told; everything else is read or follows when it is asked for, once."""
+    """A unit and the answers that it received. Everything else is read or computed on first use."""
 
     unit: Unit
     judging: Judging
@@ -50,11 +50,11 @@ class Standing:
 
     @property
     def measured(self) -> Folder:
-        """The folder of what was measured of it."""
+        """The folder of the unit's measures."""
         return self.unit.measures_folder(self.judging)
 
     def told(self, name: str) -> Iterator[bytes]:
-        """The packed records that it was told by that name."""
+        """Yield the packed records of the answers of that name."""
         return self.judging.fetch_blocks(self.heard.get(name, ()))
 
     @cached_property
@@ -80,7 +80,7 @@ class Standing:
 
     @cached_property
     def over(self) -> npt.NDArray[np.int16]:
-        """For each row the position of the capped rule that it breaks if it is over the cap, else -1."""
+        """For each row the position of the capped rule whose cap it exceeds, else -1."""
         measures = self.measures
         rows, capped = measures.table.num_rows, measures.decision.capped
         rule_of_row = np.full(rows, -1, np.int16)
@@ -95,7 +95,7 @@ class Standing:
         return rule_of_row
 
     def kept(self) -> npt.NDArray[np.bool_]:
-        """Flag the rows whose trajectory neither a rule nor a decision so far drops."""
+        """Flag the rows whose trajectory has not been dropped so far by a rule or a decision."""
         measures = self.measures
         first = measures.decision.trajectory[measures.starts] < 0
         for reason in REASONS:
@@ -104,11 +104,11 @@ class Standing:
         return np.repeat(first, measures.lengths)
 
     def counts(self) -> npt.NDArray[np.bool_]:
-        """One boolean a row: whether its trajectory is a rollout by whose steps background is told."""
+        """Flag the rows whose trajectory counts as a rollout when background steps are found."""
         return self.kept()
 
     def rank_values(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-        """Values by which the smallest is the best, after all that is decided."""
+        """Return values whose smallest is the best, after those of all decided units."""
         return values.astype(np.uint64) + np.uint64(1)
 
     def _targets_without_caps(self) -> npt.NDArray[np.bool_]:
@@ -120,7 +120,7 @@ class Standing:
         return flags
 
     def targets(self) -> npt.NDArray[np.bool_]:
-        """One boolean a row: whether it bears the loss if nothing more than so far takes it away."""
+        """Flag the rows that bear the loss after the decisions so far."""
         return self._targets_without_caps() & (self.over < 0)
 
 
@@ -132,11 +132,11 @@ _MEASURED: Final = (
 
 @dataclass(frozen=True)
 class DecidedStanding(Standing):
-    """A part whose verdicts stay, whatever it is told."""
+    """State of a part whose verdicts are final."""
 
     @cached_property
     def measures(self) -> Measures:
-        """Measures that rounds ask of a decided unit, without rules."""
+        """Measures that rounds need of a decided unit, without rules."""
         table = read_table(self.measured, f"{self.unit.label}.parquet", _MEASURED).combine_chunks()
         starts = np.flatnonzero(table["step"].to_numpy() == 0)
         return Measures(table, apply_rules((), {}, table.num_rows, None), starts)
@@ -154,7 +154,7 @@ class DecidedStanding(Standing):
         return self._verdicts["kept"].to_numpy()
 
     def counts(self) -> npt.NDArray[np.bool_]:
-        """See `Standing`: what was compared with others in its own run counts as it did there."""
+        """Flag rows as `Standing` does. A trajectory that was compared in its own run counts as it did there."""
         return self.kept() | self._told("reason", (NEAR_DUPLICATE, *AFTER_NEAR))
 
     def targets(self) -> npt.NDArray[np.bool_]:
@@ -170,5 +170,5 @@ def standing_of(
     heard: Mapping[str, Sequence[bytes | Span]],
     common: Mapping[tuple[str, int], Any],
 ) -> Standing:
-    """Build the state of a unit that heard these answers."""
+    """Build the state of a unit that received these answers."""
     return (DecidedStanding if unit.is_decided else Standing)(unit, judging, heard, common)

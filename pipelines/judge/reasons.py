@@ -1,4 +1,4 @@
-"""Reasons for which a trajectory or a row is not kept, besides the recipe's rules: the closed vocabulary of judging."""
+"""Reasons to drop a trajectory or a row, besides the recipe's rules: the closed vocabulary of judging."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SHARE_REASONS: Final[Mapping[str, str]] = {kind: f"max_share_{kind}" for kind in
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Reason for which a trajectory or a row is not kept.
+    """Reason to drop a trajectory or a row.
 
     Attributes:
-        name: as verdicts and rejects say it.
-        use: what becomes of a row by it.
-        whole: whether it is of whole trajectories, told by their first rows.
+        name: name in verdicts and rejects.
+        use: resulting use of a row.
+        whole: whether it drops whole trajectories, which are given by their first rows.
     """
 
     name: str
@@ -58,14 +58,14 @@ REASONS: Final = (
     Reason(NO_TARGET, "omit", whole=True),
     Reason(NO_TEXT, "omit", whole=False),
 )
-"""Reasons besides the recipe's rules, numbered after them; of two of one row the later speaks."""
+"""Reasons besides the recipe's rules, numbered after them. If a row has two, the later one is reported."""
 
 _LEFT: Final = (NO_TARGET, NO_TEXT)
 LOST: Final = tuple(reason.name for reason in REASONS if reason.whole and reason.name not in _LEFT)
-"""Reasons by which a trajectory goes by a decision over the corpus, or before all of them."""
+"""Reasons of a decision over the corpus, or before all such decisions, that drop a trajectory."""
 
 LOST_ROWS: Final = tuple(reason.name for reason in REASONS if not reason.whole and reason.name not in _LEFT)
-"""Reasons by which a row of a kept trajectory stays as context by a decision over the corpus."""
+"""Reasons of a decision over the corpus that turn a row of a kept trajectory into context."""
 
 AFTER_NEAR: Final = (MAX_PER_TASK, *SHARE_REASONS.values(), NO_TARGET)
-"""Reasons by which a trajectory goes after near copies were looked for, so that it was compared with others."""
+"""Reasons that drop a trajectory after the search for near duplicates, in which it took part."""

@@ -1,7 +1,7 @@
-"""Replicates of the whole corpus: how much of their answers is the same, and how often one may bear the loss.
+"""Replicates over the whole corpus: the agreement of their answers, and the bound on how many bear the loss.
 
-Hashes are shuffled, never payload: the key of each row first, then, of a sample of the keys whose answers differ, the
-hashes of the answers' words. What the numbers mean is `quality.replicate`'s.
+Hashes are shuffled, never payload: first the key of each row, then, for a sample of the keys with different answers,
+the hashes of the answers' words. `quality.replicate` defines the numbers.
 """
 
 from __future__ import annotations
@@ -55,15 +55,17 @@ from trajmill.schemas.manifest import FileEntry, Manifest
 
 NAME: Final = "replicates.json"
 UNIT: Final = "replicates"
-"""The unit of the measures that the report is."""
+"""Name of the report as a unit of the measures."""
 
 REPORTER: Final = 0
-"""The number of the unit that is told all tallies."""
+"""Number of the unit that receives all tallies."""
 
 SAMPLED: Final = 200
-"""Keys of a domain whose answers are compared word by word, in each of `PARTITIONS` ranges: those of least hash.
+"""Number of a domain's keys whose answers are compared word by word, in each of `PARTITIONS` ranges.
 
-Where records are cut into more partitions, each names as many, and a further round takes the first of a range."""
+The keys with the smallest hashes are chosen. If records have more partitions, each partition names as many keys, and a
+further round takes the first of each range.
+"""
 
 Packed = Iterable[bytes]
 Tallies = tuple[str, dict[str, float]]
@@ -83,7 +85,7 @@ def _with_domain(standing: Standing, data: bytes) -> bytes:
 
 
 def _without_domain(packed: Packed, record: np.dtype[np.void]) -> tuple[dict[int, str], list[memoryview]]:
-    """(the domain of each unit, the blocks), of blocks of one unit's records with their domain before them."""
+    """Return (the domain of each unit, the blocks) of blocks that hold a domain and one unit's records."""
     domains, blocks = dict[int, str](), list[memoryview]()
     for data in packed:
         blocks.append(memoryview(data)[1:])
@@ -96,7 +98,7 @@ def _tally(tallies: Tallies) -> tuple[str, int, bytes]:
 
 
 def _rows(standing: Standing, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """The chosen rows, of dtype `ROW`."""
+    """Return the chosen rows, of dtype `ROW`."""
     unit, measures = standing.unit, standing.measures
     batches = read_batches(standing.measured, measure_file(unit.label, "replicates"))
     table = pa.Table.from_batches(batches, schema=REPLICATE_SCHEMA)
@@ -117,10 +119,9 @@ def _rows(standing: Standing, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.v
 
 
 def collect_rows(standing: Standing) -> Keys:
-    """Yield packed rows with known environment and answer, by partition of the key; not those that a rule of rows
-    takes.
+    """Yield packed rows with known environment and answer that no rule of rows drops, by partition of the key.
 
-    Whether their trajectory is kept does not matter: an environment's answer is no less known for a short log.
+    Rows of dropped trajectories count too: an environment's answer is as well known in a short log.
     """
     measures = standing.measures
     content = as_lanes(measures.table["trajectory_hash"].combine_chunks())[:, 0]
@@ -134,7 +135,7 @@ def collect_rows(standing: Standing) -> Keys:
 
 
 def _rows_of_parents(standing: Standing) -> npt.NDArray[np.int64]:
-    """The rows of branches that are rows of their parents, once more; all of a branch that does not tell its fork."""
+    """Return the rows of branches that repeat rows of their parents; all rows of a branch whose fork is unknown."""
     table = read_table(standing.judging.transitions, standing.unit.name, ["relation", "parent_step", "step"])
     forked = pc.fill_null(pc.less_equal(table["step"], table["parent_step"]), True)
     return np.flatnonzero(pc.and_(forked, pc.fill_null(pc.equal(table["relation"], "branch"), False)))
@@ -149,13 +150,13 @@ def tally_groups(_: Key, packed: Packed) -> Answers:
 
 
 def tally_part(key: Key, packed: Packed) -> Answers:
-    """The same of a partition that is a part of a range: the rows may be compared if no part before it fills that."""
+    """Do the same for a partition that is part of a range. Its rows are compared only if earlier parts leave room."""
     for name, unit, data in tally_groups(key, packed):
         yield _NAMED if name == _COMPARED else name, unit, data
 
 
 def collect_named_rows(standing: Standing) -> Keys:
-    """The rows of a unit that may be compared, by range of the key."""
+    """Yield the rows of a unit that may be compared, by range of the key."""
     rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in standing.told(_NAMED))])
     for number, data in partition_records(rows, "key"):
         yield number, _with_domain(standing, data)
@@ -169,7 +170,7 @@ def choose_compared(_: Key, packed: Packed) -> Answers:
 def _sample_groups(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray[np.void], npt.NDArray[np.void]]:
     """Count groups by domain, choose the rows to compare, of dtype `ROW`, and count groups by tool, of dtype `TOOL`.
 
-    Compared are those of the first groups that differ.
+    The rows to compare are those of the first groups with different answers.
     """
     domains, blocks = _without_domain(packed, ROW)
     tallies: dict[str, Counter[str]] = {}
@@ -190,7 +191,7 @@ def _sample_groups(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray
 
 
 def collect_tools(standing: Standing) -> Keys:
-    """Yield the tools that a unit has rows of, and the counts that it was told of them, by partition of the tool."""
+    """Yield the tools of a unit's rows, and the counts of them that it received, by partition of the tool."""
     own = np.unique(tools_of(standing.measured, standing.unit.label))
     present = np.zeros(len(own), TOOL)
     present["tool"], present["unit"] = own, standing.unit.number
@@ -199,16 +200,14 @@ def collect_tools(standing: Standing) -> Keys:
 
 
 def find_random_tools(_: Key, packed: Packed) -> Answers:
-    """Tell each unit which of its tools are random by nature."""
+    """Send each unit its tools that are random by nature."""
     counts = np.concatenate([np.frombuffer(data, TOOL) for data in packed])
     for unit, data in by_unit(counts[np.isin(counts["tool"], random_tools(counts))]):
         yield RANDOM, unit, np.unique(np.frombuffer(data, TOOL)["tool"]).tobytes()
 
 
 def collect_words(standing: Standing) -> Keys:
-    """Yield (key, packed member of its group) of the unit's rows that are compared; texts are read a row group at a
-    time.
-    """
+    """Yield (key, packed member of its group) of the unit's rows to compare. Texts are read a row group at a time."""
     rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in standing.told(_COMPARED))])
     if not len(rows):
         return
@@ -228,14 +227,14 @@ def collect_words(standing: Standing) -> Keys:
 
 
 def measure_agreement(packed: Packed) -> Tallies:
-    """Measure the agreement of one group, by domain, the best member first."""
+    """Measure the agreement of one group, by domain."""
     domains, blocks = _without_domain(packed, MEMBER)
     members, texts = unpack_members(map(bytes, blocks))
     return domains[int(members["unit"][0])], {"compared": 1, "agreement": round(agreement(texts), 6)}
 
 
 def compare_group(_: Key, packed: Packed, *, spans: bool) -> Answers:
-    """Tell the agreement of a group and, with `spans`, which words of its members others lack."""
+    """Yield the agreement of a group and, with `spans`, the words of its members that others lack."""
     members = list(packed)
     yield _tally(measure_agreement(members))
     if spans:
@@ -243,10 +242,12 @@ def compare_group(_: Key, packed: Packed, *, spans: bool) -> Answers:
 
 
 def report(tallies: Iterable[Tallies]) -> bytes:
-    """Format the report as JSON, the same bytes for any order: by domain, groups, rows and the noise ceiling.
+    """Format the report as JSON: by domain, groups, rows and the noise ceiling.
 
-    `noise_ceiling` is the mean share of words, over groups, that replicates agree on: 1 where all answers of a group
-    are equal, and of groups that differ the mean of those compared.
+    The bytes do not depend on the order of tallies.
+
+    `noise_ceiling` is the mean over groups of the share of words that replicates agree on. It is 1 for groups with
+    equal answers; groups that differ count by the mean of those compared.
     """
     collected: dict[str, list[dict[str, float]]] = {}
     for domain, counts in tallies:
@@ -267,7 +268,7 @@ def report(tallies: Iterable[Tallies]) -> bytes:
 
 
 def write_report(standing: Standing) -> Manifest:
-    """Write what unit `REPORTER` was told of replicates, as a unit whose manifest is returned."""
+    """Write the tallies that unit `REPORTER` received as a unit, and return its manifest."""
     judging = standing.judging
     data = report(json.loads(tally) for tally in standing.told(_TALLY))
     judging.measures.write(NAME, data)
@@ -277,12 +278,14 @@ def write_report(standing: Standing) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Replicates:
-    """Rows of the same environment, history and action → how much of their answers is the same, and who is beyond.
+    """Rule that measures the agreement of replicates, and bounds how many of them bear the loss.
+
+    Replicates have the same environment, history and action.
 
     Attributes:
-        most: how many of a key may bear the loss; None bounds them not.
-        spans: whether units are told which words are volatile, and which tools random by nature.
-        partitions: into how many packed records are cut.
+        most: how many rows of a key may bear the loss; None sets no bound.
+        spans: whether units receive volatile words and the tools that are random by nature.
+        partitions: number of partitions of packed records.
     """
 
     most: int | None
@@ -300,7 +303,7 @@ class Replicates:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """Groups are found and counted, a sample of them is compared; then rows are counted that bear the loss."""
+        """The counting of groups, the comparison of a sample of them, and the count of the rows that bear the loss."""
         words = partial(compare_group, spans=self.spans)
         finding = [Round(_TOLD, collect_rows, tally_groups, sees_losses=False)]
         if self.partitions > PARTITIONS:
@@ -314,12 +317,12 @@ class Replicates:
         return (*finding, comparing, *naming, *([] if self.most is None else [bounding]))
 
     def keys(self, standing: Standing) -> Keys:
-        """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""
+        """Yield packed keys of the rows that still bear the loss after equal transitions lost theirs, by partition."""
         rows = _rows(standing, np.flatnonzero(standing.targets()))
         yield from partition_records(rows, "key", standing.judging.partitions)
 
     def losers(self, key: Key, packed: Packed) -> Answers:
-        """The rows after the first `most` of their key."""
+        """Yield the rows after the first `most` of their key."""
         assert self.most is not None
         for unit, data in by_unit(beyond(np.concatenate([np.frombuffer(block, ROW) for block in packed]), self.most)):
             some = np.frombuffer(data, ROW)

@@ -1,8 +1,8 @@
-"""The caps and shares of a recipe over the whole corpus.
+"""Caps and shares of a recipe over the whole corpus.
 
-Caps gather counts of targets by domain. Shares (how much of what is kept one task, environment, place or command may
-be) gather hashes of the rows that bear the loss by domain, where `quality.share_caps` decides; one record of 64 bytes
-each (one a trajectory where only tasks and environments are bounded).
+Caps gather counts of targets by domain. Shares bound how much of the kept rows one task, environment, place or command
+may have. They gather hashes of the rows that bear the loss by domain, as records of 64 bytes, one per row or, if only
+tasks and environments are bounded, one per trajectory; `quality.share_caps` decides.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _NUMBER = 8
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Rule on capped rules: counts targets that break each by bin, and tells the domain's units the first bin over each
-    cap.
+    """Rule that takes the loss from rows over the caps of a recipe's rules.
 
-    Rows over a cap are told by their rule's name, so that there is no reason of its own.
+    It counts by bin the targets that break each capped rule, and sends the domain's units the first bin over each cap.
+    Rows over a cap are reported under their rule's name, so there is no separate reason.
     """
 
     shares: tuple[float | None, ...]
-    """Of each rule by position, None where it is not capped."""
+    """Cap of each rule by position; None if it has none."""
     reasons: tuple[str, ...] = ()
     losing: str = "caps"
     reported: tuple[str, ...] = ()
@@ -47,13 +47,13 @@ class Caps:
         return (Round(self.losing, self.keys, self.losers),)
 
     def keys(self, standing: Standing) -> Keys:
-        """The unit's domain; its number, and how many of its targets break which capped rule, by bin, packed."""
+        """Yield the unit's domain with its number and packed counts by bin of targets that break each capped rule."""
         target, measures = standing.targets(), standing.measures
         counts = count_by_bin(measures.decision.capped[target], cap_bins(measures)[target])
         yield standing.unit.domain, standing.unit.number.to_bytes(_NUMBER, "little") + counts.tobytes()
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
-        """Tell each unit of a domain the limits of the domain."""
+        """Send each unit of a domain the limits of the domain."""
         blocks = list(packed)
         answer = limits((data[_NUMBER:] for data in blocks), self.shares).astype("<i8").tobytes()
         for data in blocks:
@@ -65,7 +65,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Records of the rows that bear the loss, by domain → rows, and first rows of trajectories, beyond the bounds.
+    """Rule that drops rows, or trajectories, that exceed the bounds on shares.
 
     Attributes:
         bounds: the recipe's shares by kind, as pairs.
@@ -103,10 +103,10 @@ class Shares:
         yield unit.domain, records.tobytes()
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
-        """Packed rows, or first rows of trajectories, of what goes so that a domain's bounds hold.
+        """Yield the packed rows, or first rows of trajectories, that have to be dropped so that a domain's bounds hold.
 
         Raises:
-            ConfigError: a bound cannot hold, for want of different values.
+            ConfigError: a bound cannot hold, since there are too few different values.
         """
         records = np.concatenate([np.frombuffer(data, RECORD) for data in packed])
         for kind, some in beyond(records, dict(self.bounds), str(key)).items():

@@ -119,7 +119,7 @@ def _merge_volatile(
 
 
 def _texts(unit: Unit, judging: Judging, rows: Sequence[int]) -> dict[int, str]:
-    """The next observations of the given rows."""
+    """Return the next observations of the given rows."""
     if not rows:
         return {}
     columns = pa.Table.from_batches(read_batches(judging.transitions, unit.name, ["next_observation"]))

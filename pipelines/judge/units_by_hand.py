@@ -1,7 +1,7 @@
-"""A share of the units of a run measured by itself, without a runner, beside others that do theirs at the same time.
+"""Measuring of a share of a run's units in a separate process, beside others that run at the same time.
 
-Measuring takes most of the time of judging, and asks for nothing but the unit and the recipe. Shares seal nothing: the
-run that follows finds the measures, and decides over the corpus by them.
+Measuring takes most of the time of judging, and needs only the unit and the recipe. Shares seal nothing: the run that
+follows finds the measures and makes the decisions over the corpus.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def measure_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, e
     """Measure a share of the units of a run in this process.
 
     Args:
-        recipe: as of the run that normalized.
-        raws: likewise.
+        recipe: the recipe of the normalizing run.
+        raws: the raw roots of that run.
         out: its output folder, a path or a URL.
-        share: which of the units, in the order of their names.
-        execution: of one process.
+        share: share of the units, in the order of their names.
+        execution: settings of one process.
 
     Raises:
-        ConfigError: the folder is not this run's to write, or its transitions are not all there.
-        ShardError: a file of the folder cannot be read or written; the same share again goes on.
+        ConfigError: the folder belongs to another run, or its transitions are incomplete.
+        ShardError: a file of the folder cannot be read or written; repeating the share resumes it.
     """
     require_openable([*raws, out])
     folder = Folder.named(out)
@@ -62,7 +62,7 @@ def _units(recipe: Recipe, folder: Folder) -> list[Unit]:
 
 
 def _judging(recipe: Recipe, folder: Folder) -> Judging:
-    """As a run has it, as far as measuring asks for it."""
+    """Build the settings of judging, as far as measuring needs them."""
     index = unit_manifests(folder / "measures", [BENCHMARKS_UNIT]) if recipe.judge.benchmarks else []
     models = tuple(sorted((name, sha256_of(path)) for name, path in recipe.judge.files().items()))
     folders = (

@@ -1,4 +1,4 @@
-"""The verdicts of a unit: what becomes of each row, by which reason, and the rejects that say so."""
+"""Verdicts of a unit: the use and the reason of each row, and the rejects."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ STAGE: Final = "judge"
 
 
 def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest:
-    """Write a unit's verdicts and its rejects, and spans if they are wanted; return the manifest of the verdicts.
+    """Write a unit's verdicts and rejects, and its spans if wanted; return the manifest of the verdicts.
 
     Args:
         standing: the unit after all decisions.
-        decisions: those that were made, for their words.
+        decisions: the decisions, for their explanations.
     """
     unit, judging, measures = standing.unit, standing.judging, standing.measures
     reason, kept_rows, kept_by = verdict_reasons(standing)
@@ -71,13 +71,13 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest
 
 
 def verdict_reasons(standing: Standing) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
-    """For each row: the number of its reason (-1: target), whether its trajectory is kept, the survivor's id."""
+    """Return each row's number of the reason (-1: target), whether its trajectory is kept, and the survivor's id."""
     measures = standing.measures
     position = {reason.name: len(measures.decision.names) + number for number, reason in enumerate(REASONS)}
     rows = measures.table.num_rows
     survivor = np.zeros(rows, np.uint64)
     row_reason = measures.decision.transition.astype(np.int64)
-    # what nobody saw cannot be shown, whatever the rule that it broke would make of it
+    # a row without text cannot be shown, whatever use its broken rule gives it
     keeps = np.array([*(rule.use != "omit" for rule in standing.judging.recipe.judge.ordered_rules()), True])
     row_reason[keeps[row_reason] & ~measures.column("has_text")] = position[NO_TEXT]
     first = measures.decision.trajectory[measures.starts].astype(np.int64)
@@ -96,7 +96,7 @@ def verdict_reasons(standing: Standing) -> tuple[npt.NDArray[np.int64], npt.NDAr
 
 
 def _group_names(standing: Standing) -> pa.Array:
-    """The name of the group of each row."""
+    """Return the name of the group of each row."""
     distinct, inverse = np.unique(groups_of(standing), return_inverse=True)
     return pa.array([f"{int(name):016x}" for name in distinct], pa.string()).take(pa.array(inverse))
 
@@ -104,7 +104,7 @@ def _group_names(standing: Standing) -> pa.Array:
 def _counts(
     measures: Measures, kept_rows: npt.NDArray[np.bool_], use: npt.NDArray[np.str_], reasons: npt.NDArray[Any]
 ) -> dict[str, int]:
-    """Count the trajectories and transitions that went in, and how each was decided."""
+    """Count the trajectories and transitions of the unit, and their decisions."""
     counts: Counter[str] = Counter()
     counts["trajectories"] = len(measures.starts)
     counts["transitions"] = len(kept_rows)
@@ -129,7 +129,7 @@ def _rejects(
     reasons: npt.NDArray[Any],
     details: Callable[[npt.NDArray[np.int64]], list[str]],
 ) -> pa.Table:
-    """Build one row for each trajectory dropped, and one for each transition of a kept one that is no target."""
+    """Build a reject for each dropped trajectory, and for each transition of a kept one that is not a target."""
     columns = ["trajectory_id", "step", "num_steps", "provenance"]
     rows = read_table(judging.transitions, unit.name, columns)
     step = rows["step"].to_numpy()

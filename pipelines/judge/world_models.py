@@ -1,7 +1,9 @@
-"""Trajectories that a world model answered: none is kept unless the recipe allows them, and none of two world models.
+"""Trajectories that a world model answered.
 
-A unit knows its own by its rows, so nothing is shuffled. They go before all decisions over the corpus: nothing real is
-dropped for the sake of what is made up, or grouped by it.
+They are dropped unless the recipe allows them, and always if two world models answered one.
+
+A unit finds its own by its rows, so nothing is shuffled. They are dropped before all decisions over the corpus, so that
+simulated rows neither displace nor group real ones.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from trajmill.pipelines.storage.parquet import read_table
 
 _LEAVES: Final = ("step", "environment.kind", "environment.world_model")
 _NOT_NAMED: Final = "?"
-"""Stands for a world model that is not named, as rows of earlier versions may have it."""
+"""Name of a world model without a name, as rows of earlier versions may have it."""
 
 
 def answering(environment: pa.Array) -> pa.Array:
-    """Of each value of the column `environment` the world model that answered its row; null where none did."""
+    """Return for each value of the column `environment` the world model that answered its row; null if none did."""
     if not len(environment):
         return pa.array([], pa.string())
     kind, model = (pc.struct_field(environment, field) for field in ("kind", "world_model"))
@@ -36,20 +38,21 @@ def answering(environment: pa.Array) -> pa.Array:
 
 
 def simulated_rows(unit: Unit, judging: Judging) -> npt.NDArray[np.int64]:
-    """The numbers of the rows of a unit that a world model answered, ascending."""
+    """Return the numbers of a unit's rows that a world model answered, ascending."""
     return _find_simulated(judging.transitions, unit.name, unit.sha256)[0]
 
 
 def refused_trajectories(unit: Unit, judging: Judging) -> npt.NDArray[np.void]:
-    """Find the trajectories of a unit that may not be kept, of dtype `LOSER`: their first rows, and how many world
-    models answered each.
+    """Find the trajectories of a unit that may not be kept, of dtype `LOSER`.
+
+    The records hold their first rows and the number of world models that answered each.
     """
     _, lost = _find_simulated(judging.transitions, unit.name, unit.sha256)
     return lost[lost["kept"] > 1] if judging.recipe.judge.simulated == "allow" else lost
 
 
 def why_refused(models: int) -> str:
-    """Explain why a trajectory that so many world models answered is not kept, for a person."""
+    """Explain to a person why a trajectory that this many world models answered is not kept."""
     if models > 1:
         return f"{models} world models answered it, and no component may hold more than one"
     return "a world model answered it, and the recipe does not say judge.simulated: allow"
@@ -57,7 +60,10 @@ def why_refused(models: int) -> str:
 
 @lru_cache(1 << 14)
 def _find_simulated(transitions: Folder, name: str, _sha256: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
-    """The rows that a world model answered, and a `LOSER` for each trajectory of theirs; of most files none at all."""
+    """Return the rows that a world model answered, and a `LOSER` for each of their trajectories.
+
+    Most files have none.
+    """
     table = read_table(transitions, name, _LEAVES)
     names = answering(table["environment"].combine_chunks())
     rows = np.flatnonzero(names.is_valid())

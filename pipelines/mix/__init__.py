@@ -1,1 +1,1 @@
-"""Stage 4, mix: what judging kept becomes samples, and samples become shards of disjoint pools."""
+"""The mix stage: kept trajectories become samples, and samples become shards of disjoint pools."""

@@ -1,4 +1,4 @@
-"""Adversarial answers of an RL turn, and how well the reward tells them from the truth."""
+"""Adversarial answers of an RL turn, and a measure of how well the reward separates them from the truth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trajmill.pipelines.render.answered import Answered
 
 _NUMBER: Final = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
 _TRIES: Final = 8
-"""Orders of lines that are drawn to find one that is not the text's own."""
+"""Number of shuffles that are tried to find an order of lines that differs from the original."""
 
 _COPY: Final = 0.001
 _NEAREST: Final = 1 - 1e-6
@@ -23,7 +23,7 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz "
 
 
 class Adversary(NamedTuple):
-    """An answer and the scores from `low` to `high` that it may have."""
+    """An answer and the range of scores, `low` to `high`, that it may have."""
 
     name: str
     answer: str
@@ -32,12 +32,12 @@ class Adversary(NamedTuple):
 
 
 def adversaries(turn: Answered, other_answers: Sequence[str], seed: int = 0) -> Iterator[Adversary]:
-    """Make the answers that a reward has to rank: the truth in other wrappings, and wrong answers of many kinds.
+    """Yield the answers that a reward has to rank: the truth in other wrappings, and wrong answers of many kinds.
 
     Args:
         turn: the action and its answer.
         other_answers: other answers of the tool.
-        seed: of what is drawn by hash of the turn's key.
+        seed: seed of the draws by hash of the turn's key.
     """
     text, form = turn.observation, turn.form
     draw = random.Random(xxhash.xxh3_64_intdigest(turn.key.encode(), seed))  # noqa: S311
@@ -66,10 +66,10 @@ def adversaries(turn: Answered, other_answers: Sequence[str], seed: int = 0) -> 
 
 
 def reward_quality(turn: Answered, ground_truth: str, other_answers: Sequence[str]) -> float | None:
-    """Score the adversarial answers of a turn; None if one of them is out of its bounds.
+    """Score the adversarial answers of a turn; None if the score of one is out of its range.
 
-    The quality is 1 less the best score of a wholly wrong answer: the state before, the action, the answer of another
-    turn, or the truth with rubbish in place of what stays.
+    The quality is 1 minus the best score of an entirely wrong answer: the state before, the action, the answer of
+    another turn, or the truth with random letters in place of its unchanged lines.
     """
     best = 0.0
     for adversary in adversaries(turn, other_answers):
@@ -82,7 +82,7 @@ def reward_quality(turn: Answered, ground_truth: str, other_answers: Sequence[st
 
 
 def _half(turn: Answered) -> str | None:
-    """The first half of the answer; None if only blanks or volatile parts stand in one of the halves."""
+    """Return the first half of the answer; None if a half holds only blanks or volatile parts."""
     text = turn.observation.rstrip()
     middle = (len(text) + len(text) - len(text.lstrip())) // 2
     letters = list(text)
@@ -93,7 +93,7 @@ def _half(turn: Answered) -> str | None:
 
 
 def _rewrite_json(text: str, draw: random.Random) -> str | None:
-    """The JSON that a text is, without blanks and with the members of objects in another order."""
+    """Rewrite a JSON text without blanks and with the members of objects in another order; None if it is no JSON."""
     document = reward.document_in(text)
     if document is None:
         return None
@@ -113,7 +113,7 @@ def _shuffle_members(value: Any, draw: random.Random) -> Any:
 
 
 def _spoil_unchanged_lines(turn: Answered, draw: random.Random) -> str | None:
-    """The state with random letters in place of the lines that stay as they were; None if none or all do."""
+    """Replace the unchanged lines of a state by random letters; None if no line or every line is unchanged."""
     before = set(reward.lines_of(turn.previous or "", turn.form))
     lines = turn.observation.split("\n")
     stays = [bool(before.intersection(reward.lines_of(line, turn.form))) for line in lines]
@@ -124,7 +124,7 @@ def _spoil_unchanged_lines(turn: Answered, draw: random.Random) -> str | None:
 
 
 def _shuffle_lines(text: str, draw: random.Random) -> str | None:
-    """The lines in another order; None if there are fewer than three different ones."""
+    """Return the lines in another order; None if there are fewer than three different ones."""
     lines = [line for line in text.split("\n") if line.strip()]
     if len({line.strip() for line in lines}) < 3:
         return None
@@ -133,7 +133,7 @@ def _shuffle_lines(text: str, draw: random.Random) -> str | None:
 
 
 def _change_number(turn: Answered, draw: random.Random) -> str | None:
-    """The text with one number changed that is not volatile."""
+    """Change one number of the text that is not volatile; None if there is none."""
     text = turn.observation
     spans = [
         match.span()

@@ -1,6 +1,4 @@
-"""Predictability of an answer: what the action, the texts shown so far and the tool's usual answers tell of it
-beforehand.
-"""
+"""Predictability of an answer from the action, the texts shown so far and the tool's usual answers."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ from trajmill.pipelines.render.answered import BOX, PIECE, Answered, Known, bare
 from trajmill.schemas.record import remembering_record
 
 NUMBERED: Final = re.compile(r"^#\d+ ")
-"""The mark of an element, by which pages of responses are told from other lines too."""
+"""Pattern of an element's mark, which distinguishes lines of pages from other lines in responses too."""
 
 _DIGITS: Final = re.compile(r"\d+")
 _SEARCHED: Final = 2000
-"""Lines of another answer in which words are looked for."""
+"""Number of lines of another answer in which words are searched for."""
 
 _SHORT: Final = 64
-"""Characters of a text that may be two texts that were shown, one behind the other."""
+"""Length below which a text may be the concatenation of two shown texts, in characters."""
 
 
 @lru_cache(maxsize=1024)
@@ -50,7 +48,7 @@ def _frame_pieces(answers: tuple[str, ...], least: float) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def lines_told(text: str, form: str) -> frozenset[str]:
-    """The lines of an answer as they are compared."""
+    """Return the lines of an answer as they are compared."""
     return frozenset(reward.lines_of(text, form))
 
 
@@ -61,7 +59,7 @@ def _pieces_of(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def _lines_by_word(text: str) -> Mapping[str, frozenset[int]]:
-    """Word → the numbers of the lines that it stands on."""
+    """Map each word to the numbers of the lines that hold it."""
     line_numbers: dict[str, set[int]] = {}
     for number, line in enumerate(text.split("\n")[:_SEARCHED]):
         for word in words(line):
@@ -90,7 +88,7 @@ _RANDOM: Final = re.compile(
 
 
 def mark_random_values(turn: Answered, known: Known) -> Answered:
-    """Add the random values of an answer that nothing held before to its volatile spans."""
+    """Add the random values of an answer that were not shown before to its volatile spans."""
     action_words = words(turn.action)
     spans = [
         match.span()
@@ -101,14 +99,14 @@ def mark_random_values(turn: Answered, known: Known) -> Answered:
 
 
 _CALL_WORDS: Final = frozenset({"name", "arguments"})
-"""Words of a call as JSON that are neither its name nor of its arguments."""
+"""Words of a call's JSON that belong neither to its name nor to its arguments."""
 
 
 def is_unknowable(turn: Answered, known: Known, other_answers: Sequence[str]) -> bool:
-    """Return True if nothing shows an answer beforehand.
+    """Return True if an answer cannot be predicted.
 
-    All it says is random, or the action says nothing but its name and most words of the answer stand neither in what
-    was shown nor in the tool's other answers.
+    This holds if all of it is random, or if the action consists only of its name and most words of the answer occur
+    neither in the shown texts nor in the tool's other answers.
     """
     if turn.form in reward.STATES:
         return False
@@ -128,7 +126,7 @@ def is_unknowable(turn: Answered, known: Known, other_answers: Sequence[str]) ->
 
 @remembering_record
 class Context:
-    """A turn with what is known beforehand: `known` of its trajectory, `others` other answers of its tool."""
+    """A turn with the facts known before it: `known` of its trajectory, `others` as other answers of its tool."""
 
     turn: Answered
     known: Known
@@ -136,19 +134,20 @@ class Context:
 
     @cached_property
     def action_words(self) -> set[str]:
-        """Those of the action."""
+        """Words of the action."""
         return words(self.turn.action)
 
     @cached_property
     def enough(self) -> float:
-        """Number of other answers that must share a word before it belongs to the tool's frame: a quarter, and at least
-        two.
-        """
+        """Number of other answers that must share a word of the tool's frame: a quarter, at least two."""
         return max(2, len(self.others) / 4)
 
     @cached_property
     def frame(self) -> frozenset[str]:
-        """The words that the tool's answers say anyway; numbers are none, since they are what an answer tells."""
+        """Words that enough of the tool's answers contain.
+
+        Words with digits are left out, since they carry information.
+        """
         return _frame(tuple(self.others), self.enough)
 
     @property
@@ -158,12 +157,12 @@ class Context:
 
     @cached_property
     def frame_lines(self) -> frozenset[str]:
-        """The lines that the tool's answers hold anyway."""
+        """Lines that enough of the tool's answers contain."""
         return _frame_lines(tuple(self.others), self.turn.form, self.enough)
 
     @cached_property
     def frame_pieces(self) -> frozenset[str]:
-        """Texts that lines of the tool's answers hold as a whole anyway."""
+        """Whole texts in lines that enough of the tool's answers contain."""
         return _frame_pieces(tuple(self.others), self.enough)
 
     def knowable(self, text: str) -> bool:
@@ -174,10 +173,10 @@ class Context:
         return self.known.has_words(word for word in new_words if len(word) > 1)
 
     def knowable_line(self, line: str) -> bool:
-        """Return True if a line could be predicted as a whole, and not only each of its words.
+        """Return True if a line could be predicted as a whole, and not only word by word.
 
-        It was shown, or the tool's answers hold it anyway. Else, what the action does not say of it stands on one line
-        that was shown, but for what stands together on one line of enough of the tool's answers.
+        Either the line was shown, or enough of the tool's answers hold it. Otherwise its words that the action does not
+        hold must occur on one shown line, except words that occur together on one line of enough of the tool's answers.
         """
         if self.known.has_line(bare(line)) or line in self.frame_lines:
             return True
@@ -190,17 +189,18 @@ class Context:
         return any(self._is_frame(line_words - shown_words) for shown_words in self.known.lines_with(own or line_words))
 
     def _is_frame(self, word_set: Set[str]) -> bool:
-        """Return True if words stand together on one line of enough other answers."""
+        """Return True if words occur together on one line of enough other answers."""
         return not word_set or sum(_stand_together(word_set, answer) for answer in self.others) >= self.enough
 
     def knowable_element(self, line: str) -> bool:
-        """Return True if the line of an element could be predicted: its words, its texts as a whole, and its place."""
+        """Return True if the line of an element could be predicted: its words, its whole texts, and its place."""
         plain = PIECE.sub("", NUMBERED.sub("", line))
         return self.knowable(plain) and all(map(self._knowable_piece, pieces(line)))
 
     def _knowable_piece(self, piece: str) -> bool:
-        """Return True if a text was shown or typed as a whole, whatever its numbers, or consists of two such texts or
-        of such words.
+        """Return True if a text was shown or typed as a whole, up to its numbers, or is made of shown texts.
+
+        Shown texts are two texts one after the other, or words of shown texts and of the action.
         """
         known = self.known
         if known.has_piece(piece) or piece in self.frame_pieces or piece in self.turn.values:
@@ -215,16 +215,16 @@ class Context:
         return any(map(str.isalpha, piece_words)) and known.has_piece_words(piece_words - self.action_words)
 
     def told(self, text: str) -> bool:
-        """Return True if each word of a text stands in the action or in what the trajectory has shown."""
+        """Return True if each word of a text occurs in the action or in the texts shown so far."""
         new_words = words(text) - self.action_words
         return not new_words or self.known.has_words(new_words)
 
     @cached_property
     def lines(self) -> Sequence[str]:
-        """The observation's lines as they are compared."""
+        """Lines of the observation as they are compared."""
         return reward.lines_of(self.turn.observation, self.turn.form)
 
     @cached_property
     def before(self) -> set[str]:
-        """The lines of what was shown before."""
+        """Lines of the previous observation."""
         return set(reward.lines_of(self.turn.previous or "", self.turn.form))

@@ -1,4 +1,4 @@
-"""Candidates: what can be drawn, one record a kept trajectory, read from what judge wrote beside the transitions."""
+"""Candidates of a draw: one record per kept trajectory, read from the files of the judge stage."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class GivenValues:
 
     Attributes:
         keys: hashes of the ids, ascending.
-        columns: one number a key, by name with `VALUES`.
+        columns: one number per key, by name with the prefix `VALUES`.
     """
 
     keys: npt.NDArray[np.uint64]
     columns: dict[str, Floats]
 
     def of(self, name: str, ids: pa.Array) -> Floats:
-        """The numbers of trajectories; NaN of those that the file does not have."""
+        """Return the numbers of trajectories; NaN for those that the file lacks."""
         keys = text_hashes(ids)[:, 0]
         positions = np.searchsorted(self.keys, keys)
         has_key = np.append(self.keys, 0)[positions] == keys if len(self.keys) else np.zeros(len(keys), np.bool_)
@@ -54,10 +54,10 @@ class GivenValues:
 
 
 def read_values(path: str, names: Sequence[str]) -> GivenValues:
-    """Read the columns of these names, each of which begins with `VALUES`.
+    """Read the columns of these names, each with the prefix `VALUES`.
 
     Raises:
-        ConfigError: the file cannot be read, lacks a column, has text where a number is wanted, or two rows of one
+        ConfigError: the file cannot be read, lacks a column, has text in place of a number, or two rows of one
             trajectory.
     """
     columns = [name.removeprefix(VALUES) for name in names]
@@ -84,26 +84,26 @@ def read_values(path: str, names: Sequence[str]) -> GivenValues:
 
 
 def weigh_keys(keys: npt.NDArray[np.uint64], weights: Floats) -> npt.NDArray[np.uint64]:
-    """Keys by whose order items come by chance in proportion to their weights, those that weigh nothing last.
+    """Return keys whose order is a random order weighted by `weights`. Items without weight come last.
 
-    Efraimidis and Spirakis (2006): the order of -log(u) / weight, where u is the key as a share. The bits of numbers
-    above 0 have the same order as these.
+    The order is that of -log(u) / weight, where u is the key as a share (Efraimidis and Spirakis 2006). The bits of
+    positive floats have the same order as the floats.
 
     Args:
-        keys: 64 bits of a hash of each.
-        weights: of each; what is no number or below 0 weighs nothing.
+        keys: 64 bits of a hash of each item.
+        weights: weight of each item; NaN and negative weights count as 0.
     """
     shares = (keys.astype(np.float64) + 0.5) / 2.0**64
     lots = -np.log(np.minimum(shares, 1 - 2.0**-53))
     weights = np.maximum(np.nan_to_num(weights, nan=0.0), 0.0)
-    # what weighs nothing keeps the order of its lots, behind all others
+    # items without weight keep their random order, after all others
     order = np.where(weights > 0, lots / np.maximum(weights, 1e-300), 1e302 + lots * 1e300)
     bits: npt.NDArray[np.uint64] = np.minimum(order, 1.7e308).view(np.uint64)
     return bits
 
 
 def weights_by(values: dict[str, Floats], powers: dict[str, float]) -> Floats:
-    """The product of values to their powers; what is below 0 or no number is 0."""
+    """Return the product of values raised to their powers; negative values and NaN count as 0."""
     factors = [np.maximum(np.nan_to_num(values[name], nan=0.0), 0.0) ** power for name, power in powers.items()]
     product: Floats = np.prod(factors, axis=0)
     return product
@@ -115,30 +115,30 @@ WIDER: Final[Mapping[str, frozenset[str]]] = {
     "app": frozenset({"android", "os"}),
     "server": frozenset({"mcp"}),
 }
-"""Domains whose environments are what `mix.group_by` names."""
+"""Domains whose environments each key of `mix.group_by` denotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The kept trajectories of units, one after the other in the order of their files; arrays of one length.
+    """Kept trajectories of units in the order of their files, as arrays of one length.
 
-    There are millions, so nothing is an object, and ids stay in their files.
+    There may be millions, so nothing is an object, and ids stay in their files.
 
     Attributes:
-        unit: the number of the unit, ascending.
-        draw_key: of its id, by whose order stages draw; none where nothing is drawn.
-        index_key: of its id, by whose order what is drawn is numbered; none where nothing is drawn.
-        group: its name.
-        domain: its name.
-        source: as the rows name it.
-        kind: of the environment: real, code or model.
-        world_model: that answered it, by name and revision; empty where none did.
-        task: hash; 0 is not known. None where no bound tells tasks apart.
-        environment: hash; 0 is not known.
-        tokens: of what it becomes, rendered; 0 until its pool is known.
-        loss_tokens: of them, those under loss.
-        text_bytes: of actions and next observations.
-        attachments: of the screens before its actions. None where no sample shows any.
+        unit: number of the unit, ascending.
+        draw_key: hash of the id, by which stages order their draws; empty if nothing is drawn.
+        index_key: hash of the id, by which drawn trajectories are numbered; empty if nothing is drawn.
+        group: name of the group.
+        domain: name of the domain.
+        source: source name of the rows.
+        kind: kind of the environment: real, code or model.
+        world_model: name and revision of the world model that answered the trajectory; empty if none did.
+        task: hash of the task; 0 if unknown. Empty if no bound needs tasks.
+        environment: hash of the environment; 0 if unknown.
+        tokens: tokens of the rendered trajectory; 0 until its pool is known.
+        loss_tokens: the tokens under loss among them.
+        text_bytes: bytes of actions and next observations.
+        attachments: attachments of the screens before its actions. Empty if no sample shows any.
         signals: by name, the mean over the trajectory's targets.
     """
 
@@ -162,11 +162,11 @@ class Candidates:
         return len(self.unit)
 
     def shared(self, by: str, largest: float = 1.0) -> npt.NDArray[np.uint64]:
-        """Hash of the environment that trajectories share by a value of `mix.group_by`; 0 where they have none.
+        """Return the hash of the environment that joins trajectories by a key of `mix.group_by`; 0 for none.
 
         Args:
             by: the key.
-            largest: share of the trajectories of its domain up to which an environment ties.
+            largest: largest share of a domain's trajectories that one environment may join.
         """
         named = np.where(self.domain.is_in(WIDER[by]), self.environment, np.uint64(0))
         if largest >= 1:
@@ -184,19 +184,19 @@ _KINDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("draw_key", "index_key", "group", "task", "environment"), np.uint64),
     **dict.fromkeys(("tokens", "loss_tokens", "text_bytes", "attachments"), np.uint32),
 }
-"""Columns of candidates but their names and signals, as they are at least."""
+"""Smallest types of the candidates' columns, except names and signals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Values that are asked of candidates besides their own columns.
+    """Values of candidates that are needed besides their fixed columns.
 
     Attributes:
-        seed: of the hashes by which they are drawn; None where nothing is.
-        signals: names of the signals and given values that components ask for.
-        given: the values.
-        images: whether samples show what is attached.
-        tasks: whether a bound tells tasks apart.
+        seed: seed of the hashes for drawing; None if nothing is drawn.
+        signals: names of the signals and given values that components use.
+        tasks: whether a bound needs tasks.
+        given: the given values.
+        images: whether samples show attachments.
     """
 
     seed: int | None = None
@@ -207,10 +207,10 @@ class Wanted:
 
     @classmethod
     def by(cls, mix: Mix) -> Wanted:
-        """Collect what the stages of a recipe ask for.
+        """Collect the values that the stages of a recipe need.
 
         Raises:
-            ConfigError: values that it names are not in the file.
+            ConfigError: the file of values lacks a named column.
         """
         stages = mix.stages.values()
         components = [component for stage in stages for component in stage.components.values()]
@@ -221,7 +221,7 @@ class Wanted:
         return cls(mix.seed, sorted(signals), tasks, given_values, mix.images is not None)
 
     def keys(self, ids: pa.Array) -> dict[str, npt.NDArray[np.uint64]]:
-        """The keys of these ids."""
+        """Return the keys of these ids."""
         if self.seed is None:
             return dict.fromkeys(("draw_key", "index_key"), np.zeros(0, np.uint64))
         texts = ids.to_pylist()
@@ -235,18 +235,18 @@ NOTHING: Final = Wanted()
 
 
 def gather_run_candidates(units: Iterable[Unit], stages: Folder) -> Candidates:
-    """All candidates of the units of a run whose stages lie in a folder."""
+    """Gather the candidates of the units of a run whose stages are in a folder."""
     folders = stages / "transitions", stages / "verdicts", stages / "measures"
     return gather_candidates(candidates(unit, *folders) for unit in units)
 
 
 def draws_name(label: str) -> str:
-    """The file of what is drawn of a unit, by its label."""
+    """Return the name of a unit's file of draws, by its label."""
     return f"{label}.parquet"
 
 
 def widen_groups(candidates: Candidates, mix: Mix) -> npt.NDArray[np.uint64]:
-    """The group of each candidate, widened by what `mix.group_by` names."""
+    """Return the group of each candidate, widened by the keys of `mix.group_by`."""
     if not mix.group_by or not len(candidates):
         return candidates.group
     return merge_groups(candidates.group, [candidates.shared(by, largest) for by, largest in mix.group_by.items()])
@@ -255,13 +255,13 @@ def widen_groups(candidates: Candidates, mix: Mix) -> npt.NDArray[np.uint64]:
 def training_environments(
     environment: npt.NDArray[np.uint64], pool: Coded, copies: npt.NDArray[np.integer[Any]]
 ) -> npt.NDArray[np.uint64]:
-    """The environments of candidates that are drawn for training, 0 for one that is not known."""
+    """Return the distinct environments of the candidates that are drawn for training; 0 is an unknown one."""
     trained = pool.is_in([name for name in POOLS if name != "eval"]) & (copies > 0)
     return distinct(environment[trained])
 
 
 def gather_candidates(parts: Iterable[Candidates], signals: Sequence[str] = ()) -> Candidates:
-    """All candidates of units, in their order; `signals` names those that each has."""
+    """Join the candidates of units in order; `signals` names the signals that each has."""
     columns = {name: _Column(kind) for name, kind in _KINDS.items()}
     means = {name: _Column(np.float64) for name in signals}
     coded = {name: (_Column(np.uint8), dict[str | None, int]()) for name in _CODED}
@@ -280,34 +280,34 @@ def gather_candidates(parts: Iterable[Candidates], signals: Sequence[str] = ()) 
 
 
 class _Column:
-    """Values that follow one another, in one piece from the beginning: those of units leave no holes in memory."""
+    """Values that are appended to one buffer, so that the arrays of units leave no holes in memory."""
 
     def __init__(self, kind: Any) -> None:
         self._kind, self._data = np.dtype(kind), bytearray()
 
     def add(self, values: npt.NDArray[Any]) -> None:
-        """Adds values, of this kind or of a larger one, which all then are of."""
+        """Append values. A larger dtype widens all values."""
         kind = np.promote_types(self._kind, values.dtype)
         if kind != self._kind:
             self._kind, self._data = kind, bytearray(self.values().astype(kind).tobytes())
         self._data.extend(values.astype(kind, copy=False).tobytes())
 
     def values(self) -> npt.NDArray[Any]:
-        """All values."""
+        """Return all values."""
         return np.frombuffer(self._data, self._kind)
 
 
 def candidates(
     unit: Unit, transitions: Folder, verdicts: Folder, measures: Folder, wanted: Wanted = NOTHING
 ) -> Candidates:
-    """The kept trajectories of a unit.
+    """Read the kept trajectories of a unit.
 
     Args:
         unit: the unit.
         transitions: folder of the transitions.
         verdicts: folder of their verdicts.
-        measures: folder of what was measured of them.
-        wanted: what is asked of them.
+        measures: folder of their measures.
+        wanted: the values that are needed.
     """
     columns = ["step", "kept", "use", "group", "text_bytes", *(["trajectory_id"] if wanted.seed is not None else [])]
     given_values = wanted.given
@@ -358,7 +358,7 @@ def _count_attachments(rows: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _world_models(rows: pa.Table, starts: npt.NDArray[np.int64]) -> Coded:
-    """Of each trajectory the world model that answered a row of it, the first; empty where none did."""
+    """Return the first world model that answered a row of each trajectory; empty if none did."""
     if not rows.num_rows:
         return Coded.alike("", 0)
     names = answering(rows["environment"].combine_chunks())
@@ -376,9 +376,9 @@ class Identities:
     """Identities of the candidates of a unit, in their order.
 
     Attributes:
-        ids: of the trajectories.
-        task_node: by which trajectories of one task are one group; 0 for passages.
-        instance_node: by which those on one instance of an environment are; 0 for passages.
+        ids: trajectory ids.
+        task_node: node that joins trajectories of one task into a group; 0 for passages.
+        instance_node: node that joins trajectories on one instance of an environment; 0 for passages.
     """
 
     ids: pa.Array
@@ -396,7 +396,7 @@ def identities(unit: Unit, verdicts: Folder, measures: Folder) -> Identities:
 
 
 def narrow(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.integer[Any]]:
-    """The same in four bytes each, where none is too large."""
+    """Narrow numbers to four bytes each, if all of them fit."""
     return sizes.astype(np.uint32) if not len(sizes) or sizes.max() <= np.iinfo(np.uint32).max else sizes
 
 
@@ -409,14 +409,14 @@ def _summing(starts: npt.NDArray[np.int64], rows: int) -> Callable[[npt.NDArray[
 
 
 def _take_texts(column: pa.Array | pa.ChunkedArray, rows: pa.Array) -> pa.Array:
-    """The texts of these rows."""
+    """Return the texts of these rows."""
     texts = column.take(rows)
     plain = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     return plain.cast(pa.string())
 
 
 def _first_known(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Of each trajectory the first value that is not 0, else 0."""
+    """Return the first nonzero value of each trajectory, else 0."""
     if not len(values):
         return values
     positions = np.where(values != 0, np.arange(len(values)), len(values))

@@ -1,7 +1,7 @@
-"""Candidates for the checks of an answer, of which `checks` keeps those that hold against every false answer.
+"""Candidates for the checks of an answer. `checks` keeps those that reject every wrong answer.
 
-A candidate asks for what can be told beforehand (see `knowable`); what only the world knew is not asked for. That a
-candidate is of use is not said.
+A candidate asks only for facts that can be predicted (see `answerable.Context`), not for those that only the
+environment knows. Usefulness is not decided here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from trajmill.pipelines.mix.answerable import NUMBERED, Context
 from trajmill.pipelines.render.answered import Answered, Known, read_path, words
 
 EXACT_SIZE: Final = 400
-"""Characters of an answer up to which it may be asked for letter by letter."""
+"""Largest length of an answer whose exact text may be asked for, in characters."""
 
 _SHORTEST, _LONGEST, _LINES = 6, 300, 24
 _WORD: Final = 24
-"""Characters of a text up to which it may be the word for a state; a longer one is a message, or all that there is."""
+"""Largest length of a text that may be the word for a state, in characters.
+
+A longer one is a message or a whole text.
+"""
 
 _CLASSES: Final = (
     r"(?m)^(?:Uncaught )?(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Warning|Interrupt))(?::|$)",
@@ -42,19 +45,19 @@ _COUNTS: Final = (
     r"(?m)^(OK|FAILED)(?: \(|$)",
 )
 _SIZES: Final = (r"(?m)\((\d+) lines total\)",)
-"""Patterns of sizes, which only who has seen or written it knows."""
+"""Patterns of sizes, which can be predicted only if the size was seen or written before."""
 
 LAST: Final = "contains"
-"""The type of the candidates that come last, so that no other comes behind one of them."""
+"""Type of the last candidates, after which no other type follows."""
 
 COUNTED: Final = (
     r"(?m)\b[Ff]ound (\d+) (?:files?|match(?:es)?|results?|lines?)\b",
     r"(?m)^(\d+) (?:results?|match(?:es)?|files?)\b",
 )
-"""Patterns of numbers of results, often the same, so that they tell something beside other checks only."""
+"""Patterns of numbers of results. They are often the same, so that they only count beside other checks."""
 
 _PLACED: Final = re.compile(r"^(?:Doc )?\d+(?:[\t→:.)|]|\()")
-"""A line that tells its place, in a file or among results."""
+"""Pattern of a line that states its position, in a file or among results."""
 
 _TITLES: Final = (
     r"(?m)^\s*RootWebArea '([^'\n]*)'",
@@ -65,7 +68,7 @@ _TITLES: Final = (
 )
 _SHOWN_AS_TREES: Final = frozenset({"web", "os", "android"})
 _KEYS: Final = re.compile(r"press|key|type|sequence", re.IGNORECASE)
-"""Names of actions by which the focus moves from where they act."""
+"""Names of actions that can move the focus away from their element."""
 
 _STATES: Final = "checked|unchecked|selected|unselected|expanded|collapsed|focused|pressed|disabled"
 _ELEMENT: Final = re.compile(
@@ -104,11 +107,11 @@ _COMPUTED: Final = frozenset(
 
 
 def candidates(turn: Answered, known: Known, other_answers: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Checks that the answer of a turn passes, strongest first; of few it is known that wrong answers fail.
+    """Yield checks that the answer of a turn passes, strongest first. Most have not been tried on wrong answers.
 
     Args:
         turn: the action and its answer.
-        known: what the trajectory showed before.
+        known: texts that the trajectory showed before.
         other_answers: other answers of the tool.
     """
     context = Context(turn, known, other_answers)
@@ -143,7 +146,7 @@ def _read_back(context: Context) -> Iterator[dict[str, Any]]:
 
 
 def _database_values(context: Context) -> Iterator[dict[str, Any]]:
-    """Yield checks of what an answer reads of the database that the run itself wrote, as far as the log shows."""
+    """Yield checks of the values in an answer that the run itself wrote to the database and that were shown before."""
     turn = context.turn
     written_values = {
         text for text in turn.stored if text in turn.observation and len(text) <= _LONGEST and "\n" not in text
@@ -173,9 +176,7 @@ def _exit(context: Context) -> Iterator[dict[str, Any]]:
 
 @cache
 def _finder(patterns: Sequence[str]) -> Any:
-    """Build a set that finds which patterns match a text at all, in a tenth of the time that trying them one by one
-    takes.
-    """
+    """Build a set that finds the matching patterns of a text in a tenth of the time of trying them one by one."""
     pattern_set = re2.Set.SearchSet()
     for pattern in patterns:
         pattern_set.Add(pattern)
@@ -196,7 +197,7 @@ def _classes(context: Context) -> Iterator[dict[str, Any]]:
 
 
 def _counts(context: Context) -> Iterator[dict[str, Any]]:
-    # how much a search finds, nobody knows beforehand
+    # the number of results of a search cannot be predicted
     yield from _patterns(_COUNTS if context.turn.domain == "search" else _COUNTS + COUNTED, context)
     for check in _patterns(_SIZES, context):
         if isinstance(check["value"], str) and context.told(check["value"]):
@@ -211,7 +212,7 @@ def _titles(context: Context) -> Iterator[dict[str, Any]]:
 
 
 def _elements(context: Context) -> Iterator[dict[str, Any]]:
-    """The element that has the focus, and states and values that elements of the screen before have changed to."""
+    """Yield checks of the focused element, and of the states and values that elements of the screen changed to."""
     if context.turn.form not in reward.STATES or context.turn.previous is None:
         return
     before = {match["role"] + match["name"]: match["rest"] for match in _elements_of(context.turn.previous)}
@@ -235,7 +236,7 @@ def _elements(context: Context) -> Iterator[dict[str, Any]]:
 
 
 def _moves_focus_to(element: re.Match[str], context: Context) -> bool:
-    """Return True if an action can move the focus there: it names no other element still shown, or is of keys."""
+    """Return True if an action can move the focus to an element: it names no other shown element, or presses keys."""
     if _KEYS.search(context.turn.tool):
         return True
     named = [value for value in context.turn.values if value[:1] == "#"]
@@ -250,7 +251,7 @@ def _elements_of(text: str) -> Iterator[re.Match[str]]:
 
 
 def _quote_pattern(text: str) -> str:
-    """A pattern of RE2 for a text as it is."""
+    """Return an RE2 pattern that matches a literal text."""
     return "".join(
         character
         if character.isalnum() or character in "_ "
@@ -285,7 +286,7 @@ def _json_values(context: Context) -> Iterator[dict[str, Any]]:
 
 
 def _at_paths(value: Any) -> Iterator[tuple[str, Any]]:
-    """(normalized path, value) of all that is no object, and of lists, in document order; deep ones are left out."""
+    """Yield (normalized path, value) of all lists and leaves in document order, without deeply nested ones."""
     stack: list[tuple[str, Any]] = [("$", value)]
     while stack:
         path, item = stack.pop()
@@ -315,13 +316,16 @@ def _near(text: str) -> dict[str, float]:
 
 
 def _tolerance(text: str) -> float:
-    """One step of the last digit but one behind the point, and half of one of the last where there is only one."""
+    """Return the tolerance of a decimal number.
+
+    It is half a unit in the last place for one or two decimals, and ten units in the last place for more.
+    """
     digits = len(text.partition(".")[2])
     return 0.0 if not digits else float(f"5e-{digits + 1}") if digits < 3 else float(f"1e-{digits - 1}")
 
 
 def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
-    """Lines that could be told beforehand, those first that no other answer of the tool has."""
+    """Yield lines that could be predicted, starting with those that the fewest other answers have."""
     typed = tuple(
         {line.strip() for value in context.turn.values for line in value.split("\n") if len(line.strip()) > 2}
     )
@@ -335,7 +339,7 @@ def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
     lines = [line for line in lines if re.search(r"\w{3}", line) and not line.endswith(typed)]
     lines = [line for line in lines if not line.startswith(("[exit code", "[timed out"))]
     if context.turn.form not in reward.STATES:
-        # each word may be known, and that they stand together there only the world knows
+        # each word may be known, but only the environment knows that they occur together there
         lines = [line for line in lines if not _PLACED.match(line) and not _is_counted(line, context.turn.domain)]
     lines.sort(key=lambda line: (counts[line], -len(line)))
     known = (

@@ -1,11 +1,11 @@
-"""Checks of an answer that hold: what a reward asks of a prediction, decidable from its text alone.
+"""Valid checks of an answer: conditions on a prediction that its text alone decides.
 
-A check stands only if it passes on the truth, and on the truth with other words in its volatile spans, and fails on the
-empty answer, the echo of the action, other answers of the same tool, what was shown before, and the truth with its own
-target changed. What no two other answers of the tool contradict is not asked for: nothing says that it tells anything.
-And all checks of a turn together must refuse each other answer that is at hand, else the turn has none.
+A check is valid if it passes on the truth, and on the truth with other words in its volatile spans, and fails on the
+empty answer, the echoed action, other answers of the same tool, the previous observation, and the truth with the
+checked part changed. A condition that fewer than two other answers contradict is not used, since nothing shows that it
+discriminates. Together, all checks of a turn must reject each available other answer, or the turn has no checks.
 
-`reward` runs checks, `candidates` thinks them up; this module tries them and writes the ground truth.
+`reward` runs checks, and `check_candidates` proposes them. This module tries them and writes the ground truth.
 """
 
 from __future__ import annotations
@@ -29,33 +29,34 @@ from trajmill.pipelines.render.answered import Answered, Known
 from trajmill.schemas import json_text
 
 MOST: Final = 6
-"""Checks of a turn."""
+"""Largest number of checks of a turn."""
 
 MOST_OF_A_TYPE: Final = 3
 TRIED: Final = 5
-"""Other answers whose checked value differs that a check must refuse."""
+"""Number of other answers with a different checked value that a check must reject."""
 
 LEAST: Final = 2
-"""Smallest number of these."""
+"""Smallest number of such answers."""
 
 NO_CHANGE_SHARE: Final = 0.05
 CHECKED_WEIGHT: Final = 4.0
 _WHOLE: Final = ("exact", "no_change")
-"""Types of checks that ask for the whole answer, so that no further one tells more."""
+"""Types of checks that ask for the whole answer, so that further checks add nothing."""
 
 _LONGEST: Final = 60_000
-"""Characters of an answer up to which checks are sought."""
+"""Largest length of an answer for which checks are sought, in characters."""
 
 _DIGITS, _SMALL, _LARGE = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def checks_of(turn: Answered, known: Known, other_answers: Sequence[str]) -> list[dict[str, Any]]:
-    """The checks of a turn that stand; none if together they would let another answer of the tool pass.
+    """Return the valid checks of a turn; empty if together they would accept another answer of the tool.
 
     Args:
         turn: the action and its answer.
-        known: what its trajectory showed before, this turn not yet added.
-        other_answers: other answers of the tool (`Distractors.of`), in an order that does not depend on the rows' own.
+        known: texts that its trajectory showed before, without this turn.
+        other_answers: other answers of the tool (`Distractors.of`), in an order that does not depend on that of the
+            rows.
     """
     if not turn.observation.strip() or len(turn.observation) > _LONGEST or len(other_answers) < LEAST:
         return []
@@ -86,18 +87,18 @@ def checks_of(turn: Answered, known: Known, other_answers: Sequence[str]) -> lis
 
 @lru_cache(maxsize=1 << 12)
 def _hash_lines(text: str, form: str) -> int:
-    """A hash of a text's lines as they are compared: texts are the same where it is (`reward.same`)."""
+    """Hash the compared lines of a text. Texts with equal hashes are the same (`reward.same`)."""
     return xxhash.xxh3_64_intdigest("\n".join(reward.lines_of(text, form)).encode("utf-8", "replace"))
 
 
 def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], other_answers: Sequence[str]) -> bool:
-    """Return True if a check tells the truth from all that is false.
+    """Return True if a check separates the truth from wrong answers.
 
     Args:
-        check: tried.
+        check: the check.
         turn: the action and its answer.
         truth: its ground truth.
-        other_answers: other answers of the tool, none the same as the turn's.
+        other_answers: other answers of the tool, all different from the turn's.
     """
     observation = reward.prediction(turn.observation) or ""
     truths = [observation, *(resample_volatile(turn, number) for number in range(2) if turn.volatile)]
@@ -116,12 +117,15 @@ def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], o
 
 
 def echoes(turn: Answered) -> list[str]:
-    """The action given back as an answer: as it is shown, its arguments, and each of them."""
+    """Return the action in the forms of an answer: as shown, its arguments, and each argument."""
     return [turn.action, turn.arguments or "", "\n".join(turn.values), *turn.values[:8]]
 
 
 def resample_volatile(turn: Answered, number: int) -> str:
-    """The observation with other letters and digits in its volatile spans; `number` tells several such texts apart."""
+    """Return the observation with other letters and digits in its volatile spans.
+
+    `number` selects one of several results.
+    """
     letters = list(turn.observation)
     draw = random.Random(xxhash.xxh3_64_intdigest(turn.key.encode(), number))  # noqa: S311
     for begin, end in turn.volatile:
@@ -138,7 +142,7 @@ def _another(letter: str, step: int) -> str:
 
 
 def mutate_target(check: Mapping[str, Any], text: str, form: str) -> str:
-    """The text with what a check asks for changed, wherever it stands: each letter and digit of it becomes another."""
+    """Return the text with each letter and digit of the checked part changed, wherever it occurs."""
     kind = check["type"]
     if kind in ("exact", "no_change"):
         targets = [line for line in text.split("\n") if re.search(r"[^\W_]", line)][:1]
@@ -160,7 +164,7 @@ def mutate_target(check: Mapping[str, Any], text: str, form: str) -> str:
 
 
 def _mutate_value(check: Mapping[str, Any], text: str) -> str:
-    """The text with another value at a path, or another number behind the words that lead a line."""
+    """Return the text with another value at a path, or with every digit changed if the check has no path."""
     value = check["value"]
     if "path" not in check:
         return re.sub(r"\d", lambda match: str((int(match[0]) + 5) % 10), text)
@@ -201,14 +205,14 @@ def _truth(turn: Answered) -> dict[str, Any]:
 
 
 def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by: tuple[str, str] | None = None) -> str:
-    """Write the ground truth that a reward compares a prediction with, as one JSON text (version 3).
+    """Write the ground truth of a reward as one JSON text (version 3).
 
-    `exact` says that the answer follows letter by letter from what was known, so that a check asks for it so.
-    `previous` stands where the turn shows a state: lines that changed are told by it.
+    `exact` means that the answer follows exactly from known facts, as a check asks for it. `previous` is set where the
+    turn shows a state, since it identifies the changed lines.
 
     Args:
         turn: the action and its answer.
-        checks: those that stand.
+        checks: the valid checks.
         judged_by: id and sha256 of the rubric (`rubric_id`).
     """
     truth = _truth(turn) | {
@@ -221,24 +225,22 @@ def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by:
 
 @cache
 def rubric_id() -> tuple[str, str]:
-    """(id, sha256) of the rubric that comes with trajmill, `configs/rubrics/observation.md`."""
+    """Return (id, sha256) of the rubric that comes with trajmill, `configs/rubrics/observation.md`."""
     return "trajmill/observation", hashlib.sha256(rubric("observation").encode()).hexdigest()
 
 
-# The choice of turns
+# Choice of turns
 
 
 def keeps_no_change(key: str, seed: int) -> bool:
-    """Return True if a turn that changes nothing may be asked for: 5 % of them by hash, so of all turns no more than
-    that.
-    """
+    """Return True if a turn without change may be asked for: 5 % of them, by hash."""
     return xxhash.xxh3_64_intdigest(f"no_change:{key}".encode(), seed) < NO_CHANGE_SHARE * 2**64
 
 
 def weight(turn: Answered, checks: Sequence[Mapping[str, Any]], seed: int = 0) -> float:
-    """Weigh the chance of a turn to be drawn: 4 with a check, 1 without, 0 where rules cannot tell a right answer.
+    """Weigh the chance of a turn to be drawn: 4 with a check, 1 without, 0 where rules cannot recognize a right answer.
 
-    That is a state that does not change, but for those that `keeps_no_change` lets in, and an empty answer.
+    The weight is 0 for an empty answer, and for an unchanged state unless `keeps_no_change` admits it.
     """
     if not turn.observation.strip():
         return 0.0
@@ -252,20 +254,20 @@ def weight(turn: Answered, checks: Sequence[Mapping[str, Any]], seed: int = 0) -
 
 
 def choose_considered(keys: Iterable[str], seed: int, most: int = 8) -> set[str]:
-    """The turns of a trajectory that one is drawn from, by their checks: all, or those of least hash."""
+    """Choose the turns of a trajectory from which one is drawn by its checks: all, or those of smallest hashes."""
     return set(sorted(keys, key=lambda key: xxhash.xxh3_64_intdigest(f"looked_at:{key}".encode(), seed))[:most])
 
 
 def draw_key(keys: Iterable[str], weigh: Callable[[str], float], seed: int) -> str | None:
-    """One key, each with a chance by its weight, the same whatever their order; None if all weigh nothing.
+    """Draw one key with a chance by its weight, independent of the order of keys; None if all weights are 0.
 
-    Efraimidis and Spirakis (2006): the least of -log(u) / weight, where u is a hash of the key. No more are weighed, in
-    the order of u, than could still be the least.
+    The result minimizes -log(u) / weight, where u is a hash of the key (Efraimidis and Spirakis 2006). Keys are weighed
+    in the order of u, and only as long as one could still be the minimum.
 
     Args:
-        keys: what is drawn from.
+        keys: the keys to draw from.
         weigh: the weight of a key, `CHECKED_WEIGHT` at most.
-        seed: of the draw.
+        seed: seed of the draw.
     """
     best: tuple[float, str] | None = None
     lots = {key: (xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), seed) + 1) / (2**64 + 1) for key in keys}

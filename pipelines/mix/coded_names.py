@@ -1,4 +1,4 @@
-"""Dictionary-encoded strings: a byte or two for each of millions of names, of which few differ."""
+"""Dictionary-encoded strings: a byte or two for each of millions of names with few distinct values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Coded:
     """A column of names.
 
     Attributes:
-        codes: of each row, the number of its name.
-        names: each once; None stands for what is not known.
+        codes: for each row, the number of its name.
+        names: the distinct names; None stands for an unknown name.
     """
 
     codes: Codes
@@ -27,7 +27,7 @@ class Coded:
 
     @classmethod
     def of(cls, texts: Iterable[str | None] | pa.Array) -> Coded:
-        """The column of these texts."""
+        """Build the column of these texts."""
         plain = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
         encoded = plain.cast(pa.string()).dictionary_encode()
         names = encoded.dictionary.to_pylist()
@@ -36,12 +36,12 @@ class Coded:
 
     @classmethod
     def alike(cls, name: str, count: int) -> Coded:
-        """So many rows of one name."""
+        """Build a column of `count` equal names."""
         return cls(np.zeros(count, np.uint8), (name,))
 
     @classmethod
     def joined(cls, columns: Sequence[Coded]) -> Coded:
-        """The rows of these columns, one after the other."""
+        """Concatenate columns."""
         numbers: dict[str | None, int] = {}
         new_codes = [
             np.array([numbers.setdefault(name, len(numbers)) for name in column.names], np.int64) for column in columns
@@ -60,31 +60,31 @@ class Coded:
         return Coded(self.codes[rows], self.names)
 
     def tolist(self) -> list[str | None]:
-        """The name of each row."""
+        """Return the name of each row."""
         return [self.names[code] for code in self.codes.tolist()]
 
     def is_in(self, names: Collection[str | None]) -> npt.NDArray[np.bool_]:
-        """Of each row whether its name is among these."""
+        """Flag the rows whose name is among these."""
         is_member: npt.NDArray[np.bool_] = np.array([name in names for name in self.names], np.bool_)[self.codes]
         return is_member
 
     def held(self) -> list[str | None]:
-        """The names that a row has."""
+        """Return the names that occur in the rows."""
         counts = np.bincount(self.codes, minlength=len(self.names))
         return [name for name, count in zip(self.names, counts.tolist(), strict=True) if count]
 
     def texts(self) -> pa.Array:
-        """The names as an array of texts."""
+        """Return the names as an array of texts."""
         return pa.array(self.names, pa.string()).take(pa.array(self.codes))
 
 
 def as_coded(values: Coded | npt.NDArray[Any]) -> Coded:
-    """The column of names, which may be objects."""
+    """Return the column of names, which may be given as objects."""
     return values if isinstance(values, Coded) else Coded.of(values.tolist())
 
 
 def fitting(values: npt.NDArray[Any], most: int) -> Codes:
-    """Numbers of at most `most`, in as few bytes as hold it."""
+    """Convert numbers of at most `most` to the smallest unsigned type that holds it."""
     return values.astype(np.min_scalar_type(most), copy=False)
 
 
@@ -92,12 +92,12 @@ _DIGITS: Final = np.array([f"{number:02x}" for number in range(256)], "S2").view
 
 
 def hex_texts(values: npt.NDArray[np.uint64]) -> pa.Array:
-    """16 hex digits of each number."""
+    """Format each number as 16 hex digits."""
     digits = _DIGITS[values.astype(">u8").view(np.uint8)]
     ends = np.arange(len(values) + 1, dtype=np.int32) * 16
     return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(digits))
 
 
 def numbers_of(texts: pa.Array) -> npt.NDArray[np.uint64]:
-    """The numbers of texts of hex digits."""
+    """Parse texts of hex digits."""
     return np.array([int(text, 16) for text in texts.to_pylist()], np.uint64)

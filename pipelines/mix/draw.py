@@ -1,10 +1,10 @@
-"""Drawing: which samples a stage takes, and how often, so that its budget, weights and bounds hold.
+"""Draw of a stage: the samples it takes, and how often, so that its budget, weights and bounds hold.
 
-At each step the category (a component's domain) that has least for its weight gives its next sample in the order of
-hashes. A sample that a bound forbids waits until enough else is drawn, of equal values the smallest first. Where the
-next sample is larger than what is left of the budget, its category goes on with the largest that fits, so that in the
-end no sample that is left would. Up to there a larger budget draws the same. Pure, and the same for every order of
-input.
+At each step the category (a component's domain) that is furthest below its weight gives its next sample in the order of
+hashes. A sample that a bound forbids waits until enough others are drawn; among samples with equal values, the smallest
+goes first. If the next sample exceeds the remaining budget, its category continues with the largest sample that fits,
+so that in the end no remaining sample would fit. Up to that point a larger budget draws the same samples. The draw is
+pure and does not depend on the order of input.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from trajmill.quality.sets import distinct, ranges
 from trajmill.schemas import ConfigError
 
 Values: TypeAlias = Coded | npt.NDArray[Any]
-"""Names, as objects too, or hashes."""
+"""Names, possibly as objects, or hashes."""
 
 _NOT_KNOWN: Final = (0, "", None)
 
 
 class Bounded:
-    """A bound, and what was drawn of each value that it tells apart.
+    """A bound, and the tokens drawn of each value that it distinguishes.
 
     Args:
-        bound: what may be drawn.
-        values: of the items.
+        bound: the bound.
+        values: values of the items.
         carried: tokens drawn before, by value.
 
     Attributes:
-        number: of each item that of its value.
+        number: for each item, the number of its value.
         taken: tokens drawn of each value, by its number.
     """
 
@@ -54,7 +54,7 @@ class Bounded:
         self._elsewhere = carried.get(bound.value, 0)
 
     def needed(self, value: int, size: int) -> float:
-        """The tokens that have to be drawn before so many of a value may be; infinite if they never may."""
+        """Return the tokens that must be drawn before an item of this value and size may be; infinite for never."""
         bound = self.bound
         if self._names[value] in _NOT_KNOWN or (bound.value is not None and value != self._own):
             return 0.0
@@ -67,7 +67,7 @@ class Bounded:
         return 0.0
 
     def lacks(self, values: Mapping[str, str], total: int) -> bool:
-        """Return True if items of these values go first, where so many tokens are drawn of all."""
+        """Return True if items of these values go first, being below the bound's minimum share of `total` tokens."""
         bound = self.bound
         if bound.min_share is None or bound.value != values[bound.by]:
             return False
@@ -75,7 +75,7 @@ class Bounded:
 
 
 def number_values(values: Values) -> tuple[Codes, Sequence[Any]]:
-    """The number of each value, and the distinct values."""
+    """Return the number of each value, and the distinct values."""
     if isinstance(values, Coded) or values.dtype == object:
         named = as_coded(values)
         return named.codes, named.names
@@ -85,17 +85,17 @@ def number_values(values: Values) -> tuple[Codes, Sequence[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Items that a stage can be drawn from, one a trajectory; arrays of one length.
+    """Items that a stage can draw, one per trajectory, as arrays of one length.
 
     Attributes:
-        key: 64 bits that order by hash; items of equal keys keep their order.
-        tokens: of what the item becomes, rendered.
-        loss_tokens: of them, those under loss.
-        group: of trajectories that no two pools share.
-        component: names of components, one an item.
-        domain: names of domains.
-        values: what the stage's bounds tell apart, by `Bound.by`: names, or hashes of which 0 is not known and never
-            bounded.
+        key: 64 bits that define the order by hash; items with equal keys keep their order.
+        tokens: tokens of the rendered item.
+        loss_tokens: the tokens under loss among them.
+        group: group of trajectories that share a pool.
+        component: name of each item's component.
+        domain: name of each item's domain.
+        values: values that the stage's bounds distinguish, by `Bound.by`: names, or hashes, where 0 is unknown and
+            never bounded.
     """
 
     key: npt.NDArray[np.uint64]
@@ -112,19 +112,19 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class CategoryDraw:
-    """Sum of what was drawn of a category.
+    """Summary of the draws of a category.
 
     Attributes:
         component: its component.
-        domain: its domain; empty for a component that has none, since nothing belongs to it.
-        samples: items, each as often as it is drawn.
-        tokens: of them.
-        loss_tokens: of them.
-        available: tokens of all its items, each once; 0 of what has a weight and no item.
-        share: of the stage that its weight asks for; None where all is taken.
-        shortfall: tokens of that share that were not drawn: of the budget, or of all that was drawn where a number of
-            samples is asked for; 0 where neither is. Where samples are left it is told only if it is more than one
-            sample: than the smallest that is left and than the largest that the stage drew.
+        domain: its domain; empty for a component without items.
+        samples: drawn items, counted as often as they are drawn.
+        tokens: their tokens.
+        loss_tokens: their tokens under loss.
+        available: tokens of all its items, each counted once; 0 for a weight without items.
+        share: share of the stage that its weight asks for; None if everything is taken.
+        shortfall: tokens of that share that were not drawn. The share is of the budget, or of all drawn tokens if a
+            number of samples is set; 0 if neither is set. If samples are left, a shortfall counts only if it exceeds
+            both the smallest remaining sample and the largest that the stage drew.
     """
 
     component: str
@@ -155,10 +155,10 @@ class PriorDraws:
     """Earlier draws, which count in budgets, shares and bounds.
 
     Attributes:
-        samples: how many.
-        drawn: tokens, by component and domain.
-        available: tokens that there were, by component and domain.
-        bounds: of each bound of the stage, tokens by value.
+        samples: number of samples.
+        drawn: drawn tokens, by component and domain.
+        available: available tokens, by component and domain.
+        bounds: for each bound of the stage, tokens by value.
         groups: samples by group.
     """
 
@@ -173,16 +173,16 @@ NOTHING: Final = PriorDraws()
 
 
 def draw_stage(items: Items, stage: Stage, name: str = "mix.stages", carried: PriorDraws = NOTHING) -> Drawing:
-    """Draw what a stage takes of its items.
+    """Draw the samples of a stage from its items.
 
     Args:
-        items: all that there is.
-        stage: what is asked for.
-        name: of the stage, for errors.
-        carried: what was drawn before, which budget, samples, shares and bounds count too.
+        items: all items.
+        stage: settings of the stage.
+        name: name of the stage, for errors.
+        carried: earlier draws, which count in budget, samples, shares and bounds too.
 
     Raises:
-        ConfigError: something falls short, and the stage is to stop then.
+        ConfigError: a share falls short, and the stage is set to stop in that case.
     """
     result = _Draw(items, stage, carried).done()
     if stage.on_shortfall == "stop":
@@ -191,10 +191,10 @@ def draw_stage(items: Items, stage: Stage, name: str = "mix.stages", carried: Pr
 
 
 def _check(result: Drawing, stage: Stage, name: str, before: int) -> None:
-    """Check that all that a stage asks for was drawn.
+    """Check that everything that a stage asks for was drawn.
 
     Raises:
-        ConfigError: it was not, with the figures of everything that falls short.
+        ConfigError: it was not; the message lists every shortfall.
     """
     short = [
         f"{_name_category(category)} falls short: {category.available:,} tokens are there, "
@@ -223,10 +223,10 @@ def _name_category(category: CategoryDraw) -> str:
 
 
 def weights_of(component: Component, sizes: Mapping[str, int]) -> dict[str, float]:
-    """The share of each domain within a component, which add up to 1.
+    """Return the share of each domain within a component; the shares sum to 1.
 
     Args:
-        component: how domains are weighed.
+        component: the component, which sets how domains are weighed.
         sizes: tokens of each domain that has some.
     """
     if component.weights is not None:
@@ -240,7 +240,7 @@ def weights_of(component: Component, sizes: Mapping[str, int]) -> dict[str, floa
 
 
 _AT_ONCE: Final = 1 << 12
-"""Items of a category that are looked at as Python numbers."""
+"""Number of a category's items that are converted to Python numbers at once."""
 
 Item = tuple[int, ...]
 """Number, tokens and loss tokens of an item, and for each bound the number of its value."""
@@ -262,11 +262,11 @@ class _Category:
     samples: int = 0
     ended: bool = False
     ahead: list[Item] = field(default_factory=list)
-    """The items from `place` on, the last first."""
+    """Items from `place` on, in reverse order."""
     waiting: dict[Item, list[tuple[int, int]]] = field(default_factory=dict)
     """Items that a bound forbids, by the numbers of their values: heaps of (tokens, place)."""
     heads: list[tuple[float, int, Item]] = field(default_factory=list)
-    """A heap of what the first of each such heap needed when it was last looked at, its place, and its values."""
+    """Heap of (tokens needed at the last look, place, values) of the first item of each of these heaps."""
 
     @property
     def component(self) -> str:
@@ -291,7 +291,7 @@ class _Draw:
         self._categories = list(self._made())
 
     def _places(self, apart: Sequence[str]) -> dict[tuple[str, ...], npt.NDArray[np.uint32]]:
-        """The items of each component, domain and whatever else is to be kept apart, in the order of their keys."""
+        """Return the items of each component, domain and further key in `apart`, in the order of their keys."""
         order = self._capped(np.argsort(self._items.key, kind="stable").astype(np.uint32))
         columns = [as_coded(self._items.component), as_coded(self._items.domain)]
         columns += [as_coded(self._items.values[by]) for by in apart]
@@ -337,7 +337,7 @@ class _Draw:
                     yield _Category(values, weight, asked_share, epochs, by_place[key], size, drawn)
 
     def _capped(self, order: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-        """The items in their order, of each group only the first that the stage allows."""
+        """Keep the first items of each group, as many as the stage allows."""
         most = self._stage.max_per_group
         if most is None:
             return order
@@ -368,11 +368,11 @@ class _Draw:
         )
 
     def _room(self) -> float:
-        """The tokens that are left of the budget."""
+        """Return the remaining tokens of the budget."""
         return float("inf") if self._stage.budget is None else self._stage.budget - self._total
 
     def _next(self) -> tuple[_Category | None, Item]:
-        """The category whose turn it is, and its next item."""
+        """Return the category whose turn it is, and its next item."""
         for category in sorted((category for category in self._categories if not category.ended), key=self._due):
             item = self._item_of(category)
             if item is not None:
@@ -384,7 +384,7 @@ class _Draw:
         return (0 if lacks else 1, (category.before + category.taken) / category.weight, *category.values.values())
 
     def _item_of(self, category: _Category) -> Item | None:
-        """The next item of a category that fits the budget and that no bound forbids; None if there is none now."""
+        """Return the next item of a category that fits the budget and no bound forbids; None if there is none yet."""
         while category.heads and category.heads[0][0] <= self._total:
             _, position, values = heappop(category.heads)
             queue = category.waiting.get(values, [])
@@ -418,14 +418,17 @@ class _Draw:
         return None
 
     def _order_by_size(self, category: _Category) -> None:
-        """Let the largest item that fits come next, then what is smaller; what does not fit is passed over."""
+        """Order the remaining items by size, starting with the largest that fits, and skip those that do not fit."""
         remaining = category.items[category.place :]
         sizes = self._items.tokens[remaining].astype(np.int64)
         category.items[category.place :] = remaining[np.argsort(-sizes, kind="stable")]
         category.place, category.ahead = category.place + int((sizes > self._room()).sum()), []
 
     def _wait(self, category: _Category, item: Item, needed: float) -> None:
-        """Of items of the same values the smallest may be drawn first, so that only this one is looked at again."""
+        """Let an item wait.
+
+        Only the smallest item with the same values is looked at again, since it may be drawn first.
+        """
         position, values = category.place + category.epoch * len(category.items), item[3:]
         queue = category.waiting.setdefault(values, [])
         heappush(queue, (item[1], position))
@@ -445,7 +448,7 @@ class _Draw:
         return False
 
     def _needed(self, item: Item) -> float:
-        """The tokens that have to be drawn before an item may be; infinite if it may never."""
+        """Return the tokens that must be drawn before an item may be; infinite if it never may."""
         needed, size = 0.0, item[1]
         if size > self._room():
             return float("inf")

@@ -1,7 +1,7 @@
-"""Rows of drawn trajectories: stretches of a transitions file that hold each of them whole, read by columns.
+"""Rows of drawn trajectories, read by columns in stretches of a transitions file that hold whole trajectories.
 
-Only columns that rendering asks for are read. The text before an action is mostly what the action before led to: it is
-known by its hash and not read again.
+Only the columns that rendering needs are read. The text before an action mostly equals the answer to the action before.
+Equal hashes show that, and it is not read again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _STATES: Final = frozenset({"observation.content", "observation.envelope"})
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Rows of a file that follow one another.
+    """Consecutive rows of a file.
 
     Attributes:
-        first: the number of the first in the file.
-        batch: of them all, with the leaves that were asked for.
-        unread: before the actions of which stands a text that no row of the same part led to just before.
+        first: number of the first row in the file.
+        batch: the rows with the requested leaves.
+        unread: flags of the rows whose text before the action is not the answer of the previous row of the same part.
     """
 
     first: int
@@ -38,15 +38,15 @@ class Stretch:
 
     @property
     def past(self) -> int:
-        """The number of the row behind the last one."""
+        """Number of the row after the last one."""
         return self.first + int(self.batch.num_rows)
 
     def states(self, rows: Numbers, some: Flags, view: View) -> pa.StringArray:
-        """The texts before the actions of some rows of the file; null for the others.
+        """Return the texts before the actions of some rows of the file; null for the others.
 
         Args:
             rows: numbers of rows.
-            some: which of them.
+            some: flags of the rows whose text is wanted.
             view: how they are shown.
         """
         offsets = rows - self.first
@@ -59,7 +59,7 @@ class Stretch:
         return pc.coalesce(before.take(pa.array(offsets, mask=~some | ~unread)).cast(pa.string()), led)
 
     def taken(self, leaves: Collection[str], rows: Numbers) -> pa.RecordBatch:
-        """The columns of some leaves, of some rows of the file."""
+        """Return the columns of some leaves for some rows of the file."""
         names = dict.fromkeys(leaf.partition(".")[0] for leaf in leaves)
         return self.batch.select(list(names)).take(pa.array(rows - self.first))
 
@@ -72,26 +72,26 @@ def stretches(
     hashes: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
     leaves: Collection[str],
 ) -> Iterator[Stretch]:
-    """The rows of a file by stretches; each trajectory that is wanted, or segment of one, is in one of them.
+    """Yield the rows of a file by stretches. Each wanted trajectory, or segment of one, is in one stretch.
 
     Args:
         transitions: folder of the transitions.
-        name: of the file in it.
-        parts: of each of its rows the number of its trajectory or segment, ascending.
-        wanted: which rows are asked for; of a trajectory, or of a segment of it, all or none.
-        hashes: of each row, of the text before its action, 0 where it is not shown, and of what the action led to.
-        leaves: that are read; those of states only where a wanted row needs them.
+        name: name of the file.
+        parts: for each of its rows the number of its trajectory or segment, ascending.
+        wanted: flags of the wanted rows: all or none of a trajectory or of a segment.
+        hashes: for each row, hashes of the text before its action, 0 where it is not shown, and of its answer.
+        leaves: leaves to read; those of states are read only where a wanted row needs them.
     """
     state, led = hashes
     unread = state != 0
-    # what led to the first row of a segment may stand in another stretch
+    # the answer that precedes the first row of a segment may be in another stretch
     unread[1:] &= (state[1:] != led[:-1]) | (parts[1:] != parts[:-1])
     pending: list[pa.RecordBatch] = []
     begin = first = 0
     for group in row_groups(transitions, name):
         past = first + group.num_rows
         if wanted[first:past].any():
-            # a trajectory that the next row group goes on with waits for it
+            # a trajectory that continues in the next row group waits for it
             goes_on = past < len(parts) and bool(wanted[past]) and parts[past] == parts[past - 1]
             cut = int(np.searchsorted(parts[:past], parts[past - 1])) if goes_on else past
             needs = bool(pending) or goes_on or bool((unread & wanted)[first:past].any())
@@ -109,7 +109,7 @@ def stretches(
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """A column as Python values; a text that a dictionary holds is one object."""
+    """Convert a column to Python values. Each text of a dictionary becomes a single object."""
     if pa.types.is_dictionary(column.type):
         index, dictionary = pc.fill_null(column.indices, -1).to_numpy(), column.dictionary
         if len(dictionary) > len(index):  # of a few rows that are taken out of many

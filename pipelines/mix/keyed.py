@@ -1,4 +1,4 @@
-"""Choices by hash: the same over versions, machines and orders."""
+"""Choices by hash, the same across versions, machines and orders."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import xxhash
 
 
 def keyed_hash(key: str, seed: int) -> int:
-    """64 bits that choices are made from.
+    """Return 64 bits from which a choice is made.
 
     Args:
-        key: what is chosen for and whom, such as `turn:` and a sample's id.
-        seed: of the recipe.
+        key: purpose and subject of the choice, such as `turn:` and a sample's id.
+        seed: the recipe's seed.
     """
     return xxhash.xxh3_64_intdigest(key.encode(), seed)

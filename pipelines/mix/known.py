@@ -1,7 +1,7 @@
-"""Decisions that a run begins with: none, unless it is given those of earlier runs.
+"""Decisions that a run starts from: none, or those of earlier runs.
 
-Plan, judge and mix ask this one object, so that the same code runs for the first logs and for all that come later.
-`generations.known` knows what earlier runs decided.
+Plan, judge and mix use this one object, so that the same code runs for the first logs and for all later ones.
+`generations.known` provides the decisions of earlier runs.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from trajmill.pipelines.storage.folders import Folder
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Folders of what was judged of units.
+    """Folders of the judge stage.
 
     Attributes:
         transitions: the rows.
         verdicts: their verdicts.
-        measures: what was measured of them.
-        likeness: whom they are like; None where that is not asked.
+        measures: their measures.
+        likeness: their similar trajectories; None if not needed.
     """
 
     transitions: Folder
@@ -42,24 +42,24 @@ class Verdicts:
 
     @property
     def folders(self) -> tuple[Folder, Folder, Folder]:
-        """Of transitions, verdicts and measures."""
+        """Folders of transitions, verdicts and measures."""
         return self.transitions, self.verdicts, self.measures
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Group and pool of each candidate; the pool is empty where it is still to be chosen, for the group as a whole.
+    """Group and pool of each candidate. The pool is empty if it is still to be chosen for the whole group.
 
     Attributes:
-        group: names.
-        pool: names.
+        group: names of groups.
+        pool: names of pools.
     """
 
     group: npt.NDArray[np.uint64]
     pool: Coded
 
     def append_placement(self, later: Placement) -> Placement:
-        """Return the same, and after them those of others."""
+        """Return this placement followed by a later one."""
         return Placement(np.concatenate([self.group, later.group]), Coded.joined([self.pool, later.pool]))
 
 
@@ -67,26 +67,26 @@ class EarlierDraws:
     """Draws of earlier runs: none.
 
     Attributes:
-        mixtures: what the stages of each run drew, as `Mixture.told` says it.
+        mixtures: summary of each run's draws, as returned by `Mixture.told`.
     """
 
     mixtures: Sequence[Mapping[str, Any]] = ()
 
     def environments(self) -> npt.NDArray[np.uint64]:
-        """The environments of which training shows something, ascending."""
+        """Return the environments that training samples show, ascending."""
         return np.zeros(0, np.uint64)
 
     def count(self, pool: str) -> int:
-        """Number of samples that a pool drew, on which the running index goes on."""
+        """Return the number of samples that a pool drew. The running index continues from it."""
         del pool
         return 0
 
     def given(self) -> dict[str, Counter[str]]:
-        """Number of trajectories that each pool was given, by domain."""
+        """Return the number of trajectories of each pool, by domain."""
         return {pool: Counter() for pool in POOLS}
 
     def carried(self, pool: str, stage: Stage) -> PriorDraws:
-        """Earlier draws that count where a stage of a pool is drawn once more."""
+        """Return the earlier draws that count when a stage of a pool is drawn again."""
         del pool, stage
         return NOTHING
 
@@ -95,9 +95,9 @@ class Known:
     """Decisions of earlier runs, which stay: none.
 
     Attributes:
-        digest: of all of it.
-        stages: where the stages of earlier runs lie, in their order.
-        tombstones: of what was forgotten, and is not read again.
+        digest: digest of all of them.
+        stages: folders of the stages of earlier runs, in order.
+        tombstones: keys of forgotten records, which are not read again.
     """
 
     digest: str = ""
@@ -106,33 +106,33 @@ class Known:
 
     @property
     def generation(self) -> int:
-        """The number of the run that begins, among those of its folder."""
+        """Number of the current run among those of its folder."""
         return len(self.stages) + 1
 
     def units(self) -> list[Unit]:
-        """The decided units of earlier runs, numbered from `DECIDED` on."""
+        """Return the decided units of earlier runs, numbered from `DECIDED` on."""
         return []
 
     def asks_likeness(self, recipe: Recipe) -> bool:
-        """Return True if pools are given by similar trajectories, so that judging has to write the likeness down."""
+        """Return True if pools are chosen by similar trajectories, so that judging has to store the similarities."""
         del recipe
         return False
 
     def bridges(self, recipe: Recipe, units: Sequence[Unit], judged: Verdicts) -> Withdrawn:
-        """The first rows of kept trajectories that would join two pools, by their unit's label."""
+        """Return the first rows of kept trajectories that would join two pools, by their unit's label."""
         del recipe, units, judged
         return ()
 
     def placed(self, recipe: Recipe, units: Sequence[Unit], candidates: Candidates, judged: Verdicts) -> Placement:
-        """Give each candidate its group and pool."""
+        """Return the group and pool of each candidate."""
         del units, judged
         return Placement(widen_groups(candidates, recipe.mix), Coded.alike("", len(candidates)))
 
     def place_passages(self, passed: Candidates) -> Placement:
-        """Give each passage its group and pool."""
+        """Return the group and pool of each passage."""
         return Placement(passed.group, Coded.alike("", len(passed)))
 
     def draws(self, recipe: Recipe) -> EarlierDraws:
-        """Return what earlier runs drew."""
+        """Return the draws of earlier runs."""
         del recipe
         return EarlierDraws()

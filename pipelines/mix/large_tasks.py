@@ -1,7 +1,7 @@
-"""Tasks of more rollouts than any pool is to have, found before anything is judged.
+"""Tasks with more rollouts than any pool may have, found before judging.
 
-A group of trajectories is in one pool, and rollouts of one task are one group. What the draw would refuse for its task
-alone is told by the ids of transitions; what else makes a group is only known when all is judged.
+A group of trajectories is in one pool, and rollouts of one task form a group. A task that alone makes the draw
+impossible is found from the transitions; further grouping is known only after judging.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LEAVES: Final = ("trajectory_id", "step", "source", "task.id", "task.instructio
 
 
 def require_room(recipe: Recipe, units: Sequence[Unit], transitions: Folder) -> None:
-    """Stop where one task has more trajectories of a domain, each counted once, than the largest pool is to have.
+    """Stop if one task has more trajectories of a domain, counted by id, than the largest pool may have.
 
-    Nothing is asked of a recipe that bounds what is kept of a task.
+    A recipe that bounds the kept share of a task is not checked.
 
     Args:
-        recipe: of the run.
-        units: of its transitions.
-        transitions: the folder that they lie in.
+        recipe: recipe of the run.
+        units: units of its transitions.
+        transitions: folder of the transitions.
 
     Raises:
         ConfigError: a task is too large for any pool.
@@ -59,7 +59,7 @@ def _largest_share(mix: Mix) -> float:
 
 
 def _tasks(transitions: Folder, unit: Unit) -> _Hashes:
-    """The task, 0 if it is not known, and the id of each trajectory of a unit, as hashes."""
+    """Return hashes of the task, 0 if unknown, and of the id of each trajectory of a unit."""
     parts = [np.zeros((0, 2), np.uint64)]
     for group in row_groups(transitions, unit.name):
         batch = group.read(_LEAVES)
@@ -70,7 +70,7 @@ def _tasks(transitions: Folder, unit: Unit) -> _Hashes:
 
 
 def _count_trajectories(tasks: _Hashes) -> tuple[npt.NDArray[np.int64], int]:
-    """Count the trajectories of each known task, and of all, those of one id once."""
+    """Count the trajectories of each known task, and all trajectories, each id once."""
     ids, first = np.unique(tasks[:, 1], return_index=True)
     task = tasks[first, 0]
     return np.unique(task[task != 0], return_counts=True)[1], len(ids)

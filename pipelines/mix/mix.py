@@ -1,8 +1,7 @@
-"""Mix: judged transitions to shards of disjoint pools, through the exchange.
+"""The mix stage: judged transitions become shards of disjoint pools, through the exchange.
 
-A group of trajectories is given one pool by the hash of its name, before anything is expanded. Samples are spread over
-a pool's shards by the hash of their id and sorted by it within a shard, so a shard does not depend on how the work was
-cut.
+Each group of trajectories has one pool, chosen before anything is rendered. Samples are spread over a pool's shards by
+the hash of their id and sorted by it within a shard, so a shard does not depend on how the work was split.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ from trajmill.schemas.manifest import Manifest
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 PoolSamples: TypeAlias = "tuple[str, str, pa.RecordBatch | Reject]"
-"""Pool, domain, and samples as columns (`unwritten_schema`), or a reject where a pool has no use for a trajectory."""
+"""Pool, domain, and samples as columns (`unwritten_schema`), or a reject of a trajectory that the pool does not use."""
 
 
 def samples(unit: Unit, mixing: Mixing) -> Iterator[PoolSamples]:
-    """The samples of every kept trajectory of a unit, or rejects.
+    """Yield the samples of every kept trajectory of a unit, or rejects.
 
     Raises:
-        ShardError: transitions or verdicts are not those that were written.
+        ShardError: transitions or verdicts were changed since they were written.
     """
     check_file(mixing.transitions, unit.name, unit.sha256)
     check_unit(mixing.verdicts, unit.label)
@@ -77,7 +76,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[PoolSamples]:
     pools = [pool for pool in POOLS if any(draw["copies"] and draw["pool"] == pool for draw in draws)]
     for pool in pools:
         mine = np.array([draw["pool"] == pool and draw["copies"] > 0 for draw in draws], np.bool_)
-        # one turn of a trajectory, and its first segment gives it
+        # a trajectory gives one turn, from its first segment
         row_numbers = np.flatnonzero(is_kept & (segment == 0) if pool in ("rl", "eval") else is_kept)
         row_numbers = row_numbers[mine[ordinal[row_numbers]]]
         wanted[row_numbers] = True
@@ -104,10 +103,10 @@ def _select_draws(
 
 
 def _read_columns(unit: Unit, mixing: Mixing) -> dict[str, pa.ChunkedArray]:
-    """Read what lies beside the rows of a unit, as an `Assembler` takes it.
+    """Read the columns beside the rows of a unit that an `Assembler` takes.
 
     Raises:
-        ShardError: it is not what was written.
+        ShardError: a file was changed since it was written.
     """
     mix, columns = mixing.recipe.mix, dict[str, pa.ChunkedArray]()
     if weighing := [SIGNAL_PREFIX + name for name in turn_powers(mix)]:
@@ -131,14 +130,14 @@ def _unit_samples(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[PoolSamp
 
 
 BLOCKS: Final = pa.schema([("shard", pa.int32()), ("block", pa.large_binary())])
-"""One row, and row group, a block of samples that were made by hand."""
+"""Schema of stored blocks of samples: one row, and one row group, per block."""
 
 
 def stored_blocks(samples: Folder, label: str, wanted: Set[int]) -> Iterator[tuple[int, bytes]]:
-    """Read the blocks of a unit that were made by hand, of the shards that are wanted.
+    """Read a unit's stored blocks of the wanted shards.
 
     Raises:
-        ShardError: they are not what was written.
+        ShardError: the file was changed since it was written.
     """
     name = f"{label}.parquet"
     numbers = read_table(samples, name, ["shard"])["shard"].to_pylist()
@@ -148,16 +147,16 @@ def stored_blocks(samples: Folder, label: str, wanted: Set[int]) -> Iterator[tup
 
 
 def read_or_make_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, Block]]:
-    """Make the blocks of a unit; those that were made by hand are read instead."""
+    """Make the blocks of a unit, or read them if a share of the mixing has stored them."""
     if unit.label in mixing.made:
         return stored_blocks(mixing.samples, unit.label, mixing.open)
     return sample_blocks(unit, mixing)
 
 
 def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Blocks of a unit's samples with the number of the shard they belong to; rejects are written on the way.
+    """Yield blocks of a unit's samples with the number of their shard. Rejects are written on the way.
 
-    The first unit also gives every shard a block without rows, so that a shard which no sample falls to is written too.
+    The first unit also gives every shard a block without rows, so that a shard without samples is written too.
     """
     if unit.number == 0:
         for number in sorted(mixing.open):
@@ -180,7 +179,7 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
 
 
 def blocks_by_shard(batch: pa.RecordBatch, count: int, seed: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The samples of each of `count` shards with its index, in blocks of bounded size and with memory of their own."""
+    """Yield the samples of each of `count` shards with its index, in blocks of bounded size with their own memory."""
     hashes, many = batch["_hash"].to_numpy(), np.uint64(count)
     if "sample_id" in batch.schema.names:  # held-out turns of a trajectory stand in one file
         hashes = np.array([keyed_hash(f"file:{row}", seed) for row in batch["_row"].to_pylist()], np.uint64)
@@ -226,8 +225,10 @@ def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Rejec
 
 
 _LARGE: Final = 32 << 20
-"""Characters of a unit's samples from which on what was freed of them goes back to the system: that of smaller ones is
-sooner used again than had anew."""
+"""Bytes of a unit's samples above which freed memory is returned to the system.
+
+Smaller amounts are reused sooner than they could be allocated anew.
+"""
 
 
 def _with_number(unit: Unit | PassageUnit) -> tuple[int, Unit | PassageUnit]:
@@ -238,8 +239,8 @@ class UnitsToShards(Transform):
     """Unit → the manifests of all open shards.
 
     Args:
-        mixing: with its shards laid out.
-        spill_folder: as of `Exchange`.
+        mixing: settings, with the shards laid out.
+        spill_folder: as in `Exchange`.
     """
 
     def __init__(self, mixing: Mixing, spill_folder: Folder | None) -> None:

@@ -1,4 +1,4 @@
-"""Settings of mixing, and the digest of all that shards depend on."""
+"""Settings of mixing, and the digest of everything that shards depend on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trajmill.schemas.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file of the dataset: its number among all, pool, domain, number among those of both, generation."""
+    """One file of the dataset: its number among all shards, pool, domain, index and count of these, generation."""
 
     number: int
     pool: str
@@ -31,7 +31,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """Its name in the dataset folder."""
+        """Name of the file in the dataset folder."""
         if self.pool == "eval":
             parts = [f"g{self.generation:04d}"] * (self.generation > 1) + [f"{self.index:05d}"] * (self.count > 1)
             return f"eval/{'_'.join(filter(None, (self.domain, '-'.join(parts))))}_test.jsonl"
@@ -39,7 +39,7 @@ class Shard:
 
     @property
     def copy(self) -> str:
-        """Of eval, the name of the same rows as Parquet, which `datasets` loads beside other pools; empty of others."""
+        """In eval, the name of the same rows as Parquet, which `datasets` loads beside other pools; else empty."""
         return f"eval/{self.domain}/test-{self._place}.parquet" if self.pool == "eval" else ""
 
     @property
@@ -50,18 +50,18 @@ class Shard:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all files that it is."""
+        """Names of all files of the shard."""
         return (self.name, self.copy) if self.copy else (self.name,)
 
     @property
     def label(self) -> str:
-        """Its name without folders."""
+        """Name of the shard without folders."""
         added = f"g{self.generation:04d}-" if self.generation > 1 else ""
         return f"{added}{self.pool}-{self.domain}-{self.index:05d}"
 
 
 def lay_out_shards(counts: Mapping[str, int], mix: Mix, generation: int = 1) -> tuple[Shard, ...]:
-    """Every shard that a generation adds, from the bytes of text that are drawn of each pool and domain."""
+    """Lay out the shards that a generation adds, from the bytes of text drawn for each pool and domain."""
     shards: list[Shard] = []
     for pool in POOLS:
         for key in sorted(counts):
@@ -76,15 +76,15 @@ STAGE: Final = "mix"
 REPLAYS: Final = "replays"
 
 SAMPLES: Final = "samples"
-"""The folder of samples that were made by hand, before their shards are written."""
+"""Folder of samples that shares of the mixing store before their shards are written."""
 
 
 def shard_names(shards: Sequence[Shard], labels: Sequence[str]) -> set[str]:
-    """The names of all files that mixing units to shards writes, relative to the output folder.
+    """Return the names of all files that mixing units to shards writes, relative to the output folder.
 
     Args:
-        shards: of the dataset.
-        labels: of the units.
+        shards: shards of the dataset.
+        labels: labels of the units.
     """
     names = {f"shards/{name}" for shard in shards for name in shard.names}
     names |= {f"rejects/{STAGE}/{label}.parquet" for label in labels}
@@ -93,7 +93,7 @@ def shard_names(shards: Sequence[Shard], labels: Sequence[str]) -> set[str]:
 
 
 _VERSION: Final = 8
-"""Raised when equal rows become other files than before."""
+"""Version of the shards' content. It is raised when equal rows become other files than before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ class Mixing:
     """Settings of mixing besides the units: picklable, the same for all.
 
     Attributes:
-        passages: rows of other corpora that are passed through.
-        instructions: to the simulator, by trajectory id.
-        replays: where it stands which turns RL may ask for; None where it may ask for any.
-        blobs: where attachments lie.
+        passages: settings of passages, rows of other corpora that are passed through.
+        instructions: simulation instructions by trajectory id.
+        replays: folder of the replays that determine which turns RL may ask for; None if it may ask for any.
+        blobs: folders of attachments.
         shards: every shard of the dataset.
         open: numbers of the shards still to be written.
-        made: labels of the units whose samples were made by hand.
+        made: labels of the units whose samples are stored already.
     """
 
     recipe: Recipe
@@ -132,7 +132,10 @@ class Mixing:
 def mixing_digest(
     recipe: Recipe, verdicts: Manifest, passages: Manifest | None = None, replays: Manifest | None = None
 ) -> str:
-    """Of all that shards depend on: recipe, templates, verdicts, by them the transitions, passages and replays."""
+    """Digest everything that shards depend on.
+
+    This is the recipe, templates, verdicts and with them transitions, passages and replays.
+    """
     templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
     content: list[Any] = [
         _VERSION,

@@ -1,8 +1,8 @@
-"""The mixture: which pool each group has and what each stage takes of it, written down before any shard is made.
+"""The mixture: the pool of each group and the draw of each stage, written before any shard is made.
 
-`draws/` holds the ledger of groups (`pools.parquet`), which never changes for a group, answers by which the checks of
-RL are tried (`answers.parquet`), and a file a unit of transitions, one row a kept trajectory: its pool, and how often
-it is drawn.
+`draws/` holds the ledger of groups (`pools.parquet`), which never changes for a group; answers on which the checks of
+RL are tried (`answers.parquet`); and a file per unit of transitions, with one row per kept trajectory: its pool, and
+how often it is drawn.
 """
 
 from __future__ import annotations
@@ -71,19 +71,22 @@ DRAWS: Final = pa.schema(
         ("familiarity", pa.string()),
     ]
 )
-"""One row a kept trajectory of a unit, in the order of its file; `group` is that of the ledger, `number` its place
-among all that the pool draws, by hash, and `familiarity` what training shows of its environment: see there."""
+"""Schema of one row per kept trajectory of a unit, in the order of its file.
+
+`group` is that of the ledger, `number` is the position by hash among all draws of the pool, and `familiarity` states
+whether training shows the environment (see `familiarity`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Draws of all pools, in sum.
+    """Draws of all pools in total.
 
     Attributes:
-        counts: trajectories, tokens, loss tokens and bytes of text drawn, each by pool and domain.
-        stages: of each pool, what was drawn of each category: see `draw.Drawn`.
-        asked: trajectories that the shares of pools ask for, and those that pools were given, by pool and domain.
-        simulated: what was drawn of each component that a world model answered: see `mix.simulated`.
+        counts: drawn trajectories, tokens, loss tokens and bytes of text, each by pool and domain.
+        stages: for each pool, the draws of each category: see `draw.CategoryDraw`.
+        asked: by pool and domain, the number of trajectories by the pool's share, and the number that it was given.
+        simulated: draws of each component that a world model answered: see `mix.simulated`.
     """
 
     counts: Mapping[str, int]
@@ -92,12 +95,12 @@ class Mixture:
     simulated: Sequence[Mapping[str, Any]] = ()
 
     def drawn(self) -> dict[str, int]:
-        """Trajectories and passages drawn, by pool and domain: `sft.web`."""
+        """Return the number of drawn trajectories and passages, by pool and domain: `sft.web`."""
         lead = "trajectories."
         return {key.removeprefix(lead): count for key, count in self.counts.items() if key.startswith(lead)}
 
     def told(self) -> dict[str, Any]:
-        """Convert to plain values, as a manifest holds them."""
+        """Convert to plain values for a manifest."""
         pools = {
             pool: {domain: {"asked": wanted, "given": assigned} for domain, (wanted, assigned) in domains.items()}
             for pool, domains in self.asked.items()
@@ -107,7 +110,7 @@ class Mixture:
 
 
 class Chosen(NamedTuple):
-    """Of each candidate its group, its pool, how often it is drawn, and its tokens as a sample of that pool."""
+    """For each candidate its group, its pool, how often it is drawn, and its tokens as a sample of that pool."""
 
     groups: npt.NDArray[np.uint64]
     pool: Coded
@@ -117,13 +120,13 @@ class Chosen(NamedTuple):
 
 Tokens: TypeAlias = npt.NDArray[np.integer[Any]]
 Sizes: TypeAlias = Callable[[Coded], tuple[Tokens, Tokens]]
-"""The pool of each candidate → its tokens, rendered as that pool's samples, and those of them under loss."""
+"""Function from the pool of each candidate to its tokens as samples of that pool, and the tokens under loss."""
 
 _POOLS: Final = (*POOLS, "")
-"""The names of pools, and that of none yet."""
+"""Names of the pools, and the empty name of a pool not yet chosen."""
 
 _PIXELS_A_BYTE: Final = 4
-"""Of a square of the largest size that a picture may have, what a byte of a screenshot stands for about."""
+"""Approximate number of pixels per byte of a screenshot, if it is a square of the largest size."""
 
 _AT_ONCE: Final = 1 << 18
 
@@ -135,18 +138,18 @@ def make_mixture(
     placement: Placement,
     earlier: EarlierDraws,
 ) -> tuple[Mixture, Chosen]:
-    """Draw what a recipe asks of candidates, in sum and of each.
+    """Draw the mixture of a recipe from candidates.
 
     Args:
-        recipe: what is asked for.
+        recipe: the recipe.
         candidates: the candidates.
-        sizes: what they become.
+        sizes: function that returns their tokens.
         placement: their groups, and the pools of some.
-        earlier: what earlier runs drew.
+        earlier: draws of earlier runs.
 
     Raises:
-        ConfigError: a group is larger than any pool, something falls short and the recipe says to stop then, or a
-            component would hold two world models.
+        ConfigError: a group is larger than any pool, a share falls short and the recipe stops on that, or a component
+            would hold two world models.
     """
     mix, groups = recipe.mix, placement.group
     pool = _pools(candidates, placement, mix, earlier.given())
@@ -172,8 +175,9 @@ def make_mixture(
 
 
 def _parts(candidates: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bool_], Mapping[str, float]]]:
-    """Yield which candidates share pools by the same shares, and these shares: trajectories, then each component of
-    passages.
+    """Yield flags of the candidates with equal pool shares, and these shares.
+
+    Trajectories come first, then each component of passages.
     """
     passages = {component.name: candidates.domain.is_in([component.name]) for component in mix.passages}
     shares: dict[str, Mapping[str, float]] = {
@@ -189,9 +193,9 @@ def _parts(candidates: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bo
 
 
 def _pools(candidates: Candidates, placement: Placement, mix: Mix, given_counts: Mapping[str, Counter[str]]) -> Coded:
-    """The pool of each candidate: that of its place, or, for new groups, what pools lack of what they were given.
+    """Return the pool of each candidate: that of its placement, or, for new groups, the pool that lacks most.
 
-    A passage has one of those whose stage takes its component.
+    A passage gets a pool whose stage uses its component.
     """
     for name in POOLS:
         for domain, count in _by_domain(candidates.domain[placement.pool.is_in([name])]).items():
@@ -216,10 +220,10 @@ def _shares(mix: Mix) -> dict[str, float]:
 
 
 def familiarity(environment: npt.NDArray[np.uint64], trained: npt.NDArray[np.uint64]) -> Coded:
-    """Of each candidate whether what is drawn for training is of its repository, site, app or server too.
+    """Tell for each candidate whether training also shows its repository, site, app or server.
 
-    `seen`, `unseen`, or `unknown` where the log does not name the environment. `trained` are environments that training
-    shows, ascending.
+    The values are `seen`, `unseen`, or `unknown` if the log does not name the environment. `trained` are the
+    environments that training shows, ascending.
     """
     is_seen = holds(trained, environment)
     codes = np.where(environment == 0, 0, np.where(is_seen, 1, 2)).astype(np.uint8)
@@ -227,7 +231,7 @@ def familiarity(environment: npt.NDArray[np.uint64], trained: npt.NDArray[np.uin
 
 
 def _name_nodes(nodes: npt.NDArray[np.uint64]) -> pa.Array:
-    """Hashes as samples name them: 16 hex digits, null for 0."""
+    """Format hashes as samples name them: 16 hex digits, null for 0."""
     return pa.compute.if_else(pa.array(nodes != 0), hex_texts(nodes), None)
 
 
@@ -265,7 +269,7 @@ def _compare_shares(candidates: Candidates, pool: Coded, mix: Mix) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Folders that judge left: transitions, their verdicts, and what was measured of them."""
+    """Folders of the judge stage: transitions, their verdicts, and their measures; with the passages."""
 
     units: Sequence[Unit]
     transitions: Folder
@@ -278,15 +282,15 @@ class Judged:
 
     @property
     def told(self) -> Verdicts:
-        """Folders of what was judged, for placing candidates."""
+        """Folders of the judge stage, for placing candidates."""
         return Verdicts(self.transitions, self.verdicts, self.measures, self.likeness)
 
     def labels(self) -> list[str]:
-        """The names of all units: of transitions, then of passages."""
+        """Return the labels of all units: of transitions, then of passages."""
         return [*(unit.label for unit in self.units), *(unit.label for unit in self.passage_units())]
 
     def identities(self) -> Iterator[tuple[str, Identities]]:
-        """The same, with who the candidates of each are."""
+        """Yield the label of each unit with the identities of its candidates."""
         for unit in self.units:
             yield unit.label, identities(unit, self.verdicts, self.measures)
         for passage_unit in self.passage_units():
@@ -294,23 +298,26 @@ class Judged:
             yield passage_unit.label, passage_identities(passage_unit, self.passages)
 
     def component(self, unit: PassageUnit) -> str:
-        """The component that a unit is of."""
+        """Return the name of a unit's component."""
         assert self.passages is not None
         return self.passages.components[unit.component].name
 
     def passage_units(self) -> list[PassageUnit]:
-        """The units of passages, numbered after those of transitions."""
+        """Return the units of passages, numbered after those of transitions."""
         some = self.passages.units() if self.passages is not None else []
         return [replace(unit, number=unit.number + len(self.units)) for unit in some]
 
 
 def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture, Candidates, Chosen]:
-    """The mixture of judged units, what it was drawn from, and what was chosen of each; nothing is written.
+    """Draw the mixture of judged units without writing it.
 
     Args:
-        recipe: what is asked for.
-        judged: what it is drawn from.
-        earlier: what earlier runs drew.
+        recipe: the recipe.
+        judged: folders of the judged units.
+        earlier: draws of earlier runs.
+
+    Returns:
+        The mixture, the candidates, and the choices for each.
 
     Raises:
         ConfigError: see `make_mixture`.
@@ -333,7 +340,7 @@ def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture
 
 
 def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> Mixture:
-    """Draws the mixture of judged units and writes it down; returns what was drawn.
+    """Draw the mixture of judged units, write it, and return it.
 
     Raises:
         ConfigError: see `make_mixture`.
@@ -362,7 +369,7 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
 
 
 def _ledger(groups: npt.NDArray[np.uint64], pool: Coded) -> pa.RecordBatch:
-    """The groups, by name, their pools and how many trajectories each has."""
+    """Return the groups by name, their pools and their numbers of trajectories."""
     names = distinct(groups)
     pools, sizes = np.zeros(len(names), pool.codes.dtype), np.zeros(len(names), np.int64)
     for begin in reversed(range(0, len(groups), _AT_ONCE)):  # the first of a group says its pool
@@ -377,7 +384,7 @@ def _ledger(groups: npt.NDArray[np.uint64], pool: Coded) -> pa.RecordBatch:
 def _sizes(
     mix: Mix, judged: Judged, candidates: Candidates, pool: Coded, counter: TokenCounter
 ) -> tuple[Tokens, Tokens]:
-    """Tokens, and tokens under loss, of what each kept trajectory becomes in its pool, and those of passages."""
+    """Return the tokens, and the tokens under loss, of each kept trajectory in its pool, and those of passages."""
     sizes: tuple[Tokens, Tokens] = candidates.tokens, candidates.loss_tokens
     begun = 0
     for unit in judged.units:
@@ -406,7 +413,7 @@ def _sizes(
 
 
 def _with(sizes: Tokens, begin: int, some: npt.NDArray[np.int64]) -> Tokens:
-    """The sizes with some of them set, in place where they have room."""
+    """Set some of the sizes, in place if their dtype allows it."""
     dtype = np.promote_types(sizes.dtype, narrow(some).dtype)
     sizes = sizes.astype(dtype, copy=False)
     sizes[begin : begin + len(some)] = some
@@ -416,7 +423,7 @@ def _with(sizes: Tokens, begin: int, some: npt.NDArray[np.int64]) -> Tokens:
 def _numbers(
     candidates: Candidates, pool: Coded, copies: npt.NDArray[np.int32], begun: Mapping[str, int]
 ) -> npt.NDArray[np.int64]:
-    """The place of each candidate among those that its pool draws, after `begun` of it; -1 if it is not drawn."""
+    """Return the position of each candidate among the draws of its pool, starting at `begun`; -1 if it is not drawn."""
     numbers = np.full(len(candidates), -1, np.int64)
     for name in POOLS:
         mine = np.flatnonzero(pool.is_in([name]) & (copies > 0))
@@ -425,7 +432,7 @@ def _numbers(
 
 
 def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
-    """Writes, of the answers that each unit holds against others, those that the corpus does."""
+    """Write the answers on which the corpus's checks are tried, chosen among those of all units."""
     answers = Distractors()
     for folder in judged.known.stages:
         for batch in read_batches(folder / "draws", ANSWERS):
@@ -437,10 +444,10 @@ def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
 
 
 def read_answers(draws: Folder) -> Distractors:
-    """The answers by which it is told what may be asked for, and checks of RL are tried.
+    """Read the answers that determine the turns that may be asked for, and on which checks of RL are tried.
 
     Raises:
-        ShardError: they are not what was written.
+        ShardError: the file was changed since it was written.
     """
     check_unit(draws, POOLS_UNIT)
     return _answers(draws.url, draws.sha256(ANSWERS))
@@ -448,7 +455,7 @@ def read_answers(draws: Folder) -> Distractors:
 
 @lru_cache(1)
 def _answers(draws: str, _sha256: str) -> Distractors:
-    """The answers of a folder, read once for all units that a process mixes."""
+    """Read the answers of a folder once for all units that a process mixes."""
     answers = Distractors()
     for batch in read_batches(Folder(draws), ANSWERS):
         answers.take(batch)
@@ -456,10 +463,10 @@ def _answers(draws: str, _sha256: str) -> Distractors:
 
 
 def read_draws(draws: Folder, label: str) -> Iterator[dict[str, Any]]:
-    """Read what is drawn of the kept trajectories or passages of a unit, in their order.
+    """Read the draws of the kept trajectories or passages of a unit, in their order.
 
     Raises:
-        ShardError: it is not what was written.
+        ShardError: the file was changed since it was written.
     """
     check_unit(draws, label)
     for batch in read_batches(draws, draws_name(label)):

@@ -1,4 +1,4 @@
-"""Preview of a mixture: what a recipe would draw from the judged data of a run's folder; nothing is written."""
+"""Preview of a mixture: the draws of a recipe from the judged data in a run's folder, without writing."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _JUDGE: Final = "Run with --stop-after judge first."
 
 @dataclass(frozen=True, slots=True)
 class MixturePlan:
-    """Preview of what would be drawn.
+    """Preview of the draws of a run.
 
     Attributes:
-        mixture: None where nothing is judged.
-        notes: why it may not be what a run would draw, a line each.
+        mixture: the mixture; None if nothing is judged.
+        notes: reasons why a run might draw otherwise, a line each.
     """
 
     mixture: Mixture | None
@@ -34,10 +34,10 @@ class MixturePlan:
 
 
 def mixture_plan(recipe: Recipe, out: str) -> MixturePlan:
-    """Plan what a run of the recipe would draw from the verdicts in a folder.
+    """Plan the draws of a run of the recipe from the verdicts in a folder.
 
     Raises:
-        ConfigError: the mixture that the recipe asks for cannot be drawn; or a file that it names is not there.
+        ConfigError: the recipe's mixture cannot be drawn, or a file that it names is missing.
         ShardError: a file of the folder cannot be read.
     """
     folder = Folder(out)
@@ -82,7 +82,7 @@ def _unit(stage: Folder, label: str) -> Manifest | None:
 
 
 def _stale(units: Sequence[Unit], judging: Judging, verdicts: Manifest) -> Iterator[str]:
-    """Yield what a run would do again before it draws."""
+    """Yield the steps that a run would repeat before it draws."""
     if verdicts.digest != judging.digest:
         yield "The verdicts there are of another section `judge` than the recipe's: a run judges again before it draws."
     manifests = (_unit(judging.measures, unit.label) for unit in units)

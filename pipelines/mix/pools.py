@@ -1,7 +1,7 @@
-"""Pools: which group of trajectories goes to CPT, SFT, RL or evaluation, for ever.
+"""Permanent assignment of groups of trajectories to the pools CPT, SFT, RL and evaluation.
 
-Groups go, in the order of a hash of their names, where most is missing of what the recipe's shares ask for, counted in
-trajectories by domain. Where a hash alone decides, a domain of 661 trajectories in a few large groups came out at 34,
+In the order of a hash of their names, groups go to the pool that is furthest below the recipe's shares, counted in
+trajectories by domain. When a hash alone decided, a domain of 661 trajectories in a few large groups came out at 34,
 178, 292 and 157 against shares of 40, 25, 20 and 15 %.
 """
 
@@ -24,22 +24,22 @@ from trajmill.quality.sets import distinct, ranges
 from trajmill.schemas import ConfigError
 
 LARGE: Final = 100
-"""Trajectories of a group below which it is no reason to stop, however small its pool is."""
+"""Size of a group, in trajectories, below which it never stops a run, however small its pool is."""
 
 _AT_ONCE: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The trajectories of each group by domain.
+    """Trajectories of each group by domain.
 
     Attributes:
-        names: of the groups, ascending.
-        number: of each trajectory, that of its group.
-        begins: where the sizes of each group begin, and where those of the last end.
-        domain: of each size, the number of its domain; ascending within a group.
-        sizes: how many trajectories.
-        domains: their names, sorted.
+        names: names of the groups, ascending.
+        number: for each trajectory, the number of its group.
+        begins: position of each group's first size, and the end of the last group's sizes.
+        domain: for each size, the number of its domain, ascending within a group.
+        sizes: number of trajectories.
+        domains: names of the domains, sorted.
     """
 
     names: npt.NDArray[np.uint64]
@@ -50,18 +50,18 @@ class Groups:
     domains: tuple[str, ...]
 
     def of_domains(self) -> npt.NDArray[np.int64]:
-        """All trajectories of each domain."""
+        """Return the number of trajectories of each domain."""
         counts = np.zeros(len(self.domains), np.int64)
         np.add.at(counts, self.domain, self.sizes)
         return counts
 
 
 def group_by_domain(group: npt.NDArray[np.uint64], domain: Coded) -> Groups:
-    """The groups of trajectories.
+    """Count trajectories by group and domain.
 
     Args:
-        group: of each trajectory.
-        domain: of each trajectory.
+        group: group of each trajectory.
+        domain: domain of each trajectory.
     """
     names = distinct(group)
     number = positions_in(names, group)
@@ -77,14 +77,14 @@ def group_by_domain(group: npt.NDArray[np.uint64], domain: Coded) -> Groups:
 
 
 def merge_groups(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
-    """The group of each trajectory where those that share a value belong together too.
+    """Merge groups whose trajectories share a value.
 
     Args:
-        group: of each trajectory.
-        wider: what is shared, such as hashes of repositories: one array a kind, 0 where it is not known.
+        group: group of each trajectory.
+        wider: shared values, such as hashes of repositories: one array per kind, 0 if unknown.
 
     Returns:
-        Of each trajectory the smallest group that is joined to its own.
+        For each trajectory, the smallest group that is joined to its own.
     """
     names = distinct(group)
     number = positions_in(names, group)
@@ -100,7 +100,10 @@ def merge_groups(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.u
 
 
 def positions_in(names: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
-    """The place of each value among ascending ones that hold it, looked up a stretch at a time."""
+    """Return the position of each value in the ascending `names`, which must contain it.
+
+    Values are processed in blocks.
+    """
     positions = np.empty(len(values), np.uint32)
     for begin in range(0, len(values), _AT_ONCE):
         some = slice(begin, begin + _AT_ONCE)
@@ -109,12 +112,12 @@ def positions_in(names: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) 
 
 
 def of_kind(values: npt.NDArray[np.uint64], number: int) -> npt.NDArray[np.uint64]:
-    """The values as nodes: one of a kind is not that of another, nor a group's name."""
+    """Turn values into nodes that differ from nodes of other kinds and from names of groups."""
     return np.array([xxhash.xxh3_64_intdigest(int(v).to_bytes(8, "little"), number + 1) for v in values], "u8")
 
 
 def _smallest(values: npt.NDArray[np.uint64], group: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """For each trajectory the smallest group among those of its value."""
+    """Return for each trajectory the smallest group among those with its value."""
     distinct_values = distinct(values)
     positions = positions_in(distinct_values, values)
     smallest = np.full(len(distinct_values), np.iinfo(np.uint32).max, np.uint32)
@@ -123,22 +126,22 @@ def _smallest(values: npt.NDArray[np.uint64], group: npt.NDArray[np.uint32]) -> 
 
 
 GivenCounts: TypeAlias = Mapping[str, Mapping[str, int]]
-"""Pool → domain → trajectories that it was given already."""
+"""Pool → domain → number of trajectories that the pool already has."""
 
 
 def pools_of(
     groups: Groups, shares: Mapping[str, float], seed: int, earlier_counts: GivenCounts | None = None
 ) -> npt.NDArray[np.uint8]:
-    """The pool of each group, as its number among those of the shares.
+    """Choose the pool of each group, as its number in the order of the shares.
 
     Args:
-        groups: all of them.
-        shares: of the pools, in their order; those of 0 are given nothing.
-        seed: of the order of groups.
-        earlier_counts: what pools were given before, which counts towards their shares.
+        groups: all groups.
+        shares: shares of the pools, in order; a pool with share 0 gets nothing.
+        seed: seed of the order of groups.
+        earlier_counts: trajectories that pools already have, which count towards their shares.
 
     Raises:
-        ConfigError: a group holds more of a domain than the largest pool is to have of it.
+        ConfigError: a group holds more of a domain than the largest pool may have.
     """
     pools = [pool for pool, share in shares.items() if share]
     parts = np.array([shares[pool] for pool in pools]) / sum(shares[pool] for pool in pools)
@@ -164,7 +167,7 @@ def pools_of(
 
 
 def _order_keys(names: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
-    """The hash of each group's name."""
+    """Hash the name of each group."""
     keys = np.empty(len(names), np.uint64)
     for begin in range(0, len(names), _AT_ONCE):
         some = names[begin : begin + _AT_ONCE].tolist()
@@ -173,18 +176,18 @@ def _order_keys(names: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint
 
 
 class _Dealing:
-    """Trajectories that pools lack, as groups are given to them one after the other.
+    """Trajectories that pools still lack, as groups are assigned one after the other.
 
     Args:
-        wanted: of each pool and domain.
-        assigned: of them.
+        wanted: wanted trajectories of each pool and domain.
+        assigned: trajectories that they already have.
     """
 
     def __init__(self, wanted: list[list[float]], assigned: list[list[float]]) -> None:
         self._wanted, self._given = wanted, assigned
 
     def one(self, domain: int, size: int) -> int:
-        """The pool of a group of one domain, as `several` finds it, without arrays: most groups are such."""
+        """Choose the pool of a group of one domain, like `several` but without arrays. Most groups have one domain."""
         best, most, square = 0, -math.inf, size * size
         for number, (pool_wanted, pool_given) in enumerate(zip(self._wanted, self._given, strict=True)):
             lacking = round((pool_wanted[domain] - pool_given[domain]) * size / square * 1e9) / 1e9
@@ -194,7 +197,7 @@ class _Dealing:
         return best
 
     def several(self, sizes: Mapping[int, int]) -> int:
-        """The pool that lacks most of the domains of a group, as far as the group has of them."""
+        """Choose the pool that lacks most of a group's domains, weighted by the group's size in each."""
         size = np.zeros(len(self._given[0]), np.int64)
         for domain, count in sizes.items():
             size[domain] = count

@@ -1,4 +1,4 @@
-"""Questions: the turns that RL and eval may ask for, and the one that RL does, with the truth of its reward."""
+"""Turns that RL and eval may ask for, and the one that RL draws, with the ground truth of its reward."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.schemas import COMPLETE
 
 ENDINGS: Final = frozenset({COMPLETE, "fail"})
-"""Names of the actions by which an agent ends its work: they ask nothing of the world."""
+"""Actions by which an agent ends its work. They ask nothing of the environment."""
 
 
 def turn_powers(mix: Mix) -> Mapping[str, float]:
-    """The signals by which the chance of turns is multiplied, and the power of each."""
+    """Return the signals that multiply the chance of turns, with the power of each."""
     stage = mix.stages.get("rl")
     return (stage.weigh_turns or {}) if stage is not None else {}
 
 
 class ShownTurns(NamedTuple):
-    """Turns of one domain as they are shown, by columns, of trajectories one after the other.
+    """Turns of one domain as they are shown, as columns, with trajectories one after the other.
 
     Attributes:
-        domain: of all.
-        keys: the row id of each.
-        forms: of the next observations.
-        tools: the name of each action.
-        arguments: of each action, as JSON.
-        actions: the text of each.
-        answers: of each.
-        states: the text before each action; None where it is not known.
-        written: values that the run of each wrote into a database; empty where that is not asked for.
+        domain: domain of all turns.
+        keys: row id of each turn.
+        forms: form of each next observation.
+        tools: name of each action.
+        arguments: arguments of each action, as JSON.
+        actions: text of each action.
+        answers: answer of each turn.
+        states: text before each action; None if unknown.
+        written: values that the run of each wrote into a database; empty if not needed.
     """
 
     domain: str
@@ -52,11 +52,11 @@ class ShownTurns(NamedTuple):
     written: Sequence[Sequence[str] | None]
 
     def answered(self, turns: range, looked: Collection[str]) -> Iterator[Answered]:
-        """The turns of a trajectory as checks are derived from them, each with what was shown before it.
+        """Yield the turns of a trajectory as inputs of checks, each with the text shown before it.
 
         Args:
-            turns: of them.
-            looked: keys of those whose spans are told.
+            turns: positions of the turns.
+            looked: keys of the turns whose spans are needed.
         """
         before: str | None = None
         for turn in turns:
@@ -84,14 +84,14 @@ class ShownTurns(NamedTuple):
 
 
 def can_be_asked(turn: Answered, known: Known, other_answers: Sequence[str]) -> bool:
-    """Return True if the action of a turn asks something of the world, and something tells the answer."""
+    """Return True if the action of a turn asks something of the environment and its answer can be predicted."""
     return turn.tool not in ENDINGS and not is_unknowable(turn, known, other_answers)
 
 
 def answerable_turns(
     allowed: Mapping[str, int], turns: Iterator[Answered], initial_state: str | None, distractors: Distractors
 ) -> list[int]:
-    """The places of the turns that may be asked for, in order; arguments as of `question`."""
+    """Return the positions of the turns that may be asked for, in order. Arguments are those of `question`."""
     asked_turns = _LazyTurns(turns, initial_state)
     candidates = ((position, *asked_turns.at(position)) for position in sorted(allowed.values()))
     return [position for position, turn, known in candidates if can_be_asked(turn, known, distractors.of(turn))]
@@ -105,15 +105,15 @@ def question(
     seed: int,
     chance: Callable[[str], float] = lambda _: 1.0,
 ) -> tuple[int, str, float] | None:
-    """Draw the turn that is asked for: (place, ground truth, reward quality); None if rules can rank no turn's answers.
+    """Draw the turn to ask for, as (position, ground truth, reward quality); None if rules can rank no turn's answers.
 
     Args:
-        allowed: places of the turns that one is drawn from, by their keys.
-        turns: of the trajectory, up to the last of these.
-        initial_state: that the system prompt tells.
+        allowed: by key, the positions of the turns to draw from.
+        turns: turns of the trajectory, up to the last of these.
+        initial_state: initial state in the system prompt.
         distractors: answers of other turns.
-        seed: of the draw.
-        chance: by what the chance of a turn is multiplied.
+        seed: seed of the draw.
+        chance: factor of each turn's chance.
     """
     asked_turns = _LazyTurns(turns, initial_state)
     truths: dict[str, str] = {}
@@ -136,11 +136,11 @@ def question(
 
 
 class _LazyTurns:
-    """The turns of a trajectory, and what it has shown when each is acted in, as far as they are asked for.
+    """Turns of a trajectory with the texts known before each, computed on demand.
 
     Args:
-        turns: in order.
-        initial_state: that was shown before them.
+        turns: the turns in order.
+        initial_state: the state that was shown before them.
     """
 
     def __init__(self, turns: Iterator[Answered], initial_state: str | None) -> None:
@@ -149,7 +149,7 @@ class _LazyTurns:
         self._known.saw(initial_state)
 
     def at(self, position: int) -> tuple[Answered, Known]:
-        """The turn at a place, random values of its answer volatile, and what was known before it."""
+        """Return the turn at a position, with random values of its answer volatile, and the texts known before it."""
         for next_turn in islice(self._turns, max(0, position + 1 - len(self._told))):
             self._known.saw(next_turn.previous)
             self._told.append((next_turn, self._known.now()))

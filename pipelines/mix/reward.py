@@ -1,13 +1,13 @@
-"""Reward of a predicted observation, for verl and TRL, in one file that a trainer's folder can hold.
+"""Reward of a predicted observation, for verl and TRL, in a single file that can be copied into a trainer's folder.
 
-Doors: `compute_score` for verl, `reward` (or what `reward_function` makes, with a judge) for TRL. Both read the ground
-truth of an RL row, one JSON text of version 3 (`pipelines.mix.checks` writes it), and score by rules: similarity to the
-truth, of which three quarters hang on the share of the turn's checks that hold. Copying the state before earns nothing.
-With a judge, five dimensions from 1 to 5 count nine times what rules count, each scaled (raw - 1) / 4 (Qwen-AgentWorld,
-arXiv 2606.24597, section 3.4); rules alone without one.
+Entry points are `compute_score` for verl, and `reward` for TRL (or the result of `reward_function`, with a judge). Both
+read the ground truth of an RL row, a JSON text of version 3 (written by `pipelines.mix.checks`), and score by rules:
+similarity to the truth, three quarters of which depend on the share of the turn's checks that pass. Copying the
+previous state scores nothing. With a judge, five dimensions from 1 to 5, each scaled (raw - 1) / 4, count nine times as
+much as the rules (Qwen-AgentWorld, arXiv 2606.24597, section 3.4); without one only the rules count.
 
-Needs the standard library and google-re2: patterns that come from data run on a linear-time engine. The `openai` client
-is used for a judge where it is installed. This file imports nothing of trajmill and reads no file but rubrics.
+Requires the standard library and google-re2, since patterns from data have to run on a linear-time engine. The `openai`
+client is used for a judge if it is installed. This file imports nothing from trajmill and reads no file except rubrics.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ VERSION: Final = 3
 MARKER: Final = "**Environment Observation:**"
 DIMENSIONS: Final = ("format", "factuality", "consistency", "realism", "quality")
 STATES: Final = ("screen", "state")
-"""Forms of observations that show all there is, so that what changed can be told."""
+"""Forms of observations that show the whole state, so that changes can be found."""
 
 JUDGE_SHARE: Final = 0.9
 CHECKED_SHARE: Final = 0.75
-"""Share of the score by rules that hangs on the checks of a turn that has some."""
+"""Share of the score by rules that depends on the checks of a turn, if it has some."""
 
 LONGEST: Final = 1_000_000
-"""Characters of an answer beyond which it counts as none."""
+"""Length of an answer above which it counts as no answer, in characters."""
 
 _HELD: Final = 32_768
-"""Characters of a text up to which its lines are remembered, since many checks ask for them."""
+"""Largest length of a text whose lines are cached, in characters, since many checks use them."""
 
 _COMPARED: Final = 40_000
-"""Pairs of lines up to which they are compared."""
+"""Largest number of pairs of lines that are compared."""
 
 Check: TypeAlias = Mapping[str, Any]
 Truth: TypeAlias = Mapping[str, Any]
@@ -67,11 +67,11 @@ _EXITS: Final = re.compile(
 
 
 def prediction(answer: str) -> str | None:
-    """The observation that an answer predicts; None if it holds none that is whole.
+    """Extract the observation that an answer predicts; None if the answer holds no complete one.
 
-    What was thought is no answer, whatever tags stand in it, and thinking without an end leaves none. Of several
-    tagged answers the last counts, of nested tags the innermost; an answer that is begun anew and breaks off is none.
-    Without tags, all that is not thought is the prediction. The marker is taken off where it leads.
+    Reasoning is ignored, whatever tags it holds, and unfinished reasoning leaves no prediction. Of several tagged
+    predictions the last counts, of nested tags the innermost; a prediction that starts and breaks off counts as none.
+    Without tags, everything outside the reasoning is the prediction. A leading marker is removed.
     """
     if len(answer) > LONGEST:
         return None
@@ -98,7 +98,7 @@ def prediction(answer: str) -> str | None:
 
 
 def _bare(text: str) -> str:
-    """A text without the marker that leads it, and without blank lines around it."""
+    """Remove a leading marker and surrounding blank lines from a text."""
     stripped = text.lstrip()
     if stripped.startswith(MARKER):
         text = stripped[len(MARKER) :].lstrip(" ")
@@ -106,13 +106,13 @@ def _bare(text: str) -> str:
 
 
 def _unfenced(text: str) -> str:
-    """The text inside the code fence that a text is; the text itself if it is none."""
+    """Return the text inside a code fence that spans the whole text; else the text itself."""
     match = _FENCE.fullmatch(text)
     return _bare(match[2]) if match else text
 
 
 def lines_of(text: str, form: str = "response") -> tuple[str, ...]:
-    """The lines of a text as they are compared: without blanks around, in states without the numbers of elements."""
+    """Return the compared lines of a text: without surrounding blanks, and in states without element numbers."""
     return _held_lines(text, form in STATES) if len(text) <= _HELD else _lines(text, form in STATES)
 
 
@@ -126,7 +126,7 @@ _held_lines = lru_cache(maxsize=512)(_lines)
 
 
 def same(first: str, second: str, form: str = "response") -> bool:
-    """Return True if two observations are equal but for blanks and the numbers of elements."""
+    """Return True if two observations are equal except for blanks and element numbers."""
     return first == second or lines_of(first, form) == lines_of(second, form)
 
 
@@ -134,12 +134,12 @@ def same(first: str, second: str, form: str = "response") -> bool:
 
 
 def value_in(check: Check, text: str, truth: Truth) -> Any:
-    """Read what a text has where a check looks; None where there is nothing of the kind."""
+    """Read the value in a text that a check refers to; None if there is none."""
     return _READERS[check["type"]](check, text, truth)
 
 
 def passes(check: Check, text: str, truth: Truth) -> bool:
-    """Return True if a text holds what a check asks for."""
+    """Return True if a text passes a check."""
     value = value_in(check, text, truth)
     wanted = check.get("value", True)
     if check["type"] == "numeric":
@@ -148,7 +148,7 @@ def passes(check: Check, text: str, truth: Truth) -> bool:
 
 
 def _captures(check: Check, text: str, _: Truth) -> Any:
-    """Collect what all matches of a pattern capture: one text if they agree, else the list of them in order."""
+    """Collect the captures of all matches of a pattern: one text if they agree, else the list of them in order."""
     captures = [match.group(1) for match in _pattern(check["pattern"]).finditer(text)]
     if isinstance(check.get("value"), list):
         return captures or None
@@ -161,7 +161,7 @@ def _pattern(pattern: str) -> Any:
 
 
 def _at_path(check: Check, text: str, _: Truth) -> Any:
-    """The value at a normalized path of RFC 9535 (`$['a'][0]`), or its length where the check has `of: length`."""
+    """Return the value at a normalized path of RFC 9535 (`$['a'][0]`), or its length if the check has `of: length`."""
     value = _held_document(text) if len(text) <= _HELD else document_in(text)
     for key in _steps(check["path"]):
         try:
@@ -176,7 +176,7 @@ def _at_path(check: Check, text: str, _: Truth) -> Any:
 
 
 def document_in(text: str) -> Any:
-    """The JSON value that a text is, but for the line below it that says how a command ended; None if it is none."""
+    """Parse a text as JSON, ignoring a last line that states how a command ended; None if it is no object or array."""
     body_text = text.strip()
     if body_text.endswith("]") and "\n[" in body_text:
         body, _, last_line = body_text.rpartition("\n")
@@ -190,18 +190,18 @@ def document_in(text: str) -> Any:
 
 
 _held_document = lru_cache(maxsize=512)(document_in)
-"""The same of a text that is asked for again; nobody changes what it gives."""
+"""Cached version of `document_in`. Callers must not change its results."""
 
 
 @lru_cache(maxsize=512)
 def _steps(path: str) -> tuple[str | int, ...]:
-    """The names and places that a path goes through."""
+    """Split a path into names and indices."""
     matches = _STEP.finditer(path)
     return tuple([re.sub(r"\\(.)", r"\1", match[1]) if match[2] is None else int(match[2]) for match in matches])
 
 
 def _exit_code(_: Check, text: str, __: Truth) -> int | None:
-    """The exit code that the text's first or last lines tell; None where they tell none or contradict each other."""
+    """Return the exit code in the first or last lines of a text; None if there is none or they disagree."""
     lines = [line for line in text.split("\n") if line.strip()]
     edges = lines if len(lines) <= 5 else [*lines[:2], *lines[-3:]]
     matches = [_EXITS.fullmatch(line.strip()) for line in edges]
@@ -210,7 +210,10 @@ def _exit_code(_: Check, text: str, __: Truth) -> int | None:
 
 
 def _number(check: Check, text: str, truth: Truth) -> float | None:
-    """The number at a path, behind the words that lead a line, or that is the whole text; several tell none."""
+    """Return the number at a path, after the words that begin a line, or that is the whole text.
+
+    If several lines match, the result is None.
+    """
     if "path" in check:
         value = _at_path(check, text, truth)
         return _finite(value) if isinstance(value, int | float) else None
@@ -234,7 +237,7 @@ def _finite(number: str | float) -> float | None:
 
 
 def _written(check: Check, text: str, _: Truth) -> bool:
-    """Return True if the lines that were written stand in the text, in order, whatever numbers lead them."""
+    """Return True if the written lines occur in the text in order, with or without leading line numbers."""
     lines = [line.strip() for line in text.split("\n")]
     bare = [_NUMBERED.sub("", line, count=1).strip() for line in lines]
     index = 0
@@ -273,7 +276,7 @@ def _equal(text: str, observation: str) -> bool:
 
 
 def rules(predicted: str, truth: Truth) -> float:
-    """Score a prediction by rules, from 0 to 1: its similarity, of which three quarters hang on the turn's checks."""
+    """Score a prediction by rules, from 0 to 1: its similarity, three quarters of which depend on the turn's checks."""
     return max(_scored_by_rules(answer, truth) for answer in dict.fromkeys((predicted, _unfenced(predicted))))
 
 
@@ -289,38 +292,41 @@ def _scored_by_rules(predicted: str, truth: Truth) -> float:
 
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]+|\0")
 _MOST_COMPARED: Final = 100_000_000
-"""Product of the lengths of two sequences up to which their longest common subsequence is found; beyond it, pairs of
-neighbors are counted instead."""
+"""Largest product of the lengths of two sequences for which the longest common subsequence is computed.
+
+Above it, common pairs of neighbors are counted instead.
+"""
 
 _DEEPEST: Final = 48
-"""Levels of a JSON value that are compared member by member."""
+"""Largest depth of a JSON value up to which members are compared."""
 
 _EDGES: Final = 0.1
-"""Share of the common beginning and end, in characters, in the similarity of two texts: a word that is half right
-counts something."""
+"""Weight of the common beginning and end of two texts, in characters, so that a partly right word counts."""
 
 _UNPARSED: Final = 0.8
-"""What an answer that should be JSON and is none is worth at most."""
+"""Largest score of an answer that should be JSON but is not."""
 
 _KEPT: Final = 0.75
-"""Share of a state's score that hangs on what stays as it was."""
+"""Share of a state's score that depends on its unchanged lines."""
 
 _NUMBERING: Final = 0.02
-"""Share of a state's score that hangs on the numbers of its elements."""
+"""Share of a state's score that depends on its element numbers."""
 
 _NEAR: Final = 0.5
-"""F1 of the tokens of two lines from which one is taken for the other."""
+"""Smallest F1 of the tokens of two lines at which one counts as a version of the other."""
 
 _RESIDUE: Final = 0.01
-"""What a state without one right change is worth at most: the more it differs from the state before, and the nearer
-it is to the truth."""
+"""Largest score of a state without any right change.
+
+It grows with the distance from the state before and with the similarity to the truth.
+"""
 
 
 def similarity(predicted: str, truth: Truth) -> float:
-    """Compare a prediction with the observation, from 0 to 1: 1 for the same but for form, 0 for an empty one.
+    """Compare a prediction with the observation, from 0 to 1: 1 if they are the same, 0 for an empty prediction.
 
-    JSON is compared by its values, a state by what changed and what stayed, any other text by its tokens in order.
-    Volatile parts match anything.
+    JSON is compared by its values, a state by its changed and unchanged lines, and any other text by its tokens in
+    order. Volatile parts match anything.
     """
     observation, form = truth["observation"], truth.get("form", "response")
     if not predicted.strip():
@@ -343,7 +349,7 @@ def similarity(predicted: str, truth: Truth) -> float:
 
 
 def _numbered(predicted: str, observation: str) -> float:
-    """1, less the part that hangs on the numbers of elements for those that differ."""
+    """Return 1 minus the penalty for element numbers that differ."""
     predicted_marks, true_marks = (
         Counter(number for line in text.split("\n") if (number := _ELEMENT.match(line)[0].strip(" |*\t")))  # type: ignore[index]
         for text in (predicted, observation)
@@ -356,11 +362,11 @@ def _numbered(predicted: str, observation: str) -> float:
 
 
 def _state_similarity(predicted: Sequence[str], true: Sequence[str], before: Sequence[str]) -> float:
-    """Compare the lines of a state with the true ones; those of the state before earn 0.
+    """Compare the lines of a state with the true ones. The lines of the state before score 0.
 
-    The product of four shares: of the change that is told, each line that came counted by its gain over the lines that
-    went; a quarter, and three quarters of the lines that stay; of what is told that belongs to the state; of common
-    lines that stand in order.
+    The score is the product of four factors: the predicted share of the change, where each new line counts by its gain
+    over the removed lines; a quarter, plus three quarters of the share of unchanged lines that are predicted; the share
+    of predicted lines that belong to the state; and the share of common lines that are in order.
     """
     if not predicted:  # all that was told are marks of lines
         return 0.0
@@ -392,10 +398,10 @@ def _state_similarity(predicted: Sequence[str], true: Sequence[str], before: Seq
 
 
 def _matches(lines: Sequence[str], other_lines: Sequence[str], reused: bool = False) -> tuple[list[float], set[int]]:
-    """(of each line the F1 of its tokens and those of the nearest other line, the places of the others that are near).
+    """Return (for each line the F1 of its tokens and the nearest other line's, the positions of near other lines).
 
-    Each other line is taken once, unless it is `reused`. Of very many lines, those are compared that stand at about the
-    same place.
+    Each other line is used once, unless `reused`. If there are very many lines, only lines at similar positions are
+    compared.
     """
     bags = [_bag(line) for line in other_lines]
     reach = max(1, _COMPARED // max(1, len(lines)))
@@ -421,7 +427,7 @@ def _matches(lines: Sequence[str], other_lines: Sequence[str], reused: bool = Fa
 
 
 def _bag(line: str) -> frozenset[tuple[str, int]]:
-    """The tokens of a line, each with how many of its kind stand before it."""
+    """Return the tokens of a line, each with its number among equal tokens."""
     counts = Counter[str]()
     bag = set()
     for token in _TOKEN.findall(line):
@@ -431,7 +437,7 @@ def _bag(line: str) -> frozenset[tuple[str, int]]:
 
 
 def _ordered_similarity(predicted: Sequence[str], true: Sequence[str]) -> float:
-    """The similarity of two texts by their tokens, times the share of their common lines that stand in order."""
+    """Return the similarity of two texts by tokens, times the share of their common lines that are in order."""
     first, second = "\n".join(predicted), "\n".join(true)
     if first == second:
         return 1.0
@@ -440,19 +446,19 @@ def _ordered_similarity(predicted: Sequence[str], true: Sequence[str]) -> float:
 
 
 def _token_similarity(predicted: Sequence[str], true: Sequence[str]) -> float:
-    """F1 of the tokens of some lines that stand in the same order in others."""
+    """Return the F1 of the tokens of two texts, counting those that occur in the same order."""
     first, second = (_TOKEN.findall("\n".join(lines)) for lines in (predicted, true))
     return 2 * _in_order(first, second) / (len(first) + len(second)) if first or second else 1.0
 
 
 def _order(predicted: Sequence[str], true: Sequence[str]) -> float:
-    """The share of the lines that two texts have in common which stand in order; 1 where they have none."""
+    """Return the share of the common lines of two texts that are in order; 1 if they have none."""
     common = (Counter(predicted) & Counter(true)).total()
     return _in_order(predicted, true) / common if common else 1.0
 
 
 def _common(first: str, second: str) -> int:
-    """Characters of the beginning and of the end that two texts have in common."""
+    """Count the characters of the common beginning and end of two texts."""
     most = min(len(first), len(second))
     begin = next((index for index in range(most) if first[index] != second[index]), most)
     remaining = most - begin
@@ -460,8 +466,11 @@ def _common(first: str, second: str) -> int:
 
 
 def _in_order(first: Sequence[str], second: Sequence[str]) -> float:
-    """The length of the longest common subsequence (Hyyrö 2004: a bit for each item of the one, a step an item of
-    the other); of sequences too long for it, the number of pairs of neighbors that both have."""
+    """Return the length of the longest common subsequence (Hyyrö 2004).
+
+    One sequence has a bit for each item, and each item of the other takes a step. For sequences that are too long,
+    common pairs of neighbors are counted.
+    """
     begin, most = 0, min(len(first), len(second))
     while begin < most and first[begin] == second[begin]:
         begin += 1
@@ -485,7 +494,7 @@ def _in_order(first: Sequence[str], second: Sequence[str]) -> float:
 
 
 class _Document:
-    """The JSON value that an observation is, with what stands in its place where volatile parts are others.
+    """The JSON value of an observation, with a variant whose volatile parts differ.
 
     Attributes:
         known: whether the observation is JSON.
@@ -501,7 +510,7 @@ class _Document:
             self._other = self._value if redrawn is None else redrawn
 
     def similarity(self, answer: Any, ending: str) -> float:
-        """F1 of the weights of values: of each, one plus the logarithm of its tokens."""
+        """Return the F1 of the weights of values, where each leaf weighs one plus the logarithm of its tokens."""
         right, answer_weight, true_weight = _values(answer, self._value, self._other, 0)
         if self._ending or ending:
             right, answer_weight, true_weight = (
@@ -513,13 +522,13 @@ class _Document:
 
 
 def ending(text: str) -> str:
-    """The last line of a document, where it says how a command ended."""
+    """Return the last line of a text if it states how a command ended; else an empty text."""
     last_line = text.rstrip().rpartition("\n")[2].strip()
     return last_line if last_line == "[timed out]" or _EXITS.fullmatch(last_line) else ""
 
 
 def _redrawn(text: str, spans: Sequence[Sequence[int]]) -> str:
-    """The text with another digit or letter for each in some spans."""
+    """Replace each digit and letter in some spans of the text by another."""
     parts, end = [], 0
     for begin, span_end in sorted(map(tuple, spans)):
         if begin >= end:
@@ -530,7 +539,7 @@ def _redrawn(text: str, spans: Sequence[Sequence[int]]) -> str:
 
 
 def _values(predicted: Any, true: Any, redrawn: Any, depth: int) -> tuple[float, float, float]:
-    """Compare two JSON values: (weight that is right, weight of the one, weight of the other)."""
+    """Compare two JSON values: (weight that is right, weight of the prediction, weight of the truth)."""
     if depth < _DEEPEST and isinstance(predicted, dict) and isinstance(true, dict):
         return _members(predicted, true, redrawn if isinstance(redrawn, dict) else true, depth)
     if depth < _DEEPEST and isinstance(predicted, list) and isinstance(true, list):
@@ -543,7 +552,7 @@ def _values(predicted: Any, true: Any, redrawn: Any, depth: int) -> tuple[float,
 def _members(
     predicted: dict[str, Any], true: dict[str, Any], redrawn: dict[str, Any], depth: int
 ) -> tuple[float, float, float]:
-    """The same of two objects: members of one name are compared, all others are wrong."""
+    """Compare two objects like `_values`: members of the same name are compared, all others are wrong."""
     sums = [
         _values(predicted[key], true[key], redrawn.get(key, true[key]), depth + 1) for key in true if key in predicted
     ]
@@ -557,7 +566,10 @@ def _members(
 
 
 def _items(predicted: list[Any], true: list[Any], redrawn: list[Any], depth: int) -> tuple[float, float, float]:
-    """The same of two arrays: equal items count in full in order and half elsewhere; of others the pairs in order."""
+    """Compare two arrays like `_values`.
+
+    Equal items count in full if they are in order, and half otherwise. The remaining items are compared in pairs.
+    """
     mine, wanted = [_canonical(item) for item in predicted], [_canonical(item) for item in true]
     common = Counter(mine) & Counter(wanted)
     common.pop("", None)  # too deep to be compared
@@ -578,7 +590,7 @@ def _items(predicted: list[Any], true: list[Any], redrawn: list[Any], depth: int
 
 
 def _without(items: Sequence[Any], texts: Sequence[str], some: Counter[str]) -> list[Any]:
-    """The items but for as many of each text as counted."""
+    """Return the items without the counted number of each text."""
     counts, remaining = Counter(some), []
     for item, text in zip(items, texts, strict=True):
         counts[text] -= 1
@@ -588,7 +600,7 @@ def _without(items: Sequence[Any], texts: Sequence[str], some: Counter[str]) -> 
 
 
 def _leaf(predicted: Any, true: Any, redrawn: Any) -> tuple[float, float, float]:
-    """The same of two values that have no members in common: numbers are equal or not, texts more or less."""
+    """Compare two values without common members like `_values`: numbers are right or wrong, texts by similarity."""
     mine, wanted = _weight(predicted), _weight(true)
     if isinstance(predicted, str) and isinstance(true, str):
         changed = [index for index, pair in enumerate(zip(true, str(redrawn), strict=False)) if pair[0] != pair[1]]
@@ -613,7 +625,7 @@ def _canonical(value: Any) -> str:
 
 
 def _weight(value: Any) -> float:
-    """The weight of a value: of each leaf, one plus the logarithm of its tokens."""
+    """Return the weight of a value: for each leaf, one plus the logarithm of its tokens."""
     stack, weight = [value], 0.0
     while stack:
         item = stack.pop()
@@ -626,7 +638,7 @@ def _weight(value: Any) -> float:
 
 
 def _masked(truth: Truth, form: str) -> tuple[Sequence[str], list[list[str]]]:
-    """(the lines of the truth, volatile parts as NUL; of each line that has some, the pieces around them)."""
+    """Return (the lines of the truth with volatile parts as NUL, the pieces around these parts of each such line)."""
     text, parts, end = truth["observation"].replace("\0", " "), [], 0
     for begin, span_end in sorted(map(tuple, truth["volatile"])):
         if begin >= end:
@@ -637,7 +649,7 @@ def _masked(truth: Truth, form: str) -> tuple[Sequence[str], list[list[str]]]:
 
 
 def _unmasked(lines: Sequence[str], masks: Sequence[Sequence[str]]) -> list[str]:
-    """The lines, those that fit a line with volatile parts as that line."""
+    """Return the lines, where those that fit a line with volatile parts are replaced by that line."""
     budget, masked_lines = _COMPARED, []
     for line in lines:
         mask = None
@@ -680,7 +692,7 @@ Answer with one JSON object of these five dimensions, each a whole number, and n
 
 
 def judge_prompt(truth: Truth, predicted: str, rubric: str = "") -> str:
-    """Write the prompt of a judge; the fence is drawn anew each time, so that no prediction can close it."""
+    """Write the prompt of a judge. The fence is random each time, so that no prediction can close it."""
     return _ASKED.format(
         rubric=rubric,
         dimensions=", ".join(DIMENSIONS),
@@ -692,7 +704,7 @@ def judge_prompt(truth: Truth, predicted: str, rubric: str = "") -> str:
 
 
 def rubric_score(reply: str | Mapping[str, Any]) -> float:
-    """The mean of the five dimensions, each scaled (raw - 1) / 4; 0 for a reply that does not give all in range."""
+    """Return the mean of the five dimensions, each scaled (raw - 1) / 4; 0 if one is missing or out of range."""
     rated: Any = reply
     if isinstance(reply, str):
         text = reply.rpartition("</think>")[2]
@@ -712,14 +724,16 @@ def rubric_score(reply: str | Mapping[str, Any]) -> float:
 def endpoint(
     base_url: str, model: str, api_key: str = "none", rubrics: Mapping[str, str] | None = None, timeout: float = 120
 ) -> Judge:
-    """A judge behind an OpenAI-compatible endpoint; a call that fails raises, since a reward of 0 would teach.
+    """Return a judge at an OpenAI-compatible endpoint.
+
+    A failed call raises, since a reward of 0 would be a training signal.
 
     Args:
-        base_url: such as `http://localhost:8000/v1`.
-        model: the name that the endpoint knows.
-        api_key: sent as it is.
-        rubrics: text of each rubric by its id; where one is named whose digest is another, a call raises `ValueError`.
-        timeout: seconds a call.
+        base_url: URL such as `http://localhost:8000/v1`.
+        model: the model's name at the endpoint.
+        api_key: the API key.
+        rubrics: text of each rubric by its id. If the digest of a named rubric differs, a call raises `ValueError`.
+        timeout: seconds per call.
     """
     if not base_url.startswith(("http://", "https://")):
         raise ValueError(f"{base_url!r} is no address of an endpoint: it begins with http:// or https://")
@@ -752,12 +766,12 @@ def _rubric(truth: Truth, rubrics: Mapping[str, str]) -> str:
     return text
 
 
-# Doors
+# Entry points
 
 
 @lru_cache(maxsize=4096)
 def parsed(ground_truth: str) -> Truth:
-    """The ground truth of a row.
+    """Parse the ground truth of a row.
 
     Raises:
         ValueError: it is no JSON object of version 3, or has a check of an unknown type.
@@ -772,10 +786,10 @@ def parsed(ground_truth: str) -> Truth:
 
 
 def scored(answer: str, ground_truth: str, judge: Judge | None = None) -> dict[str, float]:
-    """The score of an answer and its parts, all from 0 to 1: always the same keys, as verl wants them.
+    """Score an answer: the score and its parts, all from 0 to 1. The keys are always the same, as verl requires.
 
-    `rules` and `judge` are what each says (`judge` 0 without one), `parsed` whether there was an answer, `checked`
-    whether the turn has checks.
+    `rules` and `judge` are the two scores (`judge` is 0 without a judge), `parsed` states whether there was a
+    prediction, `checked` whether the turn has checks.
     """
     truth = parsed(ground_truth)
     predicted = prediction(answer)
@@ -810,9 +824,9 @@ def compute_score(
     judge_rubric: str | None = None,
     **_: Any,
 ) -> dict[str, float]:
-    """verl's door: `custom_reward_function.path` names this file; judge arguments come through `reward_kwargs`.
+    """Entry point of verl: `custom_reward_function.path` names this file; judge arguments come through `reward_kwargs`.
 
-    `judge_rubric` is the path of the rubric's text; without one the dimensions' names have to do.
+    `judge_rubric` is the path of the rubric's text. Without it, the judge is given only the names of the dimensions.
     """
     del data_source, extra_info
     if judge is None and judge_url:
@@ -823,7 +837,7 @@ def compute_score(
 
 
 def reward_function(judge: Judge | None = None) -> Callable[..., list[float]]:
-    """TRL's door with a judge: a function for `GRPOTrainer(reward_funcs=…)`."""
+    """Return the entry point of TRL with a judge: a function for `GRPOTrainer(reward_funcs=…)`."""
 
     def world_model_reward(
         completions: Sequence[Any], reward_model: Sequence[Mapping[str, Any]], **_: Any
@@ -835,12 +849,12 @@ def reward_function(judge: Judge | None = None) -> Callable[..., list[float]]:
 
 
 def reward(completions: Sequence[Any], reward_model: Sequence[Mapping[str, Any]], **columns: Any) -> list[float]:
-    """TRL's door by rules alone: completions as texts or lists of messages, `reward_model` as the rows have it."""
+    """Entry point of TRL with rules alone: completions as texts or lists of messages, `reward_model` as in the rows."""
     return reward_function()(completions, reward_model, **columns)
 
 
 def _said(completion: Any) -> str:
-    """The text of a completion: itself, or the content of its last message if the assistant said it."""
+    """Return the text of a completion: itself, or the content of its last message if that is the assistant's."""
     if isinstance(completion, str):
         return completion
     last_message = completion[-1] if completion else {}

@@ -1,4 +1,4 @@
-"""Columns of samples: those that trainers read, by pool, and those by which samples find their place in a shard."""
+"""Columns of samples: those that trainers read, by pool, and those that order samples in a shard."""
 
 from __future__ import annotations
 
@@ -81,48 +81,51 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
 }
 """Columns of each pool's samples.
 
-`spans` are code points that bear the loss (see `render.loss_spans`); `rl` is what verl and TRL read as it is, with
-`reward_quality` (see `mix.adversaries`); `eval` is AgentWorldBench's, with keys of ours behind it: whether training
-shows the `environment` (`seen`, `unseen`, `unknown`), when the turn began (`started_at`, ISO 8601, empty if not
-known), and by it whether that is `before` or `after` the recipe's date (`unknown` without one). None of them is null,
-since JSON tells null from text and a column of both does not load.
+`spans` are code points that bear the loss (see `render.loss_spans`). `rl` can be read by verl and TRL directly, with
+`reward_quality` (see `mix.adversaries`). `eval` has the columns of AgentWorldBench, followed by ours: whether training
+shows the `environment` (`seen`, `unseen`, `unknown`), when the turn began (`started_at`, ISO 8601, empty if unknown),
+and whether that is `before` or `after` the recipe's date (`unknown` without one). None of the columns of `eval` is
+null, since a JSON column that mixes text and null does not load.
 """
 
 IMAGE: Final = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """A picture as the feature `Image` of `datasets` holds it."""
 
 _FEATURES: Final = '{"info": {"features": {"images": {"_type": "List", "feature": {"_type": "Image"}}}}}'
-"""By what `datasets` decodes pictures where it reads a file without the card."""
+"""Metadata by which `datasets` decodes pictures in a file that it reads without the card."""
 
 SHOWING: Final = ("sft", "rl")
-"""Pools whose samples have `images`, where the recipe asks for these."""
+"""Pools whose samples have `images`, if the recipe asks for them."""
 
 
 def sample_schema(pool: str, *, images: bool) -> pa.Schema:
-    """The columns of a pool's samples, with the pictures of their user messages, if these are asked for."""
+    """Return the columns of a pool's samples, optionally with the pictures of their user messages."""
     if not images or pool not in SHOWING:
         return SAMPLE_SCHEMAS[pool]
     return SAMPLE_SCHEMAS[pool].append(pa.field("images", pa.list_(IMAGE))).with_metadata({"huggingface": _FEATURES})
 
 
 def images_in(counts: Mapping[str, int]) -> int:
-    """Count the pictures that samples show, by the counts of a manifest."""
+    """Count the pictures that samples show, from the counts of a manifest."""
     return sum(count for key, count in counts.items() if key.startswith("images."))
 
 
 ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
-"""By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
+"""Columns that order samples in a shard: the hash of the id, the id, and the id of the first row.
+
+Copies share an id.
+"""
 
 _HELD: Final = [("_control_turns", pa.int32()), ("_control", pa.bool_())]
-"""Counts of the samples of a shard: turns that show control strings, and a flag that the sample shows any."""
+"""Counts of the samples of a shard: turns that show control strings, and a flag for samples that show any."""
 
 
 _SCREENSHOTS: Final = ("_screenshots", pa.list_(pa.struct([("message", pa.int32()), ("sha256", pa.string())])))
-"""The attachments that a sample shows, and the place of the message that shows each."""
+"""Attachments that a sample shows, with the position of the message that shows each."""
 
 
 @cache
 def unwritten_schema(pool: str) -> pa.Schema:
-    """The columns of a pool's samples until they are written, with those that no trainer reads."""
+    """Return the columns of a pool's samples until they are written, with those that no trainer reads."""
     more = [*ORDER, *_HELD, *([_SCREENSHOTS] if pool in SHOWING else [])]
     return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in more)])

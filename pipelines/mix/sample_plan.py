@@ -1,6 +1,6 @@
-"""Plans of samples: which turns of each trajectory a pool's samples show, and their tokens, before a text is written.
+"""Plans of samples, made before any text is written: the turns that a pool's samples show, and their tokens.
 
-Budgets are drawn by plans made without texts, and samples are written by the same plans.
+Plans without texts set the budgets of draws, and samples are written by the same plans.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from trajmill.pipelines.render.windows import ASIDE, Window, windows
 from trajmill.quality.tokens import TokenCounter
 
 WHOLE_POOLS: Final = frozenset({"cpt", "sft"})
-"""Those whose samples show all of a trajectory, or windows of it."""
+"""Pools whose samples show whole trajectories, or windows of them."""
 
 _EVALUATED: Final = 5
-"""Turns of a trajectory that AgentWorldBench asks for, before half of its samples were taken."""
+"""Number of turns of a trajectory that AgentWorldBench asks for, before half of its samples were taken."""
 
 
 class Unlearnable(NamedTuple):
-    """Cause why rows become no sample: the reason of their reject and its words."""
+    """Cause why rows become no sample: the reason of their reject, and an explanation."""
 
     reason: str
     detail: str
@@ -47,14 +47,14 @@ class PlannedSample(NamedTuple):
     """A sample to be written.
 
     Attributes:
-        number: of its trajectory.
+        number: number of its trajectory.
         begin: its first row, shown or not.
-        rows: those that it shows.
-        bears: whether the answer of each bears the loss.
+        rows: its shown rows.
+        bears: for each, whether its answer bears the loss.
         key: its id.
-        opening: what stands before its first turn.
-        truth: what a reward compares a prediction with.
-        quality: how well the reward tells wrong answers from the truth, from 0 to 1.
+        opening: text before its first turn.
+        truth: ground truth of the reward.
+        quality: how well the reward separates wrong answers from the truth, from 0 to 1.
     """
 
     number: int
@@ -68,7 +68,7 @@ class PlannedSample(NamedTuple):
 
 
 class RefusedRows(NamedTuple):
-    """Rows [begin, end) that become no sample; `is_part` where they are a window."""
+    """Rows [begin, end) that become no sample; `is_part` if they are a window."""
 
     begin: int
     end: int
@@ -77,14 +77,14 @@ class RefusedRows(NamedTuple):
 
 
 class TokenBudget(NamedTuple):
-    """Budget of what trajectories become.
+    """Sizes of the samples of trajectories.
 
     Attributes:
-        begins: the first row of each.
-        samples: how many it becomes.
-        tokens: of all of these. Which turns RL and eval ask for depends on texts: there it is of one prompt, in the
-            mean of the turns that may be asked for.
-        loss_tokens: of what bears the loss in them; in RL and eval, of an answer in the same mean.
+        begins: first row of each trajectory.
+        samples: number of its samples.
+        tokens: tokens of all its samples. The turns of RL and eval depend on texts, so there it is the mean over the
+            prompts of the turns that may be asked for.
+        loss_tokens: tokens under loss in them; in RL and eval, tokens of an answer, by the same mean.
     """
 
     begins: Numbers
@@ -94,22 +94,22 @@ class TokenBudget(NamedTuple):
 
 
 class Plan:
-    """The samples of the trajectories of a unit in a pool.
+    """Samples of the trajectories of a unit in a pool.
 
     Args:
-        unit: the trajectories; at least one.
-        pool: of the samples.
+        unit: the trajectories, at least one.
+        pool: pool of the samples.
         mix: the recipe's section.
-        counter: counts tokens under the recipe's tokenizer.
+        counter: token counter of the recipe's tokenizer.
 
     Attributes:
-        prompts: tokens of the prompt of each in full.
-        shown: the rows that a sample of each would show, if it showed all: in CPT and SFT none behind the last target.
-        counts: how many these are.
+        prompts: tokens of each full prompt.
+        shown: rows that a sample of each whole trajectory would show; in CPT and SFT up to the last target.
+        counts: their number for each trajectory.
         users: tokens of the user message of each shown row.
-        tokens: of each trajectory as one such sample.
-        loss_tokens: of what bears the loss in it.
-        control_turns: turns of it that hold a control string.
+        tokens: tokens of each trajectory as one such sample.
+        loss_tokens: tokens under loss in it.
+        control_turns: number of its turns that hold a control string.
         taught: whether any turn of it bears the loss.
         long: whether it is longer than a window.
     """
@@ -133,46 +133,46 @@ class Plan:
         self.long: Flags = sizes + ASIDE * self.counts > (np.inf if most is None else most)
 
     def _summed(self, values: npt.NDArray[Any]) -> Numbers:
-        """The sum over each trajectory of a number of each shown row."""
+        """Sum a number of each shown row over each trajectory."""
         return np.bincount(self.unit.of[self.shown.rows], values, len(self.counts)).astype(np.int64)
 
     @property
     def drops(self) -> bool:
-        """True if the recipe drops what holds control strings."""
+        """True if the recipe drops samples that hold control strings."""
         return self.mix.control_tokens == "drop"
 
     def is_plain(self) -> Flags:
-        """Mark the trajectories that become one sample each that shows all of them."""
+        """Flag the trajectories that become one sample each that shows all of them."""
         plain = self.taught & ~self.long
         return plain & ~self.unit.prompt_holds & (self.control_turns == 0) if self.drops else plain
 
     def rows_of(self, number: int) -> Numbers:
-        """The shown rows of a trajectory."""
+        """Return the shown rows of a trajectory."""
         return self.shown.rows[self.places_of(number)]
 
     def places_of(self, number: int) -> slice:
-        """The places of these among all shown rows."""
+        """Return the positions of a trajectory's shown rows among all shown rows."""
         return slice(*np.searchsorted(self.shown.rows, (self.unit.begins[number], self.end_of(number))))
 
     def end_of(self, number: int) -> int:
-        """The row past the last one of a trajectory."""
+        """Return the row after the last one of a trajectory."""
         return int(self.unit.begins[number] + self.unit.sizes[number])
 
     def refused(self, number: int) -> RefusedRows | None:
-        """Refuse a trajectory that becomes no sample, as far as that does not depend on which turns it shows."""
+        """Refuse a trajectory that becomes no sample whichever turns are shown; None if it may become one."""
         if not self.taught[number]:
             return self.refuse(number, self._untaught())
         return self.refuse(number, HOLDING) if self.drops and self.unit.prompt_holds[number] else None
 
     def refuse(self, number: int, why: Unlearnable) -> RefusedRows:
-        """The trajectory becomes no sample."""
+        """Return the refusal of a whole trajectory."""
         return RefusedRows(int(self.unit.begins[number]), self.end_of(number), why)
 
     def _untaught(self) -> Unlearnable:
         return Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {self.pool}")
 
     def over(self) -> Unlearnable:
-        """Nothing of it fits."""
+        """Return the cause that nothing of a trajectory fits."""
         most = self.mix.window_tokens[self.pool]
         if most is None:
             answer = self.mix.max_response_tokens
@@ -180,13 +180,13 @@ class Plan:
         return Unlearnable("over_window", f"longer than the {most:,} tokens of a sample of pool {self.pool}")
 
     def windows(self, number: int, actions: Sequence[str] | None) -> Iterator[PlannedSample | RefusedRows]:
-        """The samples of CPT or SFT, each of which ends with its last target: what comes after teaches nothing.
+        """Yield the samples of CPT or SFT. Each ends with its last target, since later turns teach nothing.
 
-        The first that is made has the id of the trajectory, others `<id>@<step>` of their first row.
+        The first sample has the id of the trajectory, others `<id>@<step>` of their first row.
 
         Args:
-            number: of a trajectory.
-            actions: the texts of its actions; None where they are not known.
+            number: number of a trajectory.
+            actions: texts of its actions; None if unknown.
         """
         if (refused := self.refused(number)) is not None:
             yield refused
@@ -215,15 +215,16 @@ class Plan:
         return windows(self.unit, rows, end, int(self.prompts[number]), *bound, actions, self.counter)
 
     def _holds(self, rows: Numbers) -> bool:
-        """Return True if what an excerpt shows holds a control string."""
+        """Return True if an excerpt shows a control string."""
         if not len(rows):
             return False
         return bool(self.unit.holds(Excerpts.of(self.unit, rows, np.array([len(rows)]))).any())
 
     def askable(self) -> tuple[Flags, Flags, Numbers]:
-        """Of each shown row whether RL or eval may ask for it, whether all before it fits, and tokens up to its action.
+        """Return for each shown row whether it may be asked for, whether its history fits, and the tokens before it.
 
-        Where the recipe drops what holds control strings, none is asked for from the first turn on that holds one.
+        The tokens are those of the prompt and all turns up to the row's action. If the recipe drops samples that hold
+        control strings, no turn is asked for from the first that holds one.
         """
         rows, most = self.shown.rows, self.mix.window_tokens[self.pool]
         answers, trajectories = self.unit.answers[rows], self.unit.of[rows]
@@ -240,17 +241,19 @@ class Plan:
         return is_askable, fits, before
 
     def refuse_unasked(self, number: int) -> RefusedRows:
-        """No turn of a trajectory may be asked for, or none fits."""
+        """Refuse a trajectory of which no turn may be asked for, or none fits."""
         return self.refuse(number, HOLDING if self.drops and self.control_turns[number] else self.over())
 
     def question(self, number: int, position: int, fits: bool, actions: Sequence[str]) -> PlannedSample | None:
-        """The sample that asks for a turn, given those before it, or the newest of these; None if it alone is too long.
+        """Return the sample that asks for a turn; None if the turn alone is too long.
+
+        The sample shows all turns before it, or the newest of them.
 
         Args:
-            number: of the trajectory.
-            position: of the turn among those that are shown.
-            fits: whether all before it does.
-            actions: the texts of the trajectory's actions.
+            number: number of the trajectory.
+            position: position of the turn among the shown ones.
+            fits: whether all turns before it fit.
+            actions: texts of the trajectory's actions.
         """
         begin, key = int(self.unit.begins[number]), self.unit.keys[number]
         rows = self.rows_of(number)[: position + 1]
@@ -265,13 +268,15 @@ class Plan:
         return PlannedSample(number, begin, cut.rows, cut.bears, key, cut.opening)
 
     def evaluated(self, number: int, can: Numbers) -> list[int]:
-        """The places of the turns of a trajectory that eval asks for, as AgentWorldBench does: the first, the last and
-        three between them, and half of those by hash, at least one. AgentWorldBench has 12 to 38 turns a trajectory: of
-        one that is no longer than what it asks for, the last turn alone, whose history is the longest.
+        """Choose the turns of a trajectory that eval asks for, as AgentWorldBench does.
+
+        These are the first, the last and three between them, and half of those by hash, at least one. AgentWorldBench
+        has 12 to 38 turns per trajectory. A trajectory with at most five such turns gives only the last one, which has
+        the longest history.
 
         Args:
-            number: of the trajectory.
-            can: places of the turns that may be asked for, in order.
+            number: number of the trajectory.
+            can: positions of the turns that may be asked for, in order.
         """
         positions, rows = can.tolist(), self.rows_of(number)
         if len(positions) <= _EVALUATED:
@@ -284,10 +289,10 @@ class Plan:
         return sorted([position for lot, position in draws if lot < 1 << 63] or [position for _, position in draws[:1]])
 
     def plan_budget(self) -> TokenBudget:
-        """The tokens of all samples.
+        """Compute the tokens of all samples.
 
-        Windows of terminals and repositories are told without what opens a later one (folder and files, at most some
-        hundred tokens), and as if no target of theirs depended on what was cut off.
+        Windows of terminals and repositories are counted without the opening of a later window (folder and files, at
+        most some hundred tokens), and as if no target depended on an omitted part.
         """
         if self.pool not in WHOLE_POOLS:
             return self._asked()
@@ -305,12 +310,12 @@ class Plan:
         return budget
 
     def extents(self, numbers: Any, shown: Excerpts, bodies: Numbers) -> list[Extent]:
-        """The extent of the prompt of each sample, so that it is at most the recipe's share of the sample.
+        """Choose the extent of each sample's prompt, so that it has at most the recipe's share of the sample.
 
         Args:
-            numbers: of the trajectory of each.
+            numbers: number of each sample's trajectory.
             shown: their turns.
-            bodies: tokens of what follows the prompt.
+            bodies: tokens of the text after the prompt.
         """
         share, full = self.mix.prompt_share, self.prompts[numbers]
         extents, begins = list(map(Extent, full.tolist())), shown.begins
@@ -321,15 +326,15 @@ class Plan:
         return extents
 
     def prompts_of(self, numbers: Any, shown: Excerpts, bodies: Numbers) -> Numbers:
-        """Tokens of the prompt of each sample; arguments as of `extents`."""
+        """Return the tokens of each sample's prompt. Arguments are those of `extents`."""
         return np.array([extent.tokens for extent in self.extents(numbers, shown, bodies)], np.int64)
 
     def bodies(self, shown: Excerpts, openings: Any) -> Numbers:
-        """Tokens of what follows the prompt of each sample, but for what stands between turns.
+        """Return the tokens of the text after each sample's prompt, without the separators of turns.
 
         Args:
             shown: their turns.
-            openings: tokens of the opening of each.
+            openings: tokens of each opening.
         """
         answers = self.unit.answers[shown.rows]
         if self.pool not in WHOLE_POOLS:
@@ -338,7 +343,10 @@ class Plan:
         return bodies
 
     def _asked(self) -> TokenBudget:
-        """One turn that may be asked for, in the mean of these, after a prompt in full; nothing without such."""
+        """Compute the mean size of one turn that may be asked for, after a full prompt.
+
+        Trajectories without such a turn have size 0.
+        """
         can, _, before = self.askable()
         trajectories, answers = self.unit.of[self.shown.rows], self.unit.answers[self.shown.rows]
         most, size = self.mix.window_tokens[self.pool], len(self.counts)
@@ -354,14 +362,14 @@ class Plan:
 
 
 def borders(pool: str, turns: Numbers, counter: TokenCounter) -> Numbers | int:
-    """Tokens between the turns of samples of a pool."""
+    """Return the tokens of the separators between the turns of a pool's samples."""
     return 2 * turns * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
 
 
 def budget_samples(
     costs: pa.Table, use: npt.NDArray[Any], domain: str, pool: Pool, mix: Mix, counter: TokenCounter
 ) -> TokenBudget:
-    """The tokens of all samples that the trajectories of a unit become in a pool; arguments as of `UnitCosts`."""
+    """Compute the tokens of all samples of a unit's trajectories in a pool. Arguments are those of `UnitCosts`."""
     if not costs.num_rows:
         return TokenBudget(*np.zeros((4, 0), np.int64))
     return Plan(UnitCosts(costs, use, domain, counter), pool, mix, counter).plan_budget()

@@ -1,7 +1,7 @@
-"""Samples: the one assembler that writes what trajectories become in each pool, in columns that trainers read.
+"""Assembly of samples: it writes the samples of trajectories in each pool, in the columns that trainers read.
 
-A plan says which turns each sample shows; here their pieces are joined, many samples at once, without a Python object a
-turn. Which pool a trajectory is for, and where a sample then lies, is the matter of `mix`.
+A plan gives the turns of each sample. Here their pieces are joined, many samples at once, without a Python object per
+turn. `mix` chooses the pool of a trajectory and the shard of a sample.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from trajmill.schemas import Reject
 from trajmill.schemas.verdict import SIGNAL_PREFIX
 
 _AT_ONCE: Final = 2 << 20
-"""Tokens of samples that are made together: some 8 MB of text, which stands in memory a few times."""
+"""Tokens of samples that are made together: some 8 MB of text, which is in memory a few times."""
 
 _ROLES: Final = pa.array(["system", "user", "assistant"])
 _OWNERS: Final = ("group", "task_hash", "instance_hash")
-"""Of what no two pools have the same."""
+"""Columns whose values no two pools share."""
 
 _SHOWN: Final = ("row_id", "source", *USER_LEAVES, *ANSWER_LEAVES, "observation.content", "scrubbed")
 _ATTACHED: Final = ("observation.attachments",)
@@ -60,7 +60,7 @@ _OF_POOLS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def leaves_of(pools: Sequence[Pool], mix: Mix) -> list[str]:
-    """The leaves of transitions that the samples of some pools are made of."""
+    """Return the leaves of transitions that the samples of some pools need."""
     more = ["interleaved"] if mix.harness == "keep" else []
     more += [f"{side}.envelope" for side in ("observation", "next_observation") if mix.mcp == "envelope"]
     more += _ATTACHED if mix.images is not None and not set(pools).isdisjoint(SHOWING) else ()
@@ -72,9 +72,9 @@ class _Askable(NamedTuple):
     """A trajectory of RL or eval.
 
     Attributes:
-        number: of it.
-        allowed: places of the turns that may be asked for, by their keys.
-        fits: of each turn whether all before it fits.
+        number: number of the trajectory.
+        allowed: by key, the positions of the turns that may be asked for.
+        fits: for each turn, whether all turns before it fit.
     """
 
     number: int
@@ -83,17 +83,17 @@ class _Askable(NamedTuple):
 
 
 class _SampleTexts(NamedTuple):
-    """Texts of samples that are written together, their turns one sample after the other.
+    """Texts of samples that are written together, with their turns one sample after the other.
 
     Attributes:
         planned: the samples.
-        numbers: of the trajectory of each.
-        prompts: of each.
-        tokens: of each, but for what stands between turns; in RL and eval, as far as a model is shown them.
+        numbers: number of each sample's trajectory.
+        prompts: prompt of each sample.
+        tokens: tokens of each sample, without separators of turns; in RL and eval, of the part that a model is shown.
         shown: the turns.
-        rows: the transitions of the turns.
-        users: the user message of each turn.
-        answers: the assistant message of each.
+        rows: transitions of the turns.
+        users: user message of each turn.
+        answers: assistant message of each turn.
     """
 
     planned: Sequence[PlannedSample]
@@ -107,17 +107,20 @@ class _SampleTexts(NamedTuple):
 
     @property
     def last(self) -> Numbers:
-        """The place of the last turn of each sample."""
+        """The position of the last turn of each sample."""
         last: Numbers = np.cumsum(self.shown.counts) - 1
         return last
 
     def asking(self) -> pa.StringArray:
-        """The last user message of each sample, as a model is asked."""
+        """Return the last user message of each sample, with the question to the model."""
         return pc.binary_join_element_wise(self.users.take(pa.array(self.last)), ASKING, "")
 
     def messages(self, asking: pa.StringArray | None = None) -> tuple[pa.Array, pa.StringArray, Numbers]:
-        """(where each sample's messages begin, their texts, the places of their roles): system, then user and assistant
-        by turns; `asking` stands in the place of each sample's last turn."""
+        """Return (the first message of each sample, the texts of messages, the numbers of their roles).
+
+        A sample has a system message, then user and assistant messages in turn. `asking` replaces each sample's last
+        turn.
+        """
         counts, many = self.shown.counts, len(self.users)
         sizes = 1 + 2 * counts
         ends = np.cumsum(sizes)
@@ -137,16 +140,16 @@ class _SampleTexts(NamedTuple):
 
 
 class Assembler:
-    """The samples of the trajectories of a unit that are drawn for a pool.
+    """Samples of a unit's trajectories that are drawn for a pool.
 
     Args:
-        plan: of the samples.
-        row_numbers: the numbers in the file of the rows that the plan is of.
-        draws: of each trajectory of the plan, what is drawn of it.
-        beside: of those rows, where they are known, `spans` of answers, whether they are `certified`, what their run
-            has `written`, and the signals by which the chance of turns is weighed.
-        instructions: by trajectory id, texts that stand in the context of those that have none.
-        distractors: answers of other turns, by which it is told what an answer of RL or eval is known from.
+        plan: plan of the samples.
+        row_numbers: numbers in the file of the plan's rows.
+        draws: draw of each trajectory of the plan.
+        beside: further columns of these rows, if known: `spans` of answers, whether they are `certified`, the values
+            that their run has `written`, and the signals that weigh the chance of turns.
+        instructions: by trajectory id, instructions for contexts without one.
+        distractors: answers of other turns, which determine whether an answer of RL or eval can be predicted.
     """
 
     def __init__(
@@ -169,7 +172,7 @@ class Assembler:
         self._askable = plan.askable()[:2] if plan.pool in ("rl", "eval") else None
 
     def of(self, stretch: Stretch) -> Iterator[pa.RecordBatch | Reject]:
-        """The samples of a stretch of rows, in batches of `unwritten_schema`, each as often as it is drawn."""
+        """Yield the samples of a stretch of rows, in batches of `unwritten_schema`, each as often as it is drawn."""
         some = np.arange(*np.searchsorted(self._firsts, (stretch.first, stretch.past)))
         waiting: list[PlannedSample] = []
         size = 0
@@ -203,14 +206,14 @@ class Assembler:
                     yield from self._plan.windows(number, self._actions(number, stretch) if is_cut else None)
 
     def _actions(self, number: int, stretch: Stretch) -> list[str]:
-        """The texts of the actions of a trajectory."""
+        """Return the texts of a trajectory's actions."""
         begin = int(self._firsts[number]) - stretch.first
         rows = stretch.batch.slice(begin, int(self._unit.sizes[number]))
         return python_values(struct_text(rows, "action", "text"))
 
     def _reject(self, refused: RefusedRows) -> Reject:
         number = int(self._unit.of[refused.begin])
-        # a later segment or a window is no trajectory: its first row stands for it
+        # a later segment or a window is not a whole trajectory, so its first row represents it
         is_part = refused.is_part or int(self._unit.segments[number]) > 0
         step = int(self._unit.steps[refused.begin]) if is_part else -1
         return Reject(
@@ -223,8 +226,11 @@ class Assembler:
         )
 
     def _asked(self, part: Numbers) -> Iterator[RefusedRows | tuple[int, Numbers, Flags]]:
-        """Of each trajectory of RL or eval its number, the places of the turns that may be asked for, and of each turn
-        whether all before it fits; or why there are none."""
+        """Yield the turns of each trajectory of RL or eval that may be asked for, or a refusal if there are none.
+
+        The turns are given as the number of the trajectory, their positions, and flags of all its turns whose history
+        fits.
+        """
         assert self._askable is not None
         can, fits = self._askable
         for number in part.tolist():
@@ -260,8 +266,10 @@ class Assembler:
             yield from planned or (self._plan.refuse_unasked(number),)
 
     def _questions(self, part: Numbers, stretch: Stretch) -> Iterator[PlannedSample | RefusedRows]:
-        """One turn of each trajectory, drawn by its checks; of the turns only those up to the last that the draw weighs
-        are rendered."""
+        """Yield one turn of each trajectory, drawn by its checks.
+
+        Only turns up to the last one that the draw weighs are rendered.
+        """
         askable: list[_Askable] = []
         for candidate in self._asked(part):
             if isinstance(candidate, RefusedRows):
@@ -293,14 +301,17 @@ class Assembler:
             )
 
     def _keyed(self, number: int, positions: Numbers, stretch: Stretch) -> dict[str, int]:
-        """The places of turns of a trajectory by their keys."""
+        """Map the keys of a trajectory's turns to their positions."""
         rows = self._plan.rows_of(number)[positions]
         return dict(zip(self._column(stretch, "row_id", rows).to_pylist(), positions.tolist(), strict=True))
 
     def _answered(
         self, askable: Sequence[_Askable], stretch: Stretch
     ) -> Iterator[tuple[_Askable, Numbers, Iterator[Answered], str | None]]:
-        """Of each trajectory its rows up to the last turn that may be asked for, as turns too, and its first state."""
+        """Yield each trajectory with its rows, their turns, and its initial state.
+
+        The rows are those up to the last turn that may be asked for.
+        """
         if not askable:
             return
         rows_shown = [
@@ -319,7 +330,7 @@ class Assembler:
             begin += len(rows)
 
     def _chances(self, rows: Numbers, allowed: Mapping[str, int]) -> dict[str, float]:
-        """The factor of each turn's chance: the product of its signals, each cut to 0 … 1, to their powers."""
+        """Return the factor of each turn's chance: the product of its signals, clipped to 0 … 1, to their powers."""
         chances = dict.fromkeys(allowed, 1.0)
         for name, power in turn_powers(self._mix).items():
             row_numbers = pa.array(self._places[rows[list(allowed.values())]])
@@ -352,7 +363,7 @@ class Assembler:
         )
 
     def _answers(self, rows: Numbers, batch: pa.RecordBatch, texts: Sequence[str]) -> list[Answer]:
-        """The answers of some rows, given what stands below their markers."""
+        """Return the answers of some rows, given the texts below their markers."""
         scrubbed = (batch["scrubbed"].fill_null(0).to_numpy() > 0).tolist()
         ids, steps = self._unit.of[rows].tolist(), self._unit.steps[rows].tolist()
         keys = [f"{self._draws[number]['trajectory_id']}:{step}" for number, step in zip(ids, steps, strict=True)]
@@ -364,7 +375,7 @@ class Assembler:
         return list(map(Answer, texts, repeat(self._view), keys, scrubbed, labels, logged, shown_texts))
 
     def _samples(self, planned: Sequence[PlannedSample], stretch: Stretch) -> pa.RecordBatch:
-        """The samples of a pool, as often as each is drawn."""
+        """Build the samples of a pool, as often as each is drawn."""
         written = self._written(planned, stretch)
         holds = written.shown.sums(self._unit.holds(written.shown))
         draws = [self._draws[number] for number in written.numbers]
@@ -387,7 +398,7 @@ class Assembler:
         return batch if (copies == 1).all() else batch.take(pa.array(np.repeat(np.arange(len(planned)), copies)))
 
     def _screenshots(self, written: _SampleTexts, stretch: Stretch) -> list[list[dict[str, Any]]]:
-        """Of each sample the screenshots of the screens that its turns begin with, and the messages that show them."""
+        """List for each sample the screenshots of the screens at its turns, with the messages that show them."""
         screenshots: list[list[dict[str, Any]]] = [[] for _ in written.planned]
         if self._mix.images is None:
             return screenshots
@@ -432,14 +443,17 @@ class Assembler:
         )
 
     def _assistants(self, rows: Numbers, batch: pa.RecordBatch) -> pa.StringArray:
-        """The assistant messages of rows; questions have looked at their answers already."""
+        """Return the assistant messages of rows. Questions have rendered their answers already."""
         if self._told is None:
             return answer_texts(batch, self._view, self._unit.escapable[rows])
         known, texts = self._told
         return pc.binary_join_element_wise(MARKER, texts.take(pa.array(np.searchsorted(known, rows))), "")
 
     def _spoken(self, rows: Numbers, stretch: Stretch) -> Mapping[int, str]:
-        """The words of others before turns, those before calls that are not shown too, by the turn's first place."""
+        """Return the words of others before turns, by the position of each turn's first row.
+
+        Words before hidden calls of a turn are included.
+        """
         firsts = np.flatnonzero(self._unit.first[rows])
         turns = self._unit.turn[rows[firsts]]
         begins, ends = (np.searchsorted(self._unit.turn, np.unique(turns), side) for side in ("left", "right"))
@@ -449,11 +463,11 @@ class Assembler:
         return {int(firsts[index]): text for index, text in spoken(texts, self._unit.turn[calls], turns).items()}
 
     def _column(self, stretch: Stretch, name: str, rows: Numbers) -> pa.Array:
-        """A column of texts of some rows."""
+        """Return a text column for some rows."""
         return stretch.batch[name].take(pa.array(self._places[rows] - stretch.first)).cast(pa.string())
 
     def _contexts(self, numbers: Sequence[int], stretch: Stretch) -> list[dict[str, str | None]]:
-        """The texts of the prompt of each trajectory."""
+        """Return the context texts of each trajectory's prompt."""
         contexts = stretch.batch["context"].take(pa.array(self._firsts[numbers] - stretch.first))
         rows = zip(*(python_values(pc.struct_field(contexts, name)) for name in CONTEXT), strict=True)
         texts: list[dict[str, str | None]] = [dict(zip(CONTEXT, row, strict=True)) for row in rows]
@@ -463,7 +477,7 @@ class Assembler:
         return texts
 
     def _whole(self, written: _SampleTexts, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
-        """The columns of CPT and SFT."""
+        """Build the columns of CPT and SFT."""
         planned, shown = written.planned, written.shown
         bears = np.concatenate([sample.bears for sample in planned])
         loss_tokens = shown.sums(np.where(bears, self._unit.borne[shown.rows], 0))
@@ -495,7 +509,7 @@ class Assembler:
         }
 
     def _rl(self, written: _SampleTexts, drawn: Mapping[str, Any], _: Stretch) -> dict[str, Any]:
-        """The columns of RL."""
+        """Build the columns of RL."""
         planned, shown, numbers, size = written.planned, written.shown, written.numbers, len(written.planned)
         ends, texts, roles = written.messages(written.asking())
         steps = self._unit.steps[shown.rows[written.last]].tolist()
@@ -522,7 +536,7 @@ class Assembler:
         }
 
     def _eval(self, written: _SampleTexts, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
-        """The columns of eval."""
+        """Build the columns of eval."""
         shown, numbers, keys = written.shown, written.numbers, [sample.key for sample in written.planned]
         ends = pa.array(np.append(0, written.last + 1), pa.int32())
         asked_rows = pa.array(self._places[shown.rows[written.last]] - stretch.first)
@@ -543,12 +557,12 @@ class Assembler:
         }
 
     def _spans(self, written: _SampleTexts, bears: Flags, answer_begins: Numbers, answers: Numbers) -> pa.ListArray:
-        """The characters that bear the loss: of each answer that does its marker, and the text below it.
+        """Build the spans that bear the loss: for each answer under loss its marker, and the text below it.
 
         Args:
             written: the samples.
-            bears: of each turn whether its answer bears the loss.
-            answer_begins: where each answer begins in the text.
+            bears: for each turn, whether its answer bears the loss.
+            answer_begins: offset of each answer in the text.
             answers: lengths of the answers with their markers.
         """
         own = self._own_spans(written, bears)
@@ -574,7 +588,7 @@ class Assembler:
         return _structs(self._pool, "spans", values, offsets)
 
     def _own_spans(self, written: _SampleTexts, bears: Flags) -> dict[int, list[LossSpan]]:
-        """The spans of those turns whose answers bear the loss otherwise than as a whole without class."""
+        """Return the spans of the turns whose answers do not bear the loss as one whole without a class."""
         rows, some = written.shown.rows, written.rows["scrubbed"].fill_null(0).to_numpy() > 0
         if "spans" in self._beside:
             some |= self._beside["spans"].take(pa.array(self._places[rows])).is_valid().to_numpy()
@@ -593,7 +607,7 @@ class Assembler:
 def _structs(
     pool: str, name: str, values: Mapping[str, Any] | Sequence[pa.Array], ends: pa.Array | None = None
 ) -> pa.StructArray | pa.ListArray:
-    """A column of structs, given their fields by name or in order; with `ends`, of lists of such."""
+    """Build a column of structs from their fields by name or in order; with `ends`, a column of lists of structs."""
     kind = SAMPLE_SCHEMAS[pool].field(name).type
     fields = list(kind if ends is None else kind.value_type)
     columns = [values[item.name] for item in fields] if isinstance(values, Mapping) else values
@@ -603,18 +617,18 @@ def _structs(
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    """The values as an array of a type; one that is an array is of it."""
+    """Convert values to an array of a type. An array is returned unchanged."""
     return values if isinstance(values, pa.Array) else pa.array(values).cast(kind)
 
 
 def _lengths(texts: pa.StringArray) -> Numbers:
-    """Characters of each text."""
+    """Return the number of characters of each text."""
     lengths: Numbers = pc.utf8_length(texts).to_numpy().astype(np.int64)
     return lengths
 
 
 def began_at(microseconds: int | None) -> str:
-    """A moment, in microseconds since 1970 UTC, as ISO 8601; empty if it is not known."""
+    """Format a time, in microseconds since 1970 UTC, as ISO 8601; empty if unknown."""
     return "" if microseconds is None else f"{np.datetime64(microseconds, 'us')}Z"
 
 
@@ -625,11 +639,11 @@ def _time(began: str, mix: Mix) -> str:
 
 
 def count_eval_kinds(samples: pa.Table) -> dict[str, int]:
-    """Count the samples of eval of each kind: `environment_seen`, `time_after` and so on."""
+    """Count the samples of eval by kind: `environment_seen`, `time_after` and so on."""
     counts = Counter(f"{name}_{value}" for name in ("environment", "time") for value in samples[name].to_pylist())
     return dict(sorted(counts.items()))
 
 
 def index_of(key: str, seed: int) -> int:
-    """Number a sample by its id, in 63 bits."""
+    """Return a 63-bit number for a sample's id."""
     return keyed_hash(f"index:{key}", seed) >> 1

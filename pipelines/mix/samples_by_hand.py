@@ -1,8 +1,8 @@
-"""A share of mixing done by itself, without a runner, beside others that do theirs at the same time.
+"""A share of the mixing in a separate process without a runner, beside others at the same time.
 
 The draw decides over the whole corpus, so a run that stops after it comes first. Shares then make the samples of their
-units, and leave them in `samples/`. Once those of all units are there, the same command writes shards: each share its
-own, from the samples of all units. The run that follows seals what is done, and takes `samples/` away.
+units in `samples/`. Once all units have samples, the same command writes shards: each process its share, from the
+samples of all units. The run that follows seals the result and removes `samples/`.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from trajmill.schemas.manifest import Manifest
 
 
 def mix_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execution: Execution) -> ShareDone:
-    """Make the samples of a share of the units of a run, or write a share of its shards where all samples are made.
+    """Make the samples of a share of a run's units, or write a share of its shards if all samples are made.
 
     Args:
-        recipe: as of the run that drew.
-        raws: likewise.
+        recipe: the recipe of the run that drew.
+        raws: the raw roots of that run.
         out: its output folder, a path or a URL.
-        share: which of the units, or of the shards, in their order.
-        execution: of one process.
+        share: share of the units, or of the shards, in their order.
+        execution: settings of one process.
 
     Raises:
-        ConfigError: the folder is not this run's to write, or nothing is drawn there.
-        ShardError: a file of the folder cannot be read or written; the same share again goes on.
+        ConfigError: the folder belongs to another run, or nothing is drawn there.
+        ShardError: a file of the folder cannot be read or written; repeating the share resumes it.
     """
     require_openable([*raws, out])
     folder = Folder.named(out)
@@ -86,7 +86,7 @@ def _write(shard: Shard, labels: Sequence[str], mixing: Mixing) -> None:
 
 
 def _mixing(recipe: Recipe, folder: Folder) -> Mixing:
-    """As a run has it."""
+    """Build the settings of mixing as a run does."""
     drawn = read_manifest(folder / "draws", MANIFEST)
     if drawn is None:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""Screenshots of samples: what logs attach, resized, and placeholders for it in the messages that show it.
+"""Screenshots of samples: attached pictures, resized, and placeholders in the messages that show them.
 
-A placeholder is what verl, LLaMA-Factory and ms-swift take for the place of the next picture. Pictures are written anew
-as PNG, so that nothing but their pixels goes along, and equal ones with the same library have equal bytes.
+verl, LLaMA-Factory and ms-swift insert the next picture at a placeholder. Pictures are encoded anew as PNG, so that
+nothing but their pixels is kept; equal pictures have equal bytes under one version of the library.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ PLACEHOLDER: Final = "<image>"
 _MESSAGES: Final[Mapping[str, str]] = {"sft": "messages", "rl": "prompt"}
 _FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 _DAMAGED: Final = (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError, Warning)
-"""Exceptions of Pillow where bytes are no picture, or one that unfolds to too many pixels."""
+"""Exceptions of Pillow for bytes that are no picture, or one that decompresses to too many pixels."""
 
 
 def screenshots_of(observation: Mapping[str, Any] | None) -> list[str]:
-    """The digests of the screenshots that are attached to an observation, in order."""
+    """Return the digests of the screenshots attached to an observation, in order."""
     attached = (observation or {}).get("attachments") or ()
     return [attachment["sha256"] for attachment in attached if attachment["role"] == "screenshot"]
 
 
 def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: int) -> tuple[pa.Table, int]:
-    """The samples with their pictures and placeholders, and how many screenshots could not be shown.
+    """Add pictures and placeholders to samples; also return the number of screenshots that could not be shown.
 
     Args:
-        samples: of `made_schema`.
-        pool: of them.
-        blobs: where attachments lie.
-        longest: pixels of the longer side of a picture at most.
+        samples: table of `unwritten_schema`.
+        pool: their pool.
+        blobs: folders of attachments.
+        longest: largest length of a picture's longer side, in pixels.
 
     Raises:
-        ShardError: an attachment is not what was written.
+        ShardError: an attachment was changed since it was written.
     """
     known: dict[str, bytes | None] = {}
     lost = 0
@@ -70,7 +70,7 @@ def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: 
 
 
 def _png(sha256: str, blobs: Sequence[Folder], longest: int) -> bytes | None:
-    """An attachment as a PNG of at most that size; None where it was not kept, or is no picture."""
+    """Return an attachment as a PNG of at most that size; None if it was not kept or is no picture."""
     folder = next((blob_folder for blob_folder in blobs if blob_folder.size(sha256) >= 0), None)
     if folder is None:
         return None
@@ -79,7 +79,7 @@ def _png(sha256: str, blobs: Sequence[Folder], longest: int) -> bytes | None:
 
 
 def resize_picture(data: bytes, longest: int) -> bytes | None:
-    """The picture as a PNG whose longer side has at most `longest` pixels; None if it cannot be read as one."""
+    """Return the picture as a PNG whose longer side has at most `longest` pixels; None if it cannot be read."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:

@@ -1,4 +1,4 @@
-"""Shards written: samples in their order, one file a shard, beside its manifest."""
+"""Writing of shards: ordered samples, one file per shard, with its manifest."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from trajmill.schemas.manifest import FileEntry, Manifest
 
 
 def _batch(pool: str, block: Block) -> pa.RecordBatch:
-    """A block as `sample_blocks` gave it."""
+    """Read a block of `sample_blocks`."""
     return pa.ipc.read_record_batch(pa.py_buffer(block), unwritten_schema(pool)) if isinstance(block, bytes) else block
 
 
 def _order_samples(pool: str, blocks: Iterable[Block]) -> pa.Table:
-    """The samples of a shard in their order, in memory of their own: what was read of blocks is free again."""
+    """Sort the samples of a shard in memory of their own, so that the memory of the blocks is freed."""
     batches = [_batch(pool, block) for block in blocks]
     return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name, _ in ORDER])
 
 
 def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
-    """Writes one shard from its blocks, in whatever order they come, and returns its manifest."""
+    """Write one shard from its blocks, in any order, and return its manifest."""
     return _write_files(mixing.shards[number], blocks, mixing)
 
 
@@ -66,7 +66,7 @@ def _write_files(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manif
 
 
 def sample_sizes(samples: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """The tokens of each sample, those that bear the loss, and its pictures, as far as its pool tells them."""
+    """Return the tokens of each sample, its tokens under loss, and its pictures, as far as the pool has columns."""
     names = samples.schema.names
     picture_counts = {"images": pa.compute.list_value_length(samples["images"])} if "images" in names else {}
     if "extra_info" in names:
@@ -76,7 +76,7 @@ def sample_sizes(samples: pa.Table) -> dict[str, pa.ChunkedArray]:
 
 
 def _count_trajectories(ordered: pa.Table) -> int:
-    """Count the trajectories that the samples are of: a later segment, a window and what is drawn again count none."""
+    """Count the trajectories of the samples. Later segments, windows and repeated draws do not count."""
     first_samples = ordered.filter(pa.compute.invert(pa.compute.match_substring_regex(ordered["_id"], "-[1-9]|@")))
     return len(first_samples["_row"].unique())
 
@@ -85,7 +85,7 @@ SHARD_ROW_GROUP_BYTES: Final = 16 << 20
 
 
 def _row_groups(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The table cut where its rows pass `SHARD_ROW_GROUP_BYTES`, so that readers can stream."""
+    """Cut the table where its rows exceed `SHARD_ROW_GROUP_BYTES`, so that readers can stream it."""
     if not table.num_rows:
         return
     size = max(1, table.nbytes // table.num_rows)
@@ -107,15 +107,15 @@ def _write_jsonl(folder: Folder, name: str, table: pa.Table) -> FileEntry:
 
 
 def _with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) -> pa.Table:
-    """The samples of a pool, of which those that share an id have one of their own: the second `<id>.2`, and so on.
+    """Give samples with the same id distinct ones: the second becomes `<id>.2`, and so on.
 
-    Exact copies, where the recipe keeps them, share the id of their trajectory. They all go to one shard, so that it
-    can tell them apart.
+    Exact copies, if the recipe keeps them, share the id of their trajectory. They all go to one shard, so they can be
+    numbered there.
 
     Args:
-        samples: in the order in which they stand in the shard.
-        keys: the id that each was made with.
-        pool: of the samples.
+        samples: samples in the order of the shard.
+        keys: original id of each.
+        pool: pool of the samples.
         mix: the recipe's section.
     """
     counts: Counter[str] = Counter()
@@ -138,7 +138,7 @@ def _with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) -
 
 
 def _replace_values(table: pa.Table, name: str, values: Mapping[int, Any]) -> pa.Table:
-    """The table with other values in some rows of a column."""
+    """Replace the values in some rows of a column."""
     new_values = [values.get(row, value) for row, value in enumerate(table[name].to_pylist())]
     position = table.schema.get_field_index(name)
     return table.set_column(position, table.schema.field(name), pa.array(new_values, table.schema.field(name).type))

@@ -1,4 +1,4 @@
-"""Simulated trajectories in a mixture: that no component holds two world models, and which share each one has."""
+"""Simulated trajectories in a mixture: a check that no component has two world models, and the share of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trajmill.pipelines.mix.coded_names import Coded
 from trajmill.schemas import ConfigError
 
 NAME: Final = "simulated"
-"""Key of what is told of a mixture, there only where something simulated was drawn."""
+"""Key in a mixture's summary, present only if something simulated was drawn."""
 
 _KEY: Final = ("stage", "component", "world_model")
 _SUMMED: Final = ("samples", "tokens")
@@ -21,16 +21,16 @@ _SUMMED: Final = ("samples", "tokens")
 def check_components(
     stage: str, component: Coded, world_model: Coded, before: Iterable[Mapping[str, Any]] = ()
 ) -> None:
-    """Check that what each component of a stage can be drawn from was answered by one world model at most.
+    """Check that at most one world model answered the items of each component of a stage.
 
     Args:
         stage: the pool's name.
-        component: of each item.
-        world_model: of each item; empty of what is not simulated.
-        before: what earlier generations drew, as `told` says it.
+        component: component of each item.
+        world_model: world model of each item; empty for items that are not simulated.
+        before: draws of earlier generations, as returned by `sum_mixtures`.
 
     Raises:
-        ConfigError: a component would hold two.
+        ConfigError: a component would have two world models.
     """
     models_by_component: dict[str, set[str]] = {}
     for draw in before:
@@ -62,7 +62,7 @@ def sum_simulated(
     tokens: npt.NDArray[np.integer[Any]],
     copies: npt.NDArray[np.integer[Any]],
 ) -> list[dict[str, Any]]:
-    """Sum what was drawn of each component and world model of a stage: samples and tokens, each as often as drawn."""
+    """Sum the draws of each component and world model of a stage: samples and tokens, as often as drawn."""
     rows = []
     for component_name, name in sorted(_pairs(component, world_model)):
         mine = np.flatnonzero(component.is_in([component_name]) & world_model.is_in([name]))
@@ -80,7 +80,7 @@ def sum_simulated(
 
 
 def sum_mixtures(mixtures: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add up what generations drew, by stage, component and world model."""
+    """Sum the draws of generations by stage, component and world model."""
     sums: dict[tuple[str, ...], dict[str, Any]] = {}
     for mixture in mixtures:
         for row in mixture.get(NAME, ()):
@@ -91,7 +91,7 @@ def sum_mixtures(mixtures: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def shares(mixture: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The same of a mixture, with the share that each has of the tokens of its stage; empty if nothing is simulated."""
+    """Return the simulated draws of a mixture with their shares of the stage's tokens; empty if there are none."""
     rows: Sequence[Mapping[str, Any]] = mixture.get(NAME, ())
     stage_tokens = {stage: sum(row["tokens"] for row in drawn) for stage, drawn in mixture["stages"].items()}
     return [{**row, "share": row["tokens"] / max(stage_tokens.get(row["stage"], 0), 1)} for row in rows]

@@ -1,7 +1,7 @@
-"""Simulation instructions that were made for logged trajectories, which their prompts then hold.
+"""Simulation instructions that were made for logged trajectories, for use in their prompts.
 
-What a table of them holds, how it is read, and costs with them. Who makes one is the matter of
-`trajmill.synthesis`; a table of the user's own with the same first two columns does as well.
+The table of instructions, its reading, and token counts with them. `trajmill.synthesis` makes the instructions; a
+user's own table with the same first two columns works as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError
 
 SYNTHESIZED: Final = "synthesized"
-"""The origin of a context that holds one."""
+"""Origin of a context with a made instruction."""
 
 INSTRUCTION_SCHEMA: Final = pa.schema(
     [
@@ -33,17 +33,17 @@ INSTRUCTION_SCHEMA: Final = pa.schema(
         ("prompts", pa.list_(pa.string())),
     ]
 )
-"""Columns of the table: a row a trajectory."""
+"""Columns of the table, one row per trajectory."""
 
 _COST: Final = "simulation_instruction_tokens"
 _NEEDED: Final = ("trajectory_id", "simulation_instruction")
 
 
 def read_instructions(path: str | Path) -> dict[str, str]:
-    """Trajectory id → its simulation instruction, from a Parquet file.
+    """Read simulation instructions by trajectory id from a Parquet file.
 
     Raises:
-        ConfigError: the file cannot be read, lacks a column, or has two instructions for one trajectory.
+        ConfigError: the file cannot be read, lacks a column or a value, or has two instructions for one trajectory.
     """
     try:
         table = pq.read_table(path, columns=list(_NEEDED))
@@ -62,7 +62,7 @@ def read_instructions(path: str | Path) -> dict[str, str]:
 
 
 def costs_with_instructions(costs: pa.Table, instructions: Mapping[str, str], counter: TokenCounter) -> pa.Table:
-    """The costs of rows, with those of the instructions made for trajectories whose context has none."""
+    """Add the tokens of made instructions to the costs of trajectories whose context has none."""
     if not instructions:
         return costs
     ids, sizes = costs["trajectory_id"].to_pylist(), costs[_COST].to_pylist()

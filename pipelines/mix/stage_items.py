@@ -18,7 +18,7 @@ from trajmill.schemas import DOMAINS
 def stage_items(
     candidates: Candidates, groups: npt.NDArray[np.uint64], pools: Coded, pool: Pool, mix: Mix
 ) -> tuple[npt.NDArray[np.int64], Items]:
-    """Choose which candidates the stage of a pool can be drawn from, and build its items of them."""
+    """Choose the candidates that the stage of a pool can draw, and build its items."""
     rows = np.flatnonzero(pools.is_in([pool]))
     stage = mix.stages.get(pool, Stage())
     component = _components(candidates, rows, stage)
@@ -42,7 +42,7 @@ def stage_items(
 def _keys(
     candidates: Candidates, chosen: npt.NDArray[np.int64], component: Coded, stage: Stage
 ) -> npt.NDArray[np.uint64]:
-    """The keys by whose order items are drawn: hashes, and of a component that weighs them, lots by their weight."""
+    """Return the keys that order the items: hashes, or in a component with weights, weighted random keys."""
     keys = candidates.draw_key[chosen]
     for name, weighing_component in stage.components.items():
         if weighing_component.weigh:
@@ -56,7 +56,7 @@ def _keys(
 
 
 def _components(candidates: Candidates, rows: npt.NDArray[np.int64], stage: Stage) -> Coded:
-    """The first component that each candidate belongs to; empty where it belongs to none."""
+    """Return the first component of each candidate; empty if it belongs to none."""
     names = ("", *stage.components)
     codes = np.zeros(len(rows), np.min_scalar_type(len(names)))
     for number, (name, component) in enumerate(stage.components.items(), 1):

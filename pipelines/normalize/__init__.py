@@ -1,1 +1,1 @@
-"""Stage 2, normalize: the logs of a part become scrubbed transitions, and rejects where they do not."""
+"""The normalize stage: the logs of a part become scrubbed transitions and rejects."""

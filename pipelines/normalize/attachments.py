@@ -1,7 +1,7 @@
-"""Attachments of logs on their way into `blobs/`: each once, under the sha256 of its bytes; see the recipe's choice.
+"""Storage of attachments in `blobs/`, each once under the sha256 of its bytes, if the recipe keeps them.
 
-While an input is read, bytes that stand in it are kept in a file without a name, and of its other files the names. When
-a trajectory is taken in, those that it is attached to are written; the rest is forgotten with the input.
+While an input is read, bytes inside the log are kept in an unnamed file, and its other files by name. When a trajectory
+is taken in, its attachments are written. The rest is discarded with the input.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from trajmill.schemas.spool import scratch
 KEPT: Final = "attachments.kept"
 LOST: Final = "attachments.lost."
 LEFT_OUT: Final = "left_out"
-"""The recipe does not ask for attachments."""
+"""Reason for attachments that the recipe leaves out."""
 NOT_IN_LOG: Final = "not_in_the_log"
-"""The log tells of it by its digest, and does not hold it."""
+"""Reason for attachments that the log names by digest but does not hold."""
 
 _HELD_BYTES: Final = 64 << 20
 _CHUNK: Final = 1 << 20
 _WRITTEN: Final = (0, 0)
-"""In place of where bytes were put aside: an earlier input held them too, and they are in the folder."""
+"""Value in place of an offset for bytes that an earlier input held too, and that are in the folder already."""
 
 
 class Attachments:
-    """The attachments of a part: what connectors offer of them, and what of it was written.
+    """Attachments of a part: those that connectors offer, and those that were written.
 
     Args:
-        out: the folder that they are written to; None where the recipe leaves them out.
-        earlier: folders of earlier generations; what one of them holds is not written again.
+        out: folder to write them to; None if the recipe leaves them out.
+        earlier: folders of earlier generations, whose files are not written again.
     """
 
     def __init__(self, out: Folder | None, earlier: Sequence[Folder] = ()) -> None:
@@ -50,11 +50,11 @@ class Attachments:
 
     @property
     def files(self) -> tuple[FileEntry, ...]:
-        """Files that were written, by name."""
+        """Entries of written files, by name."""
         return tuple(self._entries[name] for name in sorted(self._entries))
 
     def take(self, sha256: str, data: bytes) -> None:
-        """Put aside bytes that stand in the log."""
+        """Keep bytes that are inside the log."""
         if self._out is None or sha256 in self._bytes:
             return
         if sha256 in self._entries:
@@ -65,18 +65,18 @@ class Attachments:
         self._bytes[sha256] = offset, len(data)
 
     def refer(self, sha256: str, blob: Blob, member: str) -> None:
-        """Notes where bytes stand that the log refers to."""
+        """Record the file that holds bytes to which the log refers."""
         if self._out is not None:
             self._members.setdefault(sha256, (blob, member))
 
     def settle(self, attached: Iterable[str]) -> None:
-        """Writes what a trajectory is attached to, by sha256, and counts it."""
+        """Write the attachments of a trajectory, given by sha256, and count them."""
         for sha256 in sorted(attached):
             reason = self._fault(sha256)
             self.counts[f"{LOST}{reason}" if reason else KEPT] += 1
 
     def forget(self) -> None:
-        """Lets go of what an input held and no trajectory is attached to."""
+        """Discard the attachments of an input that no trajectory has."""
         self._members.clear()
         if self._bytes:
             self._bytes.clear()
@@ -84,7 +84,7 @@ class Attachments:
             self._scratch = scratch(_HELD_BYTES)
 
     def _fault(self, sha256: str) -> str:
-        """Writes it, unless it is there; why that cannot be, empty if it is done."""
+        """Write an attachment unless it is there; return the reason if that is impossible, else an empty text."""
         out = self._out
         if out is None:
             return LEFT_OUT
@@ -116,15 +116,15 @@ class Attachments:
 
 
 def _is_there(out: Folder, sha256: str) -> bool:
-    """Return True if the folder holds the file whole; object stores check what they hold by themselves."""
+    """Return True if the folder holds the whole file. Object stores verify their own content."""
     return out.size(sha256) >= 0 and (not out.is_local or out.sha256(sha256) == sha256)
 
 
 def _write(out: Folder, sha256: str, stream: BinaryIO) -> None:
-    """Copies the bytes, for the user alone: nobody scrubbed them.
+    """Copy the bytes, readable by the user alone, since they are not scrubbed.
 
     Raises:
-        ParseError: they are no longer what they were when the log was read, or cannot be read.
+        ParseError: they changed since the log was read, or cannot be read.
     """
     digest = hashlib.sha256()
     with out.writing(sha256, private=True) as path, Path(path).open("wb") as target:

@@ -1,7 +1,7 @@
-"""Exceptions of connectors: which are theirs, the reject that one becomes, and what a run tells of them at its end.
+"""Exceptions of connectors: how to recognize them, their rejects, and the summary at the end of a run.
 
-A connector meets logs that nobody has seen before. What it then raises is a bug and costs that input alone; what the
-machine does not give (storage, memory) and what the recipe asks wrongly ends the run.
+Connectors meet unknown logs. An exception there is a bug and costs only that input. Failures of the machine (storage,
+memory) and errors of the recipe end the run.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ CONNECTOR_ERROR: Final = "connector_error"
 COUNT: Final = f"rejected.input.{CONNECTOR_ERROR}"
 DIED_COUNT: Final = f"rejected.input.{WORKER_DIED}"
 NOTE: Final = "while connector '"
-"""Beginning of the note by which an exception is known as a connector's, in whichever process it came up."""
+"""Beginning of the note that marks an exception as a connector's, in any process."""
 
 _STORES: Final = frozenset(("aiohttp", "azure", "botocore", "gcsfs", "google", "huggingface_hub", "requests"))
-"""Packages whose exceptions say that a store failed, and are no `OSError`."""
+"""Packages whose exceptions report a failed store without being an `OSError`."""
 
 _LINE: Final = 300
 _READ: Final = 4096
 
 
 def is_connectors(error: BaseException) -> bool:
-    """Return True if an exception that came up while an input was read, checked or scrubbed is a connector's bug.
+    """Return True if an exception while an input was read, checked or scrubbed is a connector's bug.
 
-    Not so are those of storage and memory and those that tell the user something. An `OSError` that the operating
-    system did not raise, such as of a codec about damaged bytes, is one.
+    Exceptions of storage and memory, and those meant for the user, are not. An `OSError` that the operating system did
+    not raise, such as that of a codec for damaged bytes, is.
     """
     if isinstance(error, OSError):
         of_codec = isinstance(error, gzip.BadGzipFile | io.UnsupportedOperation)
@@ -52,25 +52,23 @@ def is_connectors(error: BaseException) -> bool:
 
 
 def add_note(error: BaseException, source: Input) -> None:
-    """Add the note that says which input was being read, once, where the exception is a connector's."""
+    """Add a note with the input that was being read, once, if the exception is a connector's."""
     if is_connectors(error) and not is_noted(error):
         error.add_note(f"{NOTE}{source.connector}' was reading {source.uri}")
 
 
 def is_noted(error: BaseException) -> bool:
-    """Return True if the exception bears the note of `add_note`."""
+    """Return True if the exception has the note of `add_note`."""
     return any(note.startswith(NOTE) for note in getattr(error, "__notes__", ()))
 
 
 def of_store(error: BaseException) -> bool:
-    """Return True if a package that reaches a store raised the exception."""
+    """Return True if a package that accesses a store raised the exception."""
     return type(error).__module__.partition(".")[0] in _STORES
 
 
 def connector_error(source: Input, error: BaseException, salt: str) -> Reject:
-    """Build the reject of an input that its connector failed on: a scrubbed line of the exception, and its place in the
-    code.
-    """
+    """Build the reject of an input on which its connector failed: a scrubbed line of the exception, and its place."""
     message = "".join(traceback.format_exception_only(error))[:_READ]
     lines = [line.strip() for line in scrub_text(message, salt=salt).splitlines() if line.strip()]
     line = lines[0] if lines else type(error).__name__
@@ -80,7 +78,7 @@ def connector_error(source: Input, error: BaseException, salt: str) -> Reject:
 
 
 def must_be_read_again(manifest: Manifest, *, strict: bool) -> bool:
-    """Return True if inputs of a finished part failed, and other code, or a strict run, reads it now."""
+    """Return True if inputs of a finished part failed, and the code has changed or the run is strict."""
     failed, died = manifest.counts.get(COUNT), manifest.counts.get(DIED_COUNT)
     return bool((strict and failed) or ((failed or died) and manifest.code != program_digest()))
 
@@ -91,9 +89,9 @@ class Broken:
 
     Attributes:
         connector: its name.
-        inputs: how many it cost.
+        inputs: number of failed inputs.
         examples: the first three of them.
-        raised: what it raised and where, each once; at most three.
+        raised: up to three distinct exceptions, with their places.
     """
 
     connector: str
@@ -120,7 +118,7 @@ def broken_connectors(rejects: Iterable[Reject]) -> tuple[Broken, ...]:
 
 
 def withdrawals(plan: Plan) -> list[Reject]:
-    """List the failures of connectors that were asked whether a file is theirs, in the form of rejects."""
+    """List the failures of connectors while they recognized files, as rejects."""
     when = "when it was asked whether the file is its"
     return [
         Reject(
@@ -135,7 +133,7 @@ def withdrawals(plan: Plan) -> list[Reject]:
 
 
 def read_failures(rejects: Folder, manifests: Iterable[Manifest]) -> list[Reject]:
-    """Read the rejects of inputs that connectors failed on, from the files of the parts whose counts tell of any."""
+    """Read the rejects of inputs on which connectors failed, from the parts whose counts show any."""
     failures = []
     for manifest in manifests:
         if manifest.counts.get(COUNT):

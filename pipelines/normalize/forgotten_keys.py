@@ -1,6 +1,6 @@
-"""Keys of forgotten data: keyed hashes by which it is known when it comes again, and nothing that tells what it was.
+"""Keys of forgotten data: keyed hashes that recognize it when it returns, without revealing it.
 
-Who has the salt can only test a guess: whether an id, or the bytes of a log, are among them.
+With the salt, one can only test whether a guessed id or the bytes of a log are among them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from trajmill.pipelines.storage.folders import Folder
 
 NAME: Final = "generations/tombstones.json"
-"""In the output folder."""
+"""Path in the output folder."""
 
 TRAJECTORY: Final = "trajectory"
 LOG: Final = "log"
@@ -25,10 +25,10 @@ _BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Tombstones:
-    """Keyed hashes of what was forgotten.
+    """Keyed hashes of forgotten data.
 
     Attributes:
-        salt: of the hashes, hexadecimal.
+        salt: salt of the hashes, hexadecimal.
         keys: hashes, hexadecimal.
     """
 
@@ -37,7 +37,7 @@ class Tombstones:
 
     @classmethod
     def read(cls, out: Folder) -> Tombstones:
-        """Those of an output folder; none where nothing was ever forgotten."""
+        """Read the tombstones of an output folder; empty if nothing was ever forgotten."""
         data = out.found(NAME)
         if data is None:
             return cls()
@@ -45,7 +45,7 @@ class Tombstones:
         return cls(values["salt"], frozenset(values["keys"]))
 
     def write(self, out: Folder) -> None:
-        """Writes them into an output folder, for the user alone."""
+        """Write the tombstones into an output folder, readable by the user alone."""
         data = json.dumps({"salt": self.salt, "keys": sorted(self.keys)}, indent=0).encode() + b"\n"
         out.write(NAME, data, private=True)
 

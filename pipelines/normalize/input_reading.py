@@ -1,4 +1,4 @@
-"""Reading one input of a plan: its connector over its bytes. Knows nothing of Beam nor of where the rows go."""
+"""Reading of one input of a plan: its connector over its bytes. It is independent of Beam and of the output."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.schemas import Origin, ParseError, Reject, Trajectory
 
 REJECTS: Final = 100_000
-"""Rejects of an input after which it is not read on: each takes up to some kilobytes in memory."""
+"""Number of rejects after which an input is not read further. Each takes up to some kilobytes of memory."""
 
 _SHOWN: Final = frozenset({"android", "os", "web"})
-"""Domains in which an action without any screen is nothing that a loss could ever stand on; a patch has its issue."""
+"""Domains in which trajectories without any screen are useless for training; a patch has its issue."""
 
 
 def origin_of(source: Input, blob: StoredBlob, recipe: Recipe) -> Origin:
@@ -28,10 +28,10 @@ def origin_of(source: Input, blob: StoredBlob, recipe: Recipe) -> Origin:
 
 
 def read_input(source: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject, Origin]]:
-    """Read the input's trajectories and rejects; reading that cannot go on ends in a reject.
+    """Read the input's trajectories and rejects. If reading cannot continue, it ends with a reject.
 
     Raises:
-        Exception: a bug of the connector, with a note that says which input it was reading; see `connector_errors`.
+        Exception: a bug of the connector, with a note that names the input; see `connector_errors`.
         ShardError: the input cannot be opened.
     """
     choices = recipe.normalize.choices(recipe.domains)
@@ -50,10 +50,10 @@ def read_input(source: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Rej
 
 
 def _few_rejects(items: Iterator[Trajectory | Reject], uri: str) -> Iterator[Trajectory | Reject]:
-    """Pass the items on, as long as no more than `REJECTS` rejects are among them.
+    """Pass the items on, up to `REJECTS` rejects.
 
     Raises:
-        ParseError: one more is.
+        ParseError: there are more rejects.
     """
     rejects = 0
     for item in items:
@@ -65,7 +65,7 @@ def _few_rejects(items: Iterator[Trajectory | Reject], uri: str) -> Iterator[Tra
 
 
 def _with_a_screen(trajectory: Trajectory, source: Input) -> Trajectory | Reject:
-    """Return the trajectory, or its reject where its domain is of screens and none of its observations shows any."""
+    """Return the trajectory, or a reject if its domain has screens and none of its observations shows one."""
     if trajectory.domain not in _SHOWN or not trajectory.steps:
         return trajectory
     for step in trajectory.steps:

@@ -1,6 +1,6 @@
-"""Normalize: raw logs of a part to scrubbed transitions, one file a domain, and the rejects.
+"""The normalize stage: the raw logs of a part become scrubbed transitions, one file per domain, and rejects.
 
-`normalize_part` does the work and knows nothing of Beam; `PartsToTransitions` wires it.
+`normalize_part` does the work without Beam; `PartsToTransitions` wires it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STAGE: Final = "normalize"
 NO_TRANSITIONS: Final = "no_transitions"
 OTHER_DOMAIN: Final = "other_domain"
 _SURE: Final = 0.7
-"""The score of a format from which more than its shape tells it."""
+"""Score of a recognized format above which more than its shape identifies it."""
 
 FORGOTTEN: Final = "forgotten"
 _WHERE: Final = ("uri", "member", "offset", "connector")
@@ -56,15 +56,15 @@ class Normalizer:
     """Settings of normalizing that are the same for all parts; picklable.
 
     Attributes:
-        recipe: how logs are read.
+        recipe: the recipe.
         transitions: folder of the transitions.
         rejects: folder of this stage's rejects.
-        strict: whether a connector's exception ends the run, instead of costing its input.
-        blobs: folder of what logs attach; None where the recipe leaves it out.
-        tombstones: of trajectories that were forgotten, which are not carried on again.
-        earlier_blobs: the folders of what logs of earlier generations attach.
-        at_hand: the folder of files that name inputs at hand; None where deaths of workers are the runner's matter.
-        deadly: name → detail of inputs that end the process which reads them; they are rejected unread.
+        strict: whether a connector's exception ends the run instead of costing its input.
+        blobs: folder of attachments; None if the recipe leaves them out.
+        tombstones: tombstones of forgotten trajectories, which are dropped.
+        earlier_blobs: folders of attachments of earlier generations.
+        at_hand: folder of files that name the inputs being read; None if the runner handles deaths of workers.
+        deadly: by name, the details of inputs that end the process which reads them; they are rejected unread.
     """
 
     recipe: Recipe
@@ -79,17 +79,17 @@ class Normalizer:
 
     @property
     def salt(self) -> str:
-        """Of placeholders."""
+        """The salt of placeholders."""
         return self.recipe.normalize.scrub_salt or ""
 
     def scrubbed(self, reject: Reject, sensitive: Iterable[str] = ()) -> Reject:
-        """The reject without secrets, named as the transitions are; `sensitive` values of its input are hidden too."""
+        """Scrub a reject, named like the transitions. The `sensitive` values of its input are hidden too."""
         return scrub_reject(reject, self.salt, self.recipe.normalize.scrub, sensitive)
 
 
 @dataclass(slots=True)
 class _Flow:
-    """Content of a part that was read and not yet written; attachments are written with their trajectory."""
+    """Data of a part that was read and not yet written. Attachments are written with their trajectory."""
 
     attachments: Attachments = field(default_factory=lambda: Attachments(None))
     assemblers: dict[str, Assembler] = field(default_factory=dict)
@@ -97,18 +97,18 @@ class _Flow:
     rejects: list[Reject] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     sensitive: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Trajectory → values to hide in it, of those that have any."""
+    """Values to hide, by trajectory, for those that have any."""
     begin: int = 0
-    """Of the slice that is read."""
+    """Begin of the slice that is being read."""
 
     def begin_slice(self, begin: int) -> None:
-        """Count the copies of a slice by themselves; no row of another input is waiting."""
+        """Count copies within the slice only. No row of another input may be waiting."""
         self.begin = begin
         self.row_ids = defaultdict(lambda: RowIds(begin))
 
 
 class _FailedError(Exception):
-    """A connector failed in a pass: on this input, or, where that is not told, on one of a batch."""
+    """Failure of a connector in a pass, on this input, or on an unknown input of a batch."""
 
     def __init__(self, error: Exception, source: Input | None) -> None:
         super().__init__(error, source)
@@ -116,7 +116,7 @@ class _FailedError(Exception):
 
 
 def _take_input(source: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:
-    """Take an input into the flow; yield a domain whenever a trajectory or a block of one was added."""
+    """Take an input into the flow; yield a domain whenever a trajectory, or a block of one, was added."""
     recipe = normalizer.recipe
     parents: dict[str, str] = {}
     rejects: list[Reject] = []
@@ -160,10 +160,10 @@ def _settle(
     normalizer: Normalizer,
     flow: _Flow,
 ) -> None:
-    """Record an input's rejects; an input without a trajectory is itself rejected.
+    """Record an input's rejects. An input without a trajectory is rejected itself.
 
-    That is for what was read of it, if it is of another domain, else for the first fault that is one. An input that was
-    taken for a format by its shape, and holds no record of that, was misrecognized, and its records are none.
+    The reason is another domain, if that is why, else the first fault. An input that was recognized by its shape only,
+    and holds no record of that format, was misrecognized; its records do not count.
     """
     said_of_rows = [reject for reject in rejects if reject.reason != NO_TRANSITIONS or reject.offset >= 0]
     if not trajectories and source.begin and not said_of_rows:  # no row begins in this slice
@@ -185,8 +185,7 @@ def _settle(
 
 
 def _is_misrecognized(source: Input, rejects: Sequence[Reject], limit: int) -> bool:
-    """Return True if nothing but the shape of a file's beginning says its format, and all of it was read but
-    refused."""
+    """Return True if only the shape of a file's beginning indicated its format, and every record of it was refused."""
     if len(source.members) > 1 or any(reject.reason in (*NOTHING_TO_LEARN, *DAMAGED) for reject in rejects):
         return False
     with StoredBlob(source.uri, source.members, limit) as blob:
@@ -195,7 +194,7 @@ def _is_misrecognized(source: Input, rejects: Sequence[Reject], limit: int) -> b
 
 
 def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
-    """The rows of a domain that wait in the flow, scrubbed and checked."""
+    """Return the waiting rows of a domain, scrubbed and checked."""
     taken = _drop_forgotten(flow.assemblers[domain].take(), normalizer, flow)
     kinds, salt = normalizer.recipe.normalize.scrub, normalizer.salt
     batch, replaced = scrub(taken, kinds, salt=salt, per_trajectory=False, sensitive=flow.sensitive)
@@ -206,7 +205,7 @@ def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
 
 
 def _drop_forgotten(taken: pa.RecordBatch, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
-    """Drop the rows of trajectories that were forgotten, which become rejects."""
+    """Drop the rows of forgotten trajectories, which become rejects."""
     if not normalizer.tombstones.keys:
         return taken
     ids = taken["trajectory_id"].to_pylist()
@@ -228,13 +227,13 @@ def _drop_forgotten(taken: pa.RecordBatch, normalizer: Normalizer, flow: _Flow) 
 def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
     """Write the transitions and rejects of a part and return its manifest.
 
-    A file holds whole trajectories in the order of inputs; a row group is closed at the end of the trajectory, or of
-    the block of a long one, with which it passes `ROW_GROUP_BYTES`. The same part and recipe give the same bytes. An
-    input on which its connector fails becomes one reject, and all others come out as if it were not there.
+    A file holds whole trajectories in the order of inputs. A row group ends with the trajectory, or the block of a long
+    one, that makes it exceed `ROW_GROUP_BYTES`. The same part and recipe give the same bytes. An input on which its
+    connector fails becomes one reject, and all others come out as if it were not there.
 
     Raises:
-        Exception: what a connector raised, in a strict run, with a note that says at which input.
-        ContractError: our own bug.
+        Exception: in a strict run, a connector's exception, with a note that names the input.
+        ContractError: a bug of trajmill.
         ShardError: a file cannot be read or written; the part can be tried again.
     """
     failed = {
@@ -271,15 +270,15 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
 
 
 def unit_digest(part: Part) -> str:
-    """Digest everything that a part's output depends on; it changes when a raw file is changed."""
+    """Digest everything that a part's output depends on. The digest changes when a raw file changes."""
     return hashlib.sha256("".join([part.digest, *(source.stamp for source in part.inputs)]).encode()).hexdigest()
 
 
 def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normalizer) -> dict[str, Reject]:
-    """Map name → reject of the inputs that fail: the one that is known to, and those that do when they are read alone.
+    """Return the rejects, by name, of the failing inputs: a known one, and those that fail when they are read alone.
 
     Raises:
-        Exception: no input fails alone, so the bug is ours; or in a strict run the first that does.
+        Exception: no input fails alone, so the bug is trajmill's; in a strict run the first failure.
     """
     failures: dict[str, Reject] = {}
     for source in inputs:
@@ -294,8 +293,9 @@ def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normal
 
 
 def _fault_alone(source: Input, normalizer: Normalizer) -> Exception | None:
-    """Return the exception of a connector's bug when the input is read, checked and scrubbed by itself; nothing is
-    written.
+    """Return the exception of a connector's bug when the input alone is read, checked and scrubbed.
+
+    Nothing is written.
     """
     flow = _Flow()
     try:
@@ -313,15 +313,15 @@ def _fault_alone(source: Input, normalizer: Normalizer) -> Exception | None:
 
 
 def read_alone(source: Input, normalizer: Normalizer) -> None:
-    """Read, check and scrub an input by itself; nothing is written."""
+    """Read, check and scrub an input alone. Nothing is written."""
     _fault_alone(source, normalizer)
 
 
 def _take_or_fail(source: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:
-    """As `_take_input`.
+    """Call `_take_input`.
 
     Raises:
-        _FailedError: with the input, where its connector fails.
+        _FailedError: the connector fails; it holds the input.
     """
     try:
         yield from _take_input(source, normalizer, flow)
@@ -335,7 +335,7 @@ def _take_or_fail(source: Input, normalizer: Normalizer, flow: _Flow) -> Iterato
 def _write_transitions(
     name: str, inputs: Sequence[Input], normalizer: Normalizer
 ) -> tuple[tuple[FileEntry, ...], _Flow]:
-    """Write the transitions of the inputs; nothing is left of them where that fails."""
+    """Write the transitions of the inputs. If that fails, nothing is left of them."""
     flow = _Flow(Attachments(normalizer.blobs, normalizer.earlier_blobs))
     sinks: dict[str, ParquetSink] = {}
     waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)

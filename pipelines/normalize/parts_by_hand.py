@@ -1,8 +1,8 @@
-"""Parts of a plan that are still to be normalized, and normalizing of a share of them without a runner.
+"""Unfinished parts of a plan, and normalizing of a share of them without a runner.
 
-A part is a pure function of its inputs and the recipe, under names of its own. So whatever starts processes can share
-out the parts, such as an array of Slurm or GNU parallel: each process makes the same plan, does its share and seals
-nothing. A run then does what is left.
+A part depends only on its inputs and the recipe, and has its own names. Anything that starts processes, such as an
+array of Slurm or GNU parallel, can therefore share the parts: each process makes the same plan, does its share and
+seals nothing. A run then does the rest.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _SHARE: Final = re.compile(r"(\d+)/(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One of `count` shares of all parts: the parts whose number leaves `number` when divided by `count`."""
+    """One of `count` shares of all parts: the parts whose number modulo `count` is `number`."""
 
     number: int
     count: int
 
     @classmethod
     def of(cls, words: str) -> Share:
-        """Parse a share that is written `0/16`, the first of sixteen.
+        """Parse a share such as `0/16`, the first of sixteen.
 
         Raises:
-            ConfigError: it is none.
+            ConfigError: the text is not a share.
         """
         match = _SHARE.fullmatch(words)
         if match is None or int(match[1]) >= int(match[2]):
@@ -70,12 +70,12 @@ def normalizer_of(
     """Build the settings of normalizing into an output folder.
 
     Args:
-        recipe: how logs are read.
+        recipe: the recipe.
         out: the output folder.
         strict: whether a connector's exception ends the run.
-        watched: whether processes of this machine work, which name the inputs at hand.
-        tombstones: of trajectories that were forgotten.
-        earlier: the folders of earlier generations.
+        watched: whether processes of this machine do the work, which name the inputs they read.
+        tombstones: tombstones of forgotten trajectories.
+        earlier: folders of earlier generations.
     """
     keeps = recipe.normalize.attachments == "keep"
     blobs, earlier_blobs = (out / BLOBS, tuple(folder / BLOBS for folder in earlier)) if keeps else (None, ())
@@ -85,12 +85,12 @@ def normalizer_of(
 
 
 def stages_of(normalizer: Normalizer) -> tuple[str, ...]:
-    """The folders that parts are written to, relative to the output folder; the transitions first."""
+    """Return the folders that parts are written to, relative to the output folder, the transitions first."""
     return ("transitions", f"rejects/{STAGE}", *([BLOBS] if normalizer.blobs is not None else []))
 
 
 def names_of(plan: Plan, normalizer: Normalizer) -> set[str]:
-    """The names of all files that normalizing a plan may write, blobs aside, relative to the output folder."""
+    """Return the names of all files that normalizing a plan may write, except blobs, relative to the output folder."""
     labels = [part.name for part in plan.parts]
     files = {f"transitions/{domain}/{label}.parquet" for domain in normalizer.recipe.domains for label in labels}
     files |= {f"rejects/{STAGE}/{label}.parquet" for label in labels}
@@ -98,11 +98,11 @@ def names_of(plan: Plan, normalizer: Normalizer) -> set[str]:
 
 
 def open_parts(parts: Sequence[Part], normalizer: Normalizer) -> list[Part]:
-    """List the parts that are not done, or have to be read again by other code.
+    """List the parts that are not done, or that the current code has to read again.
 
     Args:
-        parts: of a plan.
-        normalizer: where they are written.
+        parts: parts of a plan.
+        normalizer: settings of normalizing.
     """
     folders = [normalizer.transitions, normalizer.rejects]
     folders += [normalizer.blobs] if normalizer.blobs is not None else []
@@ -119,16 +119,16 @@ def normalize_parts(
     over: Callable[[Sequence[Part], PartsToTransitions, bool], None],
     deaths: Deaths,
 ) -> None:
-    """Normalize those of the parts that are not done.
+    """Normalize the unfinished parts.
 
     Args:
-        parts: of a plan.
-        normalizer: with the folder of inputs at hand, or without where deaths are the runner's matter.
-        over: runs a transform over parts; its last argument says whether in other processes only.
-        deaths: of the run.
+        parts: parts of a plan.
+        normalizer: settings, with the folder of inputs being read, or without if the runner handles deaths.
+        over: function that runs a transform over parts; its last argument tells whether to use only other processes.
+        deaths: deaths of workers in the run.
 
     Raises:
-        WorkerDiedError: as of `Deaths.survive`.
+        WorkerDiedError: as for `Deaths.survive`.
     """
 
     def normalize(deadly: Mapping[str, str], isolated: bool) -> None:
@@ -142,19 +142,20 @@ def normalize_parts(
 
 
 def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execution: Execution) -> ShareDone:
-    """Normalizes a share of a plan's parts in this process, beside others that may do theirs at the same time.
+    """Normalize a share of a plan's parts in this process, beside others that may run at the same time.
 
     Args:
-        recipe: what to make.
+        recipe: the recipe.
         raws: raw logs: files, folders, globs; the same for all shares.
         out: the output folder, a path or a URL.
-        share: which.
-        execution: of which sizes, limit and strictness count, and have to be the same for all shares and the run.
+        share: the share.
+        execution: settings, of which sizes, limit and strictness count. They must be the same for all shares and the
+            run.
 
     Raises:
-        ConfigError: an input or an option is wrong, or the folder is not this run's to write; nothing was written.
-        ShardError: a file of the folder cannot be read or written; the same share again goes on.
-        ContractError: our own bug.
+        ConfigError: an input or an option is wrong, or the folder belongs to another run; nothing was written.
+        ShardError: a file of the folder cannot be read or written; repeating the share resumes it.
+        ContractError: a bug of trajmill.
     """
     require_openable([*raws, out])
     folder = Folder.named(out)

@@ -1,4 +1,4 @@
-"""Reasons of rejects by what they say of the file: nothing is wanted of it, or its bytes cannot be read."""
+"""Reasons of rejects by what they mean: the file holds nothing useful, or its bytes cannot be read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOTHING_TO_LEARN: Final = frozenset(
         "unrecorded_input",
     )
 )
-"""Reasons of what a connector could read, and that holds no action with an answer, or none that is wanted."""
+"""Reasons of files that a connector could read but that hold no usable action with an answer."""
 
 DAMAGED: Final = frozenset(
     (
@@ -60,4 +60,4 @@ DAMAGED: Final = frozenset(
         "value_too_long",
     )
 )
-"""Reasons of what could not be read whatever its format, as its bytes are damaged or too many."""
+"""Reasons of files that cannot be read, whatever their format, since their bytes are damaged or too many."""

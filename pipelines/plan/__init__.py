@@ -1,1 +1,1 @@
-"""Stage 1, plan: which of the raw files are logs, of which format, and in which part of the work each is read."""
+"""The plan stage: the raw files that are logs, their formats, and the part of the work in which each is read."""

@@ -1,7 +1,7 @@
-"""Recognition of tables whose columns a recipe maps, and a check that they have the columns that the recipe names.
+"""Recognition of tables whose columns a recipe maps, and a check of the columns that the recipe names.
 
-Asked when a run is planned, so that a name that is not there ends the run before anything is read. Of JSON Lines the
-first rows are looked at; of the other tables their schema.
+It runs at planning time, so that a missing column ends the run before anything is read. JSON Lines are checked by their
+first rows, other tables by their schema.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _LOOKED_BYTES: Final = 16 << 20
 
 
 class ColumnMapping:
-    """Tells the tables that a recipe with a layout speaks of.
+    """Recognizer of the tables that a recipe with a layout describes.
 
     Args:
-        recipe: with `normalize.dataset.layout`.
+        recipe: a recipe with `normalize.dataset.layout`.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -48,12 +48,12 @@ class ColumnMapping:
         """Explain why the file is one of these tables; return None if it is none.
 
         Args:
-            name: relative to the raw root.
-            location: where it lies.
+            name: name relative to the raw root.
+            location: its place.
             head: its first bytes, decompressed.
 
         Raises:
-            ConfigError: it is one, and a column that the recipe names is not in it.
+            ConfigError: it is one, and lacks a column that the recipe names.
         """
         if not (self._files == "**" or fnmatch.fnmatchcase(name, self._files)):
             return None
@@ -65,7 +65,7 @@ class ColumnMapping:
         return f"the recipe maps the columns of {kind} tables"
 
     def _begins_long(self, name: str, location: Place, head: bytes) -> bool:
-        """Return True if the file is rows of which the first is longer than the head."""
+        """Return True if the file holds rows of which the first is longer than the head."""
         if len(head) < HEAD_BYTES:
             return False
         return _holds_rows(make_outline(StoredBlob(name, {"": location}, self._limit).head("", OUTLINED_BYTES)))
@@ -118,7 +118,7 @@ def _holds_rows(head: bytes) -> bool:
 
 
 def _value_names(table: Table) -> set[str]:
-    """Collect the names in the first rows of JSON Lines, those of structs within them too."""
+    """Collect the names in the first rows of JSON Lines, including those of nested structs."""
     first = takewhile(lambda numbered_row: numbered_row[0] < _LOOKED_BYTES, islice(table.rows(), _LOOKED_AT))
     rows = [row for _, row in first if not isinstance(row, ParseError)]
     return {name for row in rows for name in _names_within("", row, 0)}

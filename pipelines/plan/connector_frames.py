@@ -9,14 +9,15 @@ from typing import Final
 from trajmill.connectors.connector import Connector
 
 OURS: Final = ("trajmill.connectors", "trajmill.quality", "trajmill.schemas")
-"""Packages whose code makes rows of logs."""
+"""Packages whose code turns logs into rows."""
 
 _ASKING: Final = "trajmill.connectors.registry"
 
 
 def frame_of(error: BaseException, connector: Connector) -> str:
-    """Return `module:function:line` of the connector's innermost frame, or else of one of our packages; empty without
-    one.
+    """Return `module:function:line` of the connector's innermost frame; empty if there is none.
+
+    If the connector has no frame, the innermost frame of our packages is returned.
     """
     own = {OURS[0], package_of(type(connector))}
     frames = [frame for frame in _frames(error.__traceback__) if frame[0] != _ASKING]
@@ -28,7 +29,7 @@ def frame_of(error: BaseException, connector: Connector) -> str:
 
 
 def package_of(kind: type) -> str:
-    """Return the top-level package that defines a class; of trajmill's own, the package below `trajmill`."""
+    """Return the top-level package that defines a class; for trajmill's own classes, the package below `trajmill`."""
     return _package(kind.__module__)
 
 

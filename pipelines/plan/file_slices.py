@@ -1,10 +1,10 @@
-"""Slices of large files of rows, so that the work of a run is not held up by the largest of them.
+"""Slices of large files of rows, so that the largest file does not hold up a run.
 
-A row is of the slice in which it begins, and so is a row group of Parquet or a record batch of Arrow. JSON Lines and
-tables are cut every `SLICE_BYTES`, wherever that is in a row. A JSON array is cut between elements, and a compressed
-file of lines between its frames, each of at least so many bytes: a file of a single frame is read whole, since it can
-only be decompressed from its beginning. A file that grows keeps the slices before, and no slice depends on a part.
-Files whose rows hang together are read whole, and so is what is in an archive, whose members are inputs of their own.
+A row, a row group of Parquet and a record batch of Arrow belong to the slice in which they begin. JSON Lines and tables
+are cut every `SLICE_BYTES`, also inside a row. A JSON array is cut between elements, and a compressed file of lines
+between its frames, into slices of at least that size; a file of a single frame is read whole, since it can only be
+decompressed from its beginning. A file that grows keeps its earlier slices, and no slice depends on a part. Files with
+dependent rows are read whole, and so are members of archives, which are inputs of their own.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from trajmill.schemas import ConfigError, ContractError, ParseError, ShardError
 SLICE_BYTES: Final = 16 << 20
 
 FRAME_BYTES: Final = 256 << 20
-"""Decompressed bytes of a first frame from which on a compressed file is not searched for others."""
+"""Decompressed bytes of a first frame above which a compressed file is not searched for further frames."""
 
 
 _READ_BYTES: Final = 1 << 20
 
 
 class _Cut(NamedTuple):
-    """Beginning of a slice: an offset, decompressed; the same as stored; the frame that it is read from, if any."""
+    """Beginning of a slice: its decompressed offset, its stored offset, and the frame to read from, if any."""
 
     begin: int
     stored: int
@@ -49,10 +49,10 @@ def slice_inputs(inputs: Sequence[Input], recipe: Recipe, workers: int, *, stric
     """Replace each large file of rows among the inputs by its slices, in order.
 
     Args:
-        inputs: whole.
-        recipe: how logs are read.
-        workers: files that are read at once, since slices bear the digest of their file.
-        strict: whether an exception of a connector is raised; else its file is read whole.
+        inputs: whole inputs.
+        recipe: the recipe.
+        workers: number of files that are read at once, since slices hold the digest of their file.
+        strict: whether an exception of a connector is raised; otherwise its file is read whole.
 
     Raises:
         ShardError: a file cannot be opened.
@@ -94,12 +94,12 @@ def _pieces(source: Input, cuts: Sequence[_Cut], digest: str, *, is_array: bool)
 
 
 def _cuts_of_bytes(source: Input, blob: StoredBlob) -> tuple[list[_Cut], str]:
-    """Cuts of a file wherever it is in a row, and its digest."""
+    """Return the cuts of a file, also inside a row, and its digest."""
     return [_Cut(begin, begin) for begin in range(0, source.bytes, SLICE_BYTES)], source.sha256 or blob.digest()
 
 
 class _Hashed:
-    """A stream that is read from its beginning to its end, and hashed on the way."""
+    """A stream that is hashed while it is read from beginning to end."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream, self.digest = stream, hashlib.sha256()
@@ -111,7 +111,7 @@ class _Hashed:
 
 
 def _cuts_of_elements(stream: BinaryIO, uri: str) -> tuple[list[_Cut], str] | None:
-    """Cuts between elements of a JSON array, and its digest; None if the file is no array of objects, or more."""
+    """Return the cuts between elements of a JSON array, and its digest; None if the file is not just such an array."""
     hashed, cuts, end = _Hashed(stream), [_Cut(0, 0)], 0
     try:
         for offset, data in elements(cast("BinaryIO", hashed), uri, ()):
@@ -127,10 +127,10 @@ def _cuts_of_elements(stream: BinaryIO, uri: str) -> tuple[list[_Cut], str] | No
 
 
 def _cuts_of_frames(stream: BinaryIO) -> tuple[list[_Cut], str] | None:
-    """Cuts between the frames of a compressed file, and its digest; None if it is damaged or its first frame is long.
+    """Return the cuts between the frames of a compressed file, and its digest.
 
-    The first byte of a frame still is of the slice before, so that whoever reads the frame sees whether a line begins
-    behind it.
+    The result is None if the file is damaged or its first frame is long. The first byte of a frame still belongs to the
+    previous slice, so that the reader of a frame sees whether a line begins after that byte.
     """
     cuts, digest, size, frame = [_Cut(0, 0, 0)], hashlib.sha256(), 0, 0
     try:

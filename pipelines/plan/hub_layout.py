@@ -1,11 +1,11 @@
-"""Published data sets as folders of the Hub's layout: which files a configuration and its splits name, and the licence.
+"""Published data sets in the layout of the Hub: the files of a configuration and its splits, and the licence.
 
-A data set is known by its card (a `README.md` that begins with YAML between `---`), or by what `save_to_disk` of
-`datasets` leaves. `hf://owner/name` and `hf://datasets/owner/name` (with `@revision`, and a folder, file or glob below)
-are folders of the Hub, read through fsspec and `huggingface_hub`. Nothing here reads a row.
+A data set is recognized by its card (a `README.md` that begins with YAML between `---`), or by the files of
+`save_to_disk` of `datasets`. `hf://owner/name` and `hf://datasets/owner/name` (with `@revision`, and a folder, file or
+glob below) are folders of the Hub, read through fsspec and `huggingface_hub`. Nothing here reads a row.
 
-Sources: the Hub's pages on dataset cards, manual configuration (`configs`, `data_files`, `data_dir`) and automatic
-split names.
+Sources: the Hub's documentation of dataset cards, manual configuration (`configs`, `data_files`, `data_dir`) and
+automatic split names.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SAVED_INFO: Final = "dataset_info.json"
 _SAVED: Final = (SAVED_INFO, "state.json")
 _SAVED_SPLITS: Final = "dataset_dict.json"
 _COMPANIONS: Final = frozenset({CARD, *_SAVED, _SAVED_SPLITS, "dataset_infos.json", "LICENSE", "LICENSE.md", "LICENCE"})
-"""Files that say something of a data set and hold no rows."""
+"""Files that describe a data set and hold no rows."""
 
 _SPLITS: Final = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "dev", "val"),
     "test": ("test", "testing", "eval", "evaluation"),
 }
-"""Words by which a file's name tells its split, as the Hub takes them."""
+"""Words by which a file's name indicates its split, as on the Hub."""
 
 _SPDX: Final = {
     name.lower(): name
@@ -62,14 +62,14 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Card of a data set: its licence (an SPDX id where that is known) and its configurations."""
+    """Card of a data set: its licence (an SPDX id if known) and its configurations."""
 
     licence: str | None = None
     configs: tuple[Config, ...] = ()
 
 
 def address(raw: str) -> str:
-    """The raw argument, with a data set of the Hub under the name that `huggingface_hub` knows it by.
+    """Return the raw argument, with a data set of the Hub under its name in `huggingface_hub`.
 
     Raises:
         ConfigError: it names no data set of the Hub.
@@ -85,10 +85,10 @@ def address(raw: str) -> str:
 
 
 def require_reachable(url: str) -> None:
-    """Nothing, if the Hub answers for the data set at the URL.
+    """Check that the Hub has the data set at the URL.
 
     Raises:
-        ConfigError: it does not answer, or knows no such data set, or refuses it to whoever asks.
+        ConfigError: the Hub does not answer, has no such data set, or refuses access.
     """
     from huggingface_hub.errors import HTTPError
 
@@ -103,12 +103,12 @@ def require_reachable(url: str) -> None:
 
 
 def repository(path: str) -> str:
-    """The repository that a path of the Hub's file system lies in: its first three names."""
+    """Return the repository of a path in the Hub's file system: its first three names."""
     return "/".join(path.split("/")[:3])
 
 
 def read_card(data: bytes) -> Card | None:
-    """Parse a card; return None if the text is none: it begins with no YAML, or with YAML that is no mapping."""
+    """Parse a card; return None if the text is no card, because it does not begin with a YAML mapping."""
     text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     pieces = re.split(r"^---[ \t]*$", text, maxsplit=2, flags=re.MULTILINE)
     if len(pieces) < 3 or pieces[0].strip():
@@ -159,23 +159,23 @@ def _config(value: Any) -> Config | None:
 
 
 def is_dataset(names: Iterable[str], card: Card | None) -> bool:
-    """Return True if files of these names, below one folder, are a data set of the Hub's layout."""
+    """Return True if files of these names, below one folder, are a data set in the Hub's layout."""
     known = set(names)
     return card is not None or _SAVED_SPLITS in known or known.issuperset(_SAVED)
 
 
 def choose_files(names: Sequence[str], card: Card | None, config: str, splits: Sequence[str], where: str) -> list[str]:
-    """Choose the names of a data set that a configuration and its splits take in, in their order.
+    """Choose the files of a data set for a configuration and its splits, in order.
 
     Args:
-        names: of every file, relative to the data set's folder.
-        card: what its card says, if it has one.
+        names: names of all files, relative to the data set's folder.
+        card: its card, if it has one.
         config: the configuration; the default one, or the only one, if empty.
         splits: the splits; all if empty.
         where: the raw argument, for errors.
 
     Raises:
-        ConfigError: there is no such configuration or split, none is the default, or it names no file.
+        ConfigError: there is no such configuration or split, none is the default, or it matches no file.
     """
     rows = [name for name in names if name.rpartition("/")[2] not in _COMPANIONS]
     configuration = _configuration(card, config, where)
@@ -227,7 +227,7 @@ def _require(kind: str, name: str, known: Sequence[str], where: str) -> None:
 
 
 def _of_splits(names: Sequence[str], splits: Sequence[str], where: str) -> list[str]:
-    """Choose the names whose words tell one of the splits; all of them if none is asked for."""
+    """Choose the names with a word of one of the splits; all names if no split is given."""
     if not splits:
         return list(names)
     taken: set[str] = set()

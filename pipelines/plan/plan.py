@@ -1,8 +1,8 @@
-"""The plan: which connector reads which of the raw files, and which part each input belongs to.
+"""The plan: the connector of each raw file, and the part of each input.
 
-Made before anything is parsed, from names, sizes and the first bytes of files (see `raw_files` and `recognition`). It
-depends on the files found and on the recipe, never on the order in which they were named or listed. Nothing of a log's
-content is judged here.
+It is made before anything is parsed, from names, sizes and the first bytes of files (see `raw_files` and
+`recognition`). It depends on the files and on the recipe, never on the order in which they were named or listed. The
+content of logs is not judged here.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ __all__ = [
 PART_INPUTS: Final = 20_000
 
 PART_BYTES: Final = 256 << 20
-"""Decompressed bytes of raw input, estimated from file sizes, that one part holds in a large corpus."""
+"""Decompressed bytes of raw input in one part of a large corpus, estimated from file sizes."""
 
 LEAST_PART_BYTES: Final = 16 << 20
 _PARTS: Final = 8
-"""Into how many parts a small corpus is cut at least, so that several workers share it."""
+"""Least number of parts of a small corpus, so that several workers share it."""
 
 _EXPANSION: Final = 8
-"""By how much compressed logs grow, for sizing parts only."""
+"""Assumed ratio of decompressed to compressed logs, for sizing parts only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Plan of a run: parts to normalize, and the files that are none.
+    """Plan of a run: parts to normalize, and the files that are no inputs.
 
     Attributes:
-        digest: of all that the run's output depends on.
+        digest: digest of everything that the run's output depends on.
         parts: the inputs.
-        unrecognized: files that are no input; of `recognition.UNRECOGNIZED_REASONS`, or such as could not be read.
-            Their excerpts are scrubbed.
-        withdrawn: connectors that failed when they were asked about a file: bugs of theirs.
-        claimed: connector → how many files belong to its logs and are not read; neither inputs nor rejects.
+        unrecognized: rejects of files that are no inputs, with a reason of `recognition.UNRECOGNIZED_REASONS`, or that
+            could not be read. Their excerpts are scrubbed.
+        withdrawn: connectors that failed on a file because of a bug.
+        claimed: by connector, the number of files that belong to its logs and are not read; neither inputs nor rejects.
         passages: files of other corpora that are passed through (`mix.passages`), once they are known; not in parts.
-        opened: files that are no log by themselves, so that they are not opened again; empty where not all was taken.
-        asked: digest of the connectors that were asked, and of how.
+        opened: files that are no logs by themselves, so that they are not opened again; empty if a limit left inputs
+            out.
+        asked: digest of the connectors that were tried and their settings.
     """
 
     digest: str
@@ -102,7 +103,7 @@ class Plan:
 
     @property
     def inputs(self) -> list[Input]:
-        """Every recognized input, in order of uri; the slices of an input are one."""
+        """Every recognized input, in order of uri. The slices of an input count as one."""
         by_uri: dict[str, Input] = {}
         for source in (source for part in self.parts for source in part.inputs):
             if source.file_slice is not None:
@@ -113,7 +114,7 @@ class Plan:
         return list(by_uri.values())
 
     def to_json(self) -> bytes:
-        """The plan as JSON; a member is the list of its path and, in archives, of names on the way to it."""
+        """Serialize the plan as JSON. A member is the list of its path and, in archives, of the names leading to it."""
         values = asdict(self)
         passages = values.pop("passages")
         if passages:
@@ -155,9 +156,10 @@ def _weight(source: Input) -> int:
 
 
 def part_bytes_of(inputs: Iterable[Input]) -> int:
-    """Decompressed bytes that a part of these inputs holds by default.
+    """Return the default number of decompressed bytes in a part of these inputs.
 
-    It hangs on nothing but their size, and only in steps of two: a log more leaves the parts before it as they were.
+    It depends only on their total size, and is a power of two, so that one more log mostly leaves earlier parts
+    unchanged.
     """
     share = sum(map(_weight, inputs)) // _PARTS
     return min(PART_BYTES, max(LEAST_PART_BYTES, 1 << share.bit_length() >> 1))
@@ -178,11 +180,11 @@ def bin_inputs(inputs: Sequence[Input], recipe: Recipe, part_bytes: int | None =
 
 
 def make_uris_distinct(inputs: Iterable[Input]) -> list[Input]:
-    """Give each input a uri of its own, sorted by it: keys of rows depend on uris.
+    """Give each input a distinct uri, and sort by it. Keys of rows depend on uris.
 
-    Inputs share a uri where two formats join files of one folder, or a folder bears the name of an archive. The first
-    by depth in archives, connector and members keeps it; each further one gets a number before it, as the files of
-    several roots do, so that its last names, which some formats take for the log's own, stay as they are.
+    Inputs share a uri if two formats join files of one folder, or if a folder has the name of an archive. The first by
+    depth in archives, connector and members keeps the uri. Each further one gets a number before it, like the files of
+    several roots, so that its last names stay unchanged, which some formats use as the log's own.
     """
     ranked = sorted(
         inputs, key=lambda source: (source.uri, _depth(source), source.connector, *sorted(source.members.items()))
@@ -204,7 +206,7 @@ def _depth(source: Input) -> int:
 
 
 def _part_digest(recipe: Recipe, inputs: Sequence[Input]) -> str:
-    """Of everything that a part's output depends on, but for the inputs' bytes, which `stamp` stands for."""
+    """Digest everything that a part's output depends on, except the inputs' bytes, which `stamp` stands for."""
     settings = [recipe.digest("name", "source", "licence", "domains"), recipe.reading_digest()]
     content = [SCHEMA_VERSION, settings, [_identity(source) for source in inputs]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -238,20 +240,19 @@ def make_plan(
     """Plan a run: gather raw files, recognize them, and bin them into parts.
 
     Args:
-        recipe: names the connectors that are looked for.
+        recipe: the recipe, which names the connectors.
         raws: files, folders or globs.
-        part_bytes: decompressed bytes that a part holds; None chooses by what there is.
-        limit: take only this many inputs, the first by uri.
+        part_bytes: decompressed bytes in a part; None chooses by the size of the inputs.
+        limit: largest number of inputs, the first by uri.
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
-        is_known: of an input that an earlier generation read, which is left out.
-        workers: processes that sniff files where there are many.
-        found_before: what files were found to be by earlier plans, if they have not changed since; these are not opened
-            again to tell.
-        counts: filled on the way, for who shows how far it has come.
-        deaths: of the run; a file over which a process died becomes a reject.
+        is_known: function that tells whether an earlier generation read an input, which is then left out.
+        workers: processes that sniff files if there are many.
+        found_before: results of earlier plans; files that have not changed since are not opened again.
+        counts: counts that are updated for the display of progress.
+        deaths: deaths of workers in the run; a file over which a process died becomes a reject.
 
     Raises:
-        ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
+        ConfigError: a raw argument names nothing, or a column that the recipe names is missing.
     """
     known: Mapping[str, Connector] = connectors()
     settings = recipe.normalize
@@ -273,7 +274,7 @@ def make_plan(
 
 
 def recognition_digest(recipe: Recipe) -> str:
-    """Digest the settings that decide what a file is, besides the file: the connectors that are asked, and how."""
+    """Digest the settings that, besides the file, decide its recognition: the connectors that are tried, and how."""
     known: Mapping[str, Connector] = connectors()
     settings = recipe.normalize
     among = [[name, version_of(name, known)] for name in settings.sought or known]
@@ -285,6 +286,8 @@ class FoundBefore(Protocol):
     """Results of earlier plans on files."""
 
     def among(self, asked: str) -> Callable[[RawFile], Recognized | None]:
-        """Return a function that tells what a file is by itself if the settings of digest `asked` decided it; None if
-        not known.
+        """Return a function that looks up the recognition of a single file; None for an unknown file.
+
+        Args:
+            asked: digest of the settings under which the file must have been recognized.
         """

@@ -1,7 +1,7 @@
-"""Results of an earlier run's plan in the same folder: files that are as they were are not opened again.
+"""Results of an earlier run's plan in the same folder, so that unchanged files are not opened again.
 
-A file is as it was if its size and time of change are those of the plan, and nothing of it was changed since the raw
-files were listed for that plan, nor shortly before: two changes within one tick of a clock leave the same time.
+A file is unchanged if its size and time of change are those of the plan, and its last change was well before the raw
+files were listed for that plan. Two changes within one tick of a clock would leave the same time.
 """
 
 from __future__ import annotations
@@ -22,26 +22,29 @@ from trajmill.schemas import Reject
 from trajmill.schemas.manifest import PROGRAM_VERSION
 
 LISTED: Final = "listed"
-"""Under which `run.json` says when the raw files were listed for `plan.json`: written after it, so never too late."""
+"""Key of `run.json` for the time when the raw files were listed for `plan.json`.
+
+The record is written after the plan, so the time is never too late.
+"""
 
 _TICK: Final = 2.0
-"""Seconds by which the coarsest file system rounds times; clocks of one network are as near, too."""
+"""Seconds by which the coarsest file system rounds times, and within which clocks of one network agree."""
 
 _TOLD_BY_HEAD: Final = frozenset({"unrecognized", "empty", "not_utf8", WORKER_DIED})
-"""Reasons of what is a file by itself; what else was rejected is looked at again."""
+"""Reasons that depend on the file alone. Files with other reasons are examined again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedBefore:
-    """Results on files of an earlier plan of the same recipe over the same raw logs.
+    """Results of an earlier plan of the same recipe over the same raw logs.
 
     Attributes:
-        listed: when the raw files were listed for it, in seconds since 1970.
-        asked: as of `Plan`.
-        inputs: which are a file by themselves, by its place.
-        rejects: of files of which no connector knows what they are, by their names.
-        opened: what is known of these files, by place.
-        doubted: names of files at which a connector failed, which is asked again.
+        listed: time when the raw files were listed for it, in seconds since 1970.
+        asked: as in `Plan`.
+        inputs: inputs of a single file, by its place.
+        rejects: rejects of unrecognized files, by name.
+        opened: records of opened files, by place.
+        doubted: names of files on which a connector failed, which are tried again.
     """
 
     listed: float
@@ -53,7 +56,7 @@ class PlannedBefore:
 
     @classmethod
     def left_in(cls, out: Folder) -> PlannedBefore | None:
-        """Read the plan in an output folder; return None where none of this version is whole, or another run made it.
+        """Read the plan in an output folder; return None if there is no complete plan of this version.
 
         Raises:
             ShardError: a file of the folder cannot be read.

@@ -1,7 +1,6 @@
-"""Raw files: what the arguments of a run name, on any file system and on the Hub.
+"""Raw files: the files that the arguments of a run name, on any file system and on the Hub.
 
-Only names, sizes and links are looked at, and the card of a published data set; what a file holds is the matter of
-`plan`.
+Only names, sizes and links are read here, and the card of a published data set; `plan` looks at the content of files.
 """
 
 from __future__ import annotations
@@ -32,18 +31,20 @@ from trajmill.schemas import ConfigError
 _HOMES: Final = ("/home", "/Users")
 
 _LISTED_AT_ONCE: Final = 16
-"""Folders of an object store, or blocks of files of a file system, which may be one of a network: each takes a request
-and its answer's way."""
+"""Number of folders of an object store, or blocks of files, that are listed at once.
+
+Each may take a network request.
+"""
 
 _BLOCK: Final = 100
-"""Files of a block."""
+"""Number of files in a block."""
 
 NOT_OPENED: Final = {
     "outside_root": "links lead out of the folder that was named; only what lies in it is read",
     "not_a_file": "it is a pipe, a device, or a link to a folder or to nothing",
     "unreadable": "whoever runs this may not read it, or it is gone",
 }
-"""Reason for which a file is not opened → its description."""
+"""Descriptions of the reasons for which a file is not opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +52,15 @@ class RawFile:
     """A raw file.
 
     Attributes:
-        name: relative to its root, as text (see `paths.text_of`).
-        place: where its bytes lie.
+        name: name relative to its root, as text (see `paths.text_of`).
+        place: place of its bytes.
         bytes: its size.
-        changed: its time of change; 0 where that is not told.
-        licence: that the card of its data set states.
-        fault: why it is not to be opened, empty if it is: a key of `NOT_OPENED`.
-        root: path of the folder, or the archive, that it was found below.
-        touched: when its bytes or its name were changed last, in seconds of its file system's clock; 0 where `changed`
-            is another after every change, infinite where that is not told.
+        changed: its time of change; 0 if unknown.
+        licence: licence on the card of its data set.
+        fault: why it must not be opened, a key of `NOT_OPENED`; empty if it may be.
+        root: path of the folder, or of the archive, below which it was found.
+        touched: time of the last change of its bytes or its name, in seconds of its file system's clock; 0 if `changed`
+            differs after every change, infinite if unknown.
     """
 
     name: str
@@ -73,7 +74,7 @@ class RawFile:
 
 
 def _literal_root(pattern: str) -> str:
-    """The folder above the first wildcard of a glob pattern."""
+    """Return the folder above the first wildcard of a glob pattern."""
     names = pattern.split("/")
     wild = next((i for i, name in enumerate(names) if _is_wild(name)), len(names) - 1)
     return "/".join(names[:wild])
@@ -88,7 +89,7 @@ def _relative(path: str, root: str) -> str:
 
 
 def _local(raw: str) -> tuple[str, list[RawFile]] | None:
-    """The root and the files that a local path or pattern names; None if there is nothing."""
+    """Return the root and the files of a local path or pattern; None if there is nothing."""
     path = local_path(raw)
     if os.path.isdir(path):
         return path, _below(path, path)
@@ -102,12 +103,12 @@ def _local(raw: str) -> tuple[str, list[RawFile]] | None:
 
 
 def _below(folder: str, root: str, pattern: str | None = None) -> list[RawFile]:
-    """List the files below a folder, links to folders among them but not their targets.
+    """List the files below a folder. Links to folders are listed but not followed.
 
     Args:
-        folder: to look through.
-        root: names are relative to.
-        pattern: the whole path of a file, or of a folder above it, has to match.
+        folder: the folder.
+        root: root of the names.
+        pattern: pattern that the whole path of a file, or of a folder above it, has to match.
     """
     waiting = [(folder, pattern)]
     files: list[str] = []
@@ -146,7 +147,7 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _may_hold_matches(folder: str, pattern: str | None) -> bool:
-    """Return True if something below the folder may match the pattern."""
+    """Return True if a path below the folder may match the pattern."""
     return pattern is None or "**" in pattern or folder.count("/") < pattern.count("/")
 
 
@@ -154,10 +155,10 @@ def _local_file(path: str, root: str, *, named: bool = False, walked: bool = Fal
     """Return the file at a path.
 
     Args:
-        path: to it.
-        root: its name is relative to, and where it has to lie.
-        named: by the user, so that it may lie anywhere.
-        walked: whether no folder between root and file is a link, so that one that is none itself lies below the root.
+        path: the path.
+        root: root of its name, below which it has to be.
+        named: whether the user named it, so that it may be anywhere.
+        walked: whether no folder between root and file is a link, so that a file that is no link is below the root.
     """
     size, changed, touched, is_plain = 0, "0", inf, False
     with suppress(OSError):
@@ -172,10 +173,10 @@ def _local_file(path: str, root: str, *, named: bool = False, walked: bool = Fal
 
 
 def raw_file(path: str) -> RawFile:
-    """The file at an absolute path or a URL, as it is now.
+    """Return the current state of the file at an absolute path or a URL.
 
     Raises:
-        OSError: it is not there.
+        OSError: there is no such file.
     """
     url = url_of(path)
     if url is None:
@@ -205,10 +206,10 @@ def _real(folder: str) -> str:
 
 
 def _remote(url: str) -> tuple[str, list[RawFile]] | None:
-    """Return the root and the files that a URL or a pattern names; None if there is nothing.
+    """Return the root and the files of a URL or a pattern; None if there is nothing.
 
     Raises:
-        ConfigError: what reads such URLs is not installed.
+        ConfigError: the package that reads such URLs is not installed.
     """
     filesystem, path = filesystem_of(url)
     filesystem.invalidate_cache()  # what this process listed before, others may have added to since
@@ -239,29 +240,27 @@ def _remote_file(filesystem: Any, path: str, info: Mapping[str, Any], root: str)
 
 
 def _change_time(changed: Any) -> float:
-    """Return the time of change (see `RawFile`) from what a store tells: a time, a tag of an object's content, or
-    nothing.
-    """
+    """Return the time of change (see `RawFile`) from a store's time, tag of an object's content, or nothing."""
     if isinstance(changed, datetime):
         return changed.timestamp()
     return 0.0 if changed and isinstance(changed, str) else inf
 
 
 def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
-    """The files that one raw argument names: a file, a folder (everything below it) or a glob, on any file system.
+    """List the files of one raw argument: a file, a folder (everything below it) or a glob, on any file system.
 
-    Names are relative to the folder named, to the folder of the file, or to the folder above the first wildcard; those
-    of the Hub begin with owner and name of the data set. What systems and tools leave beside logs (`JUNK`) is left out;
-    other hidden folders are read, since agents keep their logs in them. Of a folder that is a data set (see
-    `hub_layout`), the files of one configuration are taken, and the card's licence is theirs. A local file is read as
-    it is named, whatever its name holds; a pattern is only what is no file.
+    Names are relative to the named folder, to the folder of the file, or to the folder above the first wildcard; those
+    of the Hub begin with owner and name of the data set. Files that systems and tools leave beside logs (`JUNK`) are
+    left out. Other hidden folders are read, since agents keep their logs there. In a folder that is a data set (see
+    `hub_layout`), the files of one configuration are taken, with the card's licence. An existing local file is read
+    even if its name looks like a pattern.
 
     Args:
         raw: path, URL, or `hf://owner/name`.
-        dataset: which configuration and splits of a data set are wanted.
+        dataset: configuration and splits of a data set to read.
 
     Raises:
-        ConfigError: there is nothing there, or no such configuration or split.
+        ConfigError: there is nothing, or no such configuration or split.
     """
     url = url_of(hub.address(raw))
     if url is not None and url.startswith(hub.HUB):
@@ -281,14 +280,14 @@ def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
 
 
 def _hub_name(root: str, name: str) -> str:
-    """The name of a file of the Hub: `owner/name/…`, without the kind of the repository."""
+    """Return the name of a file of the Hub: `owner/name/…`, without the kind of the repository."""
     return f"{root}/{name}".partition("/")[2]
 
 
 def _of_dataset(
     files: Sequence[RawFile], home: str, root: str, url: str | None, dataset: Dataset, raw: str
 ) -> list[RawFile]:
-    """Keep all files, or, where they lie in a data set, those of them that are wanted, under its licence.
+    """Return all files, or, in a data set, the selected ones with its licence.
 
     Raises:
         ConfigError: the data set has no such configuration or split.
@@ -306,7 +305,7 @@ def _of_dataset(
 
 
 def _card(home: str, url: str | None) -> tuple[hub.Card | None, str | None]:
-    """The card of the data set in a folder, and the licence that it or what `save_to_disk` left states."""
+    """Return the card of the data set in a folder, and the licence from it or from the files of `save_to_disk`."""
     card = licence = None
     if (data := _beginning(f"{home}/{hub.CARD}", url)) is not None:
         card = hub.read_card(data)
@@ -316,7 +315,7 @@ def _card(home: str, url: str | None) -> tuple[hub.Card | None, str | None]:
 
 
 def _beginning(path: str, url: str | None) -> bytes | None:
-    """The first bytes of a file of the file system that `url` names, or of the local one; None if there is no file."""
+    """Return the first bytes of a file of `url`'s file system, or of the local one; None if there is no file."""
     if url is not None:
         filesystem, _ = filesystem_of(url)
         return bytes(filesystem.cat_file(path, start=0, end=hub.CARD_BYTES)) if filesystem.isfile(path) else None
@@ -329,12 +328,12 @@ def _beginning(path: str, url: str | None) -> bytes | None:
 def gather(raws: Sequence[str], dataset: Dataset = WHOLE) -> list[RawFile]:
     """List the files of all raw arguments, each once, sorted by name.
 
-    Where files of different roots would share a name, the files of those roots get the root's own name before theirs,
-    so that the files of one log stay together; where that does not tell them apart either, or is the name of a person's
+    If files of different roots would share a name, the files of those roots get the root's own name before theirs, so
+    that the files of one log stay together. If that does not make them distinct either, or is the name of a person's
     home, the files of every root get its number, in the order of the roots' paths. No more of a path is published.
 
     Raises:
-        ConfigError: a raw argument names nothing, or a data set without what `dataset` asks for.
+        ConfigError: a raw argument names nothing, or a data set without the configuration or split of `dataset`.
     """
     by_place = {file.place: file for raw in sorted(raws) for file in list_raw(raw, dataset)}
     files = list(by_place.values())
@@ -366,7 +365,7 @@ def _sort_by_name(files: Sequence[RawFile]) -> list[RawFile]:
 
 
 def root_name(root: str) -> str:
-    """The own name of a root, as text; empty where there is none, or where it is the name of a person."""
+    """Return a root's own name, as text; empty if there is none or it is the name of a person."""
     is_home = root == os.path.expanduser("~") or os.path.dirname(root) in _HOMES
     return "" if is_home else text_of(root.rstrip("/").rpartition("/")[2])
 
@@ -375,8 +374,8 @@ class RawNames:
     """Raw files by name, and by the name without the ending of a compression.
 
     Attributes:
-        files: by name.
-        stored: name without the ending → name.
+        files: files by name.
+        stored: stored names by names without the ending.
         sorted: names without the ending, ascending.
     """
 
@@ -387,7 +386,7 @@ class RawNames:
         self._companions: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def members(self, log: Log) -> dict[str, RawFile]:
-        """The files of a log's members."""
+        """Return the files of a log's members."""
         return {member: self.files[self.stored[plain]] for member, plain in log.members.items()}
 
     def companions(self, connector: Connector, folder: str) -> tuple[str, ...]:
@@ -406,5 +405,5 @@ class RawNames:
 
 
 def plain_name(name: str) -> str:
-    """The name without the ending of a compression."""
+    """Return the name without the ending of a compression."""
     return next((name.removesuffix(ending) for ending in COMPRESSIONS if name.endswith(ending)), name)

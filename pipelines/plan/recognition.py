@@ -1,7 +1,7 @@
 """Recognition of raw files: logs of several files are joined, every other file is sniffed, archives are opened.
 
-A file is one of four: of an input, claimed by a log that it belongs to, in an archive that is looked into, or a reject.
-Names and first bytes are all that is looked at; nothing of a log's content is judged here.
+A file belongs to an input, is claimed by a log, is an archive that is opened, or becomes a reject. Only names and first
+bytes are read; the content of logs is not judged here.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ from trajmill.schemas import ConfigError, ContractError, ParseError, Reject, Sha
 UNRECOGNIZED_REASONS: Final = frozenset(
     {"unrecognized", "empty", "not_utf8", "not_a_file", "outside_root"}
 )  # fmt: skip
-"""Reasons of the plan that mean: no connector knows it, or it is no file of the input. With any other reason a file is
-one that should have been read, such as a damaged archive."""
+"""Reasons for files that no connector recognizes, or that are not files of the input.
+
+Any other reason means a file that should have been read, such as a damaged archive.
+"""
 
 LEAST: Final = 256
-"""Files from which on workers sniff: fewer are told in the time that workers take to start."""
+"""Number of files from which workers sniff. Fewer are sniffed in the time that workers take to start."""
 
 _AT_ONCE: Final = 64
 _EXCERPT_BYTES: Final = 512
@@ -49,24 +51,24 @@ _ANSWERS: Final = "its folder answers what a record or a trajectory elsewhere as
 
 _UNREADABLE: Final = "unreadable"
 _WIDE: Final = re.compile(rb"(?:[\t\n\r -~]\0){8}|(?:\0[\t\n\r -~]){8}")
-"""UTF-16 text without a byte order mark."""
+"""Pattern of UTF-16 text without a byte order mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input: a log of one or several files, and who reads it.
+    """One input: a log of one or several files, and its connector.
 
     Attributes:
-        uri: relative to the raw root; in a plan no other input has it.
+        uri: name relative to the raw root, distinct within a plan.
         connector: name of the connector.
         version: the connector's version.
         why: why that connector takes it.
-        members: member name → where its bytes lie.
-        bytes: size of its own members as stored; not of those that it shares with other logs.
-        stamp: sizes and times of change of the members, to notice that a raw file changed between runs.
-        licence: that the card of its data set states, if it is of one.
-        file_slice: of the rows of its file that are read; None where all are. Slices of a file share its uri.
-        sha256: of a large file, decompressed, whose rows could be read apart.
+        members: places of its files by member name.
+        bytes: stored size of its own members, without those that it shares with other logs.
+        stamp: digest of sizes and times of change of the members, by which changes between runs are found.
+        licence: licence on the card of its data set, if it belongs to one.
+        file_slice: the slice of its file to read; None for the whole file. Slices of a file share its uri.
+        sha256: sha256 of a large decompressed file whose rows can be read in slices.
     """
 
     uri: str
@@ -82,12 +84,12 @@ class Input:
 
     @property
     def begin(self) -> int:
-        """The offset that its slice begins at; 0 of a log that is read whole."""
+        """The offset at which its slice begins; 0 for a log that is read whole."""
         return self.file_slice.begin if self.file_slice is not None else 0
 
     @property
     def name(self) -> str:
-        """Its uri, and for a slice behind the first, where that begins: unlike that of any other input."""
+        """Its uri, with the begin of a later slice: distinct from that of any other input."""
         return f"{self.uri}\n{self.begin}" if self.begin else self.uri
 
 
@@ -96,9 +98,9 @@ class Opened:
     """A file that was opened and is no log by itself.
 
     Attributes:
-        place: where it lies.
-        stamp: its size and time of change.
-        inputs: how many logs it holds.
+        place: its place.
+        stamp: digest of its size and time of change.
+        inputs: number of logs in it.
     """
 
     place: Place
@@ -108,12 +110,12 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """A connector that was not asked further about a file, because it failed: its bug, to be reported.
+    """A connector that was not tried further on a file because it failed, which is a bug to report.
 
     Attributes:
         connector: its name.
-        uri: of the file.
-        error: class of the exception; its message may hold what the file holds, and is left out.
+        uri: uri of the file.
+        error: class of the exception; its message is left out, since it may quote the file.
         raised_at: module, function and line where it was raised.
     """
 
@@ -129,10 +131,10 @@ class Recognized:
 
     Attributes:
         inputs: the logs.
-        rejects: a reject for each file, or member of an archive, that is of no log.
-        withdrawn: connectors that failed, and at what.
-        claimed: connector → how many files belong to its logs and are not read.
-        opened: files that were opened and are no log by themselves: archives, and what no connector recognizes.
+        rejects: a reject for each file, or member of an archive, that belongs to no log.
+        withdrawn: connectors that failed, with the files.
+        claimed: by connector, the number of files that belong to its logs and are not read.
+        opened: files that were opened and are no logs by themselves: archives and unrecognized files.
     """
 
     inputs: list[Input] = field(default_factory=list)
@@ -154,35 +156,36 @@ class PlanCounts:
     """Progress of planning.
 
     Attributes:
-        files: that have to be looked into.
-        told: of them, those of which it is known what they are.
+        files: number of files to examine.
+        told: number of those that are examined.
     """
 
     files: int = 0
     told: int = 0
 
     def add(self, count: int) -> None:
-        """Count files that are recognized."""
+        """Count examined files."""
         self.told += count
 
 
 @dataclass(frozen=True, slots=True)
 class Recognizer:
-    """Tells what files are.
+    """Recognizer of files.
 
     Attributes:
-        among: the connectors asked, by name.
-        limit: bytes that an archive or a member of it may have.
-        salt: of the placeholders in excerpts of what is not recognized.
-        mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
+        among: connectors to try, by name.
+        limit: largest number of bytes of an archive or a member of it.
+        salt: salt of the placeholders in excerpts of unrecognized files.
+        mapped: function that explains, from its beginning, why a file is a table whose columns the recipe maps; None if
+            it is not one.
         strict: whether an exception of a connector is raised instead of noted.
         workers: processes that sniff many files.
-        known: what a file was found to be by itself, and still is; None if that is not known.
-        counts: how many files were found and told, for who waits.
-        at_hand: the file in which a process names the one that it looks into.
-        isolated: whether no file is looked into in this process, since one died over a file.
-        deadly: name → detail of the files that end the process which looks into them; they are rejected unread.
-        formats: glob → the connector that reads the files of such names, in the order in which globs are tried.
+        known: function that returns the result for an unchanged file; None if unknown.
+        counts: counts for the display of progress.
+        at_hand: file in which a process names the file that it examines.
+        isolated: whether files are examined only in other processes, since one died over a file.
+        deadly: by name, the details of files that end the process which examines them; they are rejected unread.
+        formats: connector by glob of file names, in the order in which globs are tried.
     """
 
     among: Mapping[str, Connector]
@@ -199,11 +202,11 @@ class Recognizer:
     formats: Mapping[str, str] = field(default_factory=dict)
 
     def recognize(self, files: Sequence[RawFile], deaths: Deaths) -> Recognized:
-        """As `recognize_once`, until no process dies over it.
+        """Call `recognize_once` until no process dies over a file.
 
         Args:
-            files: sorted by name.
-            deaths: of the run.
+            files: files sorted by name.
+            deaths: deaths of workers in the run.
         """
         at_hand = InputAtHand(deaths.folder)
 
@@ -223,12 +226,12 @@ class Recognizer:
         """Recognize the inputs among the files, and reject each file that belongs to none, sorted by uri.
 
         Logs of several files are joined first, by the connectors' `join`; every other file is sniffed alone. A zip file
-        may be a log itself; else an archive is looked into, and so is one within it. What a recognized log claims is
-        neither input nor reject.
+        may be a log itself; otherwise an archive is opened, and so are archives within it. Files that a recognized log
+        claims are neither inputs nor rejects.
 
         Args:
-            files: sorted by name.
-            depth: how many archives deep the files lie.
+            files: files sorted by name.
+            depth: number of archives that contain the files.
         """
         result = Recognized()
         for file in files:
@@ -272,7 +275,10 @@ class Recognizer:
         items: Sequence[tuple[Any, ...]],
         done: Callable[[int], None] = lambda _: None,
     ) -> list[Any]:
-        """Call a method with the arguments of each item: here, or by workers if there are many or a process died."""
+        """Call a method with the arguments of each item, in this process or in workers.
+
+        Workers are used if there are many items, or if a process died.
+        """
         if not self.isolated and (self.workers < 2 or len(items) < LEAST):
             results = []
             for item in items:
@@ -281,7 +287,7 @@ class Recognizer:
             self.at_hand.note()
             return results
         blocks = [items[begin : begin + _AT_ONCE] for begin in range(0, len(items), _AT_ONCE)]
-        # what is known is not sent to processes
+        # known results are not sent to processes
         apart = _Apart(replace(self, known=None, counts=None, workers=1, isolated=False), method)
         with worker_pool(self.workers) as pool:
             return list(
@@ -289,8 +295,10 @@ class Recognizer:
             )
 
     def _joined(self, names: RawNames, result: Recognized) -> tuple[dict[str, str], set[str], dict[str, str]]:
-        """Join logs of several files; return (file → connector of its joined input, files that inputs share, file →
-        claimer).
+        """Join logs of several files.
+
+        Returns:
+            The connector of the joined input by file, the files that inputs share, and the claiming connector by file.
         """
         owners: dict[str, str] = {}
         shared: set[str] = set()
@@ -325,7 +333,7 @@ class Recognizer:
         alone: dict[str, Recognized],
         claims: dict[str, str],
     ) -> None:
-        """Lay records of files that were recognized alone beside the logs of other folders that answer them."""
+        """Join records of files that were recognized alone to the logs of other folders that answer them."""
         asking = {
             plain_name(name): recognized.inputs[0]
             for name, recognized in alone.items()
@@ -386,7 +394,7 @@ class Recognizer:
         """Return (records that a connector's logs answer, failures of the connector).
 
         Raises:
-            Exception: the connector's own, if the run is strict.
+            Exception: the connector's exception, if the run is strict.
         """
 
         connector = connectors()[name]
@@ -431,14 +439,14 @@ class Recognizer:
         return sniffed, result.withdrawn
 
     def _chosen(self, plain: str) -> str | None:
-        """The connector that the recipe names for a file, by its name without the ending of compression."""
+        """Return the connector that the recipe names for a file, by its name without the ending of a compression."""
         for glob, name in self.formats.items():
             if fnmatch.fnmatchcase(plain, glob) or fnmatch.fnmatchcase(plain, glob.removeprefix("**/")):
                 return name
         return None
 
     def alone(self, file: RawFile, depth: int = 0) -> Recognized:
-        """Recognize a file by itself, or the files in it."""
+        """Recognize a single file, or the files in it."""
         result, name = Recognized(), file.name
         if name in self.deadly:
             result.rejects.append(Reject("input", WORKER_DIED, self.deadly[name], name))
@@ -497,7 +505,7 @@ class _Apart:
 
 
 def _note_opened(file: RawFile, result: Recognized) -> Opened | None:
-    """Return the record of a file that was opened; None if it is a log, or may be recognized otherwise another time."""
+    """Return the record of an opened file; None if it is a log, or if its recognition may change."""
     fleeting = result.withdrawn or any(reject.reason == _UNREADABLE for reject in result.rejects)
     if fleeting or any(source.uri == file.name for source in result.inputs):
         return None
@@ -505,12 +513,12 @@ def _note_opened(file: RawFile, result: Recognized) -> Opened | None:
 
 
 def _folder(log: Log) -> str:
-    """The folder that the names of a log's members are relative to, with `/` at its end."""
+    """Return the folder that the names of a log's members are relative to, with `/` at its end."""
     return log.members[log.anchor].removesuffix(log.anchor)
 
 
 def _uri(log: Log, anchor: RawFile) -> str:
-    """The log's uri; of one whose folder is the root itself, the root's own name, or that of its anchor."""
+    """Return the log's uri; for a log in the root itself, the root's own name, or that of its anchor."""
     return log.uri or root_name(anchor.root) or plain_name(anchor.name)
 
 
@@ -523,7 +531,7 @@ def _logs(connector: Connector, names: Sequence[str]) -> Iterator[Log]:
 
 
 def _beside(names: RawNames, alone: Mapping[str, Recognized]) -> dict[str, str]:
-    """Map files that belong to logs of one file → connector; a file with files of its own belongs to no other."""
+    """Map files that belong to logs of one file → connector. A file that has such files itself belongs to no other."""
     known = connectors()
     claims: dict[str, str] = {}
     claiming: set[str] = set()
@@ -553,10 +561,10 @@ def _head(file: RawFile, size: int = HEAD_BYTES) -> bytes:
 
 
 def _unread(error: ParseError | ShardError, file: RawFile) -> Reject:
-    """The reject of a file whose beginning cannot be read.
+    """Return the reject of a file whose beginning cannot be read.
 
     Raises:
-        ShardError: what failed is the storage, not the file.
+        ShardError: the storage failed, not the file.
     """
     if isinstance(error, ParseError):
         return replace(Reject.of(error, "input"), uri=file.name, member="")
@@ -579,13 +587,13 @@ def _input(
 
 
 def stamp_of(members: Mapping[str, RawFile]) -> str:
-    """Digest the names, sizes and times of change of a log's files, by which a change is noticed."""
+    """Digest the names, sizes and times of change of a log's files, by which changes are found."""
     files = [[member, file.bytes, file.changed] for member, file in sorted(members.items())]
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
 def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
-    """List the files that an archive holds, named below it, and a reject for each that is not to be read."""
+    """List the files in an archive, named below it, and a reject for each that must not be read."""
     files: list[RawFile] = []
     rejects: list[Reject] = []
     try:
@@ -603,7 +611,7 @@ def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
 
 
 def _explain_unrecognized(head: bytes) -> tuple[str, str]:
-    """Return (reason, detail) for a file that no connector takes, by its decompressed head."""
+    """Return (reason, detail) for an unrecognized file, from its decompressed head."""
     if not head:
         return "empty", "the file holds nothing"
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _WIDE.match(head):

@@ -1,1 +1,1 @@
-"""Files beside the shards for those who take them: the card and the diversity; and a check that the shards load."""
+"""Files beside the shards for their users: the card and the diversity; and a check that the shards load."""

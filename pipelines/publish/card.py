@@ -1,19 +1,16 @@
-"""The dataset card, README.md of the shards folder, and what stands beside it: what a dataset tells of itself.
+"""The dataset card, README.md of the shards folder, with its YAML head and example rows.
 
-What comes of logs, example rows and names of licences, is text of others: it stands in blocks that it cannot leave, or
-with its markup taken away. What the recipe says stands as it is written there, but for its markup in tables.
+Texts of logs, example rows and names of licences come from others. They are put in fenced blocks that they cannot
+leave, or have their markup escaped. Texts of the recipe are shown unchanged, except for markup in tables.
 
-A row of each configuration, as a card can show it: short, and of a form that no content gets out of.
+An example row of each configuration is shortened and fenced as JSON. Each line of the JSON begins with a bracket, a
+blank or a quotation mark, so that no text can end the fence; invisible characters are escaped.
 
-Rows are logs of others. In a fenced block of JSON each line begins with a bracket, a blank or a quotation mark, however
-its texts are, so that none ends the fence; and what cannot be seen in them is told as an escape.
+`datasets` and the Hub read the YAML head. Each configuration names the digest of the mix there: `datasets` caches a
+local folder under its name and the configurations of its card, and would otherwise take the shards of another run for
+the cached ones.
 
-The YAML head of a dataset card: what `datasets` and the Hub read of it.
-
-Each configuration names the digest of the mix: `datasets` keeps what it has read of a local folder under the folder's
-own name and the configurations of its card, and would take the shards of another run for those that it knows.
-
-Source: the Hub's pages on dataset cards, and `datasets.Features`, whose form of YAML `features` writes.
+Sources: the Hub's documentation of dataset cards, and `datasets.Features`, whose YAML form `features` writes.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ _WIDE: Final = 10_000
 
 
 def card_head(dataset: Dataset) -> str:
-    """Format the head with its two rulers, as text."""
+    """Format the head with its two rulers."""
     configs = dataset.configs()
     card = dataset.recipe.card
     stated = {"license": card.license} if card.license != OTHER else on_hub(dataset.licences)
@@ -71,7 +68,7 @@ def card_head(dataset: Dataset) -> str:
 
 
 def size_category(samples: int) -> str:
-    """Return the number of samples in the Hub's words."""
+    """Return the size category of a number of samples, in the Hub's words."""
     return next((word for bound, word in (*_SIZES, *_LARGER) if samples < bound), _LARGEST)
 
 
@@ -96,7 +93,7 @@ def _config(config: Config, digest: str, *, is_first: bool) -> dict[str, Any]:
 
 
 def features(schema: pa.Schema) -> list[dict[str, Any]]:
-    """The columns as a card names them."""
+    """Describe columns in the form of a card."""
     return [{"name": field.name, **_type_of(field.type)} for field in schema]
 
 
@@ -119,7 +116,7 @@ _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|~!&])")
 
 
 def example_rows(shards: Folder, configs: Iterable[Config]) -> dict[str, str]:
-    """Format the first row of each configuration as JSON of several lines with long values cut.
+    """Format the first row of each configuration as JSON of several lines, with long values cut.
 
     Raises:
         ShardError: a file is missing or damaged.
@@ -141,7 +138,7 @@ def _first(shards: Folder, config: Config) -> dict[str, Any] | None:
 
 
 def shorten(value: Any) -> Any:
-    """Cut long texts and lists in the value, with the number of what was cut in their place."""
+    """Cut long texts and lists in a value, with the omitted number in their place."""
     if isinstance(value, str):
         rest = len(value) - _CHARACTERS
         return value if rest <= 0 else f"{value[:_CHARACTERS]}… ({rest:,} more characters)"
@@ -156,31 +153,31 @@ def shorten(value: Any) -> Any:
 
 
 def visible(text: str) -> str:
-    """Escape each character in the text of JSON that cannot be seen, or turns the direction of reading."""
+    """Escape each character in JSON text that is invisible or changes the direction of text."""
     return "".join(
         character if character == "\n" or character.isprintable() else json.dumps(character)[1:-1] for character in text
     )
 
 
 def inline(text: str) -> str:
-    """A text of others as it can stand in a line of Markdown or in a table, where it means nothing but itself."""
+    """Escape a foreign text for a line or a table of Markdown, so that it has no markup."""
     line = visible(" ".join(text.split()))
     return _MARKUP.sub(r"\\\1", line if len(line) <= _WORD else f"{line[:_WORD]}…")
 
 
 def format_name(name: str) -> str:
-    """Format a name in a line of Markdown: one plain word as code, anything else as `inline` has it."""
+    """Format a name for a line of Markdown: a single plain word as code, anything else with `inline`."""
     return f"`{name}`" if _NAME.fullmatch(name) else inline(name)
 
 
 CARD: Final = "README.md"
-"""Its name in the dataset folder."""
+"""Name of the card in the dataset folder."""
 
 CARD_UNIT: Final = "card"
-"""The unit that card and Croissant description are."""
+"""Name of the card and the Croissant description as a unit."""
 
 DESCRIBED_IN: Final = (CARD, CROISSANT)
-"""Names of the files that tell of a dataset."""
+"""Names of the files that describe a dataset."""
 
 _APART: Final = tuple(
     f"{name}_{value}"
@@ -206,12 +203,12 @@ _WHY: Final[Mapping[str, str]] = {
     "replicate": "the same was asked in the same history more often than the recipe takes",
     "truncated": "its log ends in the middle of it",
 }
-"""Explanations of the commonest reasons, besides those of rules."""
+"""Explanations of the most common reasons, besides those of rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Dropped:
-    """So many of a unit that were not kept, what became of them, and why."""
+    """Number of a unit's records that were dropped, with their use and the reason."""
 
     unit: str
     reason: str
@@ -238,10 +235,10 @@ def write_card(dataset: Dataset) -> Manifest:
 
 
 def count_eval_kinds_by_domain(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Count, by domain, samples of eval by what training shows of their environment, and by when they began.
+    """Count the samples of eval by domain, and by the familiarity of their environment and the time of their turn.
 
     Args:
-        counts: `environment_seen.eval.<domain>` and so on, and `time_after.eval.<domain>`, summed over shards.
+        counts: counts such as `environment_seen.eval.<domain>` and `time_after.eval.<domain>`, summed over shards.
     """
     domains = sorted(key.rpartition(".")[2] for key in counts if key.startswith("samples.eval."))
     return {domain: {kind: counts.get(f"{kind}.eval.{domain}", 0) for kind in _APART} for domain in domains}
@@ -258,7 +255,7 @@ def card(dataset: Dataset) -> str:
     """Render the card of a dataset, as Markdown with a YAML head.
 
     Raises:
-        ShardError: a shard, of which a row is shown, cannot be read.
+        ShardError: a shard with an example row cannot be read.
     """
     recipe, counts, configs = dataset.recipe, dataset.counts, dataset.configs()
     domains = {config.name: dataset.domains(config.name) for config in configs}
@@ -313,7 +310,7 @@ def card(dataset: Dataset) -> str:
 
 
 _IN_CONTEXT: Final = " (context)"
-"""Suffix by which a balance marks the reason of a row that stays as context."""
+"""Suffix in a balance of the reason of a row that stays as context."""
 
 _FIGURES: Final = ("samples", "trajectories", "tokens", "loss_tokens")
 
@@ -325,7 +322,7 @@ def _samples_of(dataset: Dataset, domain: str) -> int:
 
 
 def _list_dropped(dataset: Dataset) -> Iterator[_Dropped]:
-    """Yield everything that was not kept, by unit and reason, the largest first."""
+    """Yield everything that was dropped, by unit and reason, the largest count first."""
     for line in dataset.flow:
         kinds = (("left out", line.lost), ("merged into another", line.merged), ("shown without loss", line.context))
         reasons = [
@@ -345,7 +342,7 @@ def _why(reason: str, recipe: Recipe) -> str:
 
 
 def content_digest(recipe: Recipe, units: Sequence[Manifest]) -> str:
-    """Digest what a dataset holds, however it was cut on the way."""
+    """Digest the content of a dataset."""
     files = sorted((file.name, file.sha256) for unit in units for file in unit.files)
     return hashlib.sha256(json.dumps([recipe.digest(), files]).encode()).hexdigest()
 
@@ -363,14 +360,14 @@ def finish_dataset(
     """Write card and manifest.
 
     Args:
-        recipe: by which the last of the shards were made.
-        shards: the folder of the dataset.
-        stages: the folders of the runs whose shards it holds.
-        units: the manifests of the shards.
-        flow: what went in and came out, by unit.
-        mixture: what its pools and stages were given.
-        models: digests of what the recipe names.
-        rules: by which the runs were made, where there are several.
+        recipe: recipe of the last of the shards.
+        shards: folder of the dataset.
+        stages: folders of the runs whose shards it holds.
+        units: manifests of the shards.
+        flow: balance of inputs and outputs, by unit.
+        mixture: draws of its pools and stages.
+        models: digests of the files that the recipe names.
+        rules: rules of the runs, if there are several.
     """
     digest, counts = content_digest(recipe, units), sum_counts(list(units))
     files = tuple(file for unit in units for file in unit.files)

@@ -1,7 +1,7 @@
 """Croissant metadata of a dataset folder: every file with its sha256, and the fields of each pool's rows.
 
-Addresses are relative to the file, so that it holds wherever the folder lies. Source: the Croissant format
-specification, version 1.1 (MLCommons).
+URLs are relative to the file, so that it is valid wherever the folder is. Source: the Croissant format specification,
+version 1.1 (MLCommons).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trajmill.schemas import ContractError
 from trajmill.schemas.manifest import PROGRAM_VERSION
 
 CROISSANT: Final = "croissant.json"
-"""Its name in the dataset folder."""
+"""Name of the description in the dataset folder."""
 
 _CONTEXT: Final[dict[str, Any]] = {
     "@language": "en",
@@ -76,7 +76,7 @@ _LINES: Final = "application/jsonlines"
 
 
 def croissant(dataset: Dataset) -> bytes:
-    """Format the description as JSON, the same bytes for the same dataset."""
+    """Format the description as JSON, with the same bytes for the same dataset."""
     recipe, configs = dataset.recipe, dataset.configs()
     images = recipe.mix.images is not None
     values = {
@@ -146,7 +146,7 @@ def _record_set(config: Config, *, images: bool) -> dict[str, Any]:
 
 
 def _field(config: Config, field: pa.Field, parent: str = "", path: str = "") -> dict[str, Any]:
-    """Describe a field, with those in it; of these the source is the column and the path in its values."""
+    """Describe a field and its subfields. The source of a subfield is the column and the path in its values."""
     name = f"{parent or config.name}/{field.name}"
     column = parent.removeprefix(f"{config.name}/").partition("/")[0] or field.name
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type

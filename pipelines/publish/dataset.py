@@ -1,4 +1,4 @@
-"""A dataset whose shards are written: what its card and its Croissant description are made of."""
+"""Datasets with written shards, as described by their card and Croissant metadata."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trajmill.quality.variety import KINDS, OF_TRAJECTORIES, VARIETY_SCHEMA, kin
 from trajmill.schemas.manifest import FileEntry
 
 Varieties: TypeAlias = dict[str, dict[str, Diversity]]
-"""The diversity of each of `quality.variety.KINDS`, by domain."""
+"""Diversity of each of `quality.variety.KINDS`, by domain."""
 
 
 def _tally(texts: pa.Array) -> Counter[str]:
@@ -34,7 +34,7 @@ def _tally(texts: pa.Array) -> Counter[str]:
 
 
 def kinds_in(batch: pa.RecordBatch) -> dict[str, Counter[str]]:
-    """Count each thing of each of `KINDS` in a batch of whole trajectories."""
+    """Count the values of each of `KINDS` in a batch of whole trajectories."""
     texts_by_kind = {kind: plain(texts) for kind, texts in kinds_of(Measured.of(batch, TokenCounter())).items()}
     begins = pa.array(trajectory_starts(batch))
     return {
@@ -43,13 +43,13 @@ def kinds_in(batch: pa.RecordBatch) -> dict[str, Counter[str]]:
 
 
 def measure_variety(stages: Sequence[Folder]) -> Varieties:
-    """Measure the diversity of what judging kept: tasks and environments of kept trajectories, the rest of targets.
+    """Measure the diversity of kept data: tasks and environments of kept trajectories, other kinds of targets.
 
     Args:
-        stages: the folders of runs, all of which are counted together.
+        stages: folders of runs, which are counted together.
 
     Raises:
-        ShardError: one is not judged.
+        ShardError: a run is not judged.
     """
     counts: dict[str, dict[str, Counter[int]]] = {}
     for folder, unit in [(stage, unit) for stage in stages for unit in units_in(stage)]:
@@ -67,7 +67,7 @@ def measure_variety(stages: Sequence[Folder]) -> Varieties:
 
 
 def variety_values(varieties: Varieties) -> dict[str, dict[str, dict[str, float]]]:
-    """Convert diversity to plain values, as a manifest holds it."""
+    """Convert diversity to plain values for a manifest."""
     return {
         domain: {
             kind: {name: round(number, 4) for name, number in asdict(variety).items()}
@@ -101,16 +101,16 @@ _FOUND: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One loadable configuration of the dataset, which is a pool.
+    """A loadable configuration of the dataset, which is a pool.
 
     Attributes:
-        name: of the pool.
-        split: its only one.
+        name: name of the pool.
+        split: its only split.
         path: glob of its files.
-        files: that the glob finds.
-        samples: in them.
-        tokens: of the samples, 0 where they do not tell.
-        loss_tokens: of those, the ones that bear the loss.
+        files: files that match the glob.
+        samples: number of samples in them.
+        tokens: tokens of the samples, 0 if they do not state them.
+        loss_tokens: tokens under loss among them.
     """
 
     name: str
@@ -129,14 +129,14 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Recipe and versions that some generations in a row were made by.
+    """Recipe and versions of consecutive generations.
 
     Attributes:
-        first: the number of the first of them.
-        last: the number of the last.
+        first: number of the first generation.
+        last: number of the last generation.
         recipe: the first 16 digits of the recipe's digest.
-        connectors: that read their logs, and their versions.
-        changed: what differs from the rule set before, a text each.
+        connectors: connectors that read their logs, with their versions.
+        changed: differences from the previous rule set, a text each.
     """
 
     first: int
@@ -153,20 +153,20 @@ class RuleSet:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Everything that is told of a dataset.
+    """Facts of a dataset for its card and metadata.
 
     Attributes:
-        recipe: by which it was made.
+        recipe: its recipe.
         shards: its folder.
-        files: of samples, in it.
+        files: files of samples in the folder.
         counts: `samples.<pool>.<domain>`, `tokens.…`, `control_samples.…` and so on, summed over shards.
-        flow: what went in and came out, by unit.
-        digest: of what it holds.
-        kept: the diversity of what was kept.
-        mixture: what its pools and stages were given (`Mixture.told`).
-        licences: samples by licence; that of rows which state none is empty.
-        generations: of which it is.
-        rules: by which these were made; empty where nothing was added.
+        flow: balance of inputs and outputs, by unit.
+        digest: digest of its content.
+        kept: diversity of the kept data.
+        mixture: draws of its pools and stages (`Mixture.told`).
+        licences: samples by licence; the licence of rows without one is empty.
+        generations: number of its generations.
+        rules: rules of the generations; empty if nothing was appended.
     """
 
     recipe: Recipe
@@ -183,11 +183,11 @@ class Dataset:
 
     @property
     def samples(self) -> int:
-        """In all pools."""
+        """Number of samples in all pools."""
         return samples_in(self.counts)
 
     def domains(self, pool: str) -> list[str]:
-        """Of a pool, the domains, and the components of passages, that it has samples of."""
+        """Return the domains, and the components of passages, of which a pool has samples."""
         return sorted({key.split(".", 2)[2] for key, count in self.counts.items() if count and _is_of(key, pool)})
 
     def figure(self, name: str, pool: str, domain: str) -> int:
@@ -195,7 +195,7 @@ class Dataset:
         return self.counts.get(f"{name}.{pool}.{domain}", 0)
 
     def configs(self) -> list[Config]:
-        """List the pools that hold a sample and files that load, `sft` first, since it is the default."""
+        """List the pools with samples and loadable files, starting with `sft`, which is the default."""
         configs = []
         for pool in sorted(POOLS, key=lambda pool: pool != "sft"):
             pool_files = [file for file in self.files if file.name.startswith(f"{pool}/")]
@@ -211,7 +211,7 @@ class Dataset:
 
 
 def samples_in(counts: Mapping[str, int]) -> int:
-    """Samples of all pools, by the counts of a manifest."""
+    """Return the number of samples in all pools, from the counts of a manifest."""
     return sum(count for key, count in counts.items() if key.startswith("samples."))
 
 

@@ -1,14 +1,13 @@
 """Check that the pools of a dataset are disjoint, from its shards alone.
 
-What keeps pools apart is the groups that judge finds; here nothing of that is believed. No two pools may have a group,
-a trajectory, a task, an instance, or an equal turn: all that was shown before an answer, and the answer. And no sample
-may be nearly one of another pool. Nothing is written.
+Pools are kept apart by the groups that the judge stage finds; this check does not rely on them. No two pools may share
+a group, a trajectory, a task, an instance, or an equal turn, which is an answer with everything shown before it. No
+sample may be a near duplicate of one in another pool. Nothing is written.
 
-Near pairs among samples, found by comparing each with each: no bands that a pair may slip through.
-
-Sets of shingles are compared by one bit of each of 256 minima (b-bit MinHash, Li and König, WWW 2010), which is an
-exclusive or of four words a pair; of pairs that agree on enough bits, the 1,024 smallest shingles tell how alike they
-are (bottom-k sketches, Cohen and Kaplan, 2007).
+Near pairs are found by comparing each sample with each other, so that none is missed between the bands of an index.
+Sets of shingles are compared by one bit of each of 256 minima (b-bit MinHash, Li and König, WWW 2010), which takes an
+exclusive or of four words per pair. For pairs that agree on enough bits, the 1,024 smallest shingles give the
+similarity (bottom-k sketches, Cohen and Kaplan, 2007).
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from trajmill.schemas.manifest import Manifest
 
 _BITS: Final = 256
 _HIGH: Final = np.uint64(40)
-"""The bit of a minimum that is taken; by the lowest ones it was put into its bin."""
+"""Position of the bit of a minimum that is used. The lowest bits chose its bin."""
 _HELD: Final = 1_024
-"""Smallest shingles that are held of a sample."""
+"""Number of smallest shingles that are kept of a sample."""
 _ROWS: Final = 256
-"""Samples that are compared with all others at once."""
+"""Number of samples that are compared with all others at once."""
 _DEVIATIONS: Final = 5
-"""Standard deviations by which the bits of a near pair may agree less than is expected of it."""
+"""Number of standard deviations by which the bits of a near pair may agree less than expected."""
 
 
 class NearPair(NamedTuple):
-    """Two samples of different pools, by number, and the share of all shingles of both that both have."""
+    """Two samples of different pools, by number, and the share of their shingles that both have."""
 
     one: int
     other: int
@@ -57,7 +56,7 @@ class NearPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """Sketch of a sample's text: the bits, its smallest shingles, ascending, and their total number."""
+    """Sketch of a sample's text: the bits, its smallest shingles in ascending order, and the number of shingles."""
 
     bits: npt.NDArray[np.uint64]
     smallest: npt.NDArray[np.uint32]
@@ -76,7 +75,10 @@ def sketches(texts: Sequence[str]) -> list[Sketch]:
 
 
 def similarity(sketch: Sketch, other_sketch: Sketch) -> float:
-    """Return the share of shingles that two texts have in common, by the smallest ones beyond 1,024."""
+    """Return the share of shingles that two texts share.
+
+    Above 1,024 shingles it is estimated from the smallest ones.
+    """
     ends = [int(either.smallest[-1]) for either in (sketch, other_sketch) if either.shingles > len(either.smallest)]
     some, more = sketch.smallest, other_sketch.smallest
     if ends:
@@ -89,13 +91,13 @@ def similarity(sketch: Sketch, other_sketch: Sketch) -> float:
 
 
 def near_pairs(some: Sequence[Sketch], pools: Sequence[int], least: float, few: int) -> Iterator[NearPair]:
-    """Yield every pair of samples of two pools that are alike, by number, that of the smaller pool first.
+    """Yield every pair of similar samples of two pools, by number, that of the smaller pool number first.
 
     Args:
         some: sketches of the samples.
-        pools: the number of each sample's pool.
+        pools: number of each sample's pool.
         least: similarity from which a pair is near.
-        few: shingles below which a sample is too short to tell; a pair of two such is left out.
+        few: number of shingles below which a sample is too short; a pair of two short samples is left out.
     """
     if not some:
         return
@@ -119,34 +121,41 @@ def near_pairs(some: Sequence[Sketch], pools: Sequence[int], least: float, few: 
 
 
 def _unlike(least: float) -> int:
-    """Bits on which a near pair differs at most: half of those of minima that are not shared agree by chance."""
+    """Return the largest number of bits on which a near pair differs.
+
+    Half of the bits of unshared minima agree by chance.
+    """
     agreeing = (1 + least) / 2
     return int(_BITS * (1 - agreeing) + _DEVIATIONS * math.sqrt(_BITS * agreeing * (1 - agreeing)))
 
 
 SAMPLE: Final = 20_000
-"""Samples that are compared each with each, at most."""
+"""Largest number of samples that are compared with each other."""
 
 NEAR: Final = 0.9
-"""Share of the shingles of two samples (runs of five words of their actions and answers) from which they are a near
-pair."""
+"""Share of the shingles of two samples from which they are a near pair.
+
+Shingles are runs of five words of the samples' actions and answers.
+"""
 
 SHORT: Final = 512
-"""Shingles of a sample below which it is too short to tell: one screen or two, which others show as well."""
+"""Number of shingles below which a sample is too short to compare: one or two screens, which other samples show too."""
 
 SHORT_TURN: Final = 1_024
-"""Characters of a turn and all before it below which an equal one is too short to tell: whoever asks a fresh shell for
-the date asks the same."""
+"""Characters of a turn and its history below which an equal turn is too short to count.
+
+Anybody who asks a fresh shell for the date asks the same.
+"""
 
 _EXAMPLES: Final = 3
 _MOST: Final = 10_000
-"""Near pairs that are looked for before their number is told as a lower bound."""
+"""Number of near pairs after which the search stops and their number is reported as a lower bound."""
 _AT_ONCE: Final = 64
 _TEXT: Final = 1 << 17
-"""Characters of a sample that are compared with those of others."""
+"""Number of characters of a sample that are compared."""
 
 _TURN: Final = np.dtype([("key", "<u8"), ("size", "<i8"), ("taught", "?")])
-"""The hash of a turn and all before it, how many characters these are, and whether it is learnt or asked for."""
+"""Hash of a turn and its history, their number of characters, and whether the turn is learned or asked for."""
 
 _WORDS: Final[Mapping[str, str]] = {
     "group": "group",
@@ -161,8 +170,8 @@ class Disjointness:
     """Result of the check.
 
     Attributes:
-        checked: what was compared, a line each.
-        leaks: what stands in two pools, a line each; empty if nothing does.
+        checked: comparisons that were made, a line each.
+        leaks: data that two pools share, a line each; empty if there is none.
     """
 
     checked: tuple[str, ...] = ()
@@ -171,7 +180,7 @@ class Disjointness:
 
 @dataclass(slots=True)
 class _Pool:
-    """Content of a pool: its files, names by kind, its turns, and ids and sketches of the samples chosen."""
+    """Content of a pool: its files, names by kind, its turns, and ids and sketches of the chosen samples."""
 
     folder: Folder
     name: str
@@ -183,16 +192,17 @@ class _Pool:
     sketches: list[Sketch] = field(default_factory=list)
 
     def shown(self) -> Iterator[Iterator[Shown]]:
-        """The samples of each of its files."""
+        """Yield the samples of each of its files."""
         return (shown_samples(self.folder, self.name, file) for file in self.files)
 
     def names(self, kind: str) -> pa.Array:
-        """The distinct names of a kind."""
+        """Return the distinct names of a kind."""
         return pc.unique(pa.chunked_array(self.owned[kind], pa.string()))
 
     def keys(self, *, short: bool = False, taught: bool = True) -> npt.NDArray[np.uint64]:
-        """Return the hashes of turns that are learnt or asked for, or only shown: those too short to tell, or the
-        others.
+        """Return the hashes of turns of one of four kinds.
+
+        `short` selects the turns that are too short to count, `taught` those that are learned or asked for.
         """
         turns = np.concatenate(self.turns)
         chosen = ((turns["size"] < SHORT_TURN) == short) & (turns["taught"] == taught)
@@ -201,11 +211,11 @@ class _Pool:
 
 
 def disjointness(out: str, sample: int = SAMPLE) -> Disjointness:
-    """Find what the pools of a run's dataset share; return nothing of a folder whose shards are not finished.
+    """Find data that the pools of a run's dataset share. An unfinished dataset gives an empty result.
 
     Args:
         out: the run's folder.
-        sample: how many samples, chosen by hash, are compared each with each.
+        sample: number of samples, chosen by hash, that are compared with each other.
 
     Raises:
         ShardError: a shard cannot be read.
@@ -224,13 +234,13 @@ def disjointness(out: str, sample: int = SAMPLE) -> Disjointness:
 
 
 def _files(manifest: Manifest, pool: str) -> Iterator[str]:
-    """The files of a pool's samples; of eval, those of lines, since the others hold the same."""
+    """Return the files of a pool's samples. For eval these are the JSON Lines files, since the others hold the same."""
     ending = ".jsonl" if pool == "eval" else ".parquet"
     return (file.name for file in manifest.files if file.name.startswith(f"{pool}/") and file.name.endswith(ending))
 
 
 def _read(pool: _Pool, share: float) -> None:
-    """Take in the samples of a pool; each is sketched with a chance of `share`, by the hash of its id."""
+    """Read the samples of a pool. Each is sketched with a chance of `share`, by the hash of its id."""
     waiting: list[Shown] = []
     for samples in pool.shown():
         owned: dict[str, set[str]] = {kind: set() for kind in OWNED}
@@ -258,7 +268,7 @@ def _sketch(pool: _Pool, waiting: list[Shown]) -> None:
 
 
 def _turns(exchanges: Sequence[Exchange]) -> Iterator[tuple[int, int, bool]]:
-    """Yield each turn, as `_TURN` has it."""
+    """Yield each turn in the form of `_TURN`."""
     so_far, size = xxhash.xxh3_64(), 0
     for exchange in exchanges:
         so_far.update(f"{len(exchange.before)}:{len(exchange.answer)}:")
@@ -290,7 +300,7 @@ def _pairs(pools: Sequence[_Pool]) -> Iterator[tuple[_Pool, _Pool]]:
 
 
 def _equal(pools: Sequence[_Pool], *, short: bool) -> Iterator[tuple[_Pool, _Pool, npt.NDArray[np.uint64]]]:
-    """Yield each two pools, and the hashes of turns that both have."""
+    """Yield each pair of pools with the hashes of turns that both have."""
     keys_of = {pool.name: pool.keys(short=short) for pool in pools}
     for pool_a, pool_b in _pairs(pools):
         yield pool_a, pool_b, np.intersect1d(keys_of[pool_a.name], keys_of[pool_b.name])
@@ -325,7 +335,7 @@ def _equal_turns(pools: Sequence[_Pool]) -> Iterator[str]:
 
 
 def _holders(pool: _Pool, keys: Set[int]) -> dict[int, str]:
-    """Find the first sample of a pool that has each turn, and the number of the turn in it."""
+    """Find for each turn the first sample of a pool that has it, and the turn's number there."""
     holders: dict[int, str] = {}
     for samples in pool.shown() if keys else ():
         for sample in samples:
@@ -357,6 +367,6 @@ def _count_words(number: int, word: str) -> str:
 
 
 def _some(names: Sequence[str], number: int = 0) -> str:
-    """The first of names, and how many of `number` are left out."""
+    """Join the first names, with the number of the omitted ones."""
     more = f" and {number - _EXAMPLES:,} more" if number > _EXAMPLES else ""
     return ", ".join(names[:_EXAMPLES]) + more

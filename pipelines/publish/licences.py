@@ -1,8 +1,7 @@
-"""The licences of a dataset: which ones its samples have, as rows state them, and how the Hub names them.
+"""Licences of a dataset: those of its samples, as rows state them, and their names on the Hub.
 
-A row states its licence as an SPDX id or expression: the recipe's, or what its log or the card of its data set says. It
-is text of others, and nothing here trusts it. Where all rows that were read state the same, which the footers of their
-files tell, no row is read for it.
+A row states its licence as an SPDX id or expression, from the recipe, its log or the card of its data set. That text
+comes from others and is not trusted. If the footers of all source files show a single licence, no row is read.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from trajmill.schemas import ShardError
 from trajmill.schemas.manifest import FileEntry
 
 UNSTATED: Final = ""
-"""The licence of rows that state none."""
+"""Licence of rows that state none."""
 
 COUNTED: Final = "licences."
-"""Prefix of a licence in the counts of a dataset's manifest, which tell how many samples have it."""
+"""Prefix of a licence in the counts of a dataset's manifest, which hold the number of samples with it."""
 
 UNKNOWN: Final = "unknown"
-"""Name in a card and a manifest of the licence of rows that state none."""
+"""Name in a card and a manifest for the licence of rows that state none."""
 
 OTHER: Final = "other"
 _SOURCES: Final = (("transitions", "provenance.licence", "trajectory_id"), ("passages", "licence", "id"))
-"""Folders that samples are made of: where the licence of a row stands, and the name by which samples know the row."""
+"""Source folders of samples, with the column of a row's licence and the column by which samples refer to the row."""
 
 _SPDX_ON_HUB: Final = frozenset(
     (
@@ -49,7 +48,7 @@ _SPDX_ON_HUB: Final = frozenset(
         *("unlicense", "zlib"),
     )
 )
-"""Ids of SPDX that the Hub has too, in its lower case."""
+"""SPDX ids that the Hub also has, in its lower case."""
 
 _AS_ON_HUB: Final = {
     "odc-by-1.0": "odc-by",
@@ -62,20 +61,20 @@ _AS_ON_HUB: Final = {
     },
     **{f"gfdl-{version}-{kind}": "gfdl" for version in ("1.1", "1.2", "1.3") for kind in ("only", "or-later")},
 }
-"""Ids of SPDX that the Hub names otherwise."""
+"""SPDX ids with another name on the Hub."""
 
 _JOINED: Final = re.compile(r"\s+(?:AND|OR)\s+")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}")
 
 
 def on_hub(licences: Iterable[str]) -> dict[str, Any]:
-    """Return the values `license`, and `license_name` and `license_link` where needed, of a card's head.
+    """Return the values `license`, and `license_name` and `license_link` if needed, of a card's head.
 
-    One licence is a text, several are a list. What the Hub has no name for is `other`, with its own name beside and,
-    if it can be an id of SPDX, the place where that is told.
+    One licence is a text, several are a list. A licence without a name on the Hub is `other`, with its own name beside
+    it and, if it can be an SPDX id, the URL of its text.
 
     Args:
-        licences: SPDX ids or expressions; `UNSTATED` is `unknown`.
+        licences: SPDX ids or expressions; `UNSTATED` becomes `unknown`.
     """
     named: dict[str, None] = {}
     other_ids: dict[str, None] = {}
@@ -104,12 +103,12 @@ def _on_hub(licence: str) -> str:
 
 
 def allowed_licences(recipe: Mapping[str, Any]) -> frozenset[str]:
-    """Return the licences under which a recipe lets rows be published.
+    """Return the licences under which a recipe allows rows to be published.
 
-    They are those that `card.licences` lists, or else those that it states itself, of logs and passages.
+    They are those in `card.licences`, or else those that the recipe states for logs and passages.
 
     Args:
-        recipe: its values, as a run's record has them.
+        recipe: the recipe's values in a run's record.
     """
     stated = (recipe["licence"], *(component["licence"] for component in recipe["mix"]["passages"]))
     listed = recipe["card"].get("licences") or [licence for licence in stated if licence is not None]
@@ -117,15 +116,15 @@ def allowed_licences(recipe: Mapping[str, Any]) -> frozenset[str]:
 
 
 def licences_of(stages: Sequence[Folder], shards: Folder, files: Sequence[FileEntry], samples: int) -> dict[str, int]:
-    """Count samples by the names of licences; `UNSTATED` is that of rows that state none.
+    """Count samples by licence; `UNSTATED` counts those of rows without one.
 
-    A trajectory that was read under two licences has both, whichever of its copies was kept.
+    A trajectory that was read under two licences counts for both, whichever of its copies was kept.
 
     Args:
-        stages: the folders that hold the stages, one a generation.
+        stages: folders of the stages, one per generation.
         shards: the dataset's folder.
-        files: of samples, in it.
-        samples: how many it holds.
+        files: files of samples in it.
+        samples: number of its samples.
 
     Raises:
         ShardError: a file is missing or damaged.
@@ -150,7 +149,7 @@ def licences_of(stages: Sequence[Folder], shards: Folder, files: Sequence[FileEn
 
 
 class _Place(NamedTuple):
-    """A file that samples are made of, with the columns of its licence and of its name."""
+    """A source file of samples, with the columns of its licence and of its key."""
 
     folder: Folder
     file: FileEntry
@@ -166,7 +165,7 @@ def _places(stages: Sequence[Folder]) -> Iterator[_Place]:
 
 
 def _only(source: _Place) -> set[str] | None:
-    """Return the licences of a file where its footer tells that each row group has but one; else None."""
+    """Return the licences of a file if its footer shows that each row group has just one; else None."""
     licences: set[str] = set()
     with source.folder.open_pieces(source.file.name, source.file.bytes) as stream:
         try:
@@ -193,9 +192,7 @@ def _only(source: _Place) -> set[str] | None:
 
 
 def _by_key(sources: Sequence[_Place], names: list[str]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
-    """Return the keys of all that samples are made of, ascending, and of each the numbers of its licences in `names`,
-    once.
-    """
+    """Return the keys of all source rows, ascending, with the number in `names` of each of their licences."""
     numbers: dict[str, int] = {}
     keys, licence_numbers = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
     for folder, file, column, key in sources:
@@ -215,7 +212,7 @@ def _by_key(sources: Sequence[_Place], names: list[str]) -> tuple[npt.NDArray[np
 
 
 def _ids(shards: Folder, files: Sequence[FileEntry]) -> Iterator[npt.NDArray[np.uint64]]:
-    """The keys of the trajectories that samples are of, a file at a time."""
+    """Yield the keys of the samples' trajectories, a file at a time."""
     for file in files:
         if file.name.endswith(".parquet"):
             column = "extra_info" if file.name.startswith("rl/") else "trajectory_id"

@@ -1,8 +1,7 @@
-"""Check that a dataset folder loads as its card says, tried with `datasets` as whoever trains on it would.
+"""Check that a dataset folder loads with `datasets` as its card says.
 
-Checksums say that the files are those that were written; only loading them says that the card finds them. Every sample
-is read once, streaming, so that nothing is copied. `datasets` is imported when it is needed, since that takes a second,
-and asks nobody: what it loads lies here.
+Checksums show that the files are unchanged; only loading shows that the card finds them. Every sample is read once by
+streaming, so that nothing is copied. `datasets` is imported on demand, since that takes a second, and runs offline.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ _BATCH: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Statement of the manifest on a pool: its files, relative to the dataset folder, and the samples in them.
+    """The manifest's statement on a pool: its files, relative to the dataset folder, and their number of samples.
 
     Attributes:
-        lines: whether these are the lines of JSON that eval has besides.
+        lines: whether these are the JSON Lines files of eval.
         images: whether its samples have a column of pictures.
     """
 
@@ -52,9 +51,10 @@ class _Pool:
 
 
 def verify_loading(verification: Verification) -> Verification:
-    """Add what does not load of the dataset folder, where it is sealed and its samples are whole.
+    """Add the faults of loading a sealed dataset folder with intact samples.
 
-    It is tried where the folder is local and no sign of its path is one of a pattern, for which `datasets` takes it.
+    It is checked if the folder is local and its path holds no glob character, since `datasets` would take it for a
+    pattern.
     """
     folder = Folder(verification.out) / STAGE
     untried = url_of(verification.out) is not None or has_magic(folder.path())
@@ -96,7 +96,7 @@ def _pools(manifest: Manifest) -> Iterator[_Pool]:
 
 @contextmanager
 def _alone() -> Iterator[str]:
-    """A folder for the cache, with `datasets` told to ask nobody."""
+    """Provide a folder for the cache, with `datasets` set offline."""
     before = {name: os.environ.get(name) for name in _ALONE}
     os.environ.update(_ALONE)
     try:
@@ -136,7 +136,7 @@ def _wrong(pool: _Pool, folder: str, cache: str) -> str:
 
 
 def _builder(pool: _Pool, folder: str, cache: str) -> Any:
-    """Build the pool as `load_dataset` does: of the card's config, or of the lines that are for evaluation."""
+    """Build the pool as `load_dataset` does, from the card's config or from the JSON Lines files of evaluation."""
     import datasets
 
     if pool.lines:
@@ -146,7 +146,7 @@ def _builder(pool: _Pool, folder: str, cache: str) -> Any:
 
 
 def _configs(folder: str, cache: str) -> set[str]:
-    """The configs that the card names, as `datasets` lists them; none where it cannot, which loading them tells."""
+    """Return the configs that the card names; empty if `datasets` fails, which loading each pool reports."""
     import datasets
 
     try:

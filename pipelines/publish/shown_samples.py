@@ -1,6 +1,6 @@
-"""Samples as whoever trains on them sees them, whatever their pool: what stood before each answer, and the answer.
+"""Samples in the form that a trainer sees, whatever their pool: the text before each answer, and the answer.
 
-Read from the files of a dataset folder alone; system prompts, which many samples share, are left out.
+They are read from the files of a dataset folder alone. System prompts, which many samples share, are left out.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches
 
 OWNED: Final = ("group", "trajectory_id", "task_hash", "instance_hash")
-"""Values that samples of only one pool may have."""
+"""Values that only one pool's samples may have."""
 
 _ENDING: Final = "\n"
-"""Of a document."""
+"""End of a document."""
 
 
 class Exchange(NamedTuple):
-    """Text before an answer since the one before it, the answer, and a flag that it is learnt or asked for."""
+    """Text after the previous answer, the answer, and a flag for answers that are learned or asked for."""
 
     before: str
     answer: str
@@ -31,26 +31,29 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A sample: its id, what it says that it is of (`OWNED`; None where it does not say), and its exchanges."""
+    """A sample: its id, its keys (`OWNED`; None for a key that it lacks), and its exchanges."""
 
     id: str
     owned: Mapping[str, str | None]
     exchanges: Sequence[Exchange]
 
     def text(self) -> str:
-        """Join its actions and answers; not the states before actions, which mostly are the answers before."""
+        """Join its actions and answers.
+
+        States before actions are left out, since they mostly repeat previous answers.
+        """
         return "\n".join(
             part for exchange in self.exchanges for part in (exchange.before.rpartition(ACTION)[2], exchange.answer)
         )
 
 
 def shown_samples(folder: Folder, pool: str, name: str) -> Iterator[Shown]:
-    """Read the samples of one file of a dataset folder, in its order.
+    """Read the samples of one file of a dataset folder, in order.
 
     Args:
-        folder: of the dataset.
-        pool: of the file.
-        name: of the file in the folder.
+        folder: folder of the dataset.
+        pool: pool of the file.
+        name: name of the file in the folder.
 
     Raises:
         ShardError: the file cannot be read.
@@ -70,7 +73,10 @@ def _rows(folder: Folder, pool: str, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _of_documents(row: Mapping[str, Any]) -> Iterator[Exchange]:
-    """Yield the turns of a document, each from its heading to the next; a passage is one answer to nothing."""
+    """Yield the turns of a document, each from its heading to the next.
+
+    A passage is a single answer without a text before it.
+    """
     text: str = row["text"].removesuffix(_ENDING)
     markers = [span["begin"] for span in row["spans"] if text.startswith(MARKER, span["begin"])]
     begin = text.rfind(BETWEEN + heading(1), 0, markers[0]) if markers else -1
@@ -89,7 +95,7 @@ def _of_documents(row: Mapping[str, Any]) -> Iterator[Exchange]:
 
 
 def _split_turn(turn: str, marker: int | None) -> tuple[str, str]:
-    """Split a turn into user and assistant text; the marker's place is known where the turn is learnt."""
+    """Split a turn into user and assistant text. The marker's position is known if the turn is learned."""
     marker_at = turn.find(BETWEEN + MARKER) + len(BETWEEN) if marker is None else marker
     return turn[: marker_at - len(BETWEEN)], turn[marker_at + len(MARKER) :]
 

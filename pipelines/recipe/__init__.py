@@ -1,4 +1,4 @@
-"""Recipes: what a run makes of raw logs, as values that are checked whole before anything is read.
+"""Recipes: the settings of a run, validated in full before any input is read.
 
-The lowest room: it knows neither Beam nor a file of a run.
+This package depends on neither Beam nor the files of a run.
 """

@@ -1,7 +1,7 @@
-"""The section of a recipe that says what the tables of a published data set hold: `normalize.dataset`.
+"""The section `normalize.dataset` of a recipe, which describes the tables of a published data set.
 
-Which files of a data set are read, and which column of a row means what. What the files really hold is compared with
-it when a run is planned (see `plan.column_mapping`); here only the recipe itself is checked.
+It names the files to read and the column of each field. Only the recipe itself is checked here; `plan.column_mapping`
+compares it with the files when a run is planned.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from trajmill.schemas.trajectory import WORLD_MODEL
 
 
 class Columns(Section):
-    """Columns by role; names joined by dots lead into structs.
+    """Columns by role. Names joined by dots lead into structs.
 
     Attributes:
-        messages: of layout `messages`: the conversation, a list of chat messages or JSON text of one.
-        steps: of layout `steps`: the list of steps, or JSON text of one.
-        content: of layout `log`: the text of a whole log.
-        action: what was done: a call (struct, or JSON text), a list of parallel calls, keystrokes, or plain text.
+        messages: in layout `messages`, the conversation: a list of chat messages or its JSON text.
+        steps: in layout `steps`, the list of steps or its JSON text.
+        content: in layout `log`, the text of a whole log.
+        action: the action: a call (struct or JSON text), a list of parallel calls, keystrokes, or plain text.
         arguments: the arguments, where `action` holds only the name of a tool.
-        observation: what stood before the action.
-        next_observation: what the action led to; without it, it is the observation of the next step.
-        message: what the agent said aloud with the action.
-        reasoning: what it thought.
-        reward: of the step.
-        terminated: whether the environment ended the episode here.
-        truncated: whether a limit ended it here.
-        is_error: whether the environment marked what followed as an error.
-        exit_code: of the command.
-        started_at: when the action began: a time, or ISO 8601 text.
-        url: where the agent was: address, activity, working folder.
-        id: of the trajectory; in layout `transitions`, rows with one id are one trajectory.
+        observation: the observation before the action.
+        next_observation: the observation after the action; without this column, the observation of the next step.
+        message: the text that the agent said with the action.
+        reasoning: the agent's reasoning.
+        reward: the reward of the step.
+        terminated: whether the environment ended the episode at this step.
+        truncated: whether a limit ended the episode at this step.
+        is_error: whether the environment marked the answer as an error.
+        exit_code: the exit code of the command.
+        started_at: the time at which the action began, as a time or ISO 8601 text.
+        url: the agent's location: a web address, an activity, a working folder.
+        id: the trajectory's id; in layout `transitions`, rows with the same id form one trajectory.
         task: the task's id.
-        instruction: what the agent was asked to do.
+        instruction: the task's instruction.
         tools: definitions of the tools.
         system: the agent's own system prompt.
-        initial_state: the world before the first action.
-        agent: who acted.
-        model: the model behind it.
+        initial_state: the state of the environment before the first action.
+        agent: the agent's name.
+        model: the agent's model.
         environment: the environment: app, site, image, server.
-        instance: one instance of it.
-        resolved: whether the task was solved: true, false, 1 or 0; anything else is not known.
+        instance: one instance of the environment.
+        resolved: whether the task was solved: true, false, 1 or 0; any other value counts as unknown.
         score: the verifier's score.
-        domain: one of the seven.
-        licence: of the row.
+        domain: one of the seven domains.
+        licence: the row's licence.
     """
 
     messages: str | None = None
@@ -86,27 +86,28 @@ class Columns(Section):
     licence: str | None = None
 
     def named(self) -> tuple[tuple[str, str], ...]:
-        """Return (role, column) of every role that has a column, in the order above."""
+        """Return (role, column) of every role that has a column, in the order of the attributes."""
         return tuple((role, column) for role, column in self.model_dump().items() if column is not None)
 
 
 class Dataset(Section):
-    """Settings of reading a published data set: its files, and the layout of their rows.
+    """Settings for reading a published data set: its files and the layout of their rows.
 
     Attributes:
-        config: the configuration whose files are read, as the data set's card names it; the default one if empty.
+        config: the configuration whose files are read, as the data set's card names it; the default configuration if
+            empty.
         splits: the splits whose files are read; all if empty.
-        files: names of the tables that the columns speak of, as a glob below the raw root.
-        layout: `messages`, `steps`, `log` or `transitions`; without it, known layouts are told by their columns.
-        columns: which column holds what; of layout `steps`, those of a step are fields of the step.
-        format: of layout `log`: the connector that reads the logs.
-        domain: of every trajectory; may be left out where the recipe has one domain, or `columns.domain` tells it.
-        tool: the tool that an action of plain text is a call of; without it, the text is the action as it stands.
-        argument: the argument of that tool which the text is.
+        files: the tables that the columns describe, as a glob below the raw root.
+        layout: `messages`, `steps`, `log` or `transitions`; null recognizes known layouts by their columns.
+        columns: the column of each role; in layout `steps`, the columns of a step are fields of the step.
+        format: in layout `log`, the connector that reads the logs.
+        domain: the domain of every trajectory; optional where the recipe has one domain or `columns.domain` is set.
+        tool: the tool that an action of plain text calls; null keeps the text as the action.
+        argument: the argument of that tool that holds the text.
         form: form of the observations; by default screen for web, os and android, stream for terminal, else response.
         kind: `code` if a program simulated the environment, `model` if a model did.
         world_model: `name@revision` of that model.
-        sampling: its sampling settings.
+        sampling: sampling settings of that model.
     """
 
     config: str = ""
@@ -162,7 +163,7 @@ class Dataset(Section):
         return self
 
     def rows(self, domains: tuple[str, ...]) -> Rows:
-        """Return the settings for connectors; a domain that is not stated is the recipe's, if it has just one."""
+        """Return the settings for connectors. A domain that is not set defaults to the recipe's only domain."""
         only = domains[0] if len(domains) == 1 and self.layout not in (None, "log") else None
         return Rows(
             layout=self.layout,
@@ -178,7 +179,7 @@ class Dataset(Section):
         )
 
     def fault(self, domains: tuple[str, ...]) -> str | None:
-        """Explain what is wrong with the domain under a recipe that takes these in; None if nothing is."""
+        """Explain what is wrong with the domain in a recipe of these domains; None if nothing is."""
         if self.domain is not None and self.domain not in domains:
             return f"dataset.domain is {self.domain}, which is not among the recipe's domains"
         is_known = self.columns.domain is not None or self.domain is not None or len(domains) == 1
@@ -188,4 +189,4 @@ class Dataset(Section):
 
 
 WHOLE: Final = Dataset()
-"""The default configuration of a data set, every split."""
+"""The data set's default configuration with every split."""

@@ -1,6 +1,6 @@
-"""The section `judge` of a recipe: what is measured, and what is kept by which rules, bounds and comparisons.
+"""The section `judge` of a recipe: the signals to measure, and the rules and comparisons that decide what is kept.
 
-What measures is loaded where something is asked of it, not with the values: a slip of the pen should be told at once.
+The modules that measure signals are imported on first use, so that a mistake in a recipe is reported at once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RuleValues(Section):
         return self
 
     def named(self, name: str, scope: str) -> Rule:
-        """The rule of that name, on a signal of that scope."""
+        """Build the rule of that name on a signal of that scope."""
         from trajmill.quality.rule import Rule
 
         use = self.use or ("omit" if self.cap is None else "context")
@@ -70,14 +70,14 @@ class NearDuplicates(Section):
     """Definition of a near duplicate; see `quality.near`.
 
     Attributes:
-        bands: of MinHash; with `rows` hashes each.
-        rows: of a band.
-        part_names: whether `_` ends a word, so that the words of long names are compared; a change that is small
-            against what surrounds it is then overlooked more easily.
-        few: shingles of its remainder below which a trajectory is compared by its whole sequence of steps.
-        max_absent: a trajectory goes if less than this share of its remainder is absent from one that is kept.
-        similar: two trajectories belong to one group if less than this share of the one's remainder is absent from
-            the other, though both are kept.
+        bands: number of MinHash bands, of `rows` hashes each.
+        rows: hashes per band.
+        part_names: whether `_` ends a word, so that the words of long names are compared. This makes it easier to
+            overlook a change that is small against its surroundings.
+        few: shingles of the remainder below which a trajectory is compared by its whole sequence of steps.
+        max_absent: a trajectory is dropped if less than this share of its remainder is absent from a kept one.
+        similar: two kept trajectories belong to one group if less than this share of the remainder of one is absent
+            from the other.
         background_min: rollouts of a task in which a step must occur to be background.
         background_share: share of the task's rollouts in which it must occur as well.
     """
@@ -92,29 +92,29 @@ class NearDuplicates(Section):
     background_share: Share = 0.2
 
     def made(self) -> Bands:
-        """Build the bands by which candidates are found."""
+        """Build the bands that find candidates."""
         from trajmill.quality.near import Bands
 
         return Bands(self.bands, self.rows, self.few)
 
 
 class Replicates(Section):
-    """Treatment of rows of the same environment, history and action; see `quality.replicate`.
+    """Treatment of rows with the same environment, history and action; see `quality.replicate`.
 
     Attributes:
-        max: how many of them may bear the loss; the others stay as context. No bound if null.
+        max: how many of them bear the loss; the others become context. Null sets no bound.
     """
 
     max: Annotated[int, Field(ge=1)] | None = None
 
 
 class HarnessText(Section):
-    """Treatment of text of harnesses that no parser knows; see `quality.harness_text`.
+    """Treatment of harness text that no parser recognizes; see `quality.harness_text`.
 
     Attributes:
-        max: share of an answer's characters that may stand in it; what has more stays as context.
-        max_of_agent: the same of all answers of one version of an agent, whose logs are then dropped
-            (`harness_share`). No bound if null.
+        max: largest share of an answer's characters that may be harness text; an answer with more becomes context.
+        max_of_agent: the same share over all answers of one version of an agent; its logs are dropped above it
+            (`harness_share`). Null sets no bound.
     """
 
     max: Share = 0.1
@@ -122,21 +122,22 @@ class HarnessText(Section):
 
 
 class Benchmark(Section):
-    """A benchmark that no shard may show.
+    """A benchmark that must not appear in any shard.
 
     Attributes:
-        name: as rejects call it.
-        path: its items: a file, a folder, a glob or `hf://owner/name`, of JSON Lines, JSON, Parquet or Arrow. Files of
-            AgentWorldBench are known by their columns and need none named.
+        name: the benchmark's name in rejects.
+        path: the benchmark's items: a file, a folder, a glob or `hf://owner/name`, of JSON Lines, JSON, Parquet or
+            Arrow. Files of AgentWorldBench are recognized by their columns, which need not be named.
         id: the column of an item's id.
-        texts: columns of what an item asks or shows; each is looked for by itself.
-        answer: the column of its answer, which is looked for only beside the question.
-        repo: the column of its repository, `owner/name`.
-        base_commit: the column of the commit it starts from.
-        canary: strings that mark its texts; those that its rows hold after `canary GUID` are found by themselves.
-        ids: ids of its items, for a benchmark whose rows need not be at hand.
-        id_patterns: regular expressions (RE2), in any case, of which one matches an id from its first character to its
-            last.
+        texts: columns of the texts that an item asks or shows; each is searched for by itself.
+        answer: the column of the answer, which is searched for only beside the question.
+        repo: the column of the repository, `owner/name`.
+        base_commit: the column of the commit from which an item starts.
+        canary: strings that mark the benchmark's texts; strings after `canary GUID` in its rows are found
+            automatically.
+        ids: ids of the items, for a benchmark whose rows need not be at hand.
+        id_patterns: regular expressions (RE2, case-insensitive); an id belongs to the benchmark if one of them matches
+            all of it.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -177,7 +178,7 @@ class Benchmark(Section):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it names."""
+        """The columns that the benchmark names."""
         named = (self.id, *self.texts, self.answer, self.repo, self.base_commit)
         return tuple(column for column in named if column is not None)
 
@@ -186,8 +187,8 @@ class Contamination(Section):
     """Definition of a trajectory that shows an item of a benchmark; see `quality.contamination`.
 
     Attributes:
-        min_score: share of an item's text, in weighted runs of 13 words, that is shown.
-        common: tasks of the corpus, or items, up to which a run of words counts whole.
+        min_score: smallest share of an item's text, in weighted runs of 13 words, that counts as shown.
+        common: number of tasks of the corpus, or of items, up to which a run of words has its full weight.
     """
 
     min_score: Annotated[float, Field(gt=0, le=1)] = 0.5
@@ -306,7 +307,7 @@ class Judge(Section):
         return self
 
     def measured(self) -> tuple[str, ...]:
-        """The signals that are measured, sorted."""
+        """Return the names of the measured signals, sorted."""
         return tuple(sorted({rule.signal for rule in self.rules.values()} | set(self.measure)))
 
     def _fault(self, name: str) -> str:
@@ -330,7 +331,7 @@ class Judge(Section):
         """Build the signal of that name.
 
         Raises:
-            ConfigError: there is none, or it cannot be made with the recipe's settings.
+            ConfigError: there is no such signal, or the recipe's settings do not fit it.
         """
         from trajmill.quality.registry import make_signal
 
@@ -338,9 +339,7 @@ class Judge(Section):
         return make_signal(str(settings.pop("signal", name)), settings)
 
     def files(self) -> dict[str, str]:
-        """Return paths of the files that measuring reads, by a name for each: the tokenizer, and models by their
-        signal.
-        """
+        """Return paths of the files that measuring reads: the tokenizer, and models by the name of their signal."""
         paths = {} if self.tokenizer == ESTIMATE else {"tokenizer": self.tokenizer}
         for name in self.measured():
             paths |= {f"signals.{name}": path for path in self.made(name).files}
@@ -352,12 +351,12 @@ class Judge(Section):
         return {key: path for key, path in paths.items() if path is not None}
 
     def ordered_rules(self) -> list[Rule]:
-        """The rules in the recipe's order, each with the scope of its signal."""
+        """Return the rules in the recipe's order, each with the scope of its signal."""
         return [values.named(name, self.made(values.signal).scope) for name, values in self.rules.items()]
 
 
 def _error_of_faults(faults: Iterable[tuple[tuple[str, ...], str, str]]) -> ValidationError:
-    """Build the error of faults that are found elsewhere than they stand: (keys, what is wrong, what was met)."""
+    """Build a validation error from faults (keys, message, input) at other places than the validated field."""
     details = [
         InitErrorDetails(type=PydanticCustomError("value_error", "{fault}", {"fault": fault}), loc=keys, input=met)
         for keys, fault, met in faults

@@ -1,4 +1,4 @@
-"""The section `mix.stages` of a recipe: of what each stage of training is drawn, how much, and in which proportion."""
+"""The section `mix.stages` of a recipe: the sources, amounts and proportions of each training stage."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trajmill.schemas.trajectory import WORLD_MODEL
 
 By = Literal["component", "domain", "source", "environment", "task", "kind"]
 _SUM: Final = 1e-6
-"""By how much shares may miss 1, as decimals do."""
+"""Largest difference from 1 of a sum of shares, since decimals are inexact."""
 
 
 VALUES: Final = "values."
-"""Before the name of a column of `mix.values`, where it is named beside signals."""
+"""Prefix of a column of `mix.values` where it is named among signals."""
 
 Power = Annotated[float, Field(gt=0, le=8)]
 
@@ -35,24 +35,26 @@ class Interval(Section):
 
 
 class Component(Section):
-    """One of the things that a stage is drawn from.
+    """A source of a stage's samples.
 
     Attributes:
-        kind: `transitions` for judged trajectories; `text` or `messages` for the rows of `mix.passages` of the
-            component's name, in stages of CPT and SFT. Only what a stage's pool was given belongs to it.
-        weight: its share of the stage; null for all that there is, which then must be so of every component.
-        domains: which trajectories belong to it; empty means all.
-        sources: which corpora, by the name that rows bear; empty means all.
-        world_model: `name@revision` of the world model that answered what belongs to it; null for what none answered,
-            and for what one did: rows of two are no one component, which ends the run.
-        where: signals by name, and the values of them that pass. Of a signal of transitions the mean over the
-            trajectory's targets counts. `values.<column>` is one of `mix.values`.
-        weigh: signals, or values, by name, and the power to which each counts: trajectories are drawn by chance in
-            proportion to the product, those of 0 last. Null draws all alike.
-        weights: share of each domain within the component. The shares of all that are named add up to 1.
-        temperature: without `weights`, domains count by n^(1/temperature) of their n tokens: 1 by size, more evens out.
-        unimax: without `weights`, domains are drawn from alike, each at most so many times (UniMax).
-        epochs: how many times a sample may be drawn where the stage repeats what falls short.
+        kind: `transitions` for judged trajectories; `text` or `messages` for the rows of the `mix.passages` entry of
+            the component's name, in stages of CPT and SFT. A component holds only rows that were assigned to the
+            stage's pool.
+        weight: share of the stage; null takes everything, and must then be null for every component.
+        domains: domains whose trajectories belong to the component; empty means all.
+        sources: corpora, by the source name of their rows; empty means all.
+        world_model: `name@revision` of the world model that answered the component's trajectories. Null accepts
+            trajectories of at most one world model; rows of two models in one component end the run.
+        where: signals by name, with the values that pass. A signal of transitions counts by its mean over the
+            trajectory's targets. `values.<column>` is a column of `mix.values`.
+        weigh: signals or values by name, with the power of each. Trajectories are drawn at random in proportion to the
+            product, those with a product of 0 last. Null gives all the same chance.
+        weights: share of each domain within the component; the shares of all named domains sum to 1.
+        temperature: without `weights`, a domain of n tokens counts n^(1/temperature): 1 draws by size, larger values
+            even out.
+        unimax: without `weights`, domains are drawn evenly, each at most this many times (UniMax).
+        epochs: how many times a sample may be drawn where the stage repeats samples to cover a shortfall.
     """
 
     kind: Literal["transitions", "text", "messages"] = "transitions"
@@ -92,14 +94,15 @@ class Component(Section):
 
 
 class Bound(Section):
-    """Bounds on the share of a stage that one value may be, or has to be.
+    """Bounds on the share of a stage that one value may or must have.
 
     Attributes:
-        by: whose value: a sample's component, domain, source, environment, task, or kind of environment.
-        value: the one that is bounded; null bounds each by itself. Tasks and environments have no name here.
-        min_share: of the stage's tokens; what falls below it goes first.
-        max_share: of the stage's tokens, within one sample.
-        max_tokens: of the stage.
+        by: the key whose values are bounded: a sample's component, domain, source, environment, task, or kind of
+            environment.
+        value: the bounded value; null bounds each value by itself. Tasks and environments cannot be named here.
+        min_share: smallest share of the stage's tokens; values below it are drawn first.
+        max_share: largest share of the stage's tokens, to within one sample.
+        max_tokens: largest number of tokens in the stage.
     """
 
     by: By
@@ -120,18 +123,18 @@ class Bound(Section):
 
 
 class Stage(Section):
-    """Sources of one stage of training, and how it is drawn from them.
+    """Sources of one training stage and the rules for drawing from them.
 
     Attributes:
-        budget: tokens under `judge.tokenizer`, of CPT and SFT; null for all that there is.
-        samples: at most so many, in any stage.
-        components: by name. Their weights add up to 1, or none has one.
-        bounds: on what is drawn.
-        on_shortfall: where a component or domain holds less than its share: `redistribute` gives it to the others,
-            `repeat` draws samples again up to their component's `epochs` first, `stop` ends the run.
-        max_per_group: samples of one group (see `Mix.pools`), the first by hash; null for any number.
-        weigh_turns: of RL, signals of transitions by name and the power to which each counts: the chance that a turn of
-            a trajectory is asked for is multiplied by them, as shares of 1. Null multiplies by nothing.
+        budget: tokens of CPT or SFT under `judge.tokenizer`; null takes everything.
+        samples: largest number of samples, in any stage.
+        components: components by name. Either all of them have weights, which sum to 1, or none has one.
+        bounds: bounds on the drawn samples.
+        on_shortfall: treatment of a component or domain that holds less than its share: `redistribute` gives the rest
+            to the others, `repeat` first draws samples again up to their component's `epochs`, `stop` ends the run.
+        max_per_group: largest number of samples of one group (see `Mix.pools`), the first by hash; null sets no bound.
+        weigh_turns: in RL, signals of transitions by name with the power of each. The chance that a turn of a
+            trajectory is chosen is multiplied by them, as shares of 1. Null multiplies by nothing.
     """
 
     budget: Annotated[int, Field(ge=1)] | None = None

@@ -1,7 +1,7 @@
-"""The section of a recipe that names rows to be passed through beside trajectories: professional corpora and replay.
+"""The section of a recipe that names rows to pass through beside trajectories: professional corpora and replay data.
 
-A component of the mixture of the kind `text` or `messages`: where its rows lie, which column holds what, and which of
-them are wanted. How much of it is drawn is not said here.
+Each entry is a component of the mixture of kind `text` or `messages`. It gives the location of the rows, their columns
+and the filters. The amount to draw is set in `mix.stages`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from trajmill.quality.signal import Signal
 
 _SPDX: Final = re.compile(r"\(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*)*")
-"""The form of an SPDX expression; which ids there are is not checked, since `LicenseRef-…` names any other."""
+"""Form of an SPDX expression.
+
+The ids are not checked against SPDX's list, since `LicenseRef-…` names any other licence.
+"""
 
 Kind = Literal["text", "messages"]
 Value = str | bool | int | float
@@ -38,17 +41,17 @@ def is_licence(text: str) -> bool:
 
 
 class PassageColumns(Section):
-    """Columns by role; names joined by dots lead into structs.
+    """Columns by role. Names joined by dots lead into structs.
 
     Attributes:
-        text: of kind `text`: the text.
-        messages: of kind `messages`: the conversation, a list of messages or JSON text of one.
-        role: of a message, the field that says who speaks: system, user, assistant or tool, or the words that other
-            layouts have for these, such as human and gpt.
-        content: of a message, the field of what was said.
-        tools: definitions of the tools, of kind `messages`.
-        id: of the row, or of the document that several rows are pieces of: these are never parted between pools.
-        licence: of the row.
+        text: the text, for kind `text`.
+        messages: the conversation, for kind `messages`: a list of messages or its JSON text.
+        role: the field of a message that names the speaker: system, user, assistant or tool, or the words of other
+            layouts for these, such as human and gpt.
+        content: the field of a message that holds its text.
+        tools: definitions of the tools, for kind `messages`.
+        id: id of the row, or of the document that several rows are pieces of; these rows always share a pool.
+        licence: the row's licence.
     """
 
     text: str = "text"
@@ -64,24 +67,25 @@ class Passages(Section):
     """A component of the mixture whose rows are passed through.
 
     Attributes:
-        name: as samples, folders and counts call it; it is their domain.
-        kind: `text` for documents, of which every token bears the loss; `messages` for conversations, of which the
-            assistant's messages do.
+        name: name in samples, folders and counts, where it is the domain of the rows.
+        kind: `text` for documents, whose tokens all bear the loss; `messages` for conversations, whose assistant
+            messages bear it.
         path: a file, a folder, a glob or `hf://owner/name`, of JSON Lines, JSON, Parquet or Arrow.
-        config: of a data set of the Hub, the configuration whose files are read; the default one if empty.
+        config: configuration of a data set of the Hub; the default configuration if empty.
         splits: the splits whose files are read; all if empty.
-        columns: which column holds what.
-        source: the corpus, as it is named in every row; the name where nothing is said.
-        licence: SPDX id or expression of rows whose column of the licence says nothing, or that have none.
-        where: column → values: rows that have another value there are not taken.
-        language: labels of the languages that its prose may be in (see the signal `language`); any if empty.
-        min_language: probability of these below which a row goes; rows with less than 100 bytes of prose stay.
-        filters: filters of datatrove that a row has to pass, by their class, with their settings.
-        min_chars: characters that a row has to have, blanks at its ends left out.
-        max_tokens: tokens of a row, under `judge.tokenizer`; null is any.
-        overflow: what becomes of a longer one: a text is cut into pieces between paragraphs (`windows`), or goes
-            (`drop`), as every conversation does.
-        control_tokens: `drop` for rows that hold a token of a chat template, `keep` to let them be.
+        columns: the column of each role.
+        source: the corpus name in every row; the component's name if empty.
+        licence: SPDX id or expression for rows whose licence column is empty or missing.
+        where: column → accepted values; rows with other values there are dropped.
+        language: accepted language labels of the prose (see the signal `language`); any if empty.
+        min_language: probability of these languages below which a row is dropped; rows with less than 100 bytes of
+            prose are kept.
+        filters: datatrove filters that a row has to pass, by class name, with their settings.
+        min_chars: least number of characters of a row, without blanks at its ends.
+        max_tokens: largest number of tokens of a row under `judge.tokenizer`; null sets no bound.
+        overflow: treatment of a longer text: `windows` cuts it into pieces between paragraphs, `drop` drops it. A
+            longer conversation is always dropped.
+        control_tokens: `drop` for rows that hold a token of a chat template, `keep` to leave them.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -129,16 +133,16 @@ class Passages(Section):
 
     @property
     def corpus(self) -> str:
-        """The corpus, as it is named in every row."""
+        """The corpus name that every row has."""
         return self.source or self.name
 
     @property
     def content(self) -> str:
-        """The column of what is passed through."""
+        """The column of the passed-through content."""
         return self.columns.text if self.kind == "text" else self.columns.messages
 
     def signals(self) -> tuple[tuple[str, Signal, float], ...]:
-        """Return (reason, signal, smallest number that passes) of all that is measured of a row.
+        """Return (reason, signal, smallest value that passes) of all signals that are measured of a row.
 
         Raises:
             ConfigError: a language or a filter is not known, or datatrove is not installed.
@@ -156,7 +160,7 @@ class Passages(Section):
 
 
 def _reason(name: str) -> str:
-    """A filter's name as the reason of a reject: `GopherQualityFilter` is `gopher_quality_filter`."""
+    """Return a filter's name as the reason of a reject: `GopherQualityFilter` is `gopher_quality_filter`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
@@ -164,7 +168,7 @@ def check_names(components: tuple[Passages, ...]) -> tuple[Passages, ...]:
     """Check that the names of components differ, and return the components.
 
     Raises:
-        ValueError: two have one name.
+        ValueError: two components have the same name.
     """
     names = [component.name for component in components]
     if len(set(names)) < len(names):

@@ -1,8 +1,7 @@
-"""Recipes: what a run makes of raw logs; validated whole at launch, frozen and digestible.
+"""Recipes: the settings of a run, frozen and validated in full at launch.
 
-A recipe holds values only. How a run is executed (where, with how many workers, in parts of which size) does not
-stand in it, since that must not change a byte of the shards; see `Execution`. How one is read is the matter of
-`recipe_file`.
+A recipe holds no settings of execution (location, number of workers, size of parts), since these must not change a byte
+of the shards; see `Execution`. `recipe_file` reads recipes from YAML.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from trajmill.schemas import DOMAINS, ConfigError
 Pool = Literal["cpt", "sft", "rl", "eval"]
 POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft", "rl", "eval")
 SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}
-"""Share of the groups that each pool is given by default."""
+"""Default share of the groups for each pool."""
 
 Wider = Literal["repository", "site", "app", "server"]
 Overflow = Literal["drop", "cut_oldest", "cut_newest", "windows"]
 SpanClass = Literal["volatile", "frame", "copied", "new"]
 LOSS_WEIGHTS: Final[dict[SpanClass, float]] = {"volatile": 0.1}
-"""Share of the spans of a class that bear the loss unless a recipe names it; of other classes all do."""
+"""Default share of the spans of a class that bear the loss; all spans of other classes bear it."""
 WINDOWS: Final[dict[Pool, int]] = {"cpt": 1 << 18, "sft": 1 << 18, "rl": 1 << 17, "eval": 1 << 17}
-"""Tokens of a sample of each pool by default."""
+"""Default number of tokens of a sample in each pool."""
 
 BOUNDS: Final = ("max_reject_ratio", "max_unrecognized_ratio")
-"""Of the section `normalize`: what ends a run and changes nothing that it writes."""
+"""Settings of the section `normalize` that end a run without changing its output."""
 
 _OF_APPENDING: Final = "grown"
-"""Of the section `normalize`: what decides which logs are read later, but not how one is read."""
+"""Setting of the section `normalize` that decides which logs are read later, but not how a log is read."""
 
 
 def _as_shares(value: Any) -> Any:
@@ -86,11 +85,11 @@ class Normalize(Section):
 
     @property
     def sought(self) -> tuple[str, ...]:
-        """The connectors that are asked about files; empty means all."""
+        """The connectors that are tried on files; empty means all."""
         return (*self.connectors, *self.formats.values()) if self.connectors else ()
 
     def choices(self, domains: tuple[str, ...] = ()) -> Choices:
-        """Return the settings for connectors, in a recipe that takes in these domains."""
+        """Return the settings for connectors in a recipe of these domains."""
         return Choices(self.screen, self.static_assets, self.dataset.rows(domains))
 
     @field_validator("connectors")
@@ -115,57 +114,60 @@ class Normalize(Section):
 
 
 class Mix(Section):
-    """Settings of making shards of what is kept.
+    """Settings of the mix stage.
 
     Attributes:
-        pools: share of the trajectories that each pool is given, in whole groups; scaled to sum to 1.
-        group_by: what else makes trajectories one group: a `repository` of swe, a `site` of web, an `app` of android or
-            os, a `server` of mcp, by the environment that their logs name. A list ties all of one; a mapping says up to
-            what share of its domain's trajectories one ties them (`{site: 0.1}`), since a site that holds most of a
-            domain would leave the other pools empty.
-        stages: what each pool's stage is drawn from; a pool that is not named takes all the trajectories that it has.
-        passages: rows of other corpora that are passed through, by the names of the components that they are.
-        after: rows of eval tell whether their turn began on this day (UTC) or later, or before.
-        seed: of every choice by hash: pools, templates, order of samples, the turn that RL and eval take.
-        window_tokens: tokens of a sample of each pool, under `judge.tokenizer`; null is any. A pool that is not named
-            keeps its default: 262,144 in CPT and SFT, and 131,072 for the prompts of RL and eval.
-        overflow: what becomes of what is longer. In CPT and SFT, where the default is `windows`: nothing (`drop`), its
-            last turns (`cut_oldest`), its first (`cut_newest`), or several samples, each turn in one of them. In RL and
-            eval, where the default is `drop`, a turn whose prompt is longer is not asked for, or, by any other value,
-            asked for after as many turns before it as fit.
-        prompt_share: of a sample's tokens, those that its system prompt may be. Where it would be more, tools that the
-            sample neither calls nor names are not described, as many as need be, and then a short template takes the
-            place of the drawn one; what a log tells of the world besides stays. 1 bounds nothing.
-        observation_chars: characters of an observation that samples show; of a longer one head and tail, with what is
-            left out told between them. Null shows all.
-        max_response_tokens: of the turns that RL and eval ask for.
-        shard_bytes: text of one shard, before compression, in bytes.
-        harness: what samples show of what the harness and the user said between turns (`interleaved`): `strip` for
-            nothing, `keep` for each text in the user turn, before the action; then no observation that the harness
-            made bears loss, whatever the rules say.
-        edits: how samples show edits of files: `call` for the call as it stands, `diff` for a unified diff below the
-            call, where that tells both the old text and the new.
-        actions: `call` for calls as JSON, `native` for what agents of the domain write, where an action can be said so:
-            BrowserGym's calls, code of pyautogui, AndroidWorld's JSON.
-        mcp: what stands for the answer of a server of MCP: its `text`, or the `envelope`, the object that it stood in
-            (`{"content": [{"type": "text", "text": …}], "isError": false}`), as and where the log holds it.
-        control_tokens: strings in what samples show that chat tokenizers take for control tokens, such as `<|im_end|>`
-            in a file that was read: `keep` leaves them, `escape` puts a blank behind their first character, by which
-            they are no such token any more (`quality.control_strings`), `drop` leaves out what shows one.
-        images: pixels of the longer side, at most, of the screenshots that user messages of SFT and RL show beside the
-            text, in a column `images`; null shows none. It needs `normalize.attachments: keep`. No picture is scrubbed.
-        loss: what bears the loss in CPT and SFT: whole answers (`turns`), or of each answer the spans that are drawn by
-            `loss_weights` (`spans`, which needs `judge.spans`).
-        loss_weights: with `loss: spans`, the share of the spans of each class that bear it, drawn by hash; one that
-            is not named has its default. Of a sample's volatile spans one in ten stays at least.
-        templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
-        values: a Parquet file of numbers by `trajectory_id`, by which components choose (`where`) and weigh as by
-            signals: its columns are called `values.<column>` there.
+        pools: share of the trajectories that each pool gets, in whole groups; the shares are scaled to sum to 1.
+        group_by: further keys that join trajectories into one group, by the environment that their logs name: a
+            `repository` of swe, a `site` of web, an `app` of android or os, a `server` of mcp. A list joins without a
+            limit. A mapping gives the largest share of a domain's trajectories that one value joins (`{site: 0.1}`),
+            since a site with most of a domain would leave the other pools empty.
+        stages: sources of each pool's stage; a pool that is not named takes all its trajectories.
+        passages: rows of other corpora that are passed through, by the names of their components.
+        after: a day (UTC); rows of eval state whether their turn began before it, or on it or later.
+        seed: seed of every choice by hash: pools, templates, order of samples, the turns of RL and eval.
+        window_tokens: largest number of tokens of a sample in each pool, under `judge.tokenizer`; null sets no bound. A
+            pool that is not named keeps its default: 262,144 in CPT and SFT, and 131,072 for the prompts of RL and
+            eval.
+        overflow: treatment of longer samples. In CPT and SFT, where the default is `windows`: `drop` drops them,
+            `cut_oldest` keeps the last turns, `cut_newest` the first, and `windows` makes several samples, with each
+            turn in one of them. In RL and eval, where the default is `drop`, a turn with a longer prompt is not asked
+            for; any other value keeps as many turns before it as fit.
+        prompt_share: largest share of a sample's tokens that its system prompt may have. Above it, descriptions of
+            tools that the sample neither calls nor names are left out, as many as necessary; then a short template
+            replaces the drawn one. Other facts of the log stay. 1 sets no bound.
+        observation_chars: characters of an observation that samples show. A longer observation keeps its head and tail,
+            with a marker for the omitted part between them. Null shows all.
+        max_response_tokens: largest number of tokens of an answer that RL and eval ask for.
+        shard_bytes: bytes of text in one shard, before compression.
+        harness: how samples show texts of the harness and the user between turns (`interleaved`): `strip` omits them,
+            `keep` shows them in the user turn before the action. With `keep`, observations that the harness made never
+            bear loss, whatever the rules say.
+        edits: how samples show edits of files: `call` for the call itself, `diff` for a unified diff below the call,
+            where the call has both the old text and the new.
+        actions: `call` for calls as JSON, `native` for the grammar of the domain's agents, where it can express the
+            action: BrowserGym's calls, pyautogui code, AndroidWorld's JSON.
+        mcp: the answer of an MCP server: its `text`, or the `envelope`, the object that contained it (`{"content":
+            [{"type": "text", "text": …}], "isError": false}`), where the log holds it.
+        control_tokens: treatment of strings in samples that chat tokenizers take for control tokens, such as
+            `<|im_end|>` in a file that was read: `keep` leaves them, `escape` inserts a blank after their first
+            character so that they are no control tokens (`quality.control_strings`), `drop` leaves out samples that
+            show one.
+        images: largest length in pixels of the longer side of the screenshots that user messages of SFT and RL show
+            beside the text, in a column `images`; null shows none. Requires `normalize.attachments: keep`. Pictures are
+            not scrubbed.
+        loss: the unit of loss in CPT and SFT: whole answers (`turns`), or the spans of each answer that `loss_weights`
+            draws (`spans`, which requires `judge.spans`).
+        loss_weights: with `loss: spans`, the share of the spans of each class that bear the loss, drawn by hash; a
+            class that is not named has its default. At least one in ten of a sample's volatile spans bears the loss.
+        templates: a folder of templates for system prompts that replaces `configs/templates`, with the same layout.
+        values: a Parquet file of numbers by `trajectory_id`. Components select (`where`) and weigh by them like
+            signals, as `values.<column>`.
         instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill model instruct` writes
-            it, of trajectories whose logs hold none; prompts of all pools but eval tell them.
-        rl: which turns RL may ask for: `any`, or those alone that `trajmill world replay` has `certified`, since their
-            action led to the same again; it takes a run that was replayed before it is mixed.
-        databases: checks of RL ask for what a run has written into its database, as the difference says that
+            it, for trajectories whose logs hold none. Prompts of all pools but eval show them.
+        rl: turns that RL may ask for: `any`, or only those that `trajmill world replay` has `certified` because their
+            action gave the same answer again. `certified` requires a replay of the run before the mix stage.
+        databases: whether checks of RL use the data that a run wrote into its database, from the difference that
             `trajmill world replay --world awm` takes.
     """
 
@@ -197,12 +199,12 @@ class Mix(Section):
 
     @property
     def asks_replays(self) -> bool:
-        """True if samples depend on what was replayed."""
+        """True if samples depend on a replay."""
         return self.rl == "certified" or self.databases
 
     @property
     def asks_for_turns(self) -> bool:
-        """True if a pool is of single turns that are asked for: RL or eval."""
+        """True if a pool consists of single turns: RL or eval."""
         return bool(self.pools.get("rl") or self.pools.get("eval"))
 
     @field_validator("loss_weights")
@@ -274,16 +276,16 @@ class Mix(Section):
 
 
 class Card(Section):
-    """Facts for the dataset card that the data cannot tell: see the Hub's documentation of dataset cards.
+    """Facts of the dataset card that the data does not contain; see the Hub's documentation of dataset cards.
 
     Attributes:
-        pretty_name: of the dataset.
-        license: the Hub's name of the dataset's licence; `other` for those of its rows, as they state them.
-        licences: SPDX ids and expressions under which rows may be published, as rows state them, `unknown` for rows
-            that state none; by default those that the recipe itself names, of logs and passages.
-        images: whether a dataset whose samples show screenshots may be published; no picture is scrubbed.
-        language: of the texts; several with commas between them.
-        tags: as the Hub has them.
+        pretty_name: display name of the dataset.
+        license: the Hub's name of the dataset's licence; `other` for the licences that the rows state.
+        licences: SPDX ids and expressions under which rows may be published, as rows state them, and `unknown` for rows
+            without one; by default those that the recipe names for logs and passages.
+        images: whether a dataset whose samples show screenshots may be published; pictures are not scrubbed.
+        language: languages of the texts, separated by commas.
+        tags: tags as the Hub uses them.
     """
 
     pretty_name: str = "Interaction trajectories"
@@ -298,10 +300,10 @@ class Recipe(Section):
     """A whole recipe.
 
     Attributes:
-        name: of the dataset.
-        source: the corpus, as it is named in every row.
+        name: name of the dataset.
+        source: the corpus name in every row.
         licence: SPDX id of the raw logs' licence, if known; written to every row's provenance.
-        domains: which worlds are taken in; trajectories of others are rejected.
+        domains: accepted domains; trajectories of other domains are rejected.
     """
 
     name: str
@@ -355,10 +357,10 @@ class Recipe(Section):
         return [*models, *ids, *templates, *(passages.path for passages in self.mix.passages)]
 
     def _known_numbers(self, where: str, names: tuple[str, ...]) -> None:
-        """Check that names are of signals that are measured, or of values that are given.
+        """Check that names are measured signals or columns of `mix.values`.
 
         Raises:
-            ValueError: one is not.
+            ValueError: a name is neither.
         """
         values = tuple(name for name in names if name.startswith(VALUES))
         if values and self.mix.values is None:
@@ -366,14 +368,14 @@ class Recipe(Section):
         known(f"measured signal in {where}", tuple(set(names) - set(values)), self.judge.measured())
 
     def _of_turns(self) -> list[str]:
-        """The signals that are measured of transitions."""
+        """Return the signals that are measured of transitions."""
         return [name for name in self.judge.measured() if self.judge.made(name).scope == "transition"]
 
     def with_format(self, name: str) -> Recipe:
-        """Choose the connector that reads every file.
+        """Return a copy of the recipe in which one connector reads every file.
 
         Raises:
-            ConfigError: there is no such connector, with the nearest name.
+            ConfigError: there is no such connector; the message suggests the nearest name.
         """
         from trajmill.connectors.registry import connector  # here, since numpy comes with it
 
@@ -381,12 +383,15 @@ class Recipe(Section):
         return self.model_copy(update={"normalize": self.normalize.model_copy(update={"formats": formats})})
 
     def digest(self, *sections: str) -> str:
-        """sha256 of the recipe, or of the named sections of it, as 64 hex digits; equal values, equal digest."""
+        """Return the sha256 of the recipe, or of the named sections, as 64 hex digits.
+
+        Equal values have equal digests.
+        """
         values = self.model_dump(mode="json")
         chosen = {name: values[name] for name in sections} if sections else values
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
 
     def reading_digest(self) -> str:
-        """As `digest`, of what decides how logs are read: the section `normalize` without the bounds that end a run."""
+        """Return the digest of the section `normalize` without the bounds that end a run and `grown`."""
         values = self.normalize.model_dump(mode="json", exclude={*BOUNDS, _OF_APPENDING})
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

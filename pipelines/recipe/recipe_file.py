@@ -1,7 +1,7 @@
-"""Recipes read from YAML: from a file, or one of those that come with trajmill.
+"""Recipes read from YAML files, or from those that come with trajmill.
 
-Every fault of a recipe is told at once, each by its place and with the nearest valid name. What is valid is the matter
-of `recipe`.
+All faults of a recipe are reported at once, each with its place and the nearest valid name. `recipe` defines the valid
+values.
 """
 
 from __future__ import annotations
@@ -20,30 +20,32 @@ from trajmill.pipelines.recipe.templates import configs
 from trajmill.schemas import ConfigError
 
 VERSION_KEY: Final = "trajmill_run"
-"""By which the record of a run (`run.json`), whose recipe can be run again, is known."""
+"""Key that marks the record of a run (`run.json`), whose recipe can be run again."""
 
 SALTED: Final = "kept apart"
-"""Stands in a record for the salt of a recipe that has one."""
+"""Value in a record that replaces the recipe's salt."""
 
 EXTENDS: Final = "extends"
-"""Names the built-in recipe whose values a recipe takes where it says nothing itself."""
+"""Key that names the built-in recipe whose values are the defaults of a recipe."""
 
 _TAKEN: Final = ("domains", "normalize", "judge", "mix")
-"""Sections that are taken from an extended recipe: how logs are read, judged and mixed, not the data set's name or
-owner.
+"""Sections that are inherited from an extended recipe.
+
+They define how logs are read, judged and mixed, not the data set's name or owner.
 """
 
 _BY_NAME: Final = ("rules", "signals", "benchmarks")
-"""Parts of `judge` that are merged by name: each entry stays unless the recipe has another of its name, or removes it
-by null.
+"""Parts of `judge` that are merged by name.
+
+An inherited entry stays unless the recipe has an entry of that name or sets it to null.
 """
 
 SALT: Final = "TRAJMILL_SCRUB_SALT"
-"""The environment variable that holds the salt of a recorded recipe."""
+"""Environment variable that holds the salt of a recorded recipe."""
 
 
 def _names_at(keys: tuple[int | str, ...]) -> list[str]:
-    """The names that the recipe has below keys where an unknown one was met."""
+    """Return the valid names below the keys where an unknown name was found."""
     kind: Any = Recipe
     for name in keys:
         model = _model(kind)
@@ -52,7 +54,7 @@ def _names_at(keys: tuple[int | str, ...]) -> list[str]:
 
 
 def _model(kind: Any) -> Any:
-    """Return the model that a type is, may be, or is a mapping or a sequence of."""
+    """Return the model class that a type is or contains."""
     return next(candidate for candidate in (kind, *get_args(kind)) if hasattr(candidate, "model_fields"))
 
 
@@ -75,7 +77,7 @@ def _message(error: Any) -> str:
 
 
 def _extend(values: dict[str, Any], name: str) -> dict[str, Any]:
-    """Fill the values of a recipe with those of the built-in one that it extends, where it has none of its own.
+    """Fill the missing values of a recipe with those of the built-in recipe that it extends.
 
     Raises:
         ConfigError: there is no such built-in recipe.
@@ -96,7 +98,7 @@ def _extend(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _merge(base: Any, own: Any) -> Any:
-    """Merge the values of the own section over those of the extended recipe; what is no section stands alone."""
+    """Merge a recipe's own section over the inherited one. A value that is not a section replaces the inherited one."""
     if not (isinstance(base, dict) and isinstance(own, dict)):
         return own
     merged = base | own
@@ -107,7 +109,7 @@ def _merge(base: Any, own: Any) -> Any:
 
 
 def _by_name(base: Any, own: Any) -> Any:
-    """Merge two mappings, or lists of mappings with a `name`; own entries replace their namesakes."""
+    """Merge two mappings, or lists of mappings with a `name`. Own entries replace inherited ones of the same name."""
     if isinstance(base, dict) and isinstance(own, dict):
         return {key: value for key, value in (base | own).items() if value is not None}
     if isinstance(own, list) and all(isinstance(entry, dict) for entry in own):
@@ -118,15 +120,15 @@ def _by_name(base: Any, own: Any) -> Any:
 
 
 def parse_recipe(text: str, name: str) -> Recipe:
-    """The recipe that YAML text holds.
+    """Parse a recipe from YAML text.
 
     Args:
         text: the YAML.
-        name: what the text is called in errors.
+        name: the text's name in errors.
 
     Raises:
-        ConfigError: it is not YAML, it extends a recipe that there is not, or any value is not valid; all faults are
-            named at once.
+        ConfigError: the text is not YAML, extends an unknown recipe, or holds an invalid value; all faults are reported
+            at once.
     """
     try:
         values = yaml.load(text, yaml.CSafeLoader)
@@ -142,7 +144,7 @@ def parse_recipe(text: str, name: str) -> Recipe:
 
 
 def builtin_recipes() -> dict[str, str]:
-    """Read the recipes that come with trajmill, by name (`android`), as YAML text."""
+    """Read the recipes that come with trajmill, as YAML text by name (`android`)."""
     entries = [entry for entry in configs().iterdir() if entry.name.endswith(".yaml")]
     return {
         entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in sorted(entries, key=lambda e: e.name)
@@ -150,10 +152,10 @@ def builtin_recipes() -> dict[str, str]:
 
 
 def _read_record(text: str, name: str) -> str:
-    """Return the recipe of a run's record, as YAML; empty if the text is none.
+    """Return the recipe in a run's record, as YAML; empty if the text is no record.
 
     Raises:
-        ConfigError: the recipe has a salt, which no record holds, and it is not given.
+        ConfigError: the recipe has a salt, which records omit, and the environment does not provide it.
     """
     try:
         recipe = json.loads(text)["recipe"] if f'"{VERSION_KEY}"' in text[:100] else None
@@ -172,27 +174,27 @@ def _read_record(text: str, name: str) -> str:
 
 
 def recipe_in(record: bytes, name: str) -> Recipe:
-    """The recipe that the record of a run holds.
+    """Return the recipe in the record of a run.
 
     Args:
         record: the file's bytes.
-        name: of the file, for errors.
+        name: the file's name in errors.
 
     Raises:
-        ConfigError: it holds none that is valid, or its salt is not at hand.
+        ConfigError: the record holds no valid recipe, or its salt is not available.
     """
     text = record.decode("utf-8", "replace")
     return parse_recipe(_read_record(text, name) or text, name)
 
 
 def load_recipe(config: str) -> Recipe:
-    """The recipe at a path, the one that a run recorded (`run.json`), or the built-in one of that name.
+    """Load a recipe from a file, from the record of a run (`run.json`), or from the built-in recipes.
 
     Args:
         config: the path or name.
 
     Raises:
-        ConfigError: there is neither, or it is not valid.
+        ConfigError: there is no such file or built-in recipe, or the recipe is not valid.
     """
     path = Path(config)
     if path.is_file():

@@ -1,4 +1,4 @@
-"""The base of a recipe's sections: frozen values of the very types that they are declared with, and no other names."""
+"""The base class of a recipe's sections: frozen values with strict types and no unknown names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Section(BaseModel):
-    """A section of a recipe, or a value within one; what checks it is built when it is first made."""
+    """A section of a recipe, or a value within one. Its validator is built on first use."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
@@ -21,7 +21,7 @@ def _to_tuple(value: Any) -> Any:
 
 
 LISTED: Final = BeforeValidator(_to_tuple)
-"""Lets a tuple be written as a list, which is all that YAML has."""
+"""Validator that lets a tuple be written as a list, since YAML has no tuples."""
 
 
 def _day(value: Any) -> Any:
@@ -29,7 +29,7 @@ def _day(value: Any) -> Any:
 
 
 Day = Annotated[date, BeforeValidator(_day)]
-"""A day, as YAML has it or as text such as `2026-03-01`."""
+"""A day, as a YAML date or as text such as `2026-03-01`."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -40,7 +40,7 @@ def known(kind: str, names: tuple[str, ...], valid: Iterable[str]) -> tuple[str,
     """Check that the names are valid and return them; the recipe calls them `kind`.
 
     Raises:
-        ValueError: one is not among the valid ones; the message says which is nearest.
+        ValueError: a name is not valid; the message suggests the nearest valid name.
     """
     there = list(valid)
     for name in names:

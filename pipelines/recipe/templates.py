@@ -1,9 +1,9 @@
-"""Templates and recipes that come with trajmill: in the checkout under `configs/`, in the wheel within `pipelines`.
+"""Templates and recipes that come with trajmill: under `configs/` in the checkout, inside the package in the wheel.
 
-The templates of prompts stand a domain a folder, a pool a file: `terminal/{rl,cpt,sft-1,sft-2,…}.md.j2`, and one for
-short samples, `terminal/{rl,cpt,sft}-short.md.j2`. A user's own folder of the same shape takes their place, domain by
-domain; it may lack those for short samples. Pools never share a template, so that what is learnt is the world and not
-the wording. What the values of a prompt are is the matter of `pipelines.render.prompts`.
+Prompt templates are stored in a folder per domain and a file per pool, `terminal/{rl,cpt,sft-1,sft-2,…}.md.j2`, with
+one for short samples, `terminal/{rl,cpt,sft}-short.md.j2`. A user's own folder of the same layout replaces them domain
+by domain; the templates for short samples are optional there. Pools never share a template, so that a model learns the
+world and not the wording. `pipelines.render.prompts` provides the values of a prompt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trajmill.schemas import DOMAINS, ConfigError
 
 
 def configs() -> Traversable:
-    """The folder of built-in recipes, templates and rubrics."""
+    """Return the folder of built-in recipes, templates and rubrics."""
     return files("trajmill") / "configs"
 
 
@@ -47,7 +47,7 @@ VARIABLES: Final = frozenset(
         "tagged",
     }
 )
-"""Variables of a prompt's template: texts, empty where they are not known; `forms` and `dialects` lists; flags."""
+"""Variables of a prompt template: texts, which are empty if unknown; the lists `forms` and `dialects`; flags."""
 
 _LISTS: Final = frozenset({"forms", "dialects"})
 _FLAGS: Final = frozenset({"ends", "enveloped", "shows_diffs", "keeps_messages", "native", "tagged"})
@@ -55,11 +55,14 @@ _SUFFIX: Final = ".md.j2"
 _FILE: Final = re.compile(r"((rl|cpt|sft)-short|rl|cpt|sft-[1-9][0-9]*)\.md\.j2")
 _SHORT: Final = "-short"
 _KIND: Final = {"rl": "rl", "eval": "rl", "cpt": "cpt", "sft": "sft"}
-"""The kind of file that each pool's prompts are made from: eval asks as RL does."""
+"""Kind of template file for the prompts of each pool. Eval uses those of RL."""
 
 
 class PromptTemplate(NamedTuple):
-    """A prompt's template: `name` as `terminal/sft-2`, sha256 of its text, the text, and if a user made it."""
+    """A prompt template: its name such as `terminal/sft-2`, the sha256 of its text, its text, and its origin.
+
+    `own` tells that a user made it.
+    """
 
     name: str
     digest: str
@@ -68,36 +71,39 @@ class PromptTemplate(NamedTuple):
 
     @property
     def template(self) -> jinja2.Template:
-        """Compiled template; compiled when first asked for, since a run draws few of all there are."""
+        """The compiled template. It is compiled on first use, since a run draws few of the templates."""
         return _compile(self.text, self.own)
 
     @property
     def reference(self) -> str:
-        """Reference by which a sample names its prompt's template: `terminal/sft-2@` and 12 digits of the digest."""
+        """The template's name in samples: `terminal/sft-2@` and 12 digits of the digest."""
         return f"{self.name}@{self.digest[:12]}"
 
 
 @cache
 def template(name: str) -> jinja2.Template:
-    """The template of that name; undefined names are errors, and nothing is escaped, since output is Markdown."""
+    """Return the template of that name.
+
+    Undefined names are errors. Nothing is escaped, since the output is Markdown.
+    """
     return _environment().from_string((configs() / "templates" / name).read_text("utf-8"))
 
 
 def prompt_template(
     domain: str, pool: str, key: str, seed: int, folder: Path | None = None, is_short: bool = False
 ) -> PromptTemplate:
-    """Choose the template of the system prompt of a sample.
+    """Choose the template of a sample's system prompt.
 
     Args:
-        domain: one of the seven.
-        pool: `cpt`, `sft`, `rl`, or `eval`, which asks as `rl` does. One of the files for `sft` is drawn by hash.
-        key: what is drawn by, such as the id of a trajectory; the same key draws the same file.
-        seed: of the draw.
-        folder: a user's own templates; a domain that it holds nothing of has the built-in ones.
-        is_short: take the short one, if there is one.
+        domain: one of the seven domains.
+        pool: `cpt`, `sft`, `rl`, or `eval`, which uses those of `rl`. A file for `sft` is drawn by hash.
+        key: key of the draw, such as the id of a trajectory; equal keys draw the same file.
+        seed: seed of the draw.
+        folder: a user's own templates; a domain without a folder there has the built-in ones.
+        is_short: whether to use the short template, if there is one.
 
     Raises:
-        ConfigError: a template of the user's own is not one; see `check_templates`, which tells so at launch.
+        ConfigError: a template of the user is not valid; `check_templates` reports that at launch.
     """
     own = folder if folder is not None and (folder / domain).exists() else None
     kinds = _of_domain(domain, own)
@@ -106,12 +112,12 @@ def prompt_template(
 
 
 def check_templates(folder: Path) -> None:
-    """Reads all templates of a user's own folder, so that none fails while shards are made.
+    """Read all templates of a user's own folder, so that none fails while shards are written.
 
     Raises:
-        ConfigError: the folder cannot be read or holds nothing, a file or folder in it is none that is looked for, a
-            domain lacks a pool, or a template breaks the syntax, names a variable that prompts have not, takes in
-            another file or cannot be rendered. The message names the file.
+        ConfigError: the folder cannot be read or is empty, it holds an unexpected file or folder, a domain lacks a
+            pool, or a template has a syntax error, names an unknown variable, includes another file or cannot be
+            rendered. The message names the file.
     """
     try:
         inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
@@ -127,7 +133,7 @@ def check_templates(folder: Path) -> None:
 
 
 def templates_digest(folder: Path | None = None) -> str:
-    """Digest all templates that prompts are made from, a user's own or ours, by sha256, as 64 hex digits."""
+    """Return the sha256 of all prompt templates, a user's own or the built-in ones, as 64 hex digits."""
     digests = [
         (template.name, template.digest)
         for domain in DOMAINS
@@ -139,13 +145,13 @@ def templates_digest(folder: Path | None = None) -> str:
 
 @cache
 def built_in_texts() -> list[str]:
-    """Return the texts of all templates of prompts that come with trajmill."""
+    """Return the texts of all built-in prompt templates."""
     return [template.text for domain in DOMAINS for some in _of_domain(domain, None).values() for template in some]
 
 
 @cache
 def _of_domain(domain: str, folder: Path | None) -> dict[str, tuple[PromptTemplate, ...]]:
-    """Return the templates of a domain by the kind of their file, each kind in the order of their names' numbers."""
+    """Return the templates of a domain by kind of file, each kind in the order of the numbers in the file names."""
     source_folder: Traversable = configs() / "templates" / domain if folder is None else folder / domain
     pools = ("rl", "cpt", "sft")
     templates: dict[str, list[PromptTemplate]] = {kind + end: [] for kind in pools for end in ("", _SHORT)}
@@ -173,7 +179,7 @@ def _in_order(name: str) -> tuple[int, str]:
 
 
 def _read(path: Traversable, name: str, own: bool) -> PromptTemplate:
-    """Read the template in a file; a user's own (`own`) is tried, and what it runs has no way out of its sandbox."""
+    """Read the template in a file. A user's own template (`own`) is test-rendered, in a sandbox."""
     environment = _sandbox()
     try:
         text = path.read_text("utf-8")
@@ -198,10 +204,10 @@ def _read(path: Traversable, name: str, own: bool) -> PromptTemplate:
 
 
 def _try(compiled: jinja2.Template, path: Traversable) -> None:
-    """Renders a template with every value set and with none.
+    """Render a template with every value set and with none.
 
     Raises:
-        ConfigError: it cannot be rendered, or renders to nothing.
+        ConfigError: the template cannot be rendered, or renders to nothing.
     """
     for known in (True, False):
         try:
@@ -224,7 +230,7 @@ def _compile(text: str, own: bool) -> jinja2.Template:
 
 @cache
 def rubric(name: str) -> str:
-    """The text by which a judge rates predictions, as it is asked with it."""
+    """Return the rubric by which a judge model rates predictions."""
     return (configs() / "rubrics" / f"{name}.md").read_text("utf-8")
 
 

@@ -1,1 +1,4 @@
-"""Rendering: judged transitions as the texts that models are trained on; pure, nothing here reads or writes."""
+"""Rendering of judged transitions as the texts that models are trained on.
+
+Pure functions: nothing here reads or writes files.
+"""

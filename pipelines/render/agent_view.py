@@ -1,9 +1,9 @@
-"""The agent view: the conversation that an agent had, as chat messages with its tools.
+"""The agent view: the conversation of an agent as chat messages with its tools.
 
-Where the world-model view predicts what the world answers, this one predicts what the agent did: the loss stands on
-the assistant's messages. What a log says is restored letter by letter, and nothing is made up. What the log or its rows
-do not hold is told in `Fidelity`. Where the agent saw something that the rows do not hold, the conversation ends before
-it, since what the agent did next answers to what nobody could read; what is left of it is true.
+The world-model view predicts the answers of the environment; this view predicts the agent's actions, and the loss is on
+the assistant's messages. Texts of the log are restored exactly, and nothing is invented. `Fidelity` states what the log
+or its rows lack. Where the agent saw something that the rows lack, the conversation ends before that point, since the
+agent's next action answers a text that is unknown. The remaining conversation is faithful.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from trajmill.schemas import MESSAGE, json_text
 Row: TypeAlias = Mapping[str, Any]
 
 Reasoning = Literal["keep", "strip", "last"]
-"""The reasoning that stays: all, none, or that of the messages behind the last of the user."""
+"""The reasoning that is kept: all, none, or that of the messages after the user's last message."""
 
 _NO_CONVERSATIONS: Final = frozenset({"aider", "swebench_eval", "swebench_predictions", "webvoyager"})
-"""Connectors whose answers were shown to a person or nobody, and those whose agent was shown pictures all along."""
+"""Connectors whose answers were shown to a person or to nobody, or whose agent was shown pictures throughout."""
 
 _SCENARIOS: Final = frozenset({"tau2", "tau_bench"})
-"""Connectors whose instruction is what the simulated user was told; the agent never saw it."""
+"""Connectors whose instruction was given to the simulated user. The agent never saw it."""
 
 _UNSEEN: Final = frozenset({"tool", "user_call", "system"})
 """Roles of what stands in no message between turns: the user's own calls and their answers, and system prompts."""
@@ -37,25 +37,26 @@ _COMPACTION: Final = "compaction"
 _SYSTEM: Final = "system"
 
 _HOSTED: Final = ("srvtoolu_", "mcptoolu_", "mcp_", "ci_", "ws_", "fs_", "ig_", "tsc_")
-"""Prefixes of ids of calls that a model's provider answered itself, within the model's answer (Anthropic, OpenAI)."""
+"""Prefixes of ids of calls that a model's provider answered within the model's answer (Anthropic, OpenAI)."""
 
 
 class Fidelity(NamedTuple):
-    """Degree to which a conversation is that of its log.
+    """Differences between a conversation and its log.
 
     Attributes:
         system: `logged`, or `not_logged`: the log holds no system prompt.
-        task: `logged`, or `not_logged`: the log does not hold what the agent was asked.
-        tools: `logged`; `derived`: the declarations are the connector's; `not_logged`.
-        calls: `logged`; `hosted`: some were answered by the model's provider within one message of the agent, which is
-            several here; `parsed`: the agent wrote some as text, in a form of its own.
-        words: `logged`, or `joined`: what the agent said and thought between the calls of a message stands before them.
-        answers: `logged`, or `unwrapped`: how a command ended was taken out of its answer.
-        harness: `logged`, or `as_user`: words of the harness are messages of the user before the agent's next one, with
-            the name `harness`. They may have stood in another message, or in a system prompt.
-        begin: `logged`, or `compacted`: it goes on from a summary of what stood before, a message of the harness. What
-            else the harness kept is not told.
-        end: `logged`, or why the conversation ends before its log does; a reason of `Refused`.
+        task: `logged`, or `not_logged`: the log does not hold the agent's task.
+        tools: `logged`; `derived`: the declarations are the connector's; or `not_logged`.
+        calls: `logged`; `hosted`: the model's provider answered some calls within one message of the agent, which is
+            several messages here; or `parsed`: the agent wrote some calls as text, in its own form.
+        words: `logged`, or `joined`: the agent's words and reasoning between the calls of a message are placed before
+            the calls.
+        answers: `logged`, or `unwrapped`: the exit status of a command was taken out of its answer.
+        harness: `logged`, or `as_user`: texts of the harness are user messages with the name `harness` before the
+            agent's next message. They may have been part of another message or of a system prompt.
+        begin: `logged`, or `compacted`: the conversation continues from a summary of the earlier part, which is a
+            message of the harness. Other texts that the harness may have kept are unknown.
+        end: `logged`, or the reason of a `Refused`: the conversation ends before its log does.
     """
 
     system: str
@@ -211,7 +212,7 @@ def _turn(number: int, sampled: str | None) -> TurnIds:
 
 
 def _require_conversation(rows: Rows) -> None:
-    """Refuse what is no conversation, or what lacks its beginning."""
+    """Refuse rows that are not a conversation, or that lack its beginning."""
     first = rows[0]
     if first["provenance"]["connector"] in _NO_CONVERSATIONS or not any(map(_has_words, rows)):
         raise _RefusedError("no_conversation", "the log holds what was done, not what a model was told and said")
@@ -315,13 +316,13 @@ def _heard(role: str, content: str) -> dict[str, Any]:
 
 
 def _words_before(row: Row) -> list[tuple[str, str]]:
-    """Return (role, text) of what the agent was told before the row, in the order of the log."""
+    """Return (role, text) of the texts that the agent was shown before the row, in the order of the log."""
     entries = json.loads(row["interleaved"]) if row["interleaved"] else ()
     return [(entry["role"], entry["content"]) for entry in entries if entry["role"] not in _UNSEEN]
 
 
 def _is_message(row: Row) -> bool:
-    """Return True if the row is a message of the agent to the user, and no call."""
+    """Return True if the row is a message of the agent to the user rather than a call."""
     return bool(row["action"]["name"] == MESSAGE and row["action"]["call_id"] is None)
 
 
@@ -366,7 +367,10 @@ def _call(action: Row) -> dict[str, Any]:
 
 
 def _answer(row: Row) -> dict[str, Any]:
-    """The answer to a call, or what was said to the agent's message, if that is all that was shown, and as it was."""
+    """Return the answer to a call or to the agent's message.
+
+    Refuse an answer that the rows do not hold in full and unchanged.
+    """
     answer = row["next_observation"]
     if answer["attachments"]:
         raise _RefusedError("attachments", "a message held a picture or a file")
@@ -388,7 +392,7 @@ def _tools(first: Row) -> str | None:
 
 
 def _fidelity(messages: Sequence[Row], rows: Sequence[Row], tools: str | None, has_prompt: bool, end: str) -> Fidelity:
-    """Grade the messages, which restore these rows, by their likeness to those of the log."""
+    """Describe the differences between the messages, which restore these rows, and the log."""
     first = rows[0]
     is_derived = first["context"]["origin"] != "logged"
     known = set() if tools is None or is_derived else {_name(tool) for tool in json.loads(tools)}

@@ -1,6 +1,6 @@
-"""Sources of a check: an action with its answer, what was known before it, and other answers of the tool.
+"""Inputs of a check: an action with its answer, the texts known before it, and other answers of the tool.
 
-Pure: nothing here reads or writes. Which checks follow is the matter of `candidates` and `checks`.
+Nothing here reads or writes files. `check_candidates` and `checks` derive the checks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Spans: TypeAlias = tuple[tuple[int, int, str], ...]
 _WORD: Final = re.compile(r"\w+")
 _COMMANDS: Final = ("command", "cmd", "keystrokes", "script", "code")
 _COMMANDED: Final = re.compile(rf'^\s*\[|"(?:{"|".join(_COMMANDS)})"')
-"""Pattern of arguments that may hold a command, as a value of an object or the first text of an array."""
+"""Pattern of arguments that may hold a command, as an object's value or as the first text of an array."""
 
 _PASSED_OVER: Final = re.compile(
     r"^(?:\s*(?:cd\s+\S+|export\s+\S+|set\s+-\w+|source\s+\S+|\w+=\S*)\s*(?:&&|;|\n)|\s*(?:sudo|time|env)\s+)*"
@@ -36,30 +36,31 @@ _HEAD: Final = re.compile(r"\s*([\w./+-]+)")
 _PATHS: Final = ("path", "file_path", "filePath", "filename", "target_file", "file", "name", "id")
 _TEXTS: Final = ("file_text", "content", "text", "new_str", "new_string", "body")
 _WRITING: Final = re.compile(rf'<<|"(?:{"|".join(_TEXTS)})"')
-"""Pattern in the arguments of an action that writes."""
+"""Pattern in the arguments of an action that writes a file."""
 
 _HEREDOC: Final = re.compile(r"cat\s*>+\s*(\S+)\s*<<-?\s*['\"]?(\w+)['\"]?\n")
 _LONGEST: Final = 32_768
-"""Characters of an answer beyond which it is not held against others."""
+"""Length of an answer, in characters, above which it is not used as a distractor."""
 
 
 @remembering_record
 class Answered:
-    """One action and what the world then showed.
+    """One action and the environment's answer.
 
     Attributes:
-        key: names the turn; choices by hash are made from it.
-        domain: one of the seven.
-        form: of the observation: screen, stream, state or response.
+        key: key of the turn; choices by hash use it.
+        domain: one of the seven domains.
+        form: form of the observation: screen, stream, state or response.
         tool: the action's name.
-        arguments: JSON text of them, or None.
+        arguments: JSON text of the arguments, or None.
         action: the action in the form that a model reads.
-        observation: as it is shown, with the line that says how a command ended.
-        previous: what was shown before: the state before the action, else the answer before; None where neither is.
+        observation: the observation as shown, with the line that states how a command ended.
+        previous: the text shown before: the state before the action, else the previous answer; None if there is
+            neither.
         volatile: spans of the observation that no model can know.
         spans: classes of the observation's spans.
-        scrubbed: whether placeholders stand in it.
-        stored: values that its run wrote into a database, as the difference of that says.
+        scrubbed: whether the observation holds placeholders.
+        stored: values that the action's run wrote into a database, from the database's difference.
     """
 
     key: str
@@ -77,22 +78,22 @@ class Answered:
 
     @cached_property
     def given(self) -> Any:
-        """The value of the arguments; None if there are none."""
+        """The parsed arguments; None if there are none."""
         return value_or_none(self.arguments) if self.arguments else None
 
     @cached_property
     def values(self) -> tuple[str, ...]:
-        """The texts among the arguments' values, and numbers as text, in order, at any depth."""
+        """Texts among the argument values, and numbers as text, in order, at any depth."""
         return tuple(_leaves(self.given))
 
     @cached_property
     def words(self) -> set[str]:
-        """The words of action and observation."""
+        """Words of the action and the observation."""
         return words(self.action) | words(self.observation)
 
     @cached_property
     def written(self) -> tuple[tuple[str, str], ...]:
-        """(path, text) of what the action writes."""
+        """(path, text) of the files that the action writes."""
         return tuple(_writes(self)) if self.arguments and _WRITING.search(self.arguments) else ()
 
     @cached_property
@@ -128,11 +129,11 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 _PARTED: Final = "".join(chr(code) if code < 128 and _WORD.match(chr(code)) else " " for code in range(256)).encode()
-"""Of each ASCII character itself if it is of a word, else a blank."""
+"""Table that maps each ASCII word character to itself and every other byte to a blank."""
 
 
 def words(text: str) -> set[str]:
-    """The words of a text: runs of letters, digits and underscores."""
+    """Return the words of a text: runs of letters, digits and underscores."""
     if text.isascii():  # in half the time
         return set(text.encode().translate(_PARTED).decode().split())
     return set(_WORD.findall(text))
@@ -140,19 +141,19 @@ def words(text: str) -> set[str]:
 
 @lru_cache(maxsize=512)
 def words_of(text: str) -> frozenset[str]:
-    """The same of a text that is asked for again."""
+    """Return the words of a text from a cache."""
     return frozenset(words(text))
 
 
 _LEADING: Final = re.compile(r"^(?:[^\S\n]*\d+[\t→:|]|[+-](?![+-]))", re.MULTILINE)
 PIECE: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'([^\'\n]*)\'|(\[-?\d+,-?\d+\]\[-?\d+,-?\d+\])')
-"""Pattern of a text that a line of a state says as a whole: between quotes, or a box of pixels."""
+"""Pattern of a text that a line of a state contains as a whole: a quoted string, or a box of pixels."""
 
 
 def bare(line: str) -> str:
-    """A line without blanks around it, and without the number or the mark of a diff that leads it."""
+    """Strip a line of blanks, and of a leading line number or diff mark."""
     plain = line.strip()
-    # most lines are told at their first character to have neither
+    # the first character rules out both for most lines
     return _LEADING.sub("", line, count=1).strip() if plain[:1].isdecimal() or plain[:1] in "+-" else plain
 
 
@@ -161,21 +162,21 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield the texts that lines say as a whole, without their quotes."""
+    """Yield the quoted strings and boxes of a text, without quotes."""
     return (match[1] if match[1] is not None else match[2] or match[3] or "" for match in PIECE.finditer(text))
 
 
 def mask_numbers(piece: str) -> str:
-    """Mask the numbers of a piece, which do not tell it from others."""
+    """Mask the numbers of a piece, so that pieces that differ only in numbers are equal."""
     return _DIGITS.sub("#", piece)
 
 
 class Known:
-    """Texts and written files that a trajectory has shown so far; worked out on demand.
+    """Texts and written files that a trajectory has shown so far, computed on demand.
 
-    The caller asks for the checks of a turn first and adds it then, in the order of the trajectory; or keeps what was
-    known then (`now`) and asks later, in any order: all that was known at some time shares one account of what was
-    shown first when.
+    The caller asks for the checks of a turn first and adds the turn afterwards, in the order of the trajectory.
+    Alternatively it keeps a snapshot (`now`) and asks later in any order. All snapshots share one record of when each
+    text was first shown.
     """
 
     def __init__(self, shown: _Shown | None = None, end: int | None = None) -> None:
@@ -185,17 +186,17 @@ class Known:
         self._last: str | None = None
 
     def add(self, turn: Answered) -> None:
-        """Takes in a turn: what it showed, and what its action wrote."""
+        """Add a turn: the texts that it showed and the files that its action wrote."""
         self._shown.of.append(turn)
         self._last = turn.observation
 
     def saw(self, text: str | None) -> None:
-        """Takes in a text that was shown otherwise: the system prompt's initial state, or a state before an action."""
+        """Add a text that was shown otherwise: the initial state in the system prompt, or a state before an action."""
         if text and text != self._last:
             self._shown.of.append(text)
 
     def now(self) -> Known:
-        """Return what is known now, whatever is shown later."""
+        """Return a snapshot that ignores texts added later."""
         return Known(self._shown, len(self._shown.of))
 
     def _until(self) -> int:
@@ -215,22 +216,25 @@ class Known:
         return self._holds(self._shown.read(end).lines, (line,), end)
 
     def has_piece(self, piece: str) -> bool:
-        """Return True if a line of a state said this as a whole."""
+        """Return True if a line of a state contained this piece as a whole."""
         end = self._until()
         return self._holds(self._shown.split_pieces(end).pieces, (piece,), end)
 
     def has_masked_piece(self, piece: str) -> bool:
-        """Return True if a line of a state said this as a whole, whatever numbers stood in it; boxes count none."""
+        """Return True if a line of a state contained this piece up to its numbers. Boxes do not count."""
         end = self._until()
         return self._holds(self._shown.split_pieces(end).masked, (mask_numbers(piece),), end)
 
     def has_piece_words(self, some: Iterable[str]) -> bool:
-        """Return True if all of these words stood in texts that lines of states said as a whole."""
+        """Return True if all of these words occurred in pieces of states."""
         end = self._until()
         return self._holds(self._shown.split_pieces(end).piece_words, some, end)
 
     def lines_with(self, some: Set[str], most: int = 32) -> Iterator[set[str]]:
-        """Yield the words of shown lines that hold all the given ones, of so many lines at most, the first first."""
+        """Yield the words of shown lines that contain all the given words, in order of first appearance.
+
+        At most `most` lines are yielded.
+        """
         longest = max(some, key=len, default="")
         if longest and self.has_words(some):
             lines = self._shown.first_lines(self._until())
@@ -239,20 +243,20 @@ class Known:
 
     @property
     def written(self) -> Mapping[str, str]:
-        """Texts that were written, by path."""
+        """Written texts by path."""
         turns = (turn_or_text for turn_or_text in self._shown.of[: self._until()] if isinstance(turn_or_text, Answered))
         return {path: text for turn in turns for path, text in turn.written}
 
 
 class _Shown:
-    """Texts that a trajectory shows, in order, and the number of the text that showed each word, line and piece first.
+    """Texts that a trajectory shows, in order, and the number of the text that first showed each word, line and piece.
 
     Attributes:
         of: texts, and turns, which show their action, its values and the observation.
-        lines: bare.
-        pieces: what lines of states say as a whole.
-        masked: of them but boxes, whatever their numbers are.
-        piece_words: those of pieces but boxes.
+        lines: bare lines.
+        pieces: pieces of the lines of states.
+        masked: pieces other than boxes, with their numbers masked.
+        piece_words: words of the pieces other than boxes.
     """
 
     def __init__(self) -> None:
@@ -267,7 +271,7 @@ class _Shown:
         self._unparted: deque[tuple[int, str]] = deque()
 
     def read(self, end: int) -> _Shown:
-        """Take in at least so many texts, and return itself."""
+        """Read at least the first `end` texts, and return the object itself."""
         while len(self._held) < end:
             number = len(self._held)
             entry = self.of[number]
@@ -286,11 +290,11 @@ class _Shown:
         self._unparted.append((number, lines))
 
     def first_lines(self, end: int) -> Iterator[str]:
-        """The lines of the first so many, bare, in the order in which they were shown first."""
+        """Return the bare lines of the first `end` texts, in order of first appearance."""
         return islice(self.read(end).lines, self._held[end - 1] if end else 0)
 
     def split_pieces(self, end: int) -> _Shown:
-        """Take in the pieces of at least so many texts, and return itself."""
+        """Extract the pieces of at least the first `end` texts, and return the object itself."""
         self.read(end)
         while self._unparted:
             number, lines = self._unparted.popleft()
@@ -304,7 +308,7 @@ class _Shown:
 
 
 def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
-    """Yield (path, text) of what an action writes."""
+    """Yield (path, text) of each file that an action writes."""
     value = turn.given
     if isinstance(value, dict):
         path = next((value[name] for name in _PATHS if isinstance(value.get(name), str)), None)
@@ -319,7 +323,7 @@ def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
 
 
 def read_path(turn: Answered, known: Known) -> str | None:
-    """Return the path of an earlier written file that the action names without writing it; None if there is none."""
+    """Return the path of a previously written file that the action names without writing it; None if there is none."""
     if turn.written:
         return None
     written = known.written
@@ -328,20 +332,21 @@ def read_path(turn: Answered, known: Known) -> str | None:
 
 
 _KEYS: Final = 1024
-"""Heads, and tools, of which answers are held: a corpus may have any number of them."""
+"""Largest number of heads, and of tools, whose answers are kept, since a corpus may have any number."""
 
 HELD: Final = pa.schema([("domain", pa.string()), ("tool", pa.string()), ("head", pa.string()), ("text", pa.string())])
-"""Answers that are held: one row a text of a head, or of a tool, whose `head` is null then."""
+"""Schema of kept answers: one row per text of a head, or of a tool, where `head` is null."""
 
 
 class Distractors:
-    """Other answers of the same tool, by which checks are tried: of each head and of each tool those of least hash.
+    """Other answers of the same tool, on which checks are tried.
 
-    What is held does not depend on the order in which turns are added.
+    For each head and each tool, the answers with the smallest hashes are kept, so the result does not depend on the
+    order in which turns are added.
     """
 
     def __init__(self, limit: int = 32) -> None:
-        """Of each head, and of each tool, up to `limit` answers are held, of different texts."""
+        """Keep up to `limit` distinct answers per head and per tool."""
         self._limit = limit
         self._held: dict[tuple[str, ...], dict[int, str]] = {}
         self._heaps: dict[tuple[str, ...], list[int]] = {}
@@ -371,7 +376,7 @@ class Distractors:
         self._of.clear()
 
     def _admits(self, key: tuple[str, ...]) -> bool:
-        """Return True if a new head or tool is among those of least hash that are held; one that no more is, goes."""
+        """Return True if a new head or tool is among those with the smallest hashes; drop one that is displaced."""
         rank = (_hash("\0".join(key)), key)
         of_kind = self._ranks.setdefault(len(key), [])
         if len(of_kind) == _KEYS and rank >= of_kind[-1]:
@@ -383,13 +388,13 @@ class Distractors:
         return True
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Takes in what others hold, as `batch` gives it."""
+        """Add the answers of another collection, from its `batch`."""
         for row in batch.to_pylist():
             key = (row["domain"], row["tool"]) if row["head"] is None else (row["domain"], row["tool"], row["head"])
             self._hold(key, row["text"], _hash(row["text"]))
 
     def batch(self) -> pa.RecordBatch:
-        """All that is held, of the schema `HELD`, sorted."""
+        """Return all kept answers as a batch of the schema `HELD`, sorted."""
         rows = [
             (*key, *([None] if len(key) == 2 else []), text)
             for key, answers in sorted(self._held.items())
@@ -400,7 +405,7 @@ class Distractors:
         return pa.RecordBatch.from_arrays(arrays, schema=HELD)
 
     def of(self, turn: Answered) -> tuple[str, ...]:
-        """Return the answers of the turn's head, then those of its tool, each once, in the order of their hashes."""
+        """Return the answers of the turn's head, then those of its tool, each part in the order of hashes."""
         if turn.head not in self._of:
             answers = {
                 number: text
@@ -422,15 +427,15 @@ def turn_of(
     volatile: Sequence[tuple[int, int]] = (),
     spans: Sequence[tuple[int, int, str]] = (),
 ) -> Answered:
-    """The turn of a row, with its texts as they are shown.
+    """Build the turn of a row from its texts as shown.
 
     Args:
-        row: a transition as a dict, with row_id, domain, scrubbed, action (name, arguments, text) and
-            next_observation (form); with `written`, what its run wrote into a database.
-        observation: as it is shown, with the line that says how a command ended.
-        previous: the state before the action, else the answer that was shown before; None where neither is.
-        volatile: code points [begin, end) of the observation.
-        spans: likewise, with their classes.
+        row: a transition as a dict, with row_id, domain, scrubbed, action (name, arguments, text) and next_observation
+            (form), and optionally `written`, the values that its run wrote into a database.
+        observation: the observation as shown, with the line that states how a command ended.
+        previous: the state before the action, else the answer that was shown before; None if there is neither.
+        volatile: volatile code points [begin, end) of the observation.
+        spans: code points [begin, end) of the observation with their classes.
     """
     action = row["action"]
     return Answered(

@@ -1,9 +1,9 @@
-"""A trajectory's rows as one document of ATIF 1.7 (Harbor's RFC 0001), which the connector `atif` reads back.
+"""Conversion of a trajectory's rows to a document of ATIF 1.7 (Harbor's RFC 0001), which the connector `atif` reads.
 
-A turn is one agent step with its calls and their results. What stood between turns are user and system steps before
-it; a user's answer to a message is the user step after it. What ATIF has no field for (environment, domain, form and
-origin of an observation, exit statuses, time limits, rewards, provenance) stands under `extra.trajmill`. Attachments
-are kept as references by digest. Nothing here reads or writes a file.
+A turn is one agent step with its calls and their results. Texts between turns are user and system steps before it; a
+user's answer to a message is the user step after it. Facts without a field in ATIF (environment, domain, form and
+origin of an observation, exit statuses, time limits, rewards, provenance) are stored under `extra.trajmill`.
+Attachments are references by digest. Nothing here reads or writes files.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from trajmill.schemas import MESSAGE, call_text, json_text
 VERSION: Final = "ATIF-v1.7"
 
 OWN: Final = "trajmill"
-"""Key under `extra` of what ATIF has no field for."""
+"""Key under `extra` of the facts without a field in ATIF."""
 
 UNKNOWN: Final = "unknown"
-"""The agent's name and version where they are not known, since the format requires them."""
+"""Agent name and version where they are unknown, since the format requires both."""
 
 _ENDING: Final = ("duration_s", "time_limit_s", "timed_out", "exit_code", "reward", "terminated", "truncated")
 
@@ -43,7 +43,7 @@ PLAIN: Final[Mapping[str, Any]] = {
 
 
 def atif_document(rows: Sequence[Row]) -> dict[str, Any]:
-    """The document of one trajectory.
+    """Build the document of one trajectory.
 
     Args:
         rows: all its rows in order, as Python values of the transition schema (`to_pylist` of a table).
@@ -76,7 +76,7 @@ def _agent(row: Row) -> dict[str, Any]:
 
 
 def _tools(row: Row) -> list[Any] | None:
-    """Return the action space as ATIF has it, a list of objects; None if it is not one."""
+    """Return the action space as ATIF's list of tool objects; None if it is not such a list."""
     space = row["context"]["action_space"]
     tools = json.loads(space) if space is not None else None
     good = isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
@@ -88,7 +88,7 @@ def _present(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole(row: Row) -> dict[str, Any]:
-    """Collect what is true of the whole trajectory and ATIF has no field for."""
+    """Collect the facts of the whole trajectory that have no field in ATIF."""
     context = {key: value for key, value in row["context"].items() if key != "agent_system"}
     if _tools(row) is not None:
         context.pop("action_space")
@@ -108,7 +108,7 @@ def _whole(row: Row) -> dict[str, Any]:
 
 
 def _steps(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The steps of the document, without their numbers."""
+    """Yield the steps of the document, without their numbers."""
     first = rows[0]
     if first["context"]["agent_system"] is not None:
         yield {"source": "system", "message": first["context"]["agent_system"]}
@@ -131,7 +131,7 @@ def _steps(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _interleaved_steps(interleaved: str | None) -> Iterator[dict[str, Any]]:
-    """Yield a step for each text that stood before a turn; its role is told, so that none passes for a prompt."""
+    """Yield a step for each text before a turn. Its role is recorded, so that none is mistaken for a prompt."""
     for entry in json.loads(interleaved) if interleaved is not None else ():
         role, content = entry["role"], entry["content"]
         source = "user" if role == "user" else "system"
@@ -139,9 +139,10 @@ def _interleaved_steps(interleaved: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _is_message(row: Row, after: Row | None) -> bool:
-    """Return True if the row is no more than a message of the agent to the user, and perhaps the user's reply.
+    """Return True if the row holds only a message of the agent to the user, and perhaps the user's reply.
 
-    Without an answer it has to be the last, since what follows would be taken for one or for the same turn.
+    A message without a reply must be the last row, since the next step would otherwise be read as its reply or as the
+    same turn.
     """
     action, reply = row["action"], row["next_observation"]
     if action["name"] != MESSAGE or action["call_id"] is not None or action["message"] is not None:
@@ -180,12 +181,15 @@ def _iso(moment: datetime) -> str:
 
 
 def _ending(row: Row) -> dict[str, Any]:
-    """Return what is known of how a step went, beyond its result."""
+    """Return the facts about a step's end that its result does not hold."""
     return _present({key: row[key] for key in _ENDING})
 
 
 def _agent_step(turn: Sequence[Row], before_turn: dict[str, Any]) -> dict[str, Any]:
-    """Build the agent step of a turn; `before_turn` is what stood before it, where that is not what was shown last."""
+    """Build the agent step of a turn.
+
+    `before_turn` is the observation before it, if that differs from the last one shown.
+    """
     first = turn[0]["action"]
     step = _add_time({"source": "agent", "message": first["message"] or ""}, turn[0])
     if first["reasoning"] is not None:
@@ -214,7 +218,7 @@ def _metrics(action: Row) -> dict[str, Any]:
 
 
 def _ids(turn: Iterable[Row]) -> Iterator[str]:
-    """An id for each call of a turn, unique in the document: its own with the step where the log has none or twice."""
+    """Yield an id for each call of a turn, unique in the document: the call's own id, or `call`, with its step."""
     for row in turn:
         call_id = row["action"]["call_id"]
         yield f"{call_id or 'call'}#{row['step']}"
@@ -222,7 +226,7 @@ def _ids(turn: Iterable[Row]) -> Iterator[str]:
 
 def _call(row: Row, key: str, first: Row) -> dict[str, Any]:
     action = row["action"]
-    # read as the connector will read it, so that a number that would not come back alike is told as text
+    # parsed as the connector will parse it, so that a number that would change is written as text
     arguments = None if action["arguments"] is None else json_value(action["arguments"])
     own_fields: dict[str, Any] = {"call_id": action["call_id"]}
     if action["arguments"] is None or not isinstance(arguments, dict) or json_text(arguments) != action["arguments"]:
@@ -240,7 +244,7 @@ def _call(row: Row, key: str, first: Row) -> dict[str, Any]:
 
 
 def _observation_fields(observation: Mapping[str, Any], content: bool) -> dict[str, Any]:
-    """Return the fields of an observation that are not the default, with its content if it is wanted."""
+    """Return the fields of an observation that differ from the default, optionally with its content."""
     fields: dict[str, Any] = {"content": observation["content"]} if content else {}
     for name, plain in PLAIN.items():
         if observation[name] != plain:

@@ -1,10 +1,11 @@
-"""Costs of rows: how many tokens what samples show of each transition is, measured once and summed for any mixture.
+"""Token counts of the text pieces of each transition, measured once and summed for any mixture.
 
-A sample is a prompt and turns, and a turn is text that does not hang on which other turns are shown, but for its
-number, the state before its action, which is shown where it is not what the turn before ended with, and what others
-said, which the first call of a turn shows. So the tokens of every sample are sums over its rows, and no text is counted
-again when a corpus is mixed anew. Beside the whole text's count such a sum is off by what a tokenizer makes of the
-borders between the pieces: a token or two a message, and one a tool where a prompt does not describe all.
+A sample is a prompt and turns. The text of a turn does not depend on which other turns are shown, with three
+exceptions: its number; the state before its action, which is shown only if it differs from the end of the turn before;
+and the words of others, which the first call of a turn shows. The tokens of every sample are therefore sums over its
+rows, and no text is counted again when a corpus is mixed anew. Such a sum differs from the count of the whole text by
+the tokenizer's behavior at the borders of pieces: a token or two per message, and one per tool where a prompt does not
+describe all tools.
 """
 
 from __future__ import annotations
@@ -41,12 +42,15 @@ from trajmill.quality.tokens import Counts, TokenCounter
 from trajmill.schemas.verdict import KEY_FIELDS
 
 VERSION: Final = "6"
-"""Of what is measured; another one has all units measured again."""
+"""Version of the measured values. A change has all units measured again."""
 
 USER, SAID, STATE_BIT, ANSWER, IN_CONTEXT, ESCAPABLE = (1 << number for number in range(6))
-"""Bits of `control`: strings that chat tokenizers take for control tokens (`quality.control_strings`) stand in the
-action, in the words of others before it, in the state before it, in the answer, or in the context of its prompt; or
-somewhere in action, state or answer stands what escaping changes."""
+"""Bits of `control`.
+
+The first five mark strings that chat tokenizers take for control tokens (`quality.control_strings`): in the action, in
+the words of others before it, in the state before it, in the answer, or in the context of its prompt. The last marks
+text in action, state or answer that escaping changes.
+"""
 
 _I: Final = pa.int32()
 COSTS_SCHEMA: Final = pa.schema(
@@ -93,21 +97,21 @@ COSTS_SCHEMA: Final = pa.schema(
     ],
     metadata={b"trajmill.costs_schema": VERSION.encode()},
 )
-"""One row a transition, aligned to the transitions."""
+"""Schema of one row per transition, aligned to the transitions."""
 
 COUNTED: Final = tuple(name for name in COSTS_SCHEMA.names if name != "row_id")
-"""By what tokens of samples are counted."""
+"""Columns from which the tokens of samples are computed."""
 
 COST_HASHES: Final = ("state_hash", "next_hash")
-"""By which texts are known to be the same without being read."""
+"""Columns that identify equal texts without reading them."""
 
 
 class Costing:
-    """The costs of each row of a file: batches of `COSTS_SCHEMA`, aligned to it.
+    """Token counts of each row of a file, as batches of `COSTS_SCHEMA` aligned to it.
 
     Args:
-        view: how samples show what happened.
-        counter: of the recipe's tokenizer.
+        view: how samples show trajectories.
+        counter: counter of the recipe's tokenizer.
     """
 
     def __init__(self, view: View, counter: TokenCounter) -> None:
@@ -115,7 +119,7 @@ class Costing:
         self._control = np.zeros(0, np.uint8)
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the costs of `batch`, of `encoded_schema()`."""
+        """Yield the token counts of `batch`, which has the schema `encoded_schema()`."""
         if batch.num_rows:
             self._control = np.zeros(batch.num_rows, np.uint8)
             columns = {
@@ -132,20 +136,20 @@ class Costing:
             yield pa.RecordBatch.from_arrays(arrays, schema=COSTS_SCHEMA)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Nothing: no cost waits for what comes after."""
+        """Return nothing, since no count depends on later rows."""
         return iter(())
 
     def _shown(self, texts: Texts, bit: int) -> Counts:
-        """Tokens of each row's piece as it is shown; rows whose piece holds a control string get the bit."""
+        """Count the tokens of each row's piece as shown. Rows whose piece holds a control string get the bit."""
         self._mark(texts.texts, {bit: texts.index})
         return texts.spread(self._counter.count(plain_texts(texts.texts, self._view)))
 
     def _mark(self, texts: pa.StringArray, rows: Mapping[int, Numbers]) -> None:
-        """Mark the rows whose piece holds a control string, or what escaping changes.
+        """Mark the rows whose piece holds a control string or text that escaping changes.
 
         Args:
             texts: pieces before they are escaped.
-            rows: by the bit that they get, of each row the number of its text, -1 for none.
+            rows: by the bit to set, the number of each row's text, -1 for none.
         """
         changed = np.append(pc.match_substring_regex(texts, ESCAPABLE_PATTERN).to_numpy(zero_copy_only=False), False)
         if not changed.any():
@@ -159,7 +163,7 @@ class Costing:
             self._control |= np.where(changed[index], own, 0).astype(np.uint8)
 
     def _users(self, batch: pa.RecordBatch) -> Counts:
-        """Tokens of heading, time limit and action."""
+        """Count the tokens of heading, time limit and action."""
         limits = time_limits(batch)
         shown = self._shown(shown_actions(batch, self._view), USER)
         return self._counter.of(heading(1)) + shown + limits.spread(self._counter.count(limits.texts))
@@ -171,7 +175,7 @@ class Costing:
         return self._shown(texts, IN_CONTEXT)
 
     def _tools(self, batch: pa.RecordBatch) -> dict[str, Any]:
-        """Return columns of the tools that contexts declare, where a context declares several."""
+        """Return columns of the declared tools, for contexts that declare several."""
         spaces = Texts.of(struct_text(batch, "context", "action_space"))
         declared = [tool_texts(text) for text in spaces.texts.to_pylist()]
         several = np.append([len(tools) > 1 for tools in declared], False).astype(np.bool_)
@@ -204,12 +208,12 @@ class Costing:
         return columns
 
     def _sizes(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text."""
+        """Count the tokens of each text."""
         sizes: list[int] = self._counter.count(plain_texts(pa.array(texts, pa.string()), self._view)).tolist()
         return sizes
 
     def _observed(self, batch: pa.RecordBatch) -> dict[str, Any]:
-        """Return columns of the texts before and after the action; each distinct one is counted once."""
+        """Return columns of the texts before and after the action. Each distinct text is counted once."""
         (state_text, _), (answer_text, enveloped) = (
             observed_texts(batch, side, self._view) for side in ("observation", "next_observation")
         )
@@ -245,7 +249,7 @@ class Costing:
         }
 
     def _placeholders(self, texts: pa.StringArray, counts: Counts, answer: Numbers) -> Counts:
-        """Count tokens of the placeholders of scrubbing in the text of each answer, at most those of the text."""
+        """Count the tokens of the placeholders in each answer's text, at most those of the text."""
         tokens = np.zeros(len(texts) + 1, np.int64)
         for number in np.unique(answer[answer >= 0]).tolist():
             text = texts[number].as_py()
@@ -259,7 +263,7 @@ def _column(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _screens(batch: pa.RecordBatch, texts: pa.StringArray, state: Numbers) -> pa.Array:
-    """The size of the screen before each action that led to a screen."""
+    """Return the size of the screen before each action that led to a screen."""
     form = pc.fill_null(pc.equal(struct_text(batch, "next_observation", "form").cast(pa.string()), "screen"), False)
     chosen = np.where(form.to_numpy(zero_copy_only=False), state, -1)
     used = np.unique(chosen[chosen >= 0])

@@ -1,8 +1,8 @@
-"""Edits of files as unified diffs: calls that hold what a text was and what it becomes, and patches handed in.
+"""Unified diffs of file edits: of calls that hold the old and the new text, and of submitted patches.
 
-Known are the tools of agents that replace a text (`str_replace`, Claude Code's `Edit` and `MultiEdit`, Gemini's
-`replace`, the edits of MCP's file server), make a file (`create`, a replacement of nothing) or insert lines, and
-`submit_patch`. A call that writes over a file without saying what stood there is no edit whose old text is known.
+Recognized are agents' tools that replace a text (`str_replace`, Claude Code's `Edit` and `MultiEdit`, Gemini's
+`replace`, the edits of MCP's file server), create a file (`create`, a replacement of nothing) or insert lines, and
+`submit_patch`. A call that overwrites a file without its old text is not recognized.
 """
 
 from __future__ import annotations
@@ -23,22 +23,29 @@ _REPLACING: Final = (None, "str_replace", "replace", "edit")
 _INSERTED: Final = ("new_str", "insert_text", "new_text")
 _PATCHES: Final[Mapping[str, str]] = {"submit_patch": "patch"}
 _ANYWHERE: Final = "@@ ... @@"
-"""Heads a hunk of which the call does not say where in the file it stands."""
+"""Header of a hunk whose call does not state its place in the file."""
 
 _COMPARED: Final = 4_000_000
-"""Pairs of lines up to which two texts are compared line by line; above, all of one goes and all of the other comes."""
+"""Largest product of line counts at which two texts are compared line by line.
+
+Above it, all old lines are removed and all new ones added.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A call as a diff: the text of the call without what the diff says, and the diff, each line with its end."""
+    """An edit as a diff: the text of the call without the parts in the diff, and the diff with a final line feed."""
 
     call: str
     diff: str
 
 
 def edit_of(text: str) -> Edit | None:
-    """Return the edit of an action's text (`{"name": …, "arguments": {…}}`); None if it does not tell old and new."""
+    """Return the edit of an action's text; None if it does not hold both the old and the new text.
+
+    Args:
+        text: the action's text, `{"name": …, "arguments": {…}}`.
+    """
     value = value_or_none(text)
     arguments = value.get("arguments") if isinstance(value, dict) else None
     if not isinstance(arguments, dict):
@@ -59,11 +66,11 @@ def edit_of(text: str) -> Edit | None:
 
 
 _WHOLE: Final = ("content", "contents", "file_text")
-"""Arguments of a call that writes a whole file that hold its content."""
+"""Arguments that hold the content in a call that writes a whole file."""
 
 
 def path_of_edit(text: str) -> str | None:
-    """Return the path of the file that an action's text edits or writes; None if it is no such call."""
+    """Return the path of the file that an action's text edits or writes; None if it does neither."""
     value = value_or_none(text)
     arguments = value.get("arguments") if isinstance(value, dict) else None
     if not isinstance(arguments, dict):
@@ -76,7 +83,7 @@ def path_of_edit(text: str) -> str | None:
 
 
 def _hunks(arguments: Mapping[str, Any]) -> tuple[set[str], bool, list[str]] | None:
-    """Return (arguments that the hunks say, whether the file is new, the hunks) of a call that names a file."""
+    """Return (arguments that the hunks contain, whether the file is new, the hunks) of a call that names a file."""
     command = arguments.get("command")
     file_text = arguments.get("file_text")
     if command == "create" and isinstance(file_text, str):
@@ -101,7 +108,7 @@ def _hunks(arguments: Mapping[str, Any]) -> tuple[set[str], bool, list[str]] | N
 
 
 def _replacement_hunk(arguments: Mapping[str, Any]) -> tuple[tuple[str, str], bool, str] | None:
-    """Return (names of the old and the new text, whether there was none, the hunk); None if they are not both told."""
+    """Return (names of old and new text, whether the old text is empty, the hunk); None if a text is missing."""
     for old, new in _PAIRS:
         old_text, new_text = arguments.get(old), arguments.get(new)
         if isinstance(old_text, str) and (isinstance(new_text, str) or (new_text is None and "command" in arguments)):
@@ -114,16 +121,16 @@ def _replacement_hunk(arguments: Mapping[str, Any]) -> tuple[tuple[str, str], bo
 
 
 def _insertion_hunk(line: int, text: str) -> str:
-    """Format the hunk of lines that come behind a line of the file; 0 is its beginning."""
+    """Format the hunk of lines that are inserted after a line of the file; 0 is its beginning."""
     added = _lines(text)
     end = "" if not added or text.endswith("\n") or line else "\\ No newline at end of file\n"
     return f"@@ -{line},0 +{line + 1},{len(added)} @@\n" + "".join(f"+{added_line}\n" for added_line in added) + end
 
 
 def _change_hunk(old_text: str, new_text: str) -> str:
-    """Format the hunk of one text that becomes another, all lines of both in it.
+    """Format the hunk that changes one text into another, with all lines of both.
 
-    Where only one of them ends in a line break, the empty line behind it counts too.
+    Where only one of them ends in a line feed, the empty last line counts too.
     """
     whole = all(text.endswith("\n") or not text for text in (old_text, new_text))
     before, after = (_lines(text) if whole or not text else text.split("\n") for text in (old_text, new_text))
@@ -142,6 +149,6 @@ def _change_hunk(old_text: str, new_text: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text; a line break at its end begins no further line."""
+    """Return the lines of a text. A line feed at the end starts no further line."""
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines

@@ -1,4 +1,4 @@
-"""Fenced blocks of Markdown, each with the language of what stands in it, and JSON set out over lines."""
+"""Fenced Markdown blocks with the language of their content, and indentation of JSON."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _EXPONENT: Final = re.compile(r"e[+-][0-9]")
 
 
 def put_in_fence(text: str, language: str) -> str:
-    """Put the text between two fences, which are longer than any that begins a line of it and so could end them."""
+    """Put the text between two fences that are longer than any fence at the start of one of its lines."""
     longest = max(map(len, _RUNS.findall(text)), default=2) if "```" in text else 2
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def block(text: str, language: str = "text") -> str:
-    """Put the text in a fence of its own language: `json`, set out over lines, where it is an object or an array.
+    """Put the text in a fence of its language: `json`, indented, for an object or an array.
 
     Args:
-        text: to be fenced.
-        language: the language of what is neither.
+        text: the text.
+        language: the language of any other text.
     """
     quick = _indent_plain(text)
     if quick is not None:
@@ -37,10 +37,11 @@ def block(text: str, language: str = "text") -> str:
 
 
 def _indent_plain(text: str) -> str | None:
-    """Indent an object or array as `json_text` writes it, in a fifth of the time of `indent_json`; return None for
-    other texts.
+    """Indent an object or array that is written as `json_text` writes it; return None for other texts.
 
-    The library writes numbers with an exponent in its own way, so a text that may hold one is none of these.
+    This takes a fifth of the time of `indent_json`.
+
+    orjson writes exponents in its own way, so a text that may hold one is left to `indent_json`.
     """
     if text[:1] not in ("{", "["):
         return None
@@ -60,9 +61,9 @@ def is_structure(text: str) -> bool:
 
 
 def indent_json(text: str) -> str:
-    """Set a JSON text out over lines, two blanks a level; strings and numbers stay as they are written.
+    """Indent a JSON text by two blanks per level. Strings and numbers stay exactly as written.
 
-    What a JSON library reads and writes again loses digits of long numbers and the way characters are written.
+    Parsing and serializing would lose digits of long numbers and the escapes of characters.
     """
     pieces: list[str] = []
     depth, before = 0, ""

@@ -1,4 +1,4 @@
-"""Fixed texts of samples: what stands around the texts of a log, whoever writes, counts or reads them again."""
+"""Fixed texts of samples, around the texts of a log. Writers, counters and readers of samples share them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from typing import Final
 
 MARKER: Final = "**Environment Observation:**\n"
-"""Opens an answer of the world."""
+"""Marker at the beginning of an answer."""
 
 STATE: Final = "**Current State:**\n"
 BELOW_STATE: Final = "\n\n"
 ACTION: Final = "**Action:**\n"
 KNOWN_STATE: Final = "**Known State:**\n"
 BETWEEN: Final = "\n\n"
-"""Between the texts of a document."""
+"""Separator of the texts of a document."""
 
 ASKING: Final = (
     "\n\nThink first if you need to. Then write what is observed next, and only that, between "
     "`<predicted_observation>` and `</predicted_observation>`."
 )
-"""Ends the user message that asks a model which may think for its prediction."""
+"""End of a user message that asks a model for a prediction and lets it reason first."""
 
 OPENING: Final = "<predicted_observation>"
 CLOSING: Final = "</predicted_observation>"
 COMMANDS: Final = frozenset({"terminal", "swe"})
-"""Domains whose actions are commands: answers tell how these ended."""
+"""Domains whose actions are commands, and whose answers state how they ended."""
 
 _SPEAKERS: Final[Mapping[str, str]] = {
     "harness": "**Harness Message:**",
@@ -35,24 +35,24 @@ _SPEAKERS: Final[Mapping[str, str]] = {
 
 
 def heading(number: int) -> str:
-    """The line that opens a turn."""
+    """Format the line that opens a turn."""
     return f"### Turn {number}\n"
 
 
 def time_limit(seconds: float | None) -> str:
-    """The time after which the harness kills what an action starts; empty if not known."""
+    """Format the time after which the harness kills the processes of an action; empty if unknown."""
     return "" if seconds is None else f"**Time Limit:**\n{seconds:g} s\n"
 
 
 def ending(exit_code: int | None, timed_out: bool | None) -> str:
-    """The line below the output of a command: its exit code, or that its time ran out; empty if neither is known."""
+    """Format the line below a command's output: its exit code, or that it timed out; empty if neither is known."""
     if timed_out:
         return "[timed out]"
     return "" if exit_code is None else f"[exit code {exit_code}]"
 
 
 def format_words(interleaved: str | None) -> str:
-    """Join the words of harness and user before an action, each under its heading; empty if neither said anything."""
+    """Join the words of harness and user before an action, each under its heading; empty if there are none."""
     entries = json.loads(interleaved) if interleaved else ()
     return "".join(
         f"{_SPEAKERS[entry['role']]}\n{entry['content']}\n\n" for entry in entries if entry["role"] in _SPEAKERS
@@ -60,7 +60,7 @@ def format_words(interleaved: str | None) -> str:
 
 
 def known_state(folder: str, files: list[str]) -> str:
-    """Format the opening of a window that begins later than its trajectory; empty where nothing is known."""
+    """Format the opening of a window that begins later than its trajectory; empty if nothing is known."""
     lines = [f"Folder entered last: {folder}"] if folder else []
     lines += [f"Files written before: {', '.join(files)}"] if files else []
     return KNOWN_STATE + "\n".join(lines) + "\n\n" if lines else ""

@@ -1,15 +1,13 @@
-"""Spans of characters that bear the loss, each with its class: the one truth that every trainer's form is made from.
+"""Spans of characters that bear the loss, with their classes. All training forms derive their masks from them.
 
-The classes are those of what a next observation is made of: `volatile` (replicates do not agree on it), `frame` (fixed
-text, such as the marker that opens an answer), `copied` (it stands in the action or was shown before) and `new` (all
-else). Which of them stands where is measured where the recipe asks for it (`judge.spans`); elsewhere the class of what
-was observed is null.
+The classes describe the parts of a next observation: `volatile` (replicates disagree on it), `frame` (fixed text, such
+as the marker that opens an answer), `copied` (it occurs in the action or was shown before) and `new` (everything else).
+They are measured where the recipe asks for it (`judge.spans`); otherwise the class of an observation is null.
 
-Spans of what a server of MCP answered, in the object that the answer stood in (`next_observation.envelope`).
-
-The texts of an answer are strings of the object, with the escapes of its JSON. What a span of them covers is covered by
-its escapes too, so that both mean the same characters. What stands around them is `frame` where it only holds them
-together, else `new`. Words that replicates do not agree on are volatile wherever the object repeats them.
+For an answer of an MCP server that is shown as its object (`next_observation.envelope`), the spans of the text are
+mapped to the object. The texts of the answer are strings of the object, with JSON escapes; a span covers the escapes of
+its characters. The rest of the object is `frame` where it is only structure, else `new`. Words that replicates disagree
+on are volatile wherever the object repeats them.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.schemas.trajectory import without_surrogates
 
 Classed: TypeAlias = tuple[int, int, str]
-"""Code points [begin, end) of a text, and their class."""
+"""Code points [begin, end) of a text and their class."""
 
 VOLATILE: Final = "volatile"
 _LITERAL: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"(\s*+:)?', re.DOTALL)
@@ -44,14 +42,14 @@ _FRAME: Final = re.compile(
 )
 _BARE: Final = re.compile(r'[^\s\[\]{},:"]+')
 _MISSED: Final = 8
-"""Strings that no text of an answer is, after which no more are looked for."""
+"""Number of strings that match no text of an answer after which the search stops."""
 
 _MOST: Final = 256
-"""Volatile texts that are looked for elsewhere in an object."""
+"""Largest number of volatile texts that are searched for elsewhere in an object."""
 
 
 class Literal(NamedTuple):
-    """A string in JSON text: the member that it is the value of, what it says, and where that stands."""
+    """A string in JSON text: the name of its member, its value, and its offsets."""
 
     key: str
     value: str
@@ -60,12 +58,12 @@ class Literal(NamedTuple):
 
 
 def in_envelope(content: str, envelope: str, spans: Sequence[Classed]) -> list[Classed]:
-    """The spans of an object: all of it, in order, none over another.
+    """Map the spans of an answer's text to its object. They cover the object in order, without overlap.
 
     Args:
         content: the answer's text.
-        envelope: JSON text of the object that it stood in.
-        spans: of the content, in order, all of it.
+        envelope: JSON text of the object that contained it.
+        spans: spans that cover the content, in order.
     """
     literals = list(_literals(envelope))
     mapped_spans: list[Classed] = []
@@ -86,7 +84,7 @@ def in_envelope(content: str, envelope: str, spans: Sequence[Classed]) -> list[C
 
 
 def _literals(text: str) -> Iterator[Literal]:
-    """Yield the strings of JSON text that are no names of members, in order."""
+    """Yield the strings of JSON text that are not member names, in order."""
     key, ends = "", -1
     for match in _LITERAL.finditer(text):
         if match[2] is not None:
@@ -98,7 +96,7 @@ def _literals(text: str) -> Iterator[Literal]:
 
 
 def _texts(content: str, literals: Sequence[Literal]) -> Iterator[tuple[Literal, int]]:
-    """Yield the strings that a content is joined of, with a line feed between each two, and the offset of each."""
+    """Yield the strings whose concatenation, with line feeds between them, is the content, and the offset of each."""
     at = missed = 0
     for literal in literals:
         if literal.key not in _SHOWN:
@@ -116,13 +114,13 @@ def _texts(content: str, literals: Sequence[Literal]) -> Iterator[tuple[Literal,
 
 
 def _stands(content: str, value: str, at: int) -> bool:
-    """Return True if a content has a value there, up to the end of a line."""
+    """Return True if the content has a value at an offset and the value ends at the end of a line."""
     end = at + len(value)
     return content.startswith(value, at) and (end == len(content) or content[end] == "\n")
 
 
 def _offsets(text: str, literal: Literal) -> Sequence[int]:
-    """Return the offset in the JSON text of each character of a string, and the end of the last one."""
+    """Return the offset in the JSON text of each character of a string, and the end of the last character."""
     if literal.end - literal.begin == len(literal.value):
         return range(literal.begin, literal.end + 1)
     return [*(match.start() for match in _UNIT.finditer(text, literal.begin, literal.end)), literal.end]
@@ -131,7 +129,7 @@ def _offsets(text: str, literal: Literal) -> Sequence[int]:
 def _find_repeated(
     text: str, words: Sequence[str], literals: Sequence[Literal], mapped: set[Literal]
 ) -> Iterator[Classed]:
-    """Find words of an object besides the texts of its answer: in other strings, and as bare values."""
+    """Find words in an object outside the texts of its answer: in other strings, and as bare values."""
     if not words:
         return
     ordered = sorted(words, key=lambda word: (-len(word), word))
@@ -147,20 +145,20 @@ def _find_repeated(
 
 
 def _word_pattern(word: str) -> str:
-    """Return a pattern of a word that is no part of a longer one."""
+    """Return a pattern of a word that does not match inside a longer word."""
     before = r"(?<!\w)" if word[0].isalnum() else ""
     return f"{before}{re.escape(word)}" + (r"(?!\w)" if word[-1].isalnum() else "")
 
 
 def _bare(text: str, begin: int, end: int, words: Sequence[str]) -> Iterator[Classed]:
-    """Find numbers and other bare values of a stretch that are one of the words."""
+    """Find numbers and other bare values of a stretch that equal one of the words."""
     for match in _BARE.finditer(text, begin, end):
         if match[0] in words:
             yield (*match.span(), VOLATILE)
 
 
 def _fill_gaps(text: str, spans: Sequence[Classed]) -> Iterator[Classed]:
-    """Yield the spans, and between them what holds them together, or only the object says."""
+    """Yield the spans and the gaps between them: structure, or text that only the object holds."""
     done = 0
     for begin, end, label in [*spans, (len(text), len(text), "")]:
         if begin > done:
@@ -179,21 +177,24 @@ CLASS_OF_LABEL: Final[Mapping[str, str]] = {
     "history": "copied",
     "pre_existing": "copied",
 }
-"""The class of each label of `quality.spans`."""
+"""Class of each label of `quality.spans`."""
 
 
 _LEAST_VOLATILE: Final = 10
-"""One in so many of a sample's volatile spans bears the loss whatever the weight: else what is around is not learnt."""
+"""At least one in this many of a sample's volatile spans bears the loss, whatever the weight.
+
+Otherwise their surroundings would not be learned.
+"""
 
 _WHOLE: Final = float(1 << 64)
 
 
 class SpanWeights(NamedTuple):
-    """By what spans are drawn that bear the loss.
+    """Shares by which spans are drawn to bear the loss.
 
     Attributes:
-        shares: of the spans of each class; 1 where a class is not named.
-        seed: of the draw.
+        shares: share of the spans of each class; 1 for a class that is not named.
+        seed: seed of the draw.
     """
 
     shares: Mapping[str, float]
@@ -201,21 +202,19 @@ class SpanWeights(NamedTuple):
 
     @classmethod
     def of(cls, mix: Mix) -> SpanWeights | None:
-        """Those of a recipe; None where whole answers bear the loss."""
+        """Return the weights of a recipe; None where whole answers bear the loss."""
         if mix.loss == "turns":
             return None
         return cls({str(name): share for name, share in mix.loss_weights.items()}, mix.seed)
 
     def chance(self, key: str, begin: int) -> float:
-        """Return a number from 0 to 1 that depends on nothing but the place of the span: its answer's key, and its
-        begin.
-        """
+        """Return a number from 0 to 1 that depends only on the seed, the answer's key and the span's begin."""
         span_key = f"{self.seed}:{key}:{begin}"
         return int.from_bytes(hashlib.blake2b(span_key.encode(), digest_size=8).digest(), "big") / _WHOLE
 
 
 class LossSpan(NamedTuple):
-    """Code points [begin, end) of an assistant message, and their class."""
+    """Code points [begin, end) of an assistant message and their class."""
 
     begin: int
     end: int
@@ -223,20 +222,20 @@ class LossSpan(NamedTuple):
 
 
 FRAME: Final = LossSpan(0, len(MARKER), "frame")
-"""The marker that opens an answer."""
+"""Span of the marker that opens an answer."""
 
 
 class Answer(NamedTuple):
-    """An answer of the world as a sample shows it, and where it comes from.
+    """An answer of the environment as a sample shows it, and its source.
 
     Attributes:
-        text: that stands below the marker.
+        text: the text below the marker.
         view: how it is shown.
-        key: of the turn: its trajectory and step.
-        scrubbed: whether placeholders may stand in it.
-        labels: the spans that were measured of the logged text, in bytes; None where none were.
+        key: key of the turn: its trajectory and step.
+        scrubbed: whether it may hold placeholders.
+        labels: measured spans of the logged text, in bytes; None if none were measured.
         content: the logged text.
-        shown: that text or the object of MCP that it stood in, before it is capped or escaped.
+        shown: that text, or the MCP object that contained it, before it is capped or escaped.
     """
 
     text: str
@@ -249,7 +248,7 @@ class Answer(NamedTuple):
 
 
 def answer_spans(answer: Answer) -> list[LossSpan]:
-    """The spans of an assistant message that bears the loss: all of it, in order, but for placeholders of scrubbing."""
+    """Return the spans of an assistant message that bear the loss: all of it, in order, except placeholders."""
     spans = _every_span(answer)
     if not answer.scrubbed:
         return spans
@@ -258,7 +257,7 @@ def answer_spans(answer: Answer) -> list[LossSpan]:
 
 
 def _outside(span: LossSpan, invented: Sequence[tuple[int, int]]) -> Iterator[LossSpan]:
-    """Yield what is left of a span without the invented parts."""
+    """Yield the parts of a span outside the placeholders."""
     at = span.begin
     for begin, end in invented:
         if begin >= span.end:
@@ -288,9 +287,9 @@ def _every_span(answer: Answer) -> list[LossSpan]:
 
 
 def in_escaped(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Move the spans of a text to the same text whose control strings are escaped; they cover the same characters.
+    """Map the spans of a text to the same text with escaped control strings. They cover the same characters.
 
-    A blank that escaping puts in belongs to what stands before it.
+    A blank that escaping inserts belongs to the character before it.
     """
     offsets = escape_places(text)
     moved = [
@@ -300,7 +299,7 @@ def in_escaped(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[i
 
 
 def _classify(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:
-    """Yield the spans of an observation: all of it, in order."""
+    """Yield spans that cover an observation, in order."""
     data = b"" if content.isascii() else content.encode()
     done = 0
     for label in labels:
@@ -316,13 +315,13 @@ def _classify(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tup
 
 
 def draw_spans(answers: Sequence[tuple[str, Sequence[LossSpan]]], weights: SpanWeights) -> list[list[LossSpan]]:
-    """Draw by weights the spans of each answer of a sample that bear the loss.
+    """Draw the spans of each answer of a sample that bear the loss.
 
-    Without a class a span always bears it, and so does the marker that opens an answer.
+    A span without a class always bears it, and so does the marker that opens an answer.
 
     Args:
-        answers: key and spans of each; none of one that bears no loss.
-        weights: by which they are drawn.
+        answers: key and spans of each answer; no spans for an answer without loss.
+        weights: weights of the draw.
     """
     drawn: list[list[LossSpan]] = []
     left: list[tuple[float, int, LossSpan]] = []

@@ -1,7 +1,7 @@
-"""Actions in the grammar that the agents of a domain write, from the one vocabulary of calls that trajmill has.
+"""Translation of trajmill's calls into the grammars that the agents of a domain write.
 
-`web` in the calls of BrowserGym (`click("a51")`), `os` as code of pyautogui, `android` as AndroidWorld's JSON. Ids of
-elements stay those that the shown trees have, `12` for `#12`. What a grammar has no words for stays the call it is.
+`web` uses BrowserGym's calls (`click("a51")`), `os` uses pyautogui code, `android` uses AndroidWorld's JSON. Ids of
+elements stay those of the shown trees, `12` for `#12`. A call that a grammar cannot express stays a call.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Native(NamedTuple):
 
 
 def native_action(domain: str, text: str) -> Native | None:
-    """Translate a call's text into the grammar of its domain; return None if that cannot be said in it.
+    """Translate a call's text into the grammar of its domain; return None if the grammar cannot express it.
 
     Args:
-        domain: one of the seven; three have a grammar.
-        text: of the action, `{"name": …, "arguments": {…}}`.
+        domain: one of the seven domains; three have a grammar.
+        text: the action's text, `{"name": …, "arguments": {…}}`.
     """
     call = object_or_none(text)
     if call is None or domain not in _GRAMMARS:
@@ -40,7 +40,7 @@ def native_action(domain: str, text: str) -> Native | None:
 
 
 def _python(*values: Any, **named: Any) -> str:
-    """Arguments of a call, as Python writes them with double quotes."""
+    """Format arguments of a call in Python syntax with double quotes."""
     positional = [json.dumps(value, ensure_ascii=False) for value in values]
     return ", ".join(
         [*positional, *(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named.items())]
@@ -85,15 +85,18 @@ _WEB: Final[Mapping[str, Sequence[str]]] = {
     "web_browser_type": ("fill({element_id}, {text})",),
     "web_browser_type_submit": ('fill({element_id}, {text})\npress({element_id}, "Enter")',),
 }
-"""Name → what BrowserGym's agents write where just these arguments are given, of two steps one a line.
+"""Forms that BrowserGym's agents write, by name; a form applies if the call has exactly its arguments.
 
-A view scrolled *to* a place is none of it, since they say how far. Inspect's own browser has its tools here too.
+Forms of two steps have one per line.
+
+Scrolling *to* a place has no form, since BrowserGym's scroll takes a distance. The tools of Inspect's own browser are
+included.
 """
 _IDS: Final = frozenset({"element", "bid", "onto", "element_id"})
 
 
 def _bare(element: str | int) -> str:
-    """An element's id as a grammar writes it: text, and our numbers without their sign."""
+    """Return an element's id as a grammar writes it: text, or our number without its sign."""
     return str(element).removeprefix("#")
 
 
@@ -112,7 +115,7 @@ def _web(name: str, arguments: Arguments) -> str | None:
 
 
 def _fill_form(table: Mapping[str, Sequence[str]], name: str, arguments: Arguments) -> str | None:
-    """Fill the form of a table that has a place for each argument, and no other."""
+    """Fill the form of a table that has exactly the given arguments; None if there is none."""
     for form in table.get(name, ()):
         if set(_PLACE.findall(form)) == set(arguments):
             return form.format(**{key: _python(value) for key, value in arguments.items()})
@@ -217,7 +220,7 @@ def _android(name: str, arguments: Arguments) -> str | None:
 
 
 def _place(arguments: Arguments) -> dict[str, Any] | None:
-    """Return the place of an action as AndroidWorld says it: an element's number, or a point; None if neither can."""
+    """Return an action's place as AndroidWorld writes it: an element's number, or a point; None if it has neither."""
     element = arguments.get("element")
     if element is None:
         return {key: arguments[key] for key in ("x", "y") if key in arguments}

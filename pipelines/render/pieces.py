@@ -1,10 +1,10 @@
-"""Pieces: the texts that turns are written of, by columns of transitions, each distinct one made once.
+"""Text pieces of turns, computed from columns of transitions. Each distinct piece is made once.
 
-Judge counts their tokens, and samples are written by joining them, so that what a sample costs is a sum over what it
-shows. The view is that of Qwen-AgentWorld (arXiv 2606.24597, §2), in the form of its benchmark.
+The judge stage counts their tokens, and samples join them, so that the cost of a sample is a sum over its pieces. The
+view is that of Qwen-AgentWorld (arXiv 2606.24597, §2), in the form of its benchmark.
 
-A long observation is capped by one function for all that a model reads or predicts: head and tail stay, and a stated
-marker says what is left out between them.
+One function caps every long observation that a model reads or predicts: head and tail stay, with a marker of the
+omitted length between them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MARK: Final = "[... {:,} characters are left out here ...]"
 
 
 def cap(text: str, most: int) -> str:
-    """Cut the text to at most `most` characters beside the marker, half of them at either end.
+    """Cut the text to at most `most` characters besides the marker, half of them at either end.
 
     Args:
-        text: what was observed.
-        most: characters that stay, at least 2. A text that is shorter, or not longer than with a marker, stays whole.
+        text: the observation's text.
+        most: largest number of characters, at least 2. A text stays whole if cutting would not shorten it.
     """
     left_out = len(text) - most
     if left_out <= 0:
@@ -49,17 +49,17 @@ def cap(text: str, most: int) -> str:
 Grammar: TypeAlias = Literal["call", "native"]
 
 _LANGUAGES: Final[Mapping[str, str]] = {"os": "python"}
-"""Domain → what its actions are written in where they are no calls."""
+"""Domain → language of its actions where they are not calls."""
 
 
 def shown_action(domain: str, text: str, edits: Edits = "call", grammar: Grammar = "call") -> str:
-    """An action in its fences.
+    """Format an action in its fences.
 
     Args:
-        domain: of the transition.
-        text: of the action.
-        edits: `diff` shows an edit of a file as the call without what the diff below it says.
-        grammar: `native` shows what the agents of the domain write, where the action can be said in it.
+        domain: domain of the transition.
+        text: text of the action.
+        edits: `diff` shows a file edit as a diff, below the call without the edited texts.
+        grammar: `native` shows the grammar of the domain's agents, where it can express the action.
     """
     edit = edit_of(text) if edits == "diff" else None
     if edit is not None:
@@ -80,12 +80,12 @@ Numbers: TypeAlias = "npt.NDArray[np.int64]"
 
 USER_LEAVES: Final = ("domain", "action.text", "time_limit_s")
 ANSWER_LEAVES: Final = ("domain", "next_observation.content", "exit_code", "timed_out")
-"""Leaves of transitions that the two messages of a turn are made of, besides states, envelopes and words of others."""
+"""Leaves of transitions that the two messages of a turn contain, besides states, envelopes and words of others."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Settings of how a recipe's samples show trajectories; see `recipe.Mix` for what each value means."""
+    """Settings of how samples show trajectories; see `recipe.Mix` for the values."""
 
     harness: Harness = "strip"
     edits: Edits = "call"
@@ -96,16 +96,16 @@ class View:
 
     @classmethod
     def of(cls, mix: Mix) -> View:
-        """That of a recipe."""
+        """Return the view of a recipe."""
         escapes = mix.control_tokens == "escape"
         return cls(mix.harness, mix.edits, mix.actions, mix.observation_chars, mix.mcp, escapes)
 
     def capped(self, text: str) -> str:
-        """A text of an observation, which is not too long."""
+        """Return a text of an observation, capped at the view's length."""
         return text if self.observation_chars is None else cap(text, self.observation_chars)
 
     def plain(self, text: str) -> str:
-        """A text that is shown, without what tokenizers take for control tokens where these are escaped."""
+        """Return a text as shown: with its control tokens escaped, if the view says so."""
         return escape(text) if self.escapes else text
 
 
@@ -121,13 +121,13 @@ def shown_actions(batch: pa.RecordBatch, view: View) -> Texts:
 
 
 def time_limits(batch: pa.RecordBatch) -> Texts:
-    """Format the time after which the harness kills what an action starts."""
+    """Format the time after which the harness kills the processes of an action."""
     limits, inverse = np.unique(batch["time_limit_s"].to_numpy(zero_copy_only=False).astype(float), return_inverse=True)
     return _texts([time_limit(None if np.isnan(limit) else float(limit)) for limit in limits], inverse)
 
 
 def interleaved_texts(batch: pa.RecordBatch, view: View) -> Texts:
-    """Return the words of harness and user before an action; null where the view strips them or there are none."""
+    """Return the words of harness and user before an action; null if the view strips them or there are none."""
     if view.harness == "strip":
         return _texts([], np.full(batch.num_rows, -1))
     texts = Texts.of(batch["interleaved"])
@@ -135,7 +135,7 @@ def interleaved_texts(batch: pa.RecordBatch, view: View) -> Texts:
 
 
 def endings(batch: pa.RecordBatch) -> Texts:
-    """Format the line that tells how a command ended; empty in the domains whose actions are none."""
+    """Format the line that states how a command ended; empty in domains whose actions are not commands."""
     codes = pc.fill_null(batch["exit_code"].cast(pa.int64()), _NO_CODE).to_numpy(zero_copy_only=False)
     late = pc.fill_null(batch["timed_out"], False).to_numpy(zero_copy_only=False)
     told_here = pc.is_in(batch["domain"].cast(pa.string()), pa.array(sorted(COMMANDS))).to_numpy(zero_copy_only=False)
@@ -145,7 +145,7 @@ def endings(batch: pa.RecordBatch) -> Texts:
 
 _NO_CODE: Final = 1 << 40
 _LATE: Final = _NO_CODE + 1
-"""No exit codes: those of 32 bits are smaller."""
+"""Values outside the range of 32-bit exit codes: no exit code is known, and the command timed out."""
 
 
 def _texts(texts: list[str], index: npt.NDArray[Any]) -> Texts:
@@ -153,7 +153,7 @@ def _texts(texts: list[str], index: npt.NDArray[Any]) -> Texts:
 
 
 def observed_texts(batch: pa.RecordBatch, side: str, view: View) -> tuple[pa.Array, Flags]:
-    """Return the text of each observation, or the object of MCP that it stood in, and whether it is the latter."""
+    """Return the text of each observation, or the MCP object that contained it, and a flag for the objects."""
     content = struct_text(batch, side, "content")
     envelope = struct_text(batch, side, "envelope") if view.mcp == "envelope" else None
     if envelope is None or envelope.null_count == len(envelope):
@@ -164,14 +164,14 @@ def observed_texts(batch: pa.RecordBatch, side: str, view: View) -> tuple[pa.Arr
 
 
 def has_origin(batch: pa.RecordBatch, side: str, origin: str) -> Flags:
-    """Flag the observations that are of an origin."""
+    """Flag the observations of an origin."""
     is_equal = pc.equal(struct_text(batch, side, "origin").cast(pa.string()), origin)
     flags: Flags = pc.fill_null(is_equal, False).to_numpy(zero_copy_only=False)
     return flags
 
 
 def cap_texts(texts: pa.StringArray, view: View) -> pa.StringArray:
-    """Cap texts of observations as they are shown; none is null."""
+    """Cap texts of observations as they are shown. None of them may be null."""
     most = view.observation_chars
     if most is None or not len(texts) or pc.max(pc.binary_length(texts)).as_py() <= most:  # none has more characters
         return texts
@@ -181,7 +181,7 @@ def cap_texts(texts: pa.StringArray, view: View) -> pa.StringArray:
 
 
 def plain_texts(texts: pa.StringArray, view: View, some: Flags | None = None) -> pa.StringArray:
-    """Escape the control strings of texts where the view says so; `some` are those that may change, if known."""
+    """Escape the control strings of texts if the view says so. `some` flags the texts that may change, if known."""
     if not view.escapes:
         return texts
     escapable = pc.match_substring_regex(texts, ESCAPABLE) if some is None else pa.array(some)
@@ -193,9 +193,9 @@ def spoken(texts: Texts, turn: Numbers, turns: Numbers) -> Mapping[int, str]:
     """Join the words of others before some turns, by the position of a turn among them.
 
     Args:
-        texts: of rows, those of calls that are not shown too.
+        texts: words before each row, including calls that are not shown.
         turn: the turn of each row.
-        turns: those that are asked for.
+        turns: the turns to join words for.
     """
     words_of_turn: dict[int, str] = {}
     words = texts.texts.to_pylist()

@@ -1,4 +1,4 @@
-"""System prompts: what a model is told of its world before the first turn."""
+"""System prompts: the facts of its environment that a model is given before the first turn."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SCREEN_PATTERN: Final = r"\[0,0\]\[(?P<width>[1-9][0-9]*),(?P<height>[1-9][0-9]*
 
 
 class Shape(NamedTuple):
-    """The facts that a prompt tells of a trajectory besides the texts of its context.
+    """Facts of a trajectory that a prompt states besides the texts of its context.
 
     Attributes:
-        domain: of it.
-        forms: of its next observations.
-        dialects: of these.
-        ends: whether answers tell how commands ended.
-        enveloped: whether answers are objects of MCP.
-        screen: size of the screen, as `1080 x 2400`; empty if none is told.
-        given: which texts of the context (`CONTEXT`) there are.
+        domain: its domain.
+        forms: forms of its next observations.
+        dialects: dialects of its next observations.
+        ends: whether answers state how commands ended.
+        enveloped: whether answers are MCP objects.
+        screen: size of the screen, as `1080 x 2400`; empty if unknown.
+        given: which texts of the context (`CONTEXT`) exist.
     """
 
     domain: str
@@ -61,28 +61,28 @@ class Wording(NamedTuple):
 
     @classmethod
     def of(cls, mix: Mix, pool: str) -> Wording:
-        """That of a recipe, for a pool."""
+        """Return the template source of a recipe, for a pool."""
         return cls(pool, mix.seed, None if mix.templates is None else Path(mix.templates))
 
     def template(self, domain: str, key: str, is_short: bool = False) -> PromptTemplate:
-        """The template that the prompt of a trajectory is made from."""
+        """Choose the template of a trajectory's prompt."""
         return prompt_template(domain, self.pool, key, self.seed, self.folder, is_short)
 
 
 class Tool(NamedTuple):
-    """Tokens of a declared tool, described or only named."""
+    """Token counts of a declared tool, with its description and as a name only."""
 
     described: int
     named: int
 
 
 class Extent(NamedTuple):
-    """Share of its texts that a prompt tells.
+    """Extent of the facts that a prompt states.
 
     Attributes:
-        tokens: of the prompt.
-        is_short: the short template takes the place of the drawn one.
-        tools: numbers of the tools that are described, the others being named; None for all.
+        tokens: tokens of the prompt.
+        is_short: whether the short template replaces the drawn one.
+        tools: numbers of the described tools; the others are only named. None describes all.
     """
 
     tokens: int
@@ -91,7 +91,7 @@ class Extent(NamedTuple):
 
 
 WHOLE: Final = Extent(0)
-"""Of a prompt that tells everything; its tokens are not counted."""
+"""Extent of a prompt that states everything; its tokens are not counted."""
 
 
 def make_prompt(
@@ -105,12 +105,12 @@ def make_prompt(
     """Make the system prompt of a trajectory.
 
     Args:
-        shape: of it, which says which texts of the context there are.
-        context: `CONTEXT`, as rows bear it.
-        key: of the trajectory; by it the template is drawn.
-        wording: the templates.
-        view: how the turns are shown, since the prompt says so.
-        extent: how much it tells.
+        shape: shape of the trajectory, which states the texts of the context that exist.
+        context: texts of `CONTEXT`, from the rows.
+        key: key of the trajectory, by which the template is drawn.
+        wording: source of the templates.
+        view: how the turns are shown, which the prompt explains.
+        extent: extent of the stated facts.
     """
     drawn = wording.template(shape.domain, key, extent.is_short)
     texts = tuple(
@@ -122,7 +122,10 @@ def make_prompt(
 def prompt_tokens(
     shape: Shape, texts: Sequence[int], key: str, wording: Wording, view: View, counter: TokenCounter
 ) -> int:
-    """Tokens of a system prompt, given those of the texts of its context (`CONTEXT`); the rest is as there."""
+    """Count the tokens of a system prompt, given those of the texts of its context (`CONTEXT`).
+
+    Other arguments are those of `make_prompt`.
+    """
     fixed, uses = _count_fixed_tokens(wording.template(shape.domain, key), shape, wording.pool, view, counter)
     return fixed + sum(use * size for use, size in zip(uses, texts, strict=True))
 
@@ -138,22 +141,21 @@ def fit_prompt(
     view: View,
     counter: TokenCounter,
 ) -> Extent:
-    """Choose the extent of a prompt that is too long in full, so that it has at most so many tokens, or as few as it
-    can.
+    """Choose the extent of a prompt that is too long in full: at most `most` tokens, or as few as possible.
 
-    It describes the tools that the sample names and as many others as fit, by hash; those that do not are only named.
-    Where even so it is too long, it is made from the short template.
+    It describes the tools that the sample names and as many others as fit, chosen by hash. The rest are only named. A
+    prompt that is still too long uses the short template.
 
     Args:
-        shape: of the trajectory.
+        shape: shape of the trajectory.
         texts: tokens of the texts of its context (`CONTEXT`).
-        tools: what each tool costs that the context declares; fewer than two are not told apart.
-        named: numbers of those that the sample calls or names.
-        most: tokens of the prompt.
-        key: of the trajectory; by it template and tools are drawn.
-        wording: the templates.
-        view: as of `make_prompt`.
-        counter: counts tokens.
+        tools: tokens of each tool that the context declares; fewer than two are not separated.
+        named: numbers of the tools that the sample calls or names.
+        most: largest number of tokens of the prompt.
+        key: key of the trajectory, by which template and tools are drawn.
+        wording: source of the templates.
+        view: as in `make_prompt`.
+        counter: token counter.
     """
     between, tool_position = counter.of(BETWEEN_TOOLS), CONTEXT.index("action_space")
     described = [number for number in range(len(tools)) if number in named]
@@ -183,14 +185,14 @@ def fit_prompt(
 def _count_fixed_tokens(
     drawn: PromptTemplate, shape: Shape, pool: str, view: View, counter: TokenCounter
 ) -> tuple[int, tuple[int, ...]]:
-    """Count the tokens of a prompt without the texts of its context, and how often it shows each of them."""
+    """Count the tokens of a prompt without the texts of its context, and how often it shows each text."""
     text, uses = _fixed_text(drawn, shape, pool, view)
     return counter.of(text), uses
 
 
 @lru_cache(256)
 def _fixed_text(drawn: PromptTemplate, shape: Shape, pool: str, view: View) -> tuple[str, tuple[int, ...]]:
-    """Return a prompt without the texts of its context, and how often it shows each of them."""
+    """Return a prompt without the texts of its context, and how often it shows each text."""
     marks = tuple(f"\ue000{name}\ue001" if there else "" for name, there in zip(CONTEXT, shape.given, strict=True))
     text = _render(drawn, shape, marks, pool, view)
     uses = tuple(text.count(mark) if mark else 0 for mark in marks)
@@ -204,7 +206,7 @@ _tools: Final = lru_cache(256)(tool_list)
 
 @lru_cache(256)
 def _render(drawn: PromptTemplate, shape: Shape, texts: tuple[str, ...], pool: str, view: View) -> str:
-    """Render the text of a prompt; trajectories of a corpus have few."""
+    """Render the text of a prompt. The cache is effective, since a corpus has few distinct prompts."""
     values = {
         **dict(zip(CONTEXT, texts, strict=True)),
         "screen": shape.screen,

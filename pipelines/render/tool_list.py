@@ -1,7 +1,7 @@
 """Declared tools as Markdown: name, description, and each parameter with its type and whether it is required.
 
-Read are the definitions of MCP, OpenAI, Anthropic, Gemini and Bedrock. What is of no known form is shown as it stands,
-since a model that acts by it was shown it too.
+The definitions of MCP, OpenAI, Anthropic, Gemini and Bedrock are recognized. Any other form is shown unchanged, since
+the agent saw it too.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def tool_list(action_space: str, shown: Collection[int] | None = None) -> str:
     """Format an action space as Markdown.
 
     Args:
-        action_space: of a transition's context: definitions of tools as JSON text, or any text.
-        shown: numbers of the tools that are described; the others are named. None describes all.
+        action_space: action space of a transition's context: definitions of tools as JSON text, or any text.
+        shown: numbers of the tools to describe; the others are named. None describes all.
     """
     tools = tool_texts(action_space)
     if shown is None or len(shown) == len(tools):
@@ -41,12 +41,12 @@ def tool_list(action_space: str, shown: Collection[int] | None = None) -> str:
 
 
 def format_name(name: str) -> str:
-    """Format a tool that is only named, as it stands among others."""
+    """Format a tool that is only named, as an item of a list."""
     return f"`{name}`, "
 
 
 def tool_texts(action_space: str) -> list[tuple[str, str]]:
-    """Name and Markdown of each tool that an action space declares; the name is empty where none is told."""
+    """Return (name, Markdown) of each tool that an action space declares. The name is empty if there is none."""
     value = value_or_none(action_space)
     if isinstance(value, str):
         return [("", value)]
@@ -88,7 +88,7 @@ def _schema(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _parameters(schema: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
-    """Yield a line for each property of an object, and below it those of the objects in it."""
+    """Yield a line for each property of an object, followed by those of nested objects."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
         return
@@ -103,7 +103,7 @@ def _parameters(schema: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Name the type of a value, as a reader would say it: `array of string`, `string | null`."""
+    """Name the type of a value in readable form: `array of string`, `string | null`."""
     for key in ("anyOf", "oneOf"):
         if isinstance(schema.get(key), list):
             return (

@@ -1,10 +1,10 @@
-"""Turns: judged trajectories in the world-model view, as the messages that models are trained on.
+"""Turns of judged trajectories in the world-model view, as the messages that models are trained on.
 
-A system prompt of what is known beforehand comes first, then turns, where the user turn is one action and the assistant
-turn is what was observed. Calls that an agent made at once are successive turns, in the order of the calls. The state
-before an action is shown where it is not what the turn before ended with, and once for calls made at once. The agent's
-thoughts, words and aims are not shown: a world does not know them. Words of the harness and the user between turns are
-shown where the recipe keeps them.
+A system prompt of the known facts comes first, then turns. In each, the user message is an action and the assistant
+message is the observation. Parallel calls are successive turns, in the order of the calls. The state before an action
+is shown if it differs from the end of the previous turn, and once for parallel calls. The agent's reasoning, words and
+goals are not shown, since an environment does not know them. Words of the harness and the user between turns are shown
+if the recipe keeps them.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
 
 class Outline:
-    """The rows of trajectories as turns, before any text of them is written.
+    """Rows of trajectories as turns, before any text is written.
 
     Args:
-        begins: the first row of each trajectory, or of each segment of a split one.
-        turn: of each row, the trajectory's turn.
-        use: of each row, of `schemas.verdict.USES`.
-        state: of each row, a number that stands for the text of the state before its action; 0 if it is not known.
-        led: of each row, such a number of the text of its next observation.
+        begins: first row of each trajectory, or of each segment of a split one.
+        turn: turn of each row in its trajectory.
+        use: use of each row, one of `schemas.verdict.USES`.
+        state: for each row, a number that identifies the text of the state before its action; 0 if unknown.
+        led: for each row, such a number for the text of its next observation.
 
     Attributes:
         begins: as given.
-        of: the number of each row's trajectory.
-        turn: of each row, the number of its turn in all of them.
+        of: number of each row's trajectory.
+        turn: number of each row's turn among all turns.
         visible: whether the row is shown.
         first: whether it is the first shown row of its turn.
         known: whether the state before its action is known.
-        shows: whether that state is shown, where all rows of the trajectory are shown that can be.
+        shows: whether that state is shown, if all visible rows of the trajectory are shown.
     """
 
     def __init__(
@@ -88,10 +88,11 @@ class Excerpts(NamedTuple):
     """Runs of turns that samples show, one after the other.
 
     Attributes:
-        rows: of their turns.
-        counts: turns of each.
-        numbers: of each turn its place in its excerpt, from 0.
-        shows: whether a turn shows the state before its action: the first one also where the turn before led to it.
+        rows: rows of their turns.
+        counts: number of turns of each excerpt.
+        numbers: position of each turn in its excerpt, from 0.
+        shows: whether a turn shows the state before its action. The first turn of an excerpt shows it even if the
+            previous turn led to it.
     """
 
     rows: Numbers
@@ -101,7 +102,7 @@ class Excerpts(NamedTuple):
 
     @classmethod
     def of(cls, outline: Outline, rows: Numbers, counts: Numbers) -> Self:
-        """Those of some shown rows; each begins with a turn."""
+        """Build the excerpts of some shown rows. Each excerpt begins with the first row of a turn."""
         begins = np.cumsum(counts) - counts
         shows = outline.shows[rows]
         shows[begins] = outline.known[rows[begins]]
@@ -109,12 +110,12 @@ class Excerpts(NamedTuple):
 
     @property
     def begins(self) -> Numbers:
-        """The place of each one's first turn."""
+        """The position of each excerpt's first turn."""
         begins: Numbers = np.cumsum(self.counts) - self.counts
         return begins
 
     def sums(self, values: npt.NDArray[Any]) -> Numbers:
-        """The sum over each excerpt of a number of each turn; an excerpt has at least one."""
+        """Sum a number of each turn over each excerpt. Every excerpt must have at least one turn."""
         sums: Numbers = np.add.reduceat(values.astype(np.int64), self.begins)
         return sums
 
@@ -131,13 +132,13 @@ def user_texts(
     """Join the pieces of the user message of each turn.
 
     Args:
-        batch: the rows of the turns, with `USER_LEAVES`.
-        numbers: of the turns in their samples, from 0.
-        states: the text before each action, where the message shows it; else null.
+        batch: rows of the turns, with `USER_LEAVES`.
+        numbers: positions of the turns in their samples, from 0.
+        states: text before each action, where the message shows it; else null.
         view: how they are shown.
-        escapable: of which rows escaping could change a text; None if that is not known.
-        words: by the place of a row, the words of others before its action.
-        openings: by the place of a row, what else is known before it, which opens the message.
+        escapable: flags of rows whose text escaping could change; None if unknown.
+        words: by row position, the words of others before its action.
+        openings: by row position, further known facts, which open the message.
     """
     heads = pa.array([heading(number) for number in range(1, int(numbers.max(initial=0)) + 2)], pa.string())
     limits, actions = time_limits(batch), shown_actions(batch, view)
@@ -152,13 +153,13 @@ def user_texts(
 def answer_texts(
     batch: pa.RecordBatch, view: View, escapable: Flags | None = None, marker: str = MARKER
 ) -> pa.StringArray:
-    """The assistant message of each turn, or its answer alone: the next observation, and below it how a command ended.
+    """Return the assistant message of each turn: the next observation, and below it how a command ended.
 
     Args:
-        batch: the rows of the turns, with `ANSWER_LEAVES`.
-        view: as of `user_texts`.
-        escapable: as there.
-        marker: leads the message; empty for the answer alone.
+        batch: rows of the turns, with `ANSWER_LEAVES`.
+        view: as in `user_texts`.
+        escapable: as in `user_texts`.
+        marker: marker at the beginning of the message; empty for only the answer.
     """
     content, _ = observed_texts(batch, "next_observation", view)
     seen = plain_texts(cap_texts(pc.fill_null(content.cast(pa.string()), ""), view), view, escapable)
@@ -170,7 +171,7 @@ def answer_texts(
 
 
 def _add_headings(states: pa.StringArray, view: View) -> pa.StringArray:
-    """Put each state that messages show under its heading; null where they show none."""
+    """Put each shown state under its heading; null where messages show none."""
     known = np.flatnonzero(states.is_valid().to_numpy(zero_copy_only=False))
     shown = _join_pieces(STATE, cap_texts(states.take(pa.array(known)), view), BELOW_STATE)
     positions = np.full(len(states), -1)
@@ -179,12 +180,12 @@ def _add_headings(states: pa.StringArray, view: View) -> pa.StringArray:
 
 
 def _each(texts: Texts) -> pa.StringArray:
-    """The text of each row."""
+    """Return the text of each row."""
     return texts.texts.take(pa.array(texts.index))
 
 
 def _join_pieces(*pieces: pa.StringArray | str) -> pa.StringArray:
-    """Join the pieces of each row; null is nothing."""
+    """Join the pieces of each row; null counts as empty."""
     return pc.binary_join_element_wise(*pieces, "", null_handling="replace", null_replacement="")
 
 
@@ -192,10 +193,10 @@ class Turn(NamedTuple):
     """One turn.
 
     Attributes:
-        step: the trajectory's step.
+        step: step in the trajectory.
         user: the user message.
-        answer: the text that the assistant message says below its marker, and where it comes from.
-        loss: whether the loss stands on the assistant message.
+        answer: the text of the assistant message below its marker, and its source.
+        loss: whether the assistant message bears the loss.
         row: the transition that is shown.
     """
 
@@ -237,9 +238,10 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
 
     Args:
         rows: all rows of a trajectory (or of one segment or window) in order, each with its `use`, and with its `spans`
-            where they were measured.
+            if they were measured.
         view: how they are shown.
-        opening: what else is known before the first turn, which the rows do not show; it opens the first user message.
+        opening: further facts known before the first turn, which the rows do not show; they open the first user
+            message.
     """
     chosen = view or View()
     batch = pa.RecordBatch.from_pylist(list(rows), schema=_SHOWN)
@@ -283,12 +285,12 @@ def _answer(row: Mapping[str, Any], view: View, text: str, content: str | None, 
 
 
 def bearable(batch: pa.RecordBatch, view: View) -> Flags:
-    """The rows on whose answers the loss may stand: not on words of the harness where these are shown."""
+    """Flag the rows whose answers may bear the loss: those with a text, except shown words of the harness."""
     bears: Flags = struct_text(batch, "next_observation", "content").is_valid().to_numpy(zero_copy_only=False)
     return bears & ~has_origin(batch, "next_observation", "harness") if view.harness == "keep" else bears
 
 
 def trajectories(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """The rows of each trajectory, or of each segment of a split one; rows come in the order of their file."""
+    """Yield the rows of each trajectory, or of each segment of a split one. The rows are in file order."""
     for _, group in groupby(rows, key=itemgetter("trajectory_id", "ordinal", "segment")):
         yield list(group)

@@ -1,6 +1,6 @@
-"""Costs of a unit: the tokens of all that its trajectories could show, summed over pieces without a text being read.
+"""Token counts of a unit's trajectories as they would be shown, summed over pieces without reading any text.
 
-Budgets are drawn by these sums, and they are the tokens that a sample says of itself.
+Budgets are drawn by these sums, and each sample states its own.
 """
 
 from __future__ import annotations
@@ -24,27 +24,26 @@ from trajmill.quality.tokens import TokenCounter
 
 
 class UnitCosts(Outline):
-    """The outline of trajectories of one domain, with what they cost.
+    """The outline of trajectories of one domain with their token counts.
 
     Args:
-        costs: of their rows (`render.costs.COUNTED`), in the order of their file; each trajectory whole, or each
-            segment of it.
-        use: of each row, of `schemas.verdict.USES`.
-        domain: of all rows.
-        counter: counts tokens under the recipe's tokenizer.
+        costs: counts of their rows (`render.costs.COUNTED`), in file order, with whole trajectories or whole segments.
+        use: use of each row, one of `schemas.verdict.USES`.
+        domain: domain of all rows.
+        counter: token counter of the recipe's tokenizer.
 
     Attributes:
         sizes: rows of each trajectory.
-        segments: of each its number among those of a split trajectory, from 0.
-        steps: of each row, the trajectory's step.
-        keys: of each trajectory, by which its template is drawn.
-        bears: of each row, whether its answer bears the loss.
-        answers: tokens of its assistant message, 0 where it is not shown.
-        borne: of these, those that bear the loss where the message does.
-        states: tokens of the state before its action.
-        said: tokens of the words of others before it.
-        prompt_holds: of each trajectory, whether its prompt holds a control string.
-        escapable: of each row, whether escaping could change something of it.
+        segments: number of each among the segments of a split trajectory, from 0.
+        steps: step of each row in its trajectory.
+        keys: key of each trajectory, by which its template is drawn.
+        bears: for each row, whether its answer bears the loss.
+        answers: tokens of each row's assistant message, 0 if it is not shown.
+        borne: of these, the tokens that bear the loss where the message does.
+        states: tokens of the state before each row's action.
+        said: tokens of the words of others before each row.
+        prompt_holds: for each trajectory, whether its prompt holds a control string.
+        escapable: for each row, whether escaping could change its text.
     """
 
     def __init__(self, costs: pa.Table, use: npt.NDArray[Any], domain: str, counter: TokenCounter) -> None:
@@ -68,7 +67,7 @@ class UnitCosts(Outline):
         self._control = self._column("control")
         self.prompt_holds = (self._control[self.begins] & IN_CONTEXT) > 0
         self.escapable = (self._control & ESCAPABLE) > 0
-        # words of others stand before the first shown row of their turn
+        # words of others precede the first shown row of their turn
         self.said = self._column("said_tokens")
         words_tokens = np.bincount(self.turn, self.said)[self.turn] if len(use) else np.zeros(0)
         self._spoke = np.bincount(self.turn, (self._control & SAID) > 0)[self.turn] > 0 if len(use) else self.bears
@@ -83,12 +82,12 @@ class UnitCosts(Outline):
         return np.add.reduceat(values.astype(np.int64), self.begins) if len(values) else np.zeros(0, np.int64)
 
     def whole(self) -> Excerpts:
-        """All that is shown of each trajectory that shows anything."""
+        """Return all shown turns of each trajectory that shows any."""
         counts = self.summed(self.visible)
         return Excerpts.of(self, np.flatnonzero(self.visible), counts[counts > 0])
 
     def users(self, shown: Excerpts) -> Numbers:
-        """Tokens of the user message of each turn of excerpts, without openings."""
+        """Count the tokens of the user message of each turn of excerpts, without openings."""
         most = int(shown.numbers.max(initial=0)) + 1
         heads = self._counter.count(pa.array([heading(number) for number in range(1, most + 1)], pa.string()))
         users: Numbers = self._users[shown.rows] + (heads - heads[:1])[shown.numbers]
@@ -102,7 +101,7 @@ class UnitCosts(Outline):
         return holds | (self.first[shown.rows] & self._spoke[shown.rows])
 
     def to_last_target(self) -> Flags:
-        """Of each row whether it is shown and not behind the last target of its trajectory."""
+        """Flag the shown rows up to the last target of their trajectory."""
         rows = np.arange(len(self.bears))
         last = np.maximum.reduceat(np.where(self.bears, rows, -1), self.begins)
         return self.visible & (rows <= last[self.of])
@@ -120,10 +119,10 @@ class UnitCosts(Outline):
         """Choose the extent of the prompt of a sample that is too long in full; see `fit_prompt`.
 
         Args:
-            number: of the trajectory.
-            rows: that the sample shows.
-            most: tokens of the prompt.
-            pool: of the sample.
+            number: number of the trajectory.
+            rows: rows that the sample shows.
+            most: largest number of tokens of the prompt.
+            pool: pool of the sample.
             mix: the recipe's section.
         """
         sizes = (
@@ -145,7 +144,7 @@ class UnitCosts(Outline):
 
     @cached_property
     def shapes(self) -> list[Shape]:
-        """Of each trajectory the shape of its prompt."""
+        """The prompt shape of each trajectory."""
         flags = (self.summed(self.visible & self._column(name)) > 0 for name in ("has_ending", "has_envelope"))
         ends, objects = (flag.tolist() for flag in flags)
         forms, dialects, screens = self._words("form"), self._words("dialect"), self._screens()
@@ -163,7 +162,7 @@ class UnitCosts(Outline):
         ]
 
     def _words(self, name: str) -> dict[int, tuple[str, ...]]:
-        """Collect the values of a column on the shown rows of each trajectory that has any, in order."""
+        """Collect the distinct values of a column on the shown rows of each trajectory that has any, sorted."""
         texts = Texts.of(self._costs[name].combine_chunks())
         rows = np.flatnonzero(self.visible & (texts.index >= 0))
         words, words_of = texts.texts.to_pylist(), dict[int, list[str]]()
@@ -172,7 +171,7 @@ class UnitCosts(Outline):
         return {number: tuple(sorted(filter(None, some))) for number, some in words_of.items()}
 
     def _screens(self) -> dict[int, str]:
-        """The first size of a screen of each trajectory that has any."""
+        """Return the first screen size of each trajectory that has any."""
         rows = np.flatnonzero(self._costs["screen"].is_valid().to_numpy())
         numbers, first = np.unique(self.of[rows], return_index=True)
         sizes: list[str] = self._costs["screen"].take(pa.array(rows[first])).to_pylist()

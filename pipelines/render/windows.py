@@ -1,4 +1,4 @@
-"""Windows: a trajectory that is longer than a model reads at once, cut between turns into parts that it can read."""
+"""Windows of trajectories that are longer than a model's context: parts, cut between turns, that fit it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.quality.tokens import TokenCounter
 
 ASIDE: Final = 16
-"""Tokens set aside for each turn: what a chat template sets around its two messages, and the heading of a state."""
+"""Tokens reserved for each turn: the chat template's text around its two messages, and the heading of a state."""
 
 _FOLDER: Final = re.compile(r"""(?:^|["';&|\n]|\\n)\s*cd\s+(/[^\s"';&|\\]*)""")
 _REDIRECTED: Final = re.compile(r"""(?<![0-9&>])>{1,2}\s*((?:\.{0,2}/)?[A-Za-z0-9_][A-Za-z0-9_./-]*)""")
 _LISTED: Final = 40
-"""Files that an opening names, the last that were written."""
+"""Largest number of files that an opening names; these are the files written last."""
 
 
 class Window(NamedTuple):
@@ -31,11 +31,11 @@ class Window(NamedTuple):
 
     Attributes:
         begin: its first row, shown or not.
-        end: the row past its last one.
-        rows: those that it shows.
-        bears: whether the answer of each bears the loss: not where it depends on what was cut off.
-        opening: what is known before it and no row of it shows; empty for the first.
-        fits: whether it is within the bound: one turn alone may pass it.
+        end: the row after its last one.
+        rows: its shown rows.
+        bears: for each, whether its answer bears the loss; False where it depends on the omitted part.
+        opening: facts known before the window that no row of it shows; empty for the first window.
+        fits: whether it is within the bound, which a single turn may exceed.
     """
 
     begin: int
@@ -56,22 +56,22 @@ def windows(
     actions: Sequence[str] | None,
     counter: TokenCounter,
 ) -> Iterator[Window]:
-    """Cut a trajectory into one or more windows, each with all it needs to be rendered by itself.
+    """Cut a trajectory into windows, each of which can be rendered by itself.
 
-    A window is filled with turns up to `most` tokens of its prompt, its turns and the state that it begins with, which
-    the turns before it no longer show.
+    A window takes turns up to `most` tokens of its prompt, its turns and the state at its beginning, which the earlier
+    turns do not show there.
 
     Args:
-        unit: that the trajectory is of.
-        rows: of it that are shown, at least one.
-        end: the row past the trajectory's last one, or past the last one that counts.
+        unit: unit of the trajectory.
+        rows: its shown rows, at least one.
+        end: the row after the trajectory's last one, or after the last one that counts.
         prompt: tokens of the system prompt.
-        most: tokens of a window; None cuts nothing.
-        overflow: what becomes of a trajectory that is longer: nothing (`drop`), its end (`cut_oldest`), its beginning
-            (`cut_newest`), or several windows of which each turn is in one.
-        actions: the texts of its actions up to `end`; None where they are not known: then no window has an opening, and
-            none depends on what was cut off.
-        counter: counts tokens under the recipe's tokenizer.
+        most: largest number of tokens of a window; None cuts nothing.
+        overflow: treatment of a longer trajectory: it yields nothing (`drop`), its end (`cut_oldest`), its beginning
+            (`cut_newest`), or several windows with each turn in one of them (`windows`).
+        actions: texts of its actions up to `end`. If None, no window has an opening, and none depends on the omitted
+            part.
+        counter: token counter of the recipe's tokenizer.
     """
     start = int(unit.begins[unit.of[rows[0]]])
     shown = Excerpts.of(unit, rows, np.array([len(rows)]))
@@ -86,7 +86,7 @@ def windows(
     firsts = np.flatnonzero(unit.first[rows])
     openings = bound + np.where(shown.shows, 0, unit.states[rows])[firsts]
     groups = list(map(Group, np.add.reduceat(sizes, firsts).tolist(), openings.tolist()))
-    # calls of a turn that are not shown may stand before its first one
+    # hidden calls of a turn may precede its first shown one
     begins = np.append(np.searchsorted(unit.turn, unit.turn[rows[firsts]]), end).tolist()
     firsts, before, upto = np.append(firsts, len(rows)), _Before(), start
     for first, past in cuts(groups, prompt, most, overflow):
@@ -105,7 +105,7 @@ def windows(
 
 
 def cuts(groups: Sequence[Group], prompt: int, most: int, overflow: Overflow) -> list[tuple[int, int]]:
-    """Return (first, past the last) group of each window of a trajectory that is longer than `most` tokens."""
+    """Return (first, end) group of each window of a trajectory that is longer than `most` tokens."""
     if overflow == "drop":
         return []
     if overflow == "cut_oldest":
@@ -115,14 +115,14 @@ def cuts(groups: Sequence[Group], prompt: int, most: int, overflow: Overflow) ->
 
 
 class Group(NamedTuple):
-    """The calls that an agent made at once: their tokens, and those of what must open them in a window."""
+    """Parallel calls of an agent: their tokens, and the tokens of the opening of a window that begins with them."""
 
     size: int
     opening: int
 
 
 def _fill_windows(groups: Sequence[Group], prompt: int, most: int) -> list[tuple[int, int]]:
-    """Return (first, past the last) group of each window, each filled in turn."""
+    """Return (first, end) group of each window, filled one after the other."""
     begins, whole = [0], prompt + groups[0].size
     for number, group in enumerate(groups[1:], 1):
         whole += group.size
@@ -133,7 +133,7 @@ def _fill_windows(groups: Sequence[Group], prompt: int, most: int) -> list[tuple
 
 
 def _newest(groups: Sequence[Group], prompt: int, most: int) -> int:
-    """The first of the last groups that fit in one window."""
+    """Return the first of the last groups that fit in one window."""
     begin, whole = len(groups) - 1, prompt + groups[-1].size
     while begin and whole + groups[begin - 1].size + groups[begin - 1].opening <= most:
         begin -= 1
@@ -142,10 +142,10 @@ def _newest(groups: Sequence[Group], prompt: int, most: int) -> int:
 
 
 class _Before:
-    """Effects of the actions before a window that its own may depend on; their texts are added in order.
+    """Effects of the actions before a window on which its own actions may depend. Their texts are added in order.
 
     Attributes:
-        written: the paths of files that actions wrote, as they name them, in the order of their last writing.
+        written: paths of the files that actions wrote, as they name them, in the order of the last writing.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class _Before:
         self._folder = ""
 
     def add(self, texts: Iterable[str]) -> None:
-        """Take in actions that follow those before."""
+        """Add the texts of further actions."""
         for text in texts:
             for path in _written_paths(text):
                 self.written.pop(path, None)
@@ -162,11 +162,11 @@ class _Before:
                 self._folder = folder
 
     def opening(self) -> str:
-        """The text that a model which sees only later turns is told of these: the working folder, and files written."""
+        """Return the text that summarizes the omitted turns: the working folder, and the written files."""
         return known_state(self._folder, list(islice(reversed(self.written), _LISTED))[::-1])
 
     def independent(self, texts: Sequence[str]) -> Flags:
-        """Flag the actions of a window that name no file whose writing was cut off."""
+        """Flag the actions of a window that name no file written in the omitted part."""
         unknown, flags = dict(self.written), np.ones(len(texts), np.bool_)
         for position, text in enumerate(texts):
             mine = _written_paths(text)

@@ -1,1 +1,1 @@
-"""What a run says of itself: its balance, what it did, how it ended, and when too much was rejected."""
+"""Reports of a run: its balance, its record, how it ended, and whether too much was rejected."""

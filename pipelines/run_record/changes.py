@@ -1,4 +1,4 @@
-"""What is otherwise than after the last run into the same folder, from the records of both (`run.json`)."""
+"""Differences from the last run into the same folder, by the records of both (`run.json`)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 _SHOWN: Final = 8
-"""Settings that are named."""
+"""Largest number of settings that are listed."""
 
 _LONGEST: Final = 60
-"""Characters of a value that are shown."""
+"""Largest number of characters of a value that are shown."""
 
 
 def read_record(data: bytes | None) -> dict[str, Any] | None:
-    """A record of a run; None if there is none, or it cannot be read."""
+    """Parse the record of a run; None if there is none, or it is not valid."""
     try:
         values = json.loads(data) if data is not None else None
     except ValueError:
@@ -24,11 +24,11 @@ def read_record(data: bytes | None) -> dict[str, Any] | None:
 
 
 def changes(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tuple[str, ...]:
-    """What changed since an earlier run, a line each; nothing where there was none.
+    """Describe the changes since an earlier run, a line each; empty if there was none.
 
     Args:
-        before: the record that the earlier run left.
-        after: the record of this one.
+        before: record of the earlier run.
+        after: record of this run.
     """
     if before is None:
         return ()
@@ -55,7 +55,7 @@ def _of_recipe(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[
 
 
 def settings_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """(setting as `judge.rules.no_op.cap`, its value before, and after) of two recipes, where these differ."""
+    """Return (setting such as `judge.rules.no_op.cap`, value before, value after) of the differences of two recipes."""
     old, new = dict(_flat("", before)), dict(_flat("", after))
     return [
         (key, old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)
@@ -87,6 +87,6 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def told_value(value: Any) -> str:
-    """A setting's value in few words."""
+    """Format a setting's value, shortened."""
     told = json.dumps(value, ensure_ascii=False)
     return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…"

@@ -1,13 +1,13 @@
-"""Conservation: for inputs, their records, trajectories and transitions, what went in is kept, dropped, or merged.
+"""Conservation check: the inputs, records, trajectories and transitions that enter are all kept, dropped, or merged.
 
-The numbers come from the manifests of the stages alone; a sum that does not hold is a bug and stops the run.
+The numbers come only from the manifests of the stages. A sum that does not match is a bug and stops the run.
 
-A record is a place of a log that transitions are read from: a line, a row of a table, an event. Of a log that tells
-one place for all (a document), each transition counts for one. Of what is rejected, `NOTHING_TO_LEARN` was read well:
-the recipe's `max_reject_ratio` bounds the rest.
+A record is a place of a log from which transitions are read: a line, a row of a table, an event. In a log with a single
+place (a document), each transition counts as one. Rejects with a reason in `NOTHING_TO_LEARN` were read correctly; the
+recipe's `max_reject_ratio` bounds the others.
 
-Of each component of passages what was read is kept, dropped, or equal to one that is kept; a text that was cut counts
-once for each of its pieces.
+For each component of passages, every row is kept, dropped, or equal to a kept one. A text that was cut counts once for
+each of its pieces.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Line:
     """The balance of one unit.
 
     Attributes:
-        unit: inputs, files (those that no connector recognized), records, attachments, trajectories or transitions.
-        entered: how many went in.
-        kept: how many are in the shards (for transitions: carry the loss).
+        unit: inputs, files (if some were not recognized), records, attachments, trajectories or transitions.
+        entered: number that entered.
+        kept: number in the shards (for transitions: number that bear the loss).
         context: transitions that are shown without loss, by reason.
-        lost: what was dropped, by reason.
-        merged: what was merged into an equal one, by reason.
+        lost: number dropped, by reason.
+        merged: number merged into an equal one, by reason.
     """
 
     unit: str
@@ -54,16 +54,16 @@ class Line:
 
     @property
     def unreadable(self) -> float:
-        """Share of what went in that could not be read."""
+        """Share that could not be read."""
         return sum(count for reason, count in self.lost.items() if reason not in NOTHING_TO_LEARN) / max(
             1, self.entered
         )
 
     def checked(self) -> Line:
-        """The line itself.
+        """Return the line, after checking its sum.
 
         Raises:
-            ContractError: the sum does not hold.
+            ContractError: the sum does not match.
         """
         out = self.kept + sum(self.lost.values()) + sum(self.merged.values()) + sum(self.context.values())
         if out != self.entered:
@@ -77,18 +77,18 @@ def _by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
 
 
 def _split(reasons: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """(dropped, merged)."""
+    """Split counts by reason into (dropped, merged)."""
     merged = {name: count for name, count in reasons.items() if name in _MERGED}
     return {name: count for name, count in reasons.items() if name not in _MERGED}, merged
 
 
 def input_line(planned: int, normalize: Mapping[str, int], damaged: Mapping[str, int]) -> Line:
-    """The balance of inputs after normalizing: those that a connector recognized, and files too damaged to be.
+    """Return the balance of inputs after normalizing: recognized inputs, and files too damaged to recognize.
 
     Args:
-        planned: how many a connector recognized.
+        planned: number of recognized inputs.
         normalize: counts of the stage.
-        damaged: reason → files of which not enough could be read to tell what they are.
+        damaged: by reason, the number of files too damaged to recognize.
     """
     lost = _by_reason(normalize, "rejected.input.")
     kept = normalize.get("inputs", 0) - sum(lost.values())
@@ -98,27 +98,27 @@ def input_line(planned: int, normalize: Mapping[str, int], damaged: Mapping[str,
 
 
 def record_line(normalize: Mapping[str, int]) -> Line:
-    """The balance of records after normalizing."""
+    """Return the balance of records after normalizing."""
     lost = _by_reason(normalize, "rejected.record.")
     kept = normalize.get("records", 0)
     return Line("records", kept + sum(lost.values()), kept, {}, lost, {}).checked()
 
 
 def unrecognized_line(files: int, unrecognized: Mapping[str, int]) -> Line:
-    """The files of a run by whether a connector recognized them; `files` is how many were."""
+    """Return the balance of files by recognition; `files` is the number of recognized ones."""
     lost = dict(sorted(unrecognized.items()))
     return Line("files", files + sum(lost.values()), files, {}, lost, {}).checked()
 
 
 def attachment_line(normalize: Mapping[str, int]) -> Line:
-    """The balance of what logs attach: each picture, document or sound once for each trajectory that it belongs to."""
+    """Return the balance of attachments: each picture, document or sound once for each of its trajectories."""
     lost = _by_reason(normalize, LOST)
     kept = normalize.get(KEPT, 0)
     return Line("attachments", kept + sum(lost.values()), kept, {}, lost, {}).checked()
 
 
 def trajectory_line(normalize: Mapping[str, int], judge: Mapping[str, int], mix: Mapping[str, int]) -> Line:
-    """The balance of trajectories after mixing."""
+    """Return the balance of trajectories after mixing."""
     other = _by_reason(normalize, "rejected.trajectory.")
     dropped, merged = _split(_by_reason(judge, "trajectories.dropped."))
     late = _by_reason(mix, "trajectories.dropped.")
@@ -129,7 +129,7 @@ def trajectory_line(normalize: Mapping[str, int], judge: Mapping[str, int], mix:
 
 
 def transition_line(judge: Mapping[str, int]) -> Line:
-    """The balance of transitions after judging: those that carry the loss, and the others by reason."""
+    """Return the balance of transitions after judging: those that bear the loss, and the others by reason."""
     omitted = _by_reason(judge, "transitions.omit.")
     dropped, merged = _split(_by_reason(judge, "transitions.dropped."))
     context = {f"{name} (context)": count for name, count in _by_reason(judge, "transitions.context.").items()}
@@ -140,7 +140,7 @@ def transition_line(judge: Mapping[str, int]) -> Line:
 
 
 def summed_lines(lines: Iterable[Line]) -> list[Line]:
-    """The balances of several runs, added up by unit."""
+    """Sum the balances of several runs by unit."""
     found: dict[str, Line] = {}
     for line in lines:
         before = found.get(line.unit, Line(line.unit, 0, 0, {}, {}, {}))
@@ -154,14 +154,14 @@ _MERGED_PASSAGES: Final = ("duplicate",)
 
 
 def passage_lines(components: Sequence[str], counts: Mapping[str, int]) -> tuple[Line, ...]:
-    """A line of each component.
+    """Return a line for each component.
 
     Args:
         components: their names.
-        counts: of the manifest of passages.
+        counts: counts of the manifest of passages.
 
     Raises:
-        ContractError: a sum does not hold.
+        ContractError: a sum does not match.
     """
     return tuple(_passage_line(name, counts) for name in components)
 
@@ -176,14 +176,14 @@ def _passage_line(name: str, counts: Mapping[str, int]) -> Line:
 
 
 class TooManyRejectsError(TrajmillError):
-    """More was rejected than the recipe allows; the counts are in the line it carries.
+    """Error for more rejects than the recipe allows, with the line of counts.
 
     Args:
-        line: of what too much was rejected.
-        share: of it.
+        line: the line with too many rejects.
+        share: its share of rejects.
         limit: the share that the recipe allows.
-        name: of the limit in the recipe.
-        broken: connectors that failed, which may be why.
+        name: name of the limit in the recipe.
+        broken: connectors that failed, which may be the cause.
     """
 
     def __init__(self, line: Line, share: float, limit: float, name: str, broken: tuple[Broken, ...] = ()) -> None:
@@ -200,14 +200,13 @@ class TooManyRejectsError(TrajmillError):
 
 
 def check_rejects(files: Line, inputs: Line, records: Line, recipe: Recipe, broken: tuple[Broken, ...] = ()) -> None:
-    """Ends the run where too much was rejected.
+    """End the run if too much was rejected.
 
-    Too much is more than `max_reject_ratio` of inputs or of records that could not be read, more files than
-    `max_unrecognized_ratio` that no connector recognized, and, whatever the reasons, everything, unless the recipe
-    allows that all is rejected.
+    Too much is a share of unreadable inputs or records above `max_reject_ratio`, a share of unrecognized files above
+    `max_unrecognized_ratio`, or, whatever the reasons, everything, unless the recipe allows that all is rejected.
 
     Raises:
-        TooManyRejectsError: the first of these that holds.
+        TooManyRejectsError: the first of these conditions that holds.
     """
     limit, unrecognized = recipe.normalize.max_reject_ratio, recipe.normalize.max_unrecognized_ratio
     name = "normalize.max_reject_ratio"

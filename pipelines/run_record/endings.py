@@ -1,6 +1,6 @@
-"""How a command ends: its exit code and the line that says why, for every error; see docs/operations.md.
+"""Endings of a command: the exit code and the line of explanation for every error; see docs/operations.md.
 
-What the user or the machine can mend is one line that names it and the remedy. A traceback is for bugs.
+An error that the user can fix is one line with its cause and remedy. Tracebacks are for bugs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an error ends a command: with which code, which line, and whether its traceback is shown above that."""
+    """Ending of a command after an error: the exit code, the line, and whether the traceback is shown above it."""
 
     code: Code
     line: str
@@ -46,7 +46,7 @@ class Ending:
 
 
 class Interrupted(BaseException):
-    """A signal asks the process to end."""
+    """Exception for a signal that asks the process to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -54,11 +54,11 @@ class Interrupted(BaseException):
 
 
 def ending_of(error: BaseException, *, goes_on: bool = True) -> Ending:
-    """How a command ends that raised this error.
+    """Return how a command ends after this error.
 
     Args:
-        error: what it raised.
-        goes_on: whether the command, given again, goes on where it stopped.
+        error: the error.
+        goes_on: whether repeating the command resumes where it stopped.
     """
     if isinstance(error, Interrupted):  # before the imports, since it may come in the middle of one
         line = "interrupted; run the same command again to go on" if goes_on else "interrupted"
@@ -94,14 +94,14 @@ def _one_line(text: str) -> str:
 
 
 def _of_system(error: OSError) -> str:
-    """What the operating system said, with the files that it is about."""
+    """Return the operating system's message, with the paths that it concerns."""
     said = os.strerror(error.errno) if error.errno else _one_line(str(error))
     files = [str(name) for name in (error.filename, error.filename2) if name is not None]
     return f"{' → '.join(files)}: {said}" if files else _one_line(str(error)) or said
 
 
 def _with_remedy(told: str, again: str) -> str:
-    """The words, and after them what to do: to make room where a disk is full, to mend rights; and then `again`."""
+    """Append a remedy to a message, such as freeing disk space or fixing permissions, and then `again`."""
     line = _one_line(told)
     if _names_one_of(line, errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"{line}. Make room there; temporary files lie in {tempfile.gettempdir()} (TMPDIR). {again}"
@@ -111,5 +111,5 @@ def _with_remedy(told: str, again: str) -> str:
 
 
 def _names_one_of(line: str, *codes: int) -> bool:
-    """Whether the words are those of an error of the system with one of these codes."""
+    """Return True if the message is that of a system error with one of these codes."""
     return any(os.strerror(code).lower() in line.lower() or f"[Errno {code}]" in line for code in codes)

@@ -1,7 +1,7 @@
-"""The log of a run, `run.log` in its folder: what was told while it worked, with the time, for whoever looks later.
+"""The log of a run, `run.log` in its folder: its messages with their times.
 
-It names stages, counts and reasons, no log and no trajectory. A run that goes on adds to it. It stands in no dataset,
-and no digest depends on it.
+It names stages, counts and reasons, but no logs or trajectories. A continued run appends to it. It belongs to no
+dataset, and no digest depends on it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from trajmill.schemas import ShardError
 
 LOG: Final = "run.log"
 LONGEST: Final = 1_000_000
-"""Bytes of earlier lines that are kept."""
+"""Largest number of bytes of earlier lines that are kept."""
 
 _PERIOD_S: Final = 30.0
-"""Between two writings, if nothing important was said."""
+"""Seconds between two writes, if there is nothing important."""
 
 
 class RunLog:
@@ -35,11 +35,11 @@ class RunLog:
         self._lock = threading.Lock()
 
     def add(self, told: str, *, now: bool = True) -> None:
-        """Adds a line.
+        """Add a line.
 
         Args:
-            told: what happened.
-            now: whether it is written at once, or with the next ones.
+            told: the message.
+            now: whether to write it at once, or with the next lines.
         """
         with self._lock:
             self._lines.append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {scrub_text(told)}\n")
@@ -47,11 +47,11 @@ class RunLog:
                 self._flush()
 
     def open(self, before: bytes | None, write: Callable[[bytes], object]) -> None:
-        """There is a folder now.
+        """Start writing, once there is a folder.
 
         Args:
-            before: what an earlier run left there.
-            write: replaces the file by these bytes.
+            before: log of an earlier run there.
+            write: function that replaces the file by these bytes.
         """
         with self._lock:
             left = (before or b"")[-LONGEST:]
@@ -60,7 +60,7 @@ class RunLog:
             self._flush()
 
     def close(self) -> None:
-        """Writes what was not written yet; nothing is written later."""
+        """Write the pending lines. Nothing is written later."""
         with self._lock:
             self._flush()
             self._write = None

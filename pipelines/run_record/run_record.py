@@ -1,8 +1,8 @@
-"""The record of a run, `run.json`: by what it was made, what it did, how long that took and how it ended.
+"""The record of a run, `run.json`: its settings, results, duration and ending.
 
-It is written when the run begins to work, and again when it ends, well or not; of a run that was killed the first one
-stays. It stands in no dataset and no digest depends on it, so clock, machine and command line may stand there. The
-recipe in it can be run again; its salt, which is a secret, is asked for then.
+It is written when the run begins to work, and again when it ends, successfully or not; a killed run leaves the first
+one. It belongs to no dataset and no digest depends on it, so it may hold time, machine and command line. Its recipe can
+be run again; the salt, which is a secret, has to be provided then.
 """
 
 from __future__ import annotations
@@ -28,28 +28,27 @@ RECORD_VERSION: Final = 1
 
 
 class Record:
-    """What is known of a run when it begins.
+    """Facts of a run at its beginning.
 
     Args:
-        recipe: that it follows.
-        execution: how it is executed.
-        command: the command line; empty where there is none.
+        recipe: the recipe.
+        execution: settings of the execution.
+        command: the command line; empty if there is none.
     """
 
     def __init__(self, recipe: Recipe, execution: Execution, command: Sequence[str]) -> None:
         self._recipe, self._execution, self._command = recipe, execution, command
         self._begun = time.time()
         self.listed: float | None = None
-        """When the raw files were listed for the plan; None where another made it."""
+        """Time when the raw files were listed for the plan; None if the plan was given."""
 
     def to_json(self, summary: Summary, code: Code | None = None, error: str = "") -> bytes:
-        """The record of the run that has come to this summary.
+        """Serialize the record of the run with this summary.
 
         Args:
-            summary: of what is done.
-            code: the exit code that it ended with; None while it works: then the record says that it was killed, which
-                stays if it is.
-            error: the line that says why it ended so.
+            summary: summary of the work so far.
+            code: exit code at the end; None while the run works, which records it as killed in case it is.
+            error: line of explanation of the ending.
         """
         recipe = self._recipe.model_dump(mode="json")
         if recipe["normalize"]["scrub_salt"] is not None:

@@ -1,6 +1,6 @@
-"""How far a stage has come, from the manifests of its units alone, so that it is the same with every runner.
+"""Progress of a stage, from the manifests of its units alone, so that it is the same with every runner.
 
-An engine's own metrics count what was tried; a manifest is written once by whoever finished the unit.
+An engine's own metrics count attempts; a manifest is written once, when the unit is finished.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from trajmill.pipelines.storage.units import manifest_name, read_manifest
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a stage has come.
+    """Progress of a stage.
 
     Attributes:
         stage: its name.
-        units: in all.
-        done: of these, whole or by what part of their steps they went through.
-        before: those that an earlier run had done.
-        bytes: that the stage reads in all.
-        seconds: since it began.
-        counts: of the units that are done, as their manifests have them.
-        is_over: whether the next stage began, or the run ended well.
-        finished: units that were found done, in the order in which that was seen; a list that grows.
+        units: number of all units.
+        done: number of finished units, where a unit counts by the share of its steps that are done.
+        before: number of units that an earlier run finished.
+        bytes: bytes that the stage reads in total.
+        seconds: seconds since it began.
+        counts: counts of the finished units, from their manifests.
+        is_over: whether the next stage began, or the run ended successfully.
+        finished: units that were found to be finished, in order; a list that grows.
     """
 
     stage: str
@@ -42,24 +42,24 @@ class Progress:
 
     @property
     def unit(self) -> str:
-        """What is counted as done: files that are told, or parts."""
+        """The kind of unit that is counted: files that are examined, or parts."""
         return "files" if self.stage == "plan" else "parts"
 
     @property
     def rate(self) -> float:
-        """Bytes a second, of what is done since the stage began."""
+        """Bytes per second since the stage began."""
         if not self.units or self.seconds <= 0:
             return 0.0
         return self.bytes * max(0.0, self.done - self.before) / self.units / self.seconds
 
     @property
     def left(self) -> float | None:
-        """Seconds until the stage is over, if it goes on as it went; None while nothing tells."""
+        """Estimated seconds until the stage is over, at its rate so far; None if unknown."""
         now = self.done - self.before
         return None if now <= 0 or self.is_over else self.seconds * (self.units - self.done) / now
 
     def kept(self) -> tuple[str, int, int]:
-        """(what is counted, how many are kept, of how many): of what the stage makes, as far as it has come."""
+        """Return (kind of output, number kept, number of all) of the stage so far."""
         counts = self.counts
         if self.stage == "judge":
             return "trajectories", counts.get("trajectories.kept", 0), counts.get("trajectories", 0)
@@ -70,7 +70,7 @@ class Progress:
         return "trajectories", made, made
 
     def dropped(self) -> dict[str, int]:
-        """What was dropped or rejected so far, by reason, the most first."""
+        """Return the numbers dropped or rejected so far by reason, largest first."""
         prefixes = ("trajectories.dropped.",) if self.stage == "judge" else ("rejected.input.", "rejected.record.")
         found = Counter[str]()
         for key, number in self.counts.items():
@@ -81,7 +81,7 @@ class Progress:
 
 
 class StageWatch:
-    """Looks at what units of a stage are done; each manifest is read once."""
+    """Watch of the finished units of a stage. Each manifest is read once."""
 
     def __init__(self, start: StageStart) -> None:
         self.start = start
@@ -93,11 +93,11 @@ class StageWatch:
 
     @property
     def is_local(self) -> bool:
-        """Whether looking costs no requests."""
+        """True if looking takes no requests."""
         return all(folder.is_local for folder, _ in self.start.steps)
 
     def look(self, *, is_over: bool = False) -> Progress:
-        """How far the stage has come now.
+        """Return the current progress of the stage.
 
         Raises:
             ShardError: a folder cannot be read.

@@ -1,4 +1,4 @@
-"""What a run did, as far as it went, and what is told when one of its stages begins."""
+"""Summary of a run, as far as it went, and the announcement of a stage's start."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from trajmill.pipelines.storage.folders import Folder
 
 @dataclass(frozen=True, slots=True)
 class StageStart:
-    """Told to whoever shows progress when a stage begins.
+    """Announcement of a stage's start, for the display of progress.
 
     Attributes:
         stage: its name.
-        units: in all.
-        done: units that an earlier run has done.
-        bytes: to read.
-        steps: what each unit goes through: the folder in which its manifest appears then, and unit → the digest that
-            manifest has. Empty of a stage that has no units, as planning.
-        counts: of planning, how many files were found and told so far.
+        units: number of all units.
+        done: number of units that an earlier run finished.
+        bytes: bytes to read.
+        steps: steps of each unit: the folder in which its manifest appears after the step, and the digest of the
+            manifest by unit. Empty for a stage without units, such as planning.
+        counts: in planning, the numbers of found and examined files so far.
     """
 
     stage: str
@@ -36,7 +36,7 @@ class StageStart:
 
 
 OVER: Final = StageStart("")
-"""Told when the last stage is over."""
+"""Announcement that the last stage is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +81,5 @@ class Summary:
     changed: tuple[str, ...] = ()
 
     def line(self, unit: str) -> Line:
-        """The balance of a unit."""
+        """Return the balance of a unit."""
         return next(line for line in self.lines if line.unit == unit)

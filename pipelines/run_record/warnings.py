@@ -1,4 +1,8 @@
-"""Warnings at the end of a run: nothing is left (of a domain), a pool is empty or far off, a stage falls short."""
+"""Warnings at the end of a run.
+
+They report that nothing is kept, in total or of a domain, that a pool is empty or far off its share, or that a stage
+falls short.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +21,13 @@ from trajmill.pipelines.storage.parquet import read_table
 from trajmill.pipelines.storage.units import unit_manifests
 
 _SHOWN = 3
-"""Reasons that are named."""
+"""Largest number of reasons that are listed."""
 
 _DROPPED = "trajectories.dropped."
 
 
 def nothing_kept(lines: Sequence[Line]) -> tuple[str, ...]:
-    """The line that says that a run keeps nothing, and why; none where it keeps something."""
+    """Return a warning that a run keeps nothing, with the reasons; empty if it keeps something."""
     for line in lines:
         if line.unit in ("files", "inputs", "trajectories") and line.entered and not line.kept:
             return (f"nothing is kept: of {line.entered:,} {line.unit}, {_largest({**line.lost, **line.merged})}",)
@@ -41,12 +45,12 @@ def domain_counts(units: Sequence[Unit], verdicts: Folder) -> dict[str, Counter[
 
 
 def lost_domains(judged: Mapping[str, Counter[str]], units: Sequence[Unit], rejects: Folder) -> Iterator[str]:
-    """Name each domain of which judging keeps no trajectory, a line each.
+    """Yield a warning for each domain of which judging keeps no trajectory.
 
     Args:
         judged: counts by domain (`domain_counts`).
-        units: that were judged.
-        rejects: the folder of what judging did not carry on.
+        units: the judged units.
+        rejects: folder of the judge stage's rejects.
     """
     for domain, counts in judged.items():
         labels = [unit.label for unit in units if unit.domain == domain]
@@ -58,7 +62,7 @@ def lost_domains(judged: Mapping[str, Counter[str]], units: Sequence[Unit], reje
 
 
 def _benchmarks(labels: Sequence[str], rejects: Folder) -> Counter[str]:
-    """Benchmark → trajectories that show an item of it."""
+    """Count the trajectories that show an item, by benchmark."""
     found: Counter[str] = Counter()
     for label in labels:
         table = read_table(rejects, f"{label}.parquet", ["reason", "detail"])
@@ -75,10 +79,10 @@ def _largest(counts: Mapping[str, int]) -> str:
 
 
 FAR: Final = 0.2
-"""Share of the trajectories asked for by which a pool may be off before it is told."""
+"""Share of its wanted trajectories by which a pool may be off without a warning."""
 
 FEW: Final = 10
-"""Trajectories by which a pool may be off in any case, since groups are whole."""
+"""Number of trajectories by which a pool may be off without a warning, since groups are not divided."""
 
 
 def mixture_warnings(
@@ -119,11 +123,11 @@ def _far_off(mixture: Mixture) -> Iterator[str]:
 
 
 LITTLE: Final = 0.01
-"""Share of a budget that may be left before it is told: no sample that was left fits it."""
+"""Share of a budget that may be left without a warning, since no remaining sample fits it."""
 
 
 def _short(pool: str, rows: list[dict[str, Any]], stage: Stage) -> Iterator[str]:
-    """What a stage asks for and did not get: as a whole, or of one component or domain, the others having enough."""
+    """Yield the shortfalls of a stage: as a whole, or of single components or domains if the others have enough."""
     short = [one for one in rows if one["shortfall"]]
     tokens, samples = (sum(one[name] for one in rows) for name in ("tokens", "samples"))
     lacking = 0 if stage.budget is None else stage.budget - tokens

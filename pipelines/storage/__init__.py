@@ -1,1 +1,1 @@
-"""Output folders, object stores, Parquet files, archives and manifests; no stage is known here."""
+"""Output folders, object stores, Parquet files, archives and manifests, independent of the stages."""

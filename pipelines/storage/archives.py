@@ -1,9 +1,9 @@
-"""Archives of logs: what a zip or tar file holds, and its members as streams, under caps. Nothing is ever extracted.
+"""Archives of logs: the members of a zip or tar file as streams, with limits. Nothing is ever extracted.
 
-A member is reached by its name, within an archive within another if need be. Names that climb out, links and devices
-are not members; an archive with too many members, or one that grows beyond its cap, is refused whole. A tar
-that was cut, or damaged, is read as far as it goes; a zip is not, since what names its members stands at its end. What
-is not read is told.
+A member is reached by its name, within nested archives if necessary. Names that lead out of the archive, links and
+devices are not members. An archive with too many members, or one that grows beyond its limit, is refused as a whole. A
+truncated or damaged tar is read up to the damage; a zip is not, since its directory is at its end. Everything that is
+not read is reported.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from trajmill.schemas import ParseError, Reject
 
 MAX_MEMBERS: Final = 200_000
 MAX_RATIO: Final = 400
-"""Decompressed over compressed bytes above which what has more than `RATIO_FROM` bytes is a bomb."""
+"""Ratio of decompressed to compressed bytes above which data of more than `RATIO_FROM` bytes counts as a bomb."""
 
 RATIO_FROM: Final = 64 << 20
 NESTING: Final = 1
-"""Largest depth of archives within an archive in which logs are looked for."""
+"""Largest depth of nested archives in which logs are searched for."""
 
 _IN_MEMORY: Final = 64 << 20
 _ZIP: Final = b"PK\x03\x04"
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 
 _NAME_CHARACTERS: Final = 4096
-"""Of a member's name; what file systems allow of a path."""
+"""Largest length of a member's name, which is what file systems allow for a path."""
 
 _PIECE: Final = 1 << 16
-"""Decompressed bytes of a member read at once; damage costs at most so many good bytes before it."""
+"""Decompressed bytes of a member that are read at once. Damage costs at most this many good bytes before it."""
 
 _HEADER_BYTES: Final = 1 << 20
 _DIGITS: Final = 100
-"""Of one run in an extended header of a tar; the standard library takes time with the square of it."""
+"""Largest length of a run of digits in an extended header of a tar. The standard library takes time quadratic in it."""
 
 _TAR_AT: Final = 257
 _CUT: Final = frozenset({"truncated", "bad_compression"})
-"""Faults of a compressed stream before which what came out of it is good."""
+"""Faults of a compressed stream before which its output is good."""
 
 _EXTENDED: Final = (
     tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE
@@ -59,19 +59,19 @@ _DRIVE: Final = re.compile(r"[A-Za-z]:")
 _DIGIT_RUN: Final = re.compile(rb"\d+")
 
 TAR_HEAD: Final = 512
-"""First bytes of a file that tell whether it is an archive."""
+"""Number of first bytes of a file that show whether it is an archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file in an archive: its name, and its decompressed bytes as the archive states them."""
+    """A file in an archive: its name, and the number of decompressed bytes that the archive states."""
 
     name: str
     bytes: int
 
 
 def kind_of(head: bytes) -> str | None:
-    """`zip` or `tar`, by the first decompressed bytes of a file; None if it is neither."""
+    """Return `zip` or `tar`, by the first decompressed bytes of a file; None if it is neither."""
     if head.startswith(_ZIP):
         return "zip"
     return "tar" if head[_TAR_AT : _TAR_AT + 5] == b"ustar" else None
@@ -79,9 +79,9 @@ def kind_of(head: bytes) -> str | None:
 
 @contextmanager
 def _damage(fault: Callable[[str], ParseError]) -> Iterator[None]:
-    """Turns what the standard library makes of damaged bytes into a parse error; its readers promise no exceptions.
+    """Turn any exception of the standard library about damaged bytes into a parse error.
 
-    Errors of the system and of memory are no damage, but for a seek to where no file has bytes.
+    Errors of the system and of memory are no damage, except a seek to an invalid offset.
     """
     try:
         yield
@@ -94,7 +94,7 @@ def _damage(fault: Callable[[str], ParseError]) -> Iterator[None]:
 
 
 class Header(tarfile.TarInfo):
-    """A header of a tar, refused where the standard library would go back, or take time or memory without end."""
+    """A header of a tar. It is refused where the standard library would go back, or take unbounded time or memory."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         if self.size < 0:
@@ -119,13 +119,13 @@ class Archive:
     """An open archive.
 
     Args:
-        uri: for faults.
+        uri: uri for faults.
         kind: `zip` or `tar`.
-        stream: its bytes, decompressed if it is a compressed tar; read once, or kept in a temporary file.
-        limit: bytes that the archive may have, and each member.
+        stream: its bytes, decompressed if it is a compressed tar. They are read once and kept in a temporary file.
+        limit: largest number of bytes of the archive, and of each member.
 
     Raises:
-        ParseError: it is damaged, or beyond a cap.
+        ParseError: it is damaged, or beyond a limit.
     """
 
     def __init__(self, uri: str, kind: str, stream: io.BufferedIOBase, limit: int) -> None:
@@ -148,9 +148,9 @@ class Archive:
             self._files = self._listed(self._tar, ended)
 
     def _filled(self, stream: io.BufferedIOBase, kind: str) -> ParseError | None:
-        """Take the archive's bytes in; return the fault that ended them early, where a tar can do without."""
+        """Read the archive's bytes; return the fault that ended them early, if a tar can be read up to it."""
         try:
-            # not `read`, which loses what it has when a fault comes
+            # not `read`, which loses its bytes at a fault
             while data := stream.read1(1 << 20):
                 self._spool.write(data)
                 self._size += len(data)
@@ -163,8 +163,7 @@ class Archive:
         return None
 
     def _open_zip(self) -> zipfile.ZipFile:
-        """Open the archive by the directory at its end, of which nothing is believed before its entries were
-        counted."""
+        """Open the archive by the directory at its end, after counting its entries."""
         count = entries(self._spool, MAX_MEMBERS)
         if count is None:
             raise self._fault("truncated", "it ends before the directory that names its members")
@@ -177,7 +176,7 @@ class Archive:
             raise self._fault("too_many_members", f"more than the {MAX_MEMBERS} members that are read at most")
 
     def _listed(self, tar: tarfile.TarFile, ended: ParseError | None) -> dict[str, tarfile.TarInfo]:
-        """List the files of a tar that are whole; note what else it holds as lost."""
+        """List the complete files of a tar; record everything else as lost."""
         infos: list[tarfile.TarInfo] = []
         fault = (ended.reason, ended.detail) if ended is not None else None
         end = 0
@@ -207,7 +206,7 @@ class Archive:
         return {info.name: info for info in files}
 
     def _ending(self, offset: int) -> tuple[str, str] | None:
-        """(reason, detail) of a fault at the place where the members of a tar end."""
+        """Return (reason, detail) of a fault at the end of the members of a tar; None if there is none."""
         self._spool.seek(offset)
         block = self._spool.read(tarfile.BLOCKSIZE)
         if len(block) < tarfile.BLOCKSIZE:
@@ -220,7 +219,7 @@ class Archive:
         return None
 
     def _replaced(self, names: Sequence[str]) -> None:
-        """Notes members whose name a later member has."""
+        """Record members whose name a later member has."""
         for name, count in Counter(names).items():
             for _ in range(count - 1):
                 self._lose("replaced", "a later member of the archive has the name", name)
@@ -236,9 +235,9 @@ class Archive:
         return ParseError(self._uri, 0, reason, detail, member)
 
     def members(self) -> Iterator[Member | Reject]:
-        """The members in the order of their names, and a reject for each that is not to be read.
+        """Yield the members in the order of their names, and a reject for each that must not be read.
 
-        A reject without a member is of the archive itself, of which the rest is not read.
+        A reject without a member is of the archive itself, the rest of which is not read.
         """
         sizes = {name: info.file_size for name, info in self._infos.items()} if self._zip else {}
         if self._tar:
@@ -276,7 +275,7 @@ class Archive:
         return None
 
     def open(self, name: str) -> BinaryIO:
-        """The member's bytes as a stream.
+        """Open a member as a stream.
 
         Raises:
             ParseError: there is no such member, or it cannot be decompressed.
@@ -291,7 +290,7 @@ class Archive:
 
 
 class _Faults(io.BufferedIOBase):
-    """A member whose faults are parse errors; what was read before one has been given out."""
+    """A member whose faults are parse errors. Bytes before a fault are returned first."""
 
     def __init__(self, inner: BinaryIO, uri: str, member: str) -> None:
         self._inner, self._uri, self._member = inner, uri, member

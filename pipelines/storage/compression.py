@@ -1,7 +1,7 @@
-"""Compressed files: told by their first bytes, read as far as they are good. What is damaged is never passed over.
+"""Compressed files, recognized by their first bytes and read up to any damage, which is always reported.
 
-Several frames in one file are one content, and zeros between and behind them are padding; anything else behind a frame
-is a fault, raised after what stood before it was given out.
+Several frames in one file are one content, and zeros between and after them are padding. Other bytes after a frame are
+a fault, which is raised after the preceding content was returned.
 """
 
 from __future__ import annotations
@@ -18,26 +18,29 @@ from typing import BinaryIO, Final, Protocol, cast
 import zstandard
 
 COMPRESSIONS: Final = (".gz", ".zst", ".bz2", ".xz")
-"""Endings of compressed files; what matters is what a file begins with, not what it is called."""
+"""Endings of compressed files. Recognition uses the first bytes, not the name."""
 
 MAGIC_BYTES: Final = 6
-"""First bytes of a file that tell whether it is compressed."""
+"""Number of first bytes of a file that show whether it is compressed."""
 
 DECODING_ERRORS: Final = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
-"""Exceptions of reading damaged bytes; an `OSError` only without a number, for one with a number is the system's."""
+"""Exceptions of reading damaged bytes.
+
+An `OSError` counts only without an error number, since one with a number is the system's.
+"""
 
 _MAGIC: Final = re.compile(
     rb"(?P<gz>\x1f\x8b)|(?P<zst>\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18)|(?P<bz2>BZh)|(?P<xz>\xfd7zXZ\x00)", re.DOTALL
 )
 _PIECE: Final = 2048
-"""Compressed bytes given to a decompressor at once: of zstd they become at most 64 MiB."""
+"""Compressed bytes given to a decompressor at once. In zstd they become at most 64 MiB."""
 
 _SLICE: Final = 1 << 16
-"""Decompressed bytes taken from a decompressor at once; damage costs at most so many good bytes before it."""
+"""Decompressed bytes taken from a decompressor at once. Damage costs at most this many good bytes before it."""
 
 _WINDOW: Final = 1 << 31
 _XZ_MEMORY: Final = 1 << 29
-"""Memory that a file may make a decompressor take: what its writer chose, in files of any size."""
+"""Largest memory of a decompressor. The writer of a file chooses it, independent of the file's size."""
 
 
 class _Decompressor(Protocol):
@@ -51,7 +54,7 @@ class _Decompressor(Protocol):
 
 
 class _Zstd:
-    """A frame of zstd in the manner of the standard library's decompressors; it gives out all at once."""
+    """A frame of zstd with the interface of the standard library's decompressors. It returns all output at once."""
 
     needs_input = True
 
@@ -71,7 +74,7 @@ class _Zstd:
 
 
 class _Gzip:
-    """A member of gzip in the manner of the standard library's decompressors."""
+    """A member of gzip with the interface of the standard library's decompressors."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
@@ -101,14 +104,14 @@ _KINDS: Final[dict[str, Callable[[], _Decompressor]]] = {
 
 
 class _Frames(io.RawIOBase):
-    """The content of a compressed stream, frame after frame.
+    """Content of a compressed stream, frame after frame.
 
     Args:
-        raw: the compressed bytes, at the beginning of a frame; closed with this.
+        raw: the compressed bytes, at the beginning of a frame; closed with this object.
         kind: a key of `_KINDS`.
 
     Attributes:
-        begin: where the frame that is read begins in the compressed bytes.
+        begin: offset of the current frame in the compressed bytes.
     """
 
     def __init__(self, raw: BinaryIO, kind: str) -> None:
@@ -122,7 +125,7 @@ class _Frames(io.RawIOBase):
         return True
 
     def read1(self, size: int) -> bytes:
-        """The next bytes, at most `size` of them; none at the end.
+        """Return at most the next `size` bytes; none at the end.
 
         Raises:
             EOFError: the last frame is cut off.
@@ -140,7 +143,7 @@ class _Frames(io.RawIOBase):
         return data
 
     def _begun(self) -> bool:
-        """Return True if another frame has begun behind the one that ended."""
+        """Start the next frame; return True if there is one."""
         packed = self._frame.unused_data.lstrip(b"\0")
         while not packed:
             packed = self._raw.read(_PIECE)
@@ -175,7 +178,7 @@ def decompress(raw: BinaryIO, start: int = 0) -> BinaryIO:
 
 
 def by_frames(raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The content of a compressed stream piece by piece, each with where its frame begins in the stream.
+    """Yield pieces of the content of a compressed stream, each with the offset of its frame.
 
     Raises:
         EOFError: the last frame is cut off.

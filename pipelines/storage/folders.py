@@ -1,8 +1,8 @@
-"""Output files wherever they are, written whole or not at all.
+"""Output files on any file system, written whole or not at all.
 
 A `Folder` is an output folder on any file system that fsspec knows. A file appears under its name only when it is
-complete: locally by renaming, elsewhere as one object; where a run holds the folder, a writer of another run that comes
-late replaces nothing. This module does not know what the files hold.
+complete: locally by renaming, elsewhere as one object. If a run holds the folder, a late writer of another run replaces
+nothing. The content of files does not matter here.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from trajmill.pipelines.storage.scratch import own_scratch
 from trajmill.schemas import ShardError
 
 MADE_AGAIN: Final = "The run that wrote it makes it again"
-"""The remedy where a file of a stage is damaged or missing."""
+"""Remedy for a damaged or missing file of a stage."""
 
 _TEMPORARY: Final = ".unfinished-"
 _UNFINISHED: Final = re.compile(re.escape(_TEMPORARY) + r"[0-9a-f]{16}-.*", re.DOTALL)
 _BASE: Final = 200
-"""Characters of a file's name that its temporary name ends with."""
+"""Number of characters of a file's name at the end of its temporary name."""
 
 
 MARKER: Final = "trajmill.json"
-"""The file of an output folder that says, among much else, which run holds it."""
+"""Name of the marker file of an output folder, which states among other things which run holds it."""
 
 _TRIES: Final = 4
 
 
 class OvertakenError(ShardError):
-    """Another run has written a file since this one read it."""
+    """Error for a file that another run has written since this one read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """That a run holds an output folder in an object store: what it wrote there no other one replaces.
+    """Claim of a run on an output folder in an object store. No other run replaces its objects there.
 
     Attributes:
         out: URL of the output folder.
-        token: of the run.
-        replaces: whether most of what it writes is there already, to be replaced.
+        token: token of the run.
+        replaces: whether most of the objects that it writes already exist, to be replaced.
     """
 
     out: str
@@ -62,10 +62,10 @@ class Hold:
     replaces: bool = False
 
     def put(self, store: ObjectStore, local: str, path: str) -> None:
-        """Writes a whole object: in place of what an earlier run left, but not of what it holds already.
+        """Write a whole object. It replaces one that an earlier run left, and leaves one with equal content.
 
         Raises:
-            OSError: another run holds the folder by now.
+            OSError: another run has taken the folder.
         """
         for _ in range(_TRIES):
             there = store.version(path) if self.replaces else None
@@ -102,8 +102,8 @@ class Folder:
     """An output folder, by URL or path; picklable, so that workers reach the same files.
 
     Attributes:
-        url: where it is.
-        hold: of the run that writes there; None writes over whatever is there.
+        url: URL or path.
+        hold: claim of the run that writes there; None writes over existing files.
     """
 
     url: str
@@ -111,7 +111,7 @@ class Folder:
 
     @classmethod
     def named(cls, raw: str) -> Folder:
-        """Return the folder that an argument names, which is the same from any working folder."""
+        """Return the folder of an argument, independent of the working folder."""
         return cls(raw if url_of(raw) is not None else local_path(raw))
 
     @cached_property
@@ -125,11 +125,11 @@ class Folder:
 
     @property
     def is_local(self) -> bool:
-        """True if the folder is on this machine's own file system."""
+        """True if the folder is on the local file system."""
         return isinstance(self._place[0], LocalFileSystem)
 
     def path(self, name: str = "") -> str:
-        """The full path of a file in the folder, as its file system names it."""
+        """Return the full path of a file in the folder, as its file system names it."""
         return f"{self._place[1]}/{name}" if name else self._place[1]
 
     def __truediv__(self, name: str) -> Folder:
@@ -143,7 +143,7 @@ class Folder:
             object.__setattr__(self, name, value)
 
     def held(self, token: str, *, replaces: bool = False) -> Folder:
-        """Return the same output folder, as the run of that token writes to it; arguments as of `Hold`."""
+        """Return the same output folder for writing by the run of that token. Arguments are those of `Hold`."""
         return Folder(self.url, Hold(self.url, token, replaces))
 
     def exists(self, name: str = "") -> bool:
@@ -151,7 +151,7 @@ class Folder:
         return self._place[0].exists(self.path(name)) if self.is_local else self._store.exists(self.path(name))
 
     def size(self, name: str) -> int:
-        """Return the bytes of a file; -1 if there is none."""
+        """Return the number of bytes of a file; -1 if there is none."""
         if not self.is_local:
             listed = self._store.version(self.path(name))
             return listed.bytes if listed is not None else -1
@@ -161,28 +161,29 @@ class Folder:
             return -1
 
     def sizes(self) -> dict[str, int]:
-        """Map name → bytes of every complete file below the folder: of an object store by one listing.
+        """Return the bytes of every complete file below the folder by name. An object store is listed once.
 
         Raises:
-            ShardError: it cannot be listed.
+            ShardError: the folder cannot be listed.
         """
         if self.is_local:
             return {name: self.size(name) for name in self.names()}
         return {name: listed.bytes for name, listed in self.listed().items() if not is_unfinished(name)}
 
     def version(self, name: str) -> str:
-        """Return the version of a file in an object store, another after each write; empty where there is none, or it
-        is local.
+        """Return the version of a file in an object store; empty if there is no file, or it is local.
+
+        The version changes with each write.
         """
         listed = self.told(name)
         return listed.version if listed is not None else ""
 
     def told(self, name: str) -> Listed | None:
-        """Return what an object store tells of a file; None where there is none, or it is local."""
+        """Return an object store's listing of a file; None if there is no file, or it is local."""
         return None if self.is_local else self._store.version(self.path(name))
 
     def latest(self, name: str) -> tuple[bytes | None, str]:
-        """A file in an object store and a version, over which it is written only if nobody did since it was read.
+        """Return a file in an object store with its version, for use with `write_over`.
 
         Raises:
             ShardError: it cannot be read.
@@ -197,17 +198,17 @@ class Folder:
             raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
 
     def older(self) -> int | None:
-        """Of how many files below the folder a store keeps versions that were replaced or removed.
+        """Count the files below the folder of which a store keeps replaced or removed versions.
 
-        0 of a local folder, which keeps none; None where the store does not tell.
+        The count is 0 for a local folder, which keeps none; None if the store does not report that.
         """
         return 0 if self.is_local else self._store.older(self.path())
 
     def listed(self) -> dict[str, Listed]:
-        """List every file below the folder with what an object store tells of it, by one listing.
+        """List every file below the folder with the facts of an object store's listing, in one listing.
 
         Raises:
-            ShardError: it cannot be listed.
+            ShardError: the folder cannot be listed.
         """
         try:
             return self._store.listed(self.path())
@@ -241,13 +242,16 @@ class Folder:
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        """The file, open for reading at any place."""
+        """Open the file for reading with random access."""
         with open(self.path(name), "rb") if self.is_local else self._store.opened(self.path(name)) as stream:
             yield stream
 
     @contextmanager
     def open_pieces(self, name: str, size: int) -> Iterator[BinaryIO]:
-        """As `open`, for who reads little of a file of so many bytes: of an object store only that is fetched."""
+        """Open the file like `open`, given its size, for reading a small part.
+
+        An object store transfers only that part.
+        """
         if self.is_local:
             with self.open(name) as stream:
                 yield stream
@@ -256,7 +260,7 @@ class Folder:
             yield stream
 
     def sha256(self, name: str) -> str:
-        """The digest of a file, 64 hex digits; empty if there is none.
+        """Return the sha256 of a file, 64 hex digits; empty if there is none.
 
         Raises:
             ShardError: it cannot be read.
@@ -270,13 +274,13 @@ class Folder:
             raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
 
     def names(self, suffix: str = "", *, unfinished: bool = False) -> list[str]:
-        """List every complete file below the folder, relative to it and sorted, that ends with `suffix`.
+        """List every complete file below the folder that ends with `suffix`, relative to it and sorted.
 
         Links are listed as files and never followed.
 
         Args:
-            suffix: of the names.
-            unfinished: whether to list what killed writers left too.
+            suffix: end of the names.
+            unfinished: whether to list files that killed writers left, too.
         """
         if self.is_local:
             root = self.path()
@@ -287,7 +291,7 @@ class Folder:
         return sorted(name for name in names if name.endswith(suffix) and (unfinished or not is_unfinished(name)))
 
     def write(self, name: str, data: bytes, *, private: bool = False) -> None:
-        """Writes a whole file, replacing what was there, in one step; arguments as of `writing`.
+        """Write a whole file in one step, replacing an existing one. Arguments are those of `writing`.
 
         Raises:
             ShardError: it cannot be written.
@@ -296,7 +300,7 @@ class Folder:
             Path(path).write_bytes(data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Writes a whole file in one step if there is none of that name; returns whether it did.
+        """Write a whole file in one step unless one of that name exists; return True if it was written.
 
         Raises:
             ShardError: it cannot be written.
@@ -329,11 +333,11 @@ class Folder:
 
     @contextmanager
     def writing(self, name: str, *, private: bool = False) -> Iterator[str]:
-        """A local path to write to; the file appears under `name`, complete, when the block ends without error.
+        """Yield a local path to write to. The complete file appears under `name` when the block ends without error.
 
         Args:
-            name: of the file in the folder.
-            private: whether only the user may read it, where the file system knows users; else the umask decides.
+            name: name of the file in the folder.
+            private: whether only the user may read it, on file systems with users; otherwise the umask decides.
 
         Raises:
             ShardError: the file cannot be written, or not be put in its place.
@@ -359,16 +363,18 @@ class Folder:
                 Path(temporary).unlink(missing_ok=True)
 
     def write_over(self, name: str, data: bytes, seen: str) -> str:
-        """Writes a whole file in place of the version that was seen, and returns its own; locally whatever was there.
+        """Write a whole file in place of the version that was seen, and return the new version.
+
+        Locally any file is replaced.
 
         Args:
-            name: of the file in the folder.
-            data: what it holds.
-            seen: as of `version`.
+            name: name of the file in the folder.
+            data: its content.
+            seen: version as returned by `version`.
 
         Raises:
             ShardError: it cannot be written.
-            OvertakenError: there is another by now.
+            OvertakenError: another version exists.
         """
         if self.is_local:
             self.write(name, data)
@@ -386,7 +392,7 @@ class Folder:
                 raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
 
     def remove(self, name: str) -> None:
-        """Removes a file, and the folders below this one that are empty without it; nothing happens if there is none.
+        """Remove a file, if it exists, and the folders below this one that become empty.
 
         Raises:
             ShardError: it cannot be removed.
@@ -405,22 +411,22 @@ class Folder:
 
 
 def make_unfinished_name(name: str) -> str:
-    """Make a fresh name for a file of that name while it is being written."""
+    """Make a fresh temporary name for a file that is being written."""
     return f"{_TEMPORARY}{token_hex(8)}-{name[-_BASE:]}"
 
 
 def is_unfinished(name: str) -> bool:
-    """Return True if a file of that name was being written by us when its writer ended."""
+    """Return True if the name is that of a temporary file, which its writer left unfinished."""
     return _UNFINISHED.fullmatch(name.rpartition("/")[2]) is not None
 
 
 def _links(at: str, folders: Sequence[str]) -> list[str]:
-    """Those of the folders that are links to folders: names that a listing must not lose."""
+    """Return the folders that are links to folders, which a listing must include."""
     return [name for name in folders if os.path.islink(f"{at}/{name}")]
 
 
 def why(error: OSError) -> str:
-    """Return the system's message, without the path that the message names already."""
+    """Return the system's message, without the path, which our message names already."""
     return error.strerror or str(error)
 
 
@@ -429,6 +435,6 @@ def _digest(stream: BinaryIO) -> str:
 
 
 def sha256_of(path: str) -> str:
-    """The digest of a local file, 64 hex digits."""
+    """Return the sha256 of a local file, 64 hex digits."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,7 +1,8 @@
-"""Object stores as an output folder needs them: few requests, whole objects, none that replaces what it did not see.
+"""Object stores for output folders: few requests, whole objects, and conditional writes.
 
-Whatever fails is an `OSError`, after the store's own client has tried again: those of `s3://` and `gs://` back off from
-429, 5xx and broken connections (see `paths.filesystem_of`). This module does not know whose folder it is.
+A conditional write replaces only the version that was seen. Every failure is an `OSError`, after retries by the store's
+own client: those of `s3://` and `gs://` back off from 429, 5xx and broken connections (see `paths.filesystem_of`). The
+owner of a folder does not matter here.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from trajmill.pipelines.storage.scratch import own_scratch
 
 _HELD_BYTES: Final = 512 << 20
 _SMALL: Final = 256 << 10
-"""Bytes of an object up to which it is never read in pieces, and its copy not given up for those of larger ones."""
+"""Largest size in bytes of an object that is never read in pieces, and whose copy is not displaced by larger ones."""
 _SMALL_BYTES: Final = 64 << 20
 _AT_ONCE: Final = 64 << 20
-"""Bytes of an object that is put in one request under a condition; a larger one is put in pieces."""
+"""Largest size in bytes of an object that is put in one conditional request. A larger one is put in pieces."""
 
 _CLIENTS: Final = frozenset(("aiobotocore", "aiohttp", "botocore", "gcsfs", "google", "requests"))
 _REFUSED: Final = ("preconditionfailed", "pre-conditions you specified did not hold", "conflicting")
 _LACKING: Final = ("not implemented", "notimplemented")
-"""Messages of stores that speak S3 and know no conditions."""
+"""Messages of S3-compatible stores without conditional writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An object as a listing tells it.
+    """An object in a listing.
 
     Attributes:
         bytes: its size.
-        version: what is another after each write; empty where that is not told.
-        written: when that was, by the store's clock; None where that is not told.
+        version: its version, which changes with each write; empty if unknown.
+        written: time of the write, by the store's clock; None if unknown.
     """
 
     bytes: int
@@ -51,16 +52,16 @@ class Listed:
 
 
 class ReplacedError(OSError):
-    """An object is not, or no longer, the one that a writer has seen."""
+    """Error for an object that is not, or no longer, the version that a writer has seen."""
 
 
 class ObjectStore:
-    """A file system that fsspec knows, which is not this machine's own.
+    """A file system of fsspec other than the local one.
 
-    What it has read or written is kept on this machine's disk, so that it is not asked for twice: see `forget`.
+    Objects that it has read or written are kept on the local disk, so that they are not requested twice; see `forget`.
 
     Args:
-        filesystem: of fsspec.
+        filesystem: file system of fsspec.
     """
 
     def __init__(self, filesystem: Any) -> None:
@@ -70,14 +71,14 @@ class ObjectStore:
 
     @property
     def has_conditions(self) -> bool:
-        """True if the store can refuse a write."""
+        """True if the store supports conditional writes."""
         return self._kind in ("s3", "gs", "gcs")
 
     def listed(self, root: str) -> dict[str, Listed]:
-        """List the objects below a path, by what follows it; copies of those that have changed are forgotten."""
+        """List the objects below a path, by relative name. Copies of objects that have changed are dropped."""
         with _told():
             self._filesystem.invalidate_cache()
-            # below a bucket and by a prefix: where nothing is, other forms ask whether the folder is a file
+            # list the bucket by prefix: for a missing folder, other forms make a request whether it is a file
             bucket, _, key = root.partition("/")
             where = {"path": bucket, "prefix": f"{key}/"} if key and self.has_conditions else {"path": root}
             try:
@@ -89,7 +90,7 @@ class ObjectStore:
         return {path[len(root) + 1 :]: listed for path, listed in objects.items() if path.startswith(f"{root}/")}
 
     def version(self, path: str) -> Listed | None:
-        """An object as it is now; None if there is none."""
+        """Return the current listing of an object; None if there is none."""
         with _told():
             self._filesystem.invalidate_cache(path)
             self._filesystem.invalidate_cache(path.rpartition("/")[0])
@@ -99,13 +100,13 @@ class ObjectStore:
                 return None
 
     def exists(self, path: str) -> bool:
-        """Return True if there is an object of that name, or something below it."""
+        """Return True if there is an object of that name, or any object below it."""
         with _told():
             self._filesystem.invalidate_cache()
             return bool(self._filesystem.exists(path))
 
     def opened(self, path: str, *, again: bool = False) -> BinaryIO:
-        """Open the object from a copy on this machine's disk; `again` makes the copy anew.
+        """Open the object from a copy on the local disk; `again` makes the copy anew.
 
         Raises:
             FileNotFoundError: there is none.
@@ -116,7 +117,7 @@ class ObjectStore:
         local = _fresh()
         try:
             with _told():
-                # one request: by itself gcsfs first asks for the size, to read large ones in pieces
+                # one request: by default gcsfs first requests the size, to read large objects in pieces
                 more = {"concurrency": 1} if self._kind in ("gs", "gcs") else {}
                 self._filesystem.get_file(path, local, **more)
         except BaseException:
@@ -125,28 +126,28 @@ class ObjectStore:
         return _COPIES.keep(self._filesystem, path, local)
 
     def in_pieces(self, path: str, size: int) -> BinaryIO:
-        """Open the object where little of it is read: of a large one each read is a request."""
+        """Open the object for reading a small part. Each read of a large object is a request."""
         if size <= _SMALL:
             return self.opened(path)
         copy = _COPIES.opened(self._filesystem, path)
         return copy or cast("BinaryIO", io.BufferedReader(_Pieces(self._filesystem, path, size)))
 
     def put(self, local: str, path: str) -> None:
-        """Writes a whole object, whatever was there."""
+        """Write a whole object, replacing any existing one."""
         with _told():
             self._filesystem.put_file(local, path)
         _COPIES.drop(self._filesystem, path)
 
     def put_over(self, local: str, path: str, seen: str) -> str:
-        """Write a whole object in place of the one that was seen, and return the version of the new one.
+        """Write a whole object in place of the version that was seen, and return the new version.
 
         Args:
             local: file with its bytes.
-            path: of the object.
-            seen: version of what it replaces; empty for none.
+            path: path of the object.
+            seen: version that it replaces; empty for none.
 
         Raises:
-            ReplacedError: there is another.
+            ReplacedError: another version exists.
         """
         try:
             with _told():
@@ -193,9 +194,7 @@ class ObjectStore:
         return str(response["generation"])
 
     def older(self, root: str) -> int | None:
-        """Count the objects below a path of which the bucket keeps versions that were replaced or removed; None: not
-        told.
-        """
+        """Count the objects below a path of which the bucket keeps replaced or removed versions; None if unknown."""
         bucket, _, key = root.partition("/")
         lister = {"s3": self._older_of_s3, "gs": self._older_of_google, "gcs": self._older_of_google}.get(self._kind)
         with suppress(OSError), _told():
@@ -213,7 +212,7 @@ class ObjectStore:
             position = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
 
     def _older_of_google(self, bucket: str, lead: str) -> set[str]:
-        """List names with versions, and those that are held for some days after they were removed, as by default."""
+        """Return names with older versions, and names that are retained for some days after removal (the default)."""
         names: set[str] = set()
         policy = self._filesystem.call("GET", "b/{}", bucket, json_out=True).get("softDeletePolicy", {})
         keeps_removed = int(policy.get("retentionDurationSeconds", 0)) > 0
@@ -231,14 +230,14 @@ class ObjectStore:
         return names
 
     def remove(self, path: str) -> None:
-        """Removes an object; nothing happens if there is none."""
+        """Remove an object, if it exists."""
         _COPIES.drop(self._filesystem, path)
         with _told(), suppress(FileNotFoundError):
             self._filesystem.rm_file(path)
 
 
 def forget() -> None:
-    """Forgets all copies of this process: for when somebody else may have written since."""
+    """Drop all copies of this process, for use when another process may have written since."""
     _COPIES.clear()
 
 
@@ -248,7 +247,7 @@ def _listed_of(info: Mapping[str, Any]) -> Listed:
 
 
 def _time_of(value: Any) -> datetime | None:
-    """Parse a time as a store tells it: in ISO's form, or as its client has read that."""
+    """Parse a store's time, in ISO form or as parsed by its client."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -273,7 +272,7 @@ def _told() -> Iterator[None]:
 
 
 def _fresh() -> str:
-    """The name of a file that goes with this process."""
+    """Return the path of a new file that is removed with this process."""
     return f"{own_scratch()}/{token_hex(8)}"
 
 
@@ -289,7 +288,7 @@ _Key: TypeAlias = tuple[int, str]
 
 
 class _Copies:
-    """The objects that this process has read or written last, as far as they fit; small ones apart from large ones."""
+    """Objects that this process has read or written last, within a size limit, small ones apart from large ones."""
 
     def __init__(self) -> None:
         self._small: OrderedDict[_Key, _Copy] = OrderedDict()
@@ -307,10 +306,10 @@ class _Copies:
         return None
 
     def keep(self, filesystem: Any, path: str, local: str, version: str = "") -> BinaryIO:
-        """Keep a file, which is this object's from now on, as the copy of an object, and return it open."""
+        """Take over a file as the copy of an object, and return it open."""
         size, opened = os.path.getsize(local), open(local, "rb")  # noqa: SIM115 - closed by who reads it
         with self._lock:
-            # what was read between two listings that tell the same version is of that
+            # a file read between two listings with the same version is of that version
             version = version or self._listed.get((id(filesystem), path), "")
             self.drop(filesystem, path)
             copies, most = (self._small, _SMALL_BYTES) if size <= _SMALL else (self._large, _HELD_BYTES)
@@ -320,7 +319,7 @@ class _Copies:
         return opened
 
     def compare(self, filesystem: Any, root: str, listed: Mapping[str, Listed]) -> None:
-        """Drop the copies below a path that are not known to be what was listed."""
+        """Drop the copies below a path whose version is not known to be the listed one."""
         with self._lock:
             self._listed.update({(id(filesystem), path): object_.version for path, object_ in listed.items()})
             for copies in (self._small, self._large):
@@ -351,7 +350,7 @@ class _Copies:
 
 
 class _Pieces(io.RawIOBase):
-    """An object of so many bytes, of which only what is read is asked for."""
+    """An object of known size whose parts are requested as they are read."""
 
     def __init__(self, filesystem: Any, path: str, size: int) -> None:
         self._filesystem, self._path, self._size, self._place = filesystem, path, size, 0

@@ -1,7 +1,9 @@
-"""Whose files lie in an output folder: a run lists its own by name before it writes them, all others are foreign.
+"""Ownership of the files in an output folder.
 
-The list is the owner's marker, `trajmill.json`. Only what is listed is ever replaced or removed, so a folder that holds
-anything else, or another run, is refused before a byte is written. See docs/decisions/output-folder.md.
+A run lists its files by name before it writes them; all others are foreign.
+
+The list is in the owner's marker, `trajmill.json`. Only listed files are ever replaced or removed, so a folder with any
+other file, or of another run, is refused before a byte is written. See docs/decisions/output-folder.md.
 """
 
 from __future__ import annotations
@@ -34,36 +36,38 @@ if TYPE_CHECKING:
 LOCK: Final = ".lock"
 SPILL: Final = "spill"
 LAYOUT: Final = 2
-"""Of an output folder."""
+"""Version of the layout of an output folder."""
 
 PLAN: Final = "plan.json"
 RUN: Final = "run.json"
 REPORT: Final = "report.html"
 RECIPE: Final = "recipe.yaml"
-"""The recipe of a run that was given logs alone; the user's from then on, so that it is never replaced."""
+"""Recipe of a run that was given only logs. It belongs to the user from then on, and is never replaced."""
 
 CHECKSUMS: Final = "checksums.json"
-"""The sha256 of each file that no manifest names, of a folder on this machine in which nobody works."""
+"""File with the sha256 of each file that no manifest names, in an idle local folder."""
 
 _ALWAYS: Final = frozenset({MARKER, LOCK, PLAN, RUN, REPORT, CHECKSUMS})
 _SPILLED: Final = re.compile(SPILL + r"/(?:[a-z_]+/)?spill-\d+\.blocks")
 BLOBS: Final = "blobs"
 _BLOB: Final = re.compile(BLOBS + r"/[0-9a-f]{64}")
-"""A file under the digest of its own bytes, which is not known before it is made: it is ours where the marker lists the
-manifest of its folder, as a run does before it writes the first of them."""
+"""Pattern of a file named by the digest of its own bytes, which is unknown before it is written.
+
+It is ours if the marker lists the manifest of its folder, as it does before the first such file is written.
+"""
 
 _OF_GENERATIONS: Final = re.compile(r"generations/(?:[a-z]+\.json|(?:\d{4}|[0-9a-f]{16})/.*)", re.DOTALL)
-"""Files that were added to the folder later; `generations` and the runs that made it know them, see there."""
+"""Pattern of files that were appended to the folder later; `generations` and the runs that made them handle them."""
 
 _LEDGER: Final = re.compile(r"ledgers/[a-z]+(?:-\d{4})?\.parquet")
 _GENERATION: Final = re.compile(r".*/generations/[0-9a-f]{16}/?", re.DOTALL)
-"""A ledger, and the folder of a generation, where ledgers are written when its run is over."""
+"""Patterns of a ledger and of the folder of a generation. Ledgers are written there when its run is over."""
 
 _TOLERATED: Final = re.compile(rf"(?:.*/)?\.cache/huggingface/.*|{re.escape(RECIPE)}")
-"""Files that loaders leave in a folder from which they read, and the user's recipe; they are never touched."""
+"""Pattern of files that loaders leave in a folder they read from, and of the user's recipe. They are never touched."""
 
 _HOLDER: Final = re.compile(rb"(?:process \d+)?")
-"""Content of a lock; a file of that name that holds anything else is somebody's."""
+"""Content of a lock. A file of that name with any other content belongs to somebody else."""
 
 _CHECKED: Final = (".json", ".log")
 _SHOWN: Final = 3
@@ -71,12 +75,12 @@ _SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Values that make two runs the same one: then the second goes on with what the first left.
+    """Values that identify a run. A second run with the same values continues the first.
 
     Attributes:
-        recipe: its name.
-        raw: digest of where the raw logs are.
-        normalize: digest of the recipe's section of that name, without the bounds that only end a run.
+        recipe: name of the recipe.
+        raw: digest of the paths of the raw logs.
+        normalize: digest of the section `normalize`, without the bounds that only end a run.
     """
 
     recipe: str
@@ -85,12 +89,12 @@ class Identity:
 
     @classmethod
     def of(cls, recipe: Recipe, raws: Sequence[str]) -> Identity:
-        """That of a recipe over raw arguments, in whatever order."""
+        """Build the identity of a recipe over raw arguments in any order."""
         roots = sorted({_whole(raw) for raw in raws})
         return cls(recipe.name, hashlib.sha256(json.dumps(roots).encode()).hexdigest(), recipe.reading_digest())
 
     def difference(self, existing: Identity) -> str:
-        """Describe for a person in what another run differs."""
+        """Describe to a person the difference from another run."""
         if existing.recipe != self.recipe:
             return f"the recipe '{existing.recipe}'"
         return "other raw logs" if existing.raw != self.raw else "another normalize section of the recipe"
@@ -101,11 +105,11 @@ class Survey:
     """Files of an output folder, by their owner.
 
     Attributes:
-        identity: of the run that it belongs to; None if it is of none.
-        listed: names that the marker lists, whether they are there or not.
-        ours: names of our files that are there.
-        foreign: names of all others.
-        generations: whether later generations were added to it, or were begun; their files are in no list here.
+        identity: identity of its run; None if it belongs to none.
+        listed: names in the marker, whether the files exist or not.
+        ours: names of our files that exist.
+        foreign: names of all other files.
+        generations: whether later generations were appended or begun; their files are in no list here.
     """
 
     identity: Identity | None = None
@@ -116,12 +120,12 @@ class Survey:
 
 
 def _whole(raw: str) -> str:
-    """A raw argument or folder, so that it means the same from every working folder."""
+    """Resolve a raw argument or folder, so that it is independent of the working folder."""
     return raw.rstrip("/") if url_of(raw) is not None else local_path(raw)
 
 
 def survey(out: Folder) -> Survey:
-    """Survey the files of the folder; nothing is written.
+    """Survey the files of the folder without writing.
 
     Raises:
         ConfigError: it is no folder, or cannot be listed, or a later trajmill made it.
@@ -158,7 +162,7 @@ def survey(out: Folder) -> Survey:
 
 
 def unlike_checksums(out: Folder) -> list[str]:
-    """List files that are not as they were when the last run in a folder was over; none where one is at work.
+    """List files that have changed since the last run in a folder ended; empty while a run is at work.
 
     Raises:
         ShardError: a file cannot be read.
@@ -174,10 +178,10 @@ def unlike_checksums(out: Folder) -> list[str]:
 
 
 def identity_of(out: Folder) -> Identity | None:
-    """Of which run the marker in a folder is; None where there is none that can be read.
+    """Return the identity in a folder's marker; None if there is no readable marker.
 
     Raises:
-        ConfigError: as of `survey`, of a folder on this machine.
+        ConfigError: as for `survey`, for a local folder.
     """
     if out.is_local:
         return survey(out).identity
@@ -186,7 +190,7 @@ def identity_of(out: Folder) -> Identity | None:
 
 
 def _marker(out: Folder) -> dict[str, Any] | None:
-    """Read the marker; return None if there is none that can be read."""
+    """Read the marker; None if there is none that is readable."""
     return _read_marker(out.found(MARKER))
 
 
@@ -202,14 +206,14 @@ def _read_marker(data: bytes | None) -> dict[str, Any] | None:
 
 
 class Ownership:
-    """The output folder of a run, from before it is written to its end.
+    """Ownership of a run's output folder, from before its first write to its end.
 
     Args:
         out: the folder.
-        identity: of the run.
-        overwrite: whether another run of ours that lies there is replaced.
-        adding: whether a generation is added to the run that lies there, of which nothing is replaced.
-        alone: of one that is adding: whether no other may add at the same time, as in a store they may.
+        identity: identity of the run.
+        overwrite: whether an existing run of trajmill in it is replaced.
+        adding: whether a generation is appended to the existing run, of which nothing is replaced.
+        alone: for an append, whether no other may append at the same time, which an object store otherwise allows.
     """
 
     def __init__(
@@ -226,11 +230,11 @@ class Ownership:
         self._ends = ExitStack()
 
     def check(self, raws: Sequence[str]) -> Survey:
-        """Survey the folder if this run may have it; nothing is written.
+        """Survey the folder if this run may have it, without writing.
 
         Raises:
-            ConfigError: it may not: it lies among the raw logs, holds what no run of ours wrote, holds another run, or
-                is in use.
+            ConfigError: it may not: the folder is inside the raw logs, holds files of no run, holds another run, or is
+                in use.
         """
         self._check_apart(raws)
         forget()  # what an earlier run of this process read
@@ -257,7 +261,10 @@ class Ownership:
         return content
 
     def _check_apart(self, raws: Sequence[str]) -> None:
-        """Refuse a folder that is, lies in, or holds raw logs; a pattern stands for all that it can match."""
+        """Refuse a folder that is, is inside, or contains raw logs.
+
+        A pattern counts for every path that it can match.
+        """
         out = PurePosixPath(_real(self.out.url))
         around = [str(out), *map(str, out.parents)]
         for raw in raws:
@@ -275,7 +282,7 @@ class Ownership:
                 )
 
     def _check_free(self) -> None:
-        """Refuses a folder that a running process holds."""
+        """Refuse a folder that a running process holds."""
         if self.out.is_local:
             with suppress(FileNotFoundError), open(self.out.path(LOCK), "rb") as stream:
                 self._lock(stream, fcntl.LOCK_SH)
@@ -294,13 +301,13 @@ class Ownership:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder for this run: make it, lock it, mark it, and clear what a killed run left.
+        """Hold the folder for this run: create it, lock it, mark it, and remove the leftovers of a killed run.
 
-        Only local folders are locked: object stores have no lock that goes with a process. A folder that this run made
-        is taken away again where it ends before `keep` is called.
+        Only local folders are locked, since object stores have no lock that ends with a process. A folder that this run
+        created is removed again if it ends before `keep` is called.
 
         Raises:
-            ConfigError: the folder cannot be made, or is in use.
+            ConfigError: the folder cannot be created, or is in use.
             ShardError: the marker cannot be written.
         """
         self._make()
@@ -341,17 +348,18 @@ class Ownership:
 
     @contextmanager
     def shared(self, names: Iterable[str]) -> Iterator[None]:
-        """Hold the folder for a share of this run's work, beside processes that do other shares of it.
+        """Hold the folder for a share of this run's work, beside processes that do other shares.
 
-        A run that holds the folder keeps shares out, and they keep out a run. Each lists the names of all shares, which
-        are the same, so that whoever writes the marker last loses no name of another; one after the other where the
-        file system locks folders. Nothing is cleared: what looks left over may be another's.
+        A run that holds the folder excludes shares, and shares exclude a run. Each share lists the names of all shares,
+        which are the same, so that the last writer of the marker loses no name of another. Where the file system locks
+        folders, they write one after the other. Nothing is removed, since apparent leftovers may belong to another
+        share.
 
         Args:
-            names: that all shares may write, relative to the folder.
+            names: names that all shares may write, relative to the folder.
 
         Raises:
-            ConfigError: the folder cannot be made, is in use by a run, or is another run's by now.
+            ConfigError: the folder cannot be created, is in use by a run, or belongs to another run by now.
             ShardError: the marker cannot be written.
         """
         self._make()
@@ -374,7 +382,7 @@ class Ownership:
 
     @contextmanager
     def _marking(self) -> Iterator[None]:
-        """Keep other shares of this run from writing the marker while it lasts."""
+        """Keep other shares of this run from writing the marker within the block."""
         if not self.out.is_local:
             yield
             return
@@ -404,7 +412,7 @@ class Ownership:
             yield
 
     def _take(self, content: Survey) -> None:
-        """Mark the folder as this run's, and remove what it does not go on with."""
+        """Mark the folder as this run's, and remove files that it does not continue."""
         blobs = {name for name in content.ours if _BLOB.fullmatch(name)}
         self._names = {name for name in content.ours if not is_unfinished(name) and not _SPILLED.fullmatch(name)}
         self._names = self._names - blobs - _ALWAYS | ({f"{BLOBS}/{MANIFEST}"} if blobs else set())
@@ -428,17 +436,20 @@ class Ownership:
         self._stale = False
 
     def _write_checksums(self) -> None:
-        """Notes what the files hold that no manifest names; those of a generation stand with those of its run."""
+        """Write the checksums of the files that no manifest names.
+
+        Those of a generation are stored with those of its run.
+        """
         if self.out.is_local and not _GENERATION.fullmatch(self.out.url):
             names = [name for name in self.out.names() if name.endswith(_CHECKED) and not _TOLERATED.fullmatch(name)]
             checksums = {name: self.out.sha256(name) for name in names if name != CHECKSUMS}
             self.out.write(CHECKSUMS, json.dumps(checksums, indent=0).encode() + b"\n")
 
     def _joins(self) -> bool:
-        """Takes in what the marker says by now, if another one who adds wrote it; whether that is so.
+        """Take over the names in the current marker if another append wrote it; return True if so.
 
-        In a store two may add at once: their generations lie in folders of their own, and what they write into this one
-        is derived from what was committed.
+        In an object store two processes may append at once. Their generations have their own folders, and their writes
+        into this one are derived from committed data.
         """
         data, self._version = self.out.latest(MARKER)
         values = _read_marker(data)
@@ -448,15 +459,15 @@ class Ownership:
         return True
 
     def let_join(self) -> None:
-        """Lets others that add do so at the same time from now on, in a store, where this run had the folder alone."""
+        """Allow other appends at the same time from now on, in a store where this run had the folder alone."""
         self._joining = self.adding
         self._stale = True
 
     def renew(self) -> None:
-        """Proves that no other run has taken a folder in a store, and says that somebody is at work there.
+        """Prove that no other run has taken a folder in a store, and show that this one is at work there.
 
         Raises:
-            OvertakenError: another one has.
+            OvertakenError: another run has taken it.
         """
         if not self.out.is_local:
             self.token = token_hex(16)  # else a store may take the same bytes for no other version
@@ -478,11 +489,11 @@ class Ownership:
             self.out.remove(name)
 
     def keep(self) -> None:
-        """Notes that there is work in the folder now, which stays however the run ends."""
+        """Record that the folder holds work, which stays however the run ends."""
         self._made = []
 
     def intend(self, names: Iterable[str]) -> None:
-        """Lists files of the folder that are about to be written, by name relative to it."""
+        """List files that are about to be written, by name relative to the folder."""
         fresh = set(names) - self._names - _ALWAYS
         if fresh:
             self._names |= fresh
@@ -492,7 +503,7 @@ class Ownership:
         """Remove our files in these folders that are not wanted.
 
         Args:
-            folders: relative to the output folder, without a slash at the end.
+            folders: folders relative to the output folder, without a slash at the end.
             wanted: names relative to the output folder.
         """
         lead = tuple(f"{folder}/" for folder in folders)
@@ -508,14 +519,15 @@ class Ownership:
             self._stale = True
 
     def _there(self, folders: Sequence[str], names: Iterable[str]) -> set[str]:
-        """The names of what lies in these folders, of those that any of the names is of."""
+        """Return the names of all existing files in those folders that contain any of the names."""
         some = [folder for folder in folders if any(name.startswith(f"{folder}/") for name in names)]
         return {f"{folder}/{name}" for folder in some for name in (self.out / folder).names()}
 
     @property
     def spill(self) -> Folder:
-        """Folder in which workers of this machine spill blocks: in the output folder; where that is in a store, on its
-        disk.
+        """Folder in which workers of this machine spill blocks.
+
+        It is in the output folder, or on the local disk if the output folder is in a store.
         """
         if self.out.is_local:
             return self.out / SPILL
@@ -524,11 +536,11 @@ class Ownership:
         return Folder(self._scratch)
 
     def make_spill(self) -> None:
-        """Makes the folder of spill files, which only the user may enter; one that is empty at the end goes."""
+        """Create the folder of spill files, which only the user may enter. It is removed at the end if it is empty."""
         Path(self.spill.path()).mkdir(mode=0o700, exist_ok=True)
 
     def clear_spill(self) -> None:
-        """Empties the folder of spill files, and removes it."""
+        """Remove the spill files and their folder."""
         if not self.out.is_local:
             self._ends.close()
             self._scratch = ""
@@ -540,7 +552,7 @@ class Ownership:
 
 
 def _real(raw: str) -> str:
-    """The place of a raw argument or folder with links resolved, where it is local."""
+    """Resolve a raw argument or folder; a local one with its links resolved."""
     return _whole(raw) if url_of(raw) is not None else os.path.realpath(local_path(raw))
 
 

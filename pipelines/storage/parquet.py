@@ -1,6 +1,6 @@
-"""The one Parquet writer: every setting explicit, so that the same rows are the same bytes.
+"""The Parquet writer of all files, with explicit settings, so that equal rows give equal bytes.
 
-Rows come as batches; a batch is a row group. Types on disk are plain, whatever dictionaries the batches use in memory.
+Each batch of rows is a row group. Types on disk are plain, whatever dictionaries the batches use in memory.
 """
 
 from __future__ import annotations
@@ -22,30 +22,36 @@ from trajmill.schemas.migrations import Migration
 from trajmill.schemas.transition import dictionary_columns, encode_schema
 
 ROW_GROUP_BYTES: Final = 32 << 20
-"""Text after which a row group of transitions is closed, at the end of a trajectory or of a block of a long one."""
+"""Bytes of text after which a row group of transitions is closed, at the end of a trajectory or of a block."""
 
 PAYLOAD_LEVEL: Final = 1
 SHARD_LEVEL: Final = 2
-"""zstd levels. The payload is written on the way and read a few times: level 1 takes 55 % of the time of level 3 for
-17 % more bytes. Shards are read many times, yet level 2 takes 60 % of that time for 5 % more bytes."""
+"""Levels of zstd.
+
+The payload is written in passing and read a few times: level 1 takes 55 % of the time of level 3 for 17 % more bytes.
+Shards are read many times, yet level 2 takes 60 % of that time for 5 % more bytes.
+"""
 _DICTIONARY_BYTES: Final = 64 << 20
 _LONG_TEXTS: Final = frozenset({"text", "content", "ground_truth"})
-"""Leaves of shards that are written without a dictionary: texts of which few are the same. A dictionary is one page for
-a whole row group, so after two rows had gone 93 % of a shard's bytes were new to a store that knows chunks; without it
-14 %, for 4 % (CPT) to 15 % (SFT, whose prompts repeat) more bytes."""
+"""Leaves of shards that are written without a dictionary, since few of their texts repeat.
+
+A dictionary is one page for a whole row group. After two rows were removed, 93 % of a shard's bytes were therefore new
+to a store that deduplicates chunks. Without a dictionary it was 14 %, for 4 % (CPT) to 15 % (SFT, whose prompts repeat)
+more bytes.
+"""
 _PAGE_BYTES: Final = 1 << 20
 
 
 class ParquetSink:
-    """One file being written, a row group a batch; it appears under its name when `close` is called.
+    """A file being written, with one row group per batch. It appears under its name when `close` is called.
 
     Args:
-        folder: where to.
-        name: of the file in the folder.
-        schema: of the batches; its metadata is kept.
-        shard: of the dataset: compressed more, and pages cut by content, so that stores which deduplicate chunks see
-            unchanged rows again.
-        hashed: columns of a flat schema that hold hashes, written as they are: nothing is gained by compressing them.
+        folder: folder of the file.
+        name: name of the file in the folder.
+        schema: schema of the batches; its metadata is kept.
+        shard: whether the file belongs to the dataset: it is compressed more, and its pages are cut by content, so that
+            stores that deduplicate chunks recognize unchanged rows.
+        hashed: columns of a flat schema that hold hashes. They are not compressed, since that gains nothing.
     """
 
     def __init__(
@@ -73,7 +79,7 @@ class ParquetSink:
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Adds the batch as one row group; nothing happens if it has no row.
+        """Add the batch as one row group, unless it is empty.
 
         Raises:
             ShardError: it cannot be written.
@@ -84,7 +90,7 @@ class ParquetSink:
                 self._writer.write_table(pa.Table.from_batches([batch], self._schema), row_group_size=batch.num_rows)
 
     def close(self) -> FileEntry:
-        """Completes the file and returns what was written.
+        """Complete the file and return its entry.
 
         Raises:
             ShardError: the file cannot be written, or not be put in its place.
@@ -102,7 +108,7 @@ class ParquetSink:
             raise ShardError(f"{self._folder.path(self._name)} cannot be written: {why(error)}") from error
 
     def abandon(self) -> None:
-        """Drops the unfinished file; for when writing it failed. Nothing happens after `close`."""
+        """Discard the unfinished file after a failed write. After `close` this does nothing."""
         with suppress(OSError):
             self._writer.close()
         self._stack.pop_all()
@@ -111,7 +117,7 @@ class ParquetSink:
 
 
 def _repeating(schema: pa.Schema) -> list[str]:
-    """The leaves of a shard that have a dictionary, by their paths on disk."""
+    """Return the paths on disk of a shard's leaves that have a dictionary."""
 
     def leaves(field: pa.Field, path: str) -> Iterator[str]:
         if pa.types.is_list(field.type):
@@ -128,7 +134,7 @@ def _repeating(schema: pa.Schema) -> list[str]:
 def write_parquet(
     folder: Folder, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, shard: bool = False
 ) -> FileEntry:
-    """Writes one file, a row group a batch, and returns what was written; arguments as of `ParquetSink`."""
+    """Write one file, one row group per batch, and return its entry. Arguments are those of `ParquetSink`."""
     sink = ParquetSink(folder, name, schema, shard=shard)
     try:
         for batch in batches:
@@ -142,7 +148,7 @@ def write_parquet(
 def read_batches(
     folder: Folder, name: str, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The row groups of a file, or some by their numbers, each as one batch with plain types.
+    """Yield the row groups of a file, or some by their numbers, each as one batch with plain types.
 
     Raises:
         ShardError: the file is missing or damaged.
@@ -155,7 +161,7 @@ def read_batches(
 
 
 def rows_of(folder: Folder, name: str) -> int:
-    """Return the number of rows of a file, by its footer.
+    """Return the number of rows of a file, from its footer.
 
     Raises:
         ShardError: the file is missing or damaged.
@@ -165,13 +171,13 @@ def rows_of(folder: Folder, name: str) -> int:
 
 
 def read_table(folder: Folder, name: str, columns: Sequence[str], size: int | None = None) -> pa.Table:
-    """These columns of all rows of a file, which may have none, each in one chunk.
+    """Read these columns of all rows of a file, each in one chunk. The file may have no rows.
 
     Args:
-        folder: it lies in.
-        name: of it.
-        columns: that are read.
-        size: of it, if of an object store no more than these columns is to be fetched.
+        folder: folder of the file.
+        name: name of the file.
+        columns: columns to read.
+        size: size of the file, if an object store is to transfer only these columns.
 
     Raises:
         ShardError: the file is missing or damaged.
@@ -181,10 +187,10 @@ def read_table(folder: Folder, name: str, columns: Sequence[str], size: int | No
 
 
 def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
-    """The row groups of a transitions file, each as one batch of `schemas.transition.encoded_schema()`.
+    """Yield the row groups of a transitions file, each as one batch of `schemas.transition.encoded_schema()`.
 
     Raises:
-        ConfigError: the file holds no transitions, or those of a schema version that is not known.
+        ConfigError: the file holds no transitions, or those of an unknown schema version.
         ShardError: the file is missing or damaged.
     """
     target = encode_schema()
@@ -199,23 +205,24 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row group of a transitions file, of which `read` gives the columns of some leaves (`action.text`)."""
+    """A row group of a transitions file; `read` returns the columns of some leaves (`action.text`)."""
 
     num_rows: int
     read: Callable[[Sequence[str]], pa.RecordBatch]
 
 
 def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
-    """The row groups of a transitions file, each to be read before the next: some columns in a fraction of the time.
+    """Yield the row groups of a transitions file for reading some columns in a fraction of the time.
 
-    Texts that repeat stay dictionaries: a log may show one page a thousand times.
+    Each has to be read before the next. Texts that repeat stay dictionaries, since a log may show one page a thousand
+    times.
 
     Args:
-        folder: of the transitions.
-        name: of the file in it; one of an older version comes with all columns.
+        folder: folder of the transitions.
+        name: name of the file; one of an older version returns all columns.
 
     Raises:
-        ConfigError: as of `read_transitions`.
+        ConfigError: as for `read_transitions`.
         ShardError: the file is missing or damaged.
     """
     with _open_file(folder, name, dictionary_columns()) as reader:
@@ -240,7 +247,7 @@ def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
 def _open_file(
     folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None
 ) -> Iterator[pq.ParquetFile]:
-    """Open the file for reading, with the checksums of its pages checked; `encoded` columns stay dictionaries."""
+    """Open the file for reading, with verified page checksums; `encoded` columns stay dictionaries."""
     with ExitStack() as stack:
         with _damage(folder, name):
             stream = stack.enter_context(folder.open(name) if size is None else folder.open_pieces(name, size))
@@ -274,7 +281,7 @@ def _damage(folder: Folder, name: str) -> Iterator[None]:
 
 
 def transition_files(path: str) -> tuple[Folder, list[str]]:
-    """The transitions folder of a run's folder, or that folder itself, and the names of its files.
+    """Return the transitions folder of a run's folder, or that folder itself, and the names of its files.
 
     Raises:
         ConfigError: there are no transitions.

@@ -1,7 +1,7 @@
-"""Locations of raw bytes: a local file by its literal path, a URL, or a member of an archive; and names as text.
+"""Places of raw bytes: a local file by its literal path, a URL, or a member of an archive; and names as text.
 
-A local path is never parsed: whatever its name holds, `::`, `!/`, `*` or bytes that are no text, it is opened as it is
-called. A URL is what begins with a scheme that is known.
+A local path is never parsed. Even if its name holds `::`, `!/`, `*` or bytes that are not text, it is opened literally.
+A URL begins with a known scheme.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from trajmill.schemas import ConfigError
 JUNK: Final = frozenset(
     (".DS_Store", "__MACOSX", "Thumbs.db", ".git", ".gitignore", ".gitattributes", ".gitkeep", ".ipynb_checkpoints")
 )
-"""Names of files and folders that systems and tools leave beside others, and that are no input."""
+"""Names of files and folders that systems and tools leave beside others, and that are never input."""
 
 _URL: Final = re.compile(r"([a-z0-9]+)://")
 _LOCAL: Final = ("file", "local")
 _NOT_TEXT: Final = re.compile(r"[\ud800-\udfff]|\\(?=x[0-9a-f]{2})")
 _ESCAPE: Final = re.compile(r"(?:\\x[0-9a-f]{2})+")
 _BYTES: Final = range(0xDC80, 0xDD00)
-"""Code points that Python puts for the bytes of a name that are no UTF-8."""
+"""Code points by which Python represents the bytes of a name that are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Location of the bytes of a raw file.
+    """Place of the bytes of a raw file.
 
     Attributes:
         path: an absolute local path, or a URL.
-        within: names of members from the outermost archive inwards; empty for a file that lies there itself.
+        within: names of members from the outermost archive inwards; empty for the file at `path` itself.
     """
 
     path: str
@@ -44,30 +44,30 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        """True if the file, or the archive that it lies in, is on this machine's own file system."""
+        """True if the file, or the archive that contains it, is on the local file system."""
         return self.path.startswith("/")
 
     @property
     def name(self) -> str:
-        """The last name on the way to the bytes."""
+        """The last name of the place."""
         return (self.within[-1] if self.within else self.path).rpartition("/")[2]
 
     @property
     def archive(self) -> Place:
-        """The archive that the member lies in."""
+        """The archive that contains the member."""
         return Place(self.path, self.within[:-1])
 
     def member(self, name: str) -> Place:
-        """A member of the archive that lies here."""
+        """Return a member of the archive at this place."""
         return Place(self.path, (*self.within, name))
 
     def to_json(self) -> list[str]:
-        """Path and members as a list of texts, from which `from_json` makes the same place."""
+        """Convert path and members to a list of texts, from which `from_json` restores the place."""
         return [text_of(name) for name in (self.path, *self.within)]
 
     @classmethod
     def from_json(cls, names: list[str]) -> Place:
-        """The place that `to_json` wrote."""
+        """Restore the place from the output of `to_json`."""
         path, *within = (name_of(text) for text in names)
         return cls(path, tuple(within))
 
@@ -88,7 +88,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def name_of(text: str) -> str:
-    """The name that `text_of` made the text of."""
+    """Return the name from the output of `text_of`."""
     return _ESCAPE.sub(_unescape, text)
 
 
@@ -97,15 +97,13 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def url_of(raw: str) -> str | None:
-    """Return the argument if it is a URL, that is if it begins with a scheme that fsspec knows; None if it is a local
-    path.
-    """
+    """Return the argument if it is a URL, which begins with a scheme known to fsspec; None if it is a local path."""
     match = _URL.match(raw)
     return raw if match and match[1] not in _LOCAL and match[1] in fsspec.available_protocols() else None
 
 
 def local_path(raw: str) -> str:
-    """Return the absolute path that an argument names; only a `~` before it, and `file://`, are not taken literally."""
+    """Return the absolute path of an argument. Only a leading `~` or `file://` is not taken literally."""
     match = _URL.match(raw)
     if match and match[1] in _LOCAL:
         raw = raw[match.end() :]
@@ -130,10 +128,10 @@ def missing_package(error: BaseException) -> str:
 
 
 def filesystem_class(url: str) -> Any:
-    """The class of the file system that a URL is of.
+    """Return the file system class of a URL.
 
     Raises:
-        ConfigError: its package is missing, or nobody knows such a one.
+        ConfigError: its package is missing, or its scheme is unknown.
     """
     try:
         return fsspec.get_filesystem_class(url.partition("://")[0])
@@ -144,19 +142,22 @@ def filesystem_class(url: str) -> Any:
 _PATIENT: Final[Mapping[str, dict[str, Any]]] = {
     "s3": {"config_kwargs": {"retries": {"mode": "legacy", "total_max_attempts": 8}}},
 }
-"""How clients of stores are told to try again after 429, 5xx and broken connections: gcsfs tries 6 times by itself,
-up to 32 seconds apart. Botocore's later modes take 429 for an answer, which stores that speak S3 give."""
+"""Retry settings of the clients of stores after 429, 5xx and broken connections.
+
+Gcsfs tries 6 times by default, up to 32 seconds apart. Botocore's later modes take a 429 as an answer, which
+S3-compatible stores send.
+"""
 
 
 def filesystem_of(url: str, *, listings: bool = True) -> tuple[Any, str]:
-    """The file system of a URL and the path on it, which is everything behind the scheme: nothing is chained.
+    """Return the file system of a URL and the path on it, which is everything after the scheme without chaining.
 
     Args:
-        url: what is to be read or written.
-        listings: whether what was listed is believed until it is listed again; for what nobody writes.
+        url: URL to read or write.
+        listings: whether to cache listings, for files that nobody writes.
 
     Raises:
-        ConfigError: as of `filesystem_class`.
+        ConfigError: as for `filesystem_class`.
     """
     kind = filesystem_class(url)
     more = {} if listings else {"use_listings_cache": False}
@@ -165,7 +166,7 @@ def filesystem_of(url: str, *, listings: bool = True) -> tuple[Any, str]:
 
 
 def opened(path: str) -> BinaryIO:
-    """Open a local path or URL, to read its bytes as they are.
+    """Open a local path or URL for reading its raw bytes.
 
     Raises:
         OSError: it cannot be opened.

@@ -1,7 +1,7 @@
-"""Folders for what a process needs on this machine's disk while it works; those of processes that were killed go.
+"""Folders for a process's temporary files on the local disk. Those of killed processes are removed.
 
-A folder's name bears the number of the process that made it, and a lock is held in it as long as that works: a folder
-goes if no process has the number and nobody holds the lock, as processes of another container do that shares `TMPDIR`.
+A folder's name holds the number of its process, which also holds a lock in it as long as it works. A folder is removed
+if no process has the number and nobody holds the lock, since processes of another container may share `TMPDIR`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOCK: Final = ".lock"
 
 @contextmanager
 def scratch_folder() -> Iterator[str]:
-    """Make a folder, which goes with all that it holds when the block ends."""
+    """Create a folder that is removed with its content when the block ends."""
     temporary = tempfile.TemporaryDirectory(prefix=f"trajmill-{os.getpid()}-")
     with temporary as folder, open(f"{folder}/{_LOCK}", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -32,7 +32,7 @@ def scratch_folder() -> Iterator[str]:
 
 
 def own_scratch() -> str:
-    """The path of a folder that this process has until it ends."""
+    """Return the path of a folder that this process has until it ends."""
     return _of_process(os.getpid())
 
 
@@ -44,7 +44,7 @@ def _of_process(_: int) -> str:
 
 
 def clear_scratch() -> None:
-    """Remove the folders that processes of this user left which were killed."""
+    """Remove the folders of this user's killed processes."""
     with os.scandir(tempfile.gettempdir()) as entries:
         left = [Path(entry.path) for entry in entries if _is_left(entry)]
     for folder in left:

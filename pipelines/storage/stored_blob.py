@@ -1,6 +1,6 @@
-"""Raw logs as blobs: members of a log wherever they lie, decompressed, under caps, with their faults as parse errors.
+"""Raw logs as blobs: decompressed members of a log at any place, with limits, and with their faults as parse errors.
 
-This module does not know what the files hold.
+The content of files does not matter here.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from trajmill.pipelines.storage.paths import Place, opened, text_of
 from trajmill.schemas import ParseError, ShardError
 
 IN_MEMORY: Final = 64 << 20
-"""Members up to this many decompressed bytes are held in memory while their log is read."""
+"""Largest number of decompressed bytes of a member that is kept in memory while its log is read."""
 
 WHOLE_BYTES: Final = 256 << 20
-"""Decompressed bytes of a member above which it is not read whole; formats of larger logs are streamed."""
+"""Decompressed bytes of a member above which it is not read whole. Formats of larger logs are streamed."""
 
 _CHUNK: Final = 1 << 20
 
 
 class _Guarded(io.RawIOBase):
-    """A stream whose decompression faults are parse errors at their decompressed offset, and whose length is capped.
+    """A stream with limited length whose decompression faults are parse errors at their decompressed offset.
 
     Args:
         inner: the decompressed bytes.
-        uri: of the input, for faults.
-        member: of the input, for faults.
+        uri: uri of the input, for faults.
+        member: member of the input, for faults.
         limit: decompressed bytes above which reading is a parse error.
-        raw: the compressed bytes that `inner` is made of, whose place tells the ratio; None if nothing is compressed.
+        raw: the compressed bytes of `inner`, whose position gives the ratio; None if nothing is compressed.
     """
 
     def __init__(self, inner: BinaryIO, uri: str, member: str, limit: int, raw: BinaryIO | None = None) -> None:
@@ -58,7 +58,7 @@ class _Guarded(io.RawIOBase):
         return len(data)
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes; what could be decompressed before a fault is returned before the fault is raised."""
+        """Return at most `size` bytes. Bytes that were decompressed before a fault are returned before it is raised."""
         chunks: list[bytes] = []
         wanted = size if size >= 0 else self._limit + 1
         while wanted and (data := self._next(min(wanted, _CHUNK), has_bytes=bool(chunks))):
@@ -74,7 +74,7 @@ class _Guarded(io.RawIOBase):
         return b"".join(chunks)
 
     def _next(self, size: int, *, has_bytes: bool) -> bytes:
-        """The next bytes, as they come; a fault waits for the next call while bytes before it are held."""
+        """Return the next bytes. A fault waits for the next call while bytes before it are held."""
         if self._waiting is None:
             try:
                 return self._pull(size)
@@ -98,7 +98,7 @@ class _Guarded(io.RawIOBase):
 
 
 def _open_guarded(location: Place, uri: str, member: str, limit: int, frame: int = 0) -> _Guarded:
-    """Open a stored file as `open_raw` does, not buffered; of a compressed one, from a frame on that begins there."""
+    """Open a stored file like `open_raw`, without a buffer; a compressed one from the frame at that offset."""
     try:
         inner = (
             opened_archive(location.archive, limit).open(location.within[-1]) if location.within else _file(location)
@@ -117,23 +117,23 @@ def _file(location: Place) -> BinaryIO:
 
 
 def open_raw(location: Place, uri: str, member: str, limit: int) -> io.BufferedReader:
-    """Open a raw file as a stream, decompressed.
+    """Open a raw file as a decompressed stream.
 
     Args:
-        location: where it lies.
-        uri: of the input, for faults.
-        member: of the input, for faults.
+        location: its place.
+        uri: uri of the input, for faults.
+        member: member of the input, for faults.
         limit: decompressed bytes above which reading is a parse error.
 
     Raises:
         ShardError: the file cannot be opened.
-        ParseError: the archive cannot be read; faults of the stream itself come while it is read.
+        ParseError: the archive cannot be read; faults of the stream itself are raised while it is read.
     """
     return io.BufferedReader(_open_guarded(location, uri, member, limit), _CHUNK)
 
 
 def open_uncompressed(location: Place) -> BinaryIO | None:
-    """Open the file at a location at its beginning; return None if it is compressed or a member of an archive.
+    """Open the file at a place from its beginning; return None if it is compressed or a member of an archive.
 
     Raises:
         ShardError: it cannot be opened.
@@ -151,10 +151,10 @@ def open_uncompressed(location: Place) -> BinaryIO | None:
 
 @lru_cache(maxsize=4)
 def opened_archive(location: Place, limit: int) -> Archive:
-    """Open the archive at a location, and keep it open while its members are read one after the other.
+    """Open the archive at a place, and keep it open while its members are read one after the other.
 
     Raises:
-        ParseError: it is no archive, damaged, or beyond a cap.
+        ParseError: it is no archive, damaged, or beyond a limit.
     """
     uri = text_of(location.name)
     with open_raw(location, uri, "", limit) as stream:
@@ -168,8 +168,8 @@ class _FromFrame(io.RawIOBase):
     """A compressed file that can be read from its beginning, and from the frame of a slice.
 
     Args:
-        location: where it lies.
-        uri: of the input, for faults.
+        location: its place.
+        uri: uri of the input, for faults.
         wanted: a slice with a frame.
     """
 
@@ -189,7 +189,7 @@ class _FromFrame(io.RawIOBase):
         return self._offset
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Move to the beginning, or to that of the frame."""
+        """Move to the beginning of the file, or to that of the frame."""
         if whence or offset not in (0, self._wanted.begin - 1):
             raise io.UnsupportedOperation("only to its beginning and to that of a frame")
         self._inner.close()
@@ -211,12 +211,12 @@ class StoredBlob:
     """A log's bytes on a file system: a `connectors.connector.Blob`, whose small members are read once and kept.
 
     Args:
-        uri: as in provenance.
-        places: member → where its file lies.
+        uri: uri as in provenance.
+        places: place of each member's file.
         limit: decompressed bytes of a member above which reading it is a parse error.
-        choices: how the log is to be read.
-        file_slice: of the rows of its file, those that are wanted; no limit counts then.
-        sha256: of the whole member, if it has one and that is known.
+        choices: settings of reading the log.
+        file_slice: slice of the rows of its file to read; the limit does not apply then.
+        sha256: sha256 of the whole member, if it has just one and the digest is known.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class StoredBlob:
         return open_raw(self._places[member], self.uri, member, self._limit)
 
     def open(self, member: str = "") -> BinaryIO:
-        """A new stream over the decompressed member."""
+        """Open a new stream over the decompressed member."""
         if (wanted := self.file_slice) is not None:
             if wanted.frame is not None:
                 return io.BufferedReader(_FromFrame(self._places[member], self.uri, wanted), _CHUNK)
@@ -258,10 +258,10 @@ class StoredBlob:
         return io.BytesIO(data)
 
     def seekable(self, member: str = "") -> BinaryIO:
-        """A new stream over the decompressed member that can be read at any place.
+        """Open a new stream with random access over the decompressed member.
 
-        A file that is neither compressed nor in an archive is read where it lies; any other is unpacked into memory, or
-        into a temporary file if it is large.
+        A file that is neither compressed nor in an archive is read in place. Any other is unpacked into memory, or into
+        a temporary file if it is large.
 
         Raises:
             ParseError: it is larger than allowed, or cannot be decompressed.
@@ -283,7 +283,10 @@ class StoredBlob:
         return spool
 
     def _small(self, member: str) -> bytes | None:
-        """The member if it is small enough to hold; None if not, or if it is damaged, so that its fault comes last."""
+        """Return the member if it is small enough to keep; None if not, or if it is damaged.
+
+        The fault of a damaged member is then raised after its readable bytes.
+        """
         with _open_guarded(self._places[member], self.uri, member, self._limit) as stream:
             try:
                 data = stream.read(IN_MEMORY + 1)
@@ -294,7 +297,7 @@ class StoredBlob:
         return None
 
     def read(self, member: str = "") -> bytes:
-        """The whole decompressed member.
+        """Read the whole decompressed member.
 
         Raises:
             ParseError: `too_large`, if it has more than `WHOLE_BYTES`, or it cannot be decompressed.
@@ -307,7 +310,7 @@ class StoredBlob:
         return data
 
     def digest(self, member: str = "") -> str:
-        """Digest the decompressed member by sha256; of what can be decompressed, if the file is damaged."""
+        """Return the sha256 of the decompressed member, or of its readable part if the file is damaged."""
         if member not in self._digests:
             digest = hashlib.sha256()
             data_held = self._held.get(member)
@@ -321,10 +324,10 @@ class StoredBlob:
         return self._digests[member]
 
     def head(self, member: str, size: int) -> bytes:
-        """At most `size` decompressed bytes from the member's beginning; what can be read, if it is damaged.
+        """Return at most `size` decompressed bytes from the member's beginning; of a damaged one, the readable bytes.
 
         Raises:
-            ParseError: not a byte of it can be read.
+            ParseError: no byte of it can be read.
         """
         data = b""
         with self._stream(member) as stream:

@@ -1,7 +1,7 @@
-"""Units of work: each writes its files, then its own manifest; a unit that is done is not done again.
+"""Units of work. Each writes its files, then its own manifest; a unit that is done is not repeated.
 
-A stage is a folder. Its units' manifests lie beside it, in `_units/`; when all are there, and only then, the stage's
-own manifest is written. What an earlier recipe left is the matter of `ownership`.
+A stage is a folder. The manifests of its units are beside it, in `_units/`. The stage's own manifest is written only
+when all of them exist. `ownership` handles the leftovers of an earlier recipe.
 """
 
 from __future__ import annotations
@@ -19,42 +19,41 @@ MANIFEST: Final = "manifest.json"
 
 
 def units_of(stage: Folder) -> Folder:
-    """The folder of the manifests of a stage's units: beside the stage's own, which holds nothing but its files."""
+    """Return the folder of the manifests of a stage's units, beside the stage's folder, which holds only its files."""
     parent, _, name = stage.url.rstrip("/").rpartition("/")
     return Folder(f"{parent}/{UNITS}/{name}", stage.hold)
 
 
 def manifest_name(unit: str) -> str:
-    """The file of a unit's manifest in `units_of` its stage."""
+    """Return the name of a unit's manifest in the `units_of` its stage."""
     return f"{unit}.json"
 
 
 def units_folder(stage: str) -> str:
-    """Return the folder of the manifests of a stage's units, for a stage by its folder relative to the output
-    folder."""
+    """Return the folder of the manifests of a stage's units; both are relative to the output folder."""
     parent, _, name = stage.rpartition("/")
     return f"{parent}/{UNITS}/{name}" if parent else f"{UNITS}/{name}"
 
 
 def manifest_names(stage: str, units: Iterable[str]) -> set[str]:
-    """Return the names of all manifests of a stage, its own and its units', relative to the folder in which it lies.
+    """Return the names of all manifests of a stage, its own and its units', relative to the stage's root.
 
     Args:
-        stage: the stage's folder, relative to the same, such as `rejects/judge`.
+        stage: the stage's folder, relative to the root, such as `rejects/judge`.
         units: all units.
     """
     return {f"{stage}/{MANIFEST}", *(f"{units_folder(stage)}/{manifest_name(unit)}" for unit in units)}
 
 
 def stage_names(root: Folder, stage: str, units: Iterable[str]) -> set[str]:
-    """Return the names of everything that a finished stage holds, and of its manifests."""
+    """Return the names of all files of a finished stage, and of its manifests."""
     labels = list(units)
     files = {f"{stage}/{file.name}" for manifest in unit_manifests(root / stage, labels) for file in manifest.files}
     return files | manifest_names(stage, labels)
 
 
 def read_manifest(folder: Folder, name: str) -> Manifest | None:
-    """A manifest, or None if there is none or it is not readable as one."""
+    """Read a manifest; None if there is none or it is not valid."""
     data = folder.found(name)
     try:
         return Manifest.from_json(data) if data is not None else None
@@ -63,11 +62,11 @@ def read_manifest(folder: Folder, name: str) -> Manifest | None:
 
 
 def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
-    """Those of the units that are done, as `is_done` says: of an object store by one listing, or two.
+    """Return the units that are done, as for `is_done`, with one or two listings of an object store.
 
     Args:
         stage: the stage's folder.
-        digests: unit → digest.
+        digests: digest of each unit.
     """
     if stage.is_local:
         return {unit for unit, digest in digests.items() if is_done(stage, unit, digest)}
@@ -78,16 +77,15 @@ def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
 
 
 def is_done(stage: Folder, unit: str, digest: str, sizes: Mapping[str, int] | None = None) -> bool:
-    """Return True if this version finished the unit: its manifest has that digest, and every file named in it is as it
-    says.
+    """Return True if this version finished the unit: its manifest has that digest, and every file matches it.
 
-    Local files are read for it; object stores check what they hold by themselves, and only sizes are compared there.
+    Local files are read for this check. Object stores verify their own content, so that only sizes are compared there.
 
     Args:
         stage: the stage's folder.
         unit: the unit.
-        digest: that it is to have.
-        sizes: of the stage's files, where they are known already.
+        digest: the expected digest.
+        sizes: sizes of the stage's files, if known already.
     """
     manifest = read_manifest(units_of(stage), manifest_name(unit))
     if manifest is None or manifest.digest != digest:
@@ -104,15 +102,15 @@ def _size(stage: Folder, name: str, sizes: Mapping[str, int] | None) -> int:
 
 
 def check_unit(stage: Folder, unit: str, only: str | None = None) -> None:
-    """Nothing, if the files of a finished unit are as its manifest says.
+    """Check that the files of a finished unit match its manifest.
 
     Args:
         stage: the stage's folder.
         unit: the unit.
-        only: the one file that is read; None for all.
+        only: the one file to check; None for all.
 
     Raises:
-        ShardError: one is not.
+        ShardError: a file does not match.
     """
     manifest = read_manifest(units_of(stage), manifest_name(unit))
     if manifest is None:
@@ -125,10 +123,10 @@ def check_unit(stage: Folder, unit: str, only: str | None = None) -> None:
 
 
 def check_file(stage: Folder, name: str, sha256: str) -> None:
-    """Check that a file that is read for the first time holds what was written.
+    """Check that a file that is read for the first time is unchanged.
 
     Raises:
-        ShardError: it does not, or is not there.
+        ShardError: it is changed or missing.
     """
     digest = stage.sha256(name)
     if digest != sha256:
@@ -137,7 +135,7 @@ def check_file(stage: Folder, name: str, sha256: str) -> None:
 
 
 def finish_unit(stage: Folder, manifest: Manifest) -> Manifest:
-    """Writes the unit's manifest, which says that the unit is done."""
+    """Write the unit's manifest, which marks the unit as done."""
     units_of(stage).write(manifest_name(manifest.unit), manifest.to_json())
     return manifest
 
@@ -149,7 +147,7 @@ def unit_manifests(stage: Folder, units: Iterable[str]) -> list[Manifest]:
 
 
 def files_of(manifests: Iterable[Manifest]) -> list[FileEntry]:
-    """List the files of units by name, each once: a file that its content names may be of several."""
+    """List the files of units by name, each once. A file named by its content may belong to several."""
     return sorted({file for manifest in manifests for file in manifest.files}, key=lambda file: file.name)
 
 
@@ -159,12 +157,12 @@ def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **
     Args:
         stage: the stage's folder.
         name: the stage.
-        digest: of everything the stage depends on.
+        digest: digest of everything the stage depends on.
         units: all units.
         more: further values of the manifest.
 
     Raises:
-        ShardError: a unit is not there, so that nothing is sealed.
+        ShardError: a unit is missing, so that nothing is sealed.
     """
     if not stage.is_local:
         units_of(stage).sizes()  # what others wrote since is read again

@@ -1,6 +1,6 @@
-"""Checking the folder of a run against its manifests: what is sealed, what is not, what is no longer as it was written.
+"""Verification of a run's folder against its manifests: sealed and unsealed stages, and changed files.
 
-Nothing is written. What the rows say is not judged here; that they are the rows that were written, is.
+Nothing is written. Only the integrity of rows is checked, not their meaning.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """A stage's folder.
+    """State of a stage's folder.
 
     Attributes:
-        name: relative to the output folder.
-        sealed: whether its manifest is there and whole.
-        units: of work that are done.
-        files: that the manifests name.
-        bytes: of them.
+        name: name relative to the output folder.
+        sealed: whether its manifest exists and is valid.
+        units: number of units that are done.
+        files: number of files that the manifests name.
+        bytes: their size.
     """
 
     name: str
@@ -65,9 +65,9 @@ class Verification:
 
     Attributes:
         out: the folder.
-        stages: that have begun.
-        faults: what is not as it was written; empty where all is.
-        foreign: files that no run wrote, which keep a run from going on.
+        stages: stages that have begun.
+        faults: changed or missing files; empty if there are none.
+        foreign: files that no run wrote, which keep a run from continuing.
     """
 
     out: str
@@ -77,7 +77,7 @@ class Verification:
 
     @property
     def is_whole(self) -> bool:
-        """True if every stage that has begun is sealed, and every file is what was written."""
+        """True if every stage that has begun is sealed, and every file is unchanged."""
         return not self.faults and all(stage.sealed for stage in self.stages)
 
 
@@ -106,7 +106,7 @@ def verify_folder(out: str) -> Verification:
 
 
 def _stages(content: Survey) -> list[str]:
-    """List the stages' folders that have begun, in the order of the flow."""
+    """List the folders of the stages that have begun, in the order of the flow."""
     manifests = {path for path in content.listed if path.endswith(f"/{MANIFEST}")}
     names = {path.rpartition("/")[0] for path in manifests | content.ours if path.endswith(".json")}
     stages = {name.replace(f"{UNITS}/", "", 1) for name in names if name}
@@ -114,7 +114,7 @@ def _stages(content: Survey) -> list[str]:
 
 
 def _check_stage(out: Folder, stage: str, content: Survey) -> tuple[StageState, Manifest | None, list[Fault]]:
-    """Return a stage's state, its manifest where that is readable, and its faults."""
+    """Return a stage's state, its manifest if that is readable, and its faults."""
     folder = out / stage
     lead = units_of(folder).path()[len(out.path()) + 1 :]
     faults: list[Fault] = []
@@ -141,7 +141,7 @@ def _check_stage(out: Folder, stage: str, content: Survey) -> tuple[StageState, 
 
 
 def _find_damaged(folder: Folder, files: Iterable[FileEntry]) -> list[tuple[str, str]]:
-    """Return (name, fault) of the files that are not as their manifest says."""
+    """Return (name, fault) of the files that do not match their manifest."""
     with ThreadPoolExecutor(_READERS) as pool:
         results = pool.map(lambda file: (file.name, _damage(folder, file)), sorted(files, key=lambda file: file.name))
         return [(name, fault) for name, fault in results if fault]
@@ -157,16 +157,14 @@ def _damage(folder: Folder, file: FileEntry) -> str:
 
 
 def _disagreement(stage: str, sealed: Manifest, units: Sequence[Manifest]) -> list[Fault]:
-    """Return the fault of a stage's manifest that is not the sum of its units'."""
+    """Return the fault of a stage's manifest that is not the sum of its units' manifests."""
     if list(sealed.files) == files_of(units) and sealed.counts == sum_counts(list(units)):
         return []
     return [Fault(f"{stage}/{MANIFEST}", "is not the sum of the manifests of its units")]
 
 
 def _alignment(out: Folder, whole: dict[str, Manifest]) -> list[Fault]:
-    """Return the faults of verdicts, and of replays if there are any, that do not lie beside their transitions row by
-    row.
-    """
+    """Return the faults of verdicts and replays whose rows do not match those of their transitions."""
     beside = [stage for stage in ("verdicts", "replays") if stage in whole]
     if "transitions" not in whole:
         return []

@@ -1,1 +1,1 @@
-"""The parts of `quality.scrub`: what is found in a text, what it becomes, and how both meet Arrow columns."""
+"""Parts of `quality.scrub`: the finders, the replacements, and their application to Arrow columns."""

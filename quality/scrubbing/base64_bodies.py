@@ -1,4 +1,4 @@
-"""Base64 bodies that hold text: where they are, what they say, and how a changed text is put back in their place."""
+"""Base64 bodies that contain text: how they are found, decoded, and patched in place."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ _PLACES: Final = (
     rb"[ABEFIJMNQRUVYZcdghklopstwx014589]",
     rb"[A-Za-z0-9+/_-]",
 )
-"""Four characters of base64 whose three bytes are ASCII: their top bits are 0. The first is no rare control code."""
+"""Patterns of four base64 characters whose three bytes are ASCII, that is, have a top bit of 0.
+
+The first byte is no rare control code.
+"""
 
 _TEXT: Final = rb"(?:" + b"".join(_PLACES) + rb"){6}"
-"""24 characters of base64 that decode to ASCII; of 24 random ones, one in a million does."""
+"""24 base64 characters that decode to ASCII; one in a million random strings of 24 does."""
 
 TRIGGER: Final = rb"(?:[^A-Za-z0-9+_-]|\\[nrt])" + _TEXT
-"""Only where a run begins: anywhere in it would cost the scan a third of its speed. See `beginnings` for texts."""
+"""Trigger at the beginning of a run of base64 only; a match anywhere in a run would slow the scan by a third.
+
+`beginnings` finds runs at the beginning of a text.
+"""
 
 _START: Final = compile_pattern(rb"(?:^|[^A-Za-z0-9+_-]|\\[nrt])(" + _TEXT + rb")")
 _BEGINS: Final = compile_pattern(_TEXT)
@@ -43,7 +49,7 @@ _BYTES: Final = 24
 _IN_PLACE: Final = tuple(
     np.array([re.fullmatch(place, bytes([byte])) is not None for byte in range(256)]) for place in _PLACES
 )
-"""For each place of a quad, which bytes can stand there."""
+"""For each place of a quad, a mask of the bytes that are possible there."""
 _TO_PLAIN: Final = bytes.maketrans(b"-_", b"+/")
 TO_URLSAFE: Final = bytes.maketrans(b"+/", b"-_")
 
@@ -51,7 +57,7 @@ Inner = Callable[[bytes], Finds]
 
 
 def bodies(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Encoded]:
-    """The bodies that begin in `lo` to `hi`, disjoint, each with what `inner` finds in its text."""
+    """Yield the disjoint bodies that begin between `lo` and `hi`, each with the finds of `inner` in its text."""
     after = lo
     for match in matches(_START, text, lo, hi):
         start, end = match.span(1)
@@ -62,8 +68,9 @@ def bodies(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Encoded]:
 
 
 def beginnings(data: Any, starts: Ints) -> list[int]:
-    """Return the numbers of the texts that begin as base64 of text; `starts` is where each begins, and where the last
-    ends.
+    """Return the numbers of the texts that begin with base64 of text.
+
+    `starts` holds the beginning of each text and the end of the last one.
     """
     numbers = np.flatnonzero(np.diff(starts) >= _BYTES)
     values = np.frombuffer(data, np.uint8)
@@ -73,7 +80,10 @@ def beginnings(data: Any, starts: Ints) -> list[int]:
 
 
 def _body(text: bytes, start: int, inner: Inner) -> Encoded:
-    """The body from `start` on, line by line or step by step, as far as it is text; often a picture follows."""
+    """Return the body from `start` on, read line by line or step by step, up to its first bytes that are not text.
+
+    Text is often followed by an image.
+    """
     pieces: list[tuple[int, int]] = []
     data, size, width, at = bytearray(), 0, 0, start
     while True:
@@ -95,7 +105,7 @@ def _body(text: bytes, start: int, inner: Inner) -> Encoded:
 
 
 def decode_body(text: bytes, start: int, end: int, inner: Inner) -> Encoded | None:
-    """Decode the body that stands, announced as a secret, between `start` and `end`; None unless all of it is text."""
+    """Decode a body between `start` and `end` that its context announces as a secret; None unless all of it is text."""
     value = text[start:end]
     data = _decode(value.rstrip(b"=")) if _WHOLE.fullmatch(value) else b""
     if not data or _text_bytes(data) < len(data):
@@ -104,7 +114,7 @@ def decode_body(text: bytes, start: int, end: int, inner: Inner) -> Encoded | No
 
 
 def _decode(part: bytes) -> bytes:
-    """Decode base64 in either alphabet, without padding; a last character that says nothing is left out."""
+    """Decode base64 of either alphabet, without padding; drop a last character that completes no byte."""
     part = part.translate(_TO_PLAIN)
     if len(part) % 4 == 1:
         part = part[:-1]
@@ -117,7 +127,7 @@ def encode(data: bytes) -> bytes:
 
 
 def _text_bytes(data: bytes) -> int:
-    """Count the first bytes that are UTF-8 without control characters."""
+    """Return the number of leading bytes that are UTF-8 without control characters."""
     control = _NO_TEXT.search(data)
     size = control.start() if control else len(data)
     try:
@@ -128,7 +138,9 @@ def _text_bytes(data: bytes) -> int:
 
 
 def patch_body(text: bytes, body: Encoded, inner: Sequence[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (start, end, bytes) for each piece of the body that `inner`, the same for its text, changes."""
+    """Yield (start, end, bytes) for each piece of the body that changes; `inner` holds the same for its decoded
+    text.
+    """
     data = bytearray(body.data)
     for start, end, fresh in inner:
         data[start:end] = fresh

@@ -1,7 +1,7 @@
-"""The texts of a record batch as the scrubber sees them: each string array once, with the rows that use each text.
+"""Texts of a record batch for the scrubber: each string array once, with the rows that use each text.
 
-Patches keep lengths, so a changed array is its old one with some bytes of the values buffer overwritten; offsets and
-validity are shared. Only a dictionary text that two trajectories patch differently costs a new entry.
+Patches keep lengths, so a changed array is the old array with some bytes of the values buffer overwritten; offsets and
+validity are shared. Only a dictionary text that two trajectories patch differently needs a new entry.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trajmill.quality.scrubbing.session import Patch
 from trajmill.quality.sets import distinct
 
 CORPUS_WIDE: Final = frozenset({"environment.id", "environment.instance_id"})
-"""Columns that group trajectories: their placeholders have to be equal across trajectories."""
+"""Columns that group trajectories; their placeholders must be equal across trajectories."""
 
 _OF_ATTACHMENTS: Final = ("media_type", "role", "name")
 
@@ -59,10 +59,10 @@ SCRUBBED: Final = frozenset(
         "outcome.verifier",
     }
 )
-"""The columns that hold what a log says; closed sets and digests stay as they are."""
+"""Columns with contents of a log; enumerations and digests are not scrubbed."""
 
 NAMES: Final = frozenset({"native_id", "task.id", "action.call_id", "provenance.uri", "provenance.member"})
-"""The columns that name things: two names must stay two, so these do not keep lengths."""
+"""Columns of names; two different names must stay different, so replacements do not keep lengths."""
 
 OWN: Final = frozenset(
     {
@@ -78,20 +78,22 @@ OWN: Final = frozenset(
         "interleaved",
     }
 )
-"""The columns whose replacements are counted by row: what the row itself tells. Others are of the whole trajectory, or
-say where it was."""
+"""Columns whose replacements are counted by row, since they belong to the row itself.
+
+Other columns describe the whole trajectory, or repeat its state.
+"""
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Texts:
-    """One string array of a batch, and who uses its texts.
+    """String array of a batch, and the rows that use its texts.
 
     Attributes:
-        array: the strings; a dictionary, a plain column or the names in a column of attachments.
-        data: the bytes of all texts, one after the other.
-        offsets: where each text begins in `data`, and where the last one ends.
-        corpus_wide: whether its placeholders must not depend on the trajectory.
+        array: Strings of a dictionary, a plain column or the names in a column of attachments.
+        data: Bytes of all texts, one after the other.
+        offsets: Beginning of each text in `data`, and the end of the last one.
+        corpus_wide: True if the placeholders must not depend on the trajectory.
     """
 
     def __init__(self, array: pa.StringArray, *, corpus_wide: bool) -> None:
@@ -108,21 +110,26 @@ class Texts:
 
     @cached_property
     def whole(self) -> bytes:
-        """`data` as bytes of Python."""
+        """`data` as Python bytes."""
         return bytes(memoryview(self.data))
 
     def add_uses(self, rows: Ints, texts: Ints, counted: bool) -> None:
-        """Takes in that row `rows[i]` uses text `texts[i]`, rows in ascending order, and whether `count` counts it."""
+        """Record that row `rows[i]` uses text `texts[i]`, with rows in ascending order, and whether `count` counts the
+        uses.
+        """
         self._rows.append(rows)
         self._texts.append(texts)
         self._counted.append(counted)
 
     def text(self, number: int) -> bytes:
-        """The bytes of one text."""
+        """Return the bytes of one text."""
         return self.whole[self.offsets[number] : self.offsets[number + 1]]
 
     def used(self, trajectory: int, trajectory_of: Ints) -> Ints:
-        """Return the texts that a trajectory uses, each once, ascending; `trajectory_of` is that of all rows."""
+        """Return the texts that a trajectory uses, each once, ascending.
+
+        `trajectory_of` holds the trajectory of every row.
+        """
         if self._used is None:
             number, texts = self.pairs(range(len(self.array)), trajectory_of).T
             starts = np.searchsorted(number, np.arange(int(trajectory_of[-1]) + 2))
@@ -136,7 +143,7 @@ class Texts:
             yield rows[low:high], texts[low:high]
 
     def unused(self, numbers: Sequence[int]) -> list[int]:
-        """Those of the texts that no row uses."""
+        """Return those of the texts that no row uses."""
         used = {number for texts in self._texts for number in texts[np.isin(texts, numbers)].tolist()}
         return [number for number in numbers if number not in used]
 
@@ -152,7 +159,7 @@ class Texts:
         return np.stack(np.divmod(distinct(np.concatenate(pair_numbers)), max(count, 1)), axis=1)
 
     def count(self, first: int, last: int, patches: Mapping[int, Sequence[Patch]], counts: Ints) -> None:
-        """Add to each row from `first` to `last` the number of patches of the counted texts that it uses."""
+        """Add the number of patches in the counted texts of each row from `first` to `last` to `counts`."""
         numbers = np.array(sorted(patches), np.int64)
         sizes = np.array([len(patches[number]) for number in numbers.tolist()], np.int64)
         for rows, texts in self._rows_between(first, last):
@@ -162,10 +169,10 @@ class Texts:
 
 
 class Rewriter:
-    """Collects the patches of one `Texts`, trajectory by trajectory, and gives the array that holds them.
+    """Collector of the patches of one `Texts`, by trajectory, and builder of the patched array.
 
     Args:
-        texts: what is patched.
+        texts: Texts to patch.
     """
 
     def __init__(self, texts: Texts) -> None:
@@ -173,7 +180,7 @@ class Rewriter:
         self._variants: dict[int, dict[tuple[Patch, ...], list[int]]] = {}
 
     def add(self, trajectory: int, patches: Mapping[int, Sequence[Patch]]) -> None:
-        """Takes in the patches of a trajectory, by text; each text has some."""
+        """Add the patches of a trajectory by text; each text has at least one."""
         for number, changes in patches.items():
             self._variants.setdefault(number, {}).setdefault(tuple(changes), []).append(trajectory)
 
@@ -181,9 +188,10 @@ class Rewriter:
         return bool(self._variants)
 
     def result(self, trajectory_of: Ints) -> tuple[pa.StringArray, dict[int, dict[int, int]]]:
-        """The new array, and trajectory → old text → new text for what had to be told apart.
+        """Return the new array, and trajectory → old text → new text for the texts that were split.
 
-        A text is overwritten where all its users want the same; otherwise each further wish is a new text at the end.
+        A text is overwritten if all trajectories that use it patch it. Each further variant becomes a new text at the
+        end.
         """
         pairs = self._texts.pairs(list(self._variants), trajectory_of)
         users = Counter(pairs[:, 1].tolist())
@@ -215,10 +223,10 @@ def _apply(data: bytearray, begin: int, patches: Sequence[Patch]) -> None:
 
 
 class Columns:
-    """The scrubbed columns of a batch, taken apart into `Texts` (shared dictionaries once) and put together again.
+    """Scrubbed columns of a batch as `Texts`, with shared dictionaries once, and the means to rebuild the batch.
 
     Attributes:
-        texts: each string array once.
+        texts: Each string array once.
     """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
@@ -258,7 +266,7 @@ class Columns:
         self.texts[known].add_uses(rows, numbers, path in OWN)
 
     def rebuilt(self, rewriters: Sequence[Rewriter], trajectory_of: Ints) -> pa.RecordBatch:
-        """Replace each of `texts` in the batch by what its rewriter gives; untouched columns are the same arrays."""
+        """Replace each of `texts` in the batch by the result of its rewriter; untouched columns are the same arrays."""
         results = {
             text_number: rewriter.result(trajectory_of) for text_number, rewriter in enumerate(rewriters) if rewriter
         }
@@ -279,9 +287,9 @@ class Columns:
 
 
 def with_columns(batch: pa.RecordBatch, replaced: Callable[[pa.Array, str], pa.Array]) -> pa.RecordBatch:
-    """Replace each column of the batch, fields of structs one by one, by what `replaced` gives for (column, path).
+    """Replace each column of the batch, or each field of a struct, by the result of `replaced` for (column, path).
 
-    Where all come back as they are, the batch itself.
+    If no column changes, the batch itself is returned.
     """
     columns = batch.columns
     arrays = [_with_fields(column, field.name, replaced) for field, column in zip(batch.schema, columns, strict=True)]

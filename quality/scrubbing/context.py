@@ -1,7 +1,7 @@
-"""Finders of secrets that only their context tells: passwords of URLs, credential headers, cookies, assignments.
+"""Finders of secrets that only their context reveals: passwords in URLs, credential headers, cookies, assignments.
 
-What they yield is `Loose`: other finds go first, and what these leave is judged by `values`. A value that is base64 of
-text is taken apart, so that it still decodes to what it says elsewhere in the trajectory.
+They yield `Loose` finds: other finds take precedence, and `values` judges the remaining bytes. A value that is base64
+of text is decoded and patched inside, so that it still decodes to the text as replaced elsewhere in the trajectory.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _URL: Final = compile_pattern(
     rb"://[^\s/@:\"'<>\\]{0,128}:([^\s/@\"'<>\\]{1,256}(?:@[^\s/@?#,;&=\"'<>\\]{1,128}){0,3})@"
 )
 _PORT: Final = re.compile(rb"\d{1,5}[?#]")
-"""`http://localhost:8080?mail=a@b.c`, which names no user."""
+"""Port before a query, as in `http://localhost:8080?mail=a@b.c`, which names no user."""
 
 _URL_TOKEN: Final = compile_pattern(rb"://([A-Za-z0-9_.~-]{20,256})@")
 
 
 def url_passwords(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
-    """The password in `scheme://user:password@` (RFC 3986, 3.2.1), and a token that stands there alone.
+    """Yield the password in `scheme://user:password@` (RFC 3986, 3.2.1), or a token that stands alone before the `@`.
 
-    An `@` of a password should be escaped and often is not: the last one before the path begins the host.
+    An `@` in a password should be escaped but often is not, so the host begins at the last `@` before the path.
     """
     for match in matches(_URL, text, lo, hi):
         start, end = match.span(1)
@@ -48,7 +48,7 @@ HEADER_TRIGGER: Final = (
     rb"|(?:TRUE|FALSE)(?:\t|\\+t)\d"
 )
 _ANY_QUOTE: Final = rb"'\"'\"'|'\\''|\\{0,15}[\"'`]"
-"""A quote, escaped or not; the first two are how a shell writes `'` within `'…'`."""
+"""Quote, escaped or not; the first two alternatives are shell spellings of `'` within `'…'`."""
 
 _QUOTE: Final = rb"(?:" + _ANY_QUOTE + rb")?"
 _GAP: Final = rb"(?:\s|\\+[nrt])"
@@ -78,7 +78,7 @@ _JAR: Final = compile_pattern(
     + _TAB
     + rb"([^\s\"\\]{8,1000})"
 )
-"""A line of Netscape's file of cookies, which curl and yt-dlp write."""
+"""Line of a Netscape cookie file, as written by curl and yt-dlp."""
 
 _BEARER: Final = compile_pattern(rb"(?i)bearer\s{1,3}[A-Za-z0-9._~+/-]{16}")
 _BEARER_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
@@ -92,21 +92,21 @@ _UNQUOTED_END: Final = re.compile(rb"[\"'`\\\r\n]")
 _PARAMETER: Final = re.compile(rb"(?<==)\\*\"[^\"\\\r\n]{0,1024}\\*\"")
 _PARAMETER_NAME: Final = re.compile(rb"[A-Za-z][\w-]*(?:=|,?\s)")
 _HEADER_BYTES: Final = 2048
-"""Of an unquoted header: what stands further on is none of its parameters."""
+"""Bytes of an unquoted header in which parameters are looked for."""
 
 _BY_CURL: Final = re.compile(rb"(?:\bcurl\b[^\n|;]*|--cookie[ =][\"'\\]*)\Z")
 _WORD_END: Final = re.compile(rb"[\s\"'`\\]")
 _SENT_COOKIES: Final = compile_pattern(rb"\s(?:-b|--cookie)[ =](" + _ANY_QUOTE + rb")?([\w.-]+=)")
 
 _MORE_COOKIES: Final = re.compile(rb"(?:\r?\n[ \t]{2,}(?:- )?[^:\r\n]{0,400}=[^\r\n]{0,4000}){1,50}")
-"""Lines that go on with a cookie header in YAML, folded or as a list."""
+"""Lines that continue a cookie header in YAML, folded or as a list."""
 
 is_credential: Final = partial(is_secret, quoted=True)
 
 
 def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
-    """Find secrets of authorization headers and cookies, in HTTP, JSON, HAR, YAML, source code, `curl` commands and
-    jars.
+    """Find secrets in authorization headers and cookies, in HTTP, JSON, HAR, YAML, source code, `curl` commands and
+    cookie files.
     """
     after = lo
     for match in matches(_HEADER, text, lo, hi):
@@ -147,7 +147,7 @@ def _plain(quote: bytes) -> bytes:
 
 
 def _end_of_parameters(text: bytes, start: int) -> int:
-    """Return the end of an unquoted header, with its quoted parameters: `Digest username="x", response="y"`."""
+    """Return the end of an unquoted header, including quoted parameters: `Digest username="x", response="y"`."""
     at, limit = start, min(len(text), start + _HEADER_BYTES)
     while stop := _UNQUOTED_END.search(text, at, limit):
         parameter = _PARAMETER.match(text, stop.start(), limit)
@@ -186,22 +186,22 @@ def _credentials(text: bytes, start: int, end: int, inner: Inner) -> list[Loose 
 
 
 def user_and_password(inner: Inner, data: bytes) -> Finds:
-    """Find the secrets of the text `user:password` of a body; all of it where no user is named."""
+    """Find the secrets in a body's text `user:password`; without a user, the whole text is the password."""
     finds = inner(data)
     password = Loose(data.find(b":") + 1, len(data), "header", is_password)
     return Finds(finds.spans, (*finds.loose, password), finds.encoded)
 
 
 _NEITHER: Final = rb"(?:[^ft\s\"'`\\]|f(?:[^a]|a(?:[^l]|l[^s]))|t(?:[^r]|r(?:[^u]|u[^e])))"
-"""The beginning of what is neither `false` nor `true`: every node of an Android screen says `password="false"`."""
+"""Beginning of a value that is neither `false` nor `true`: every node of an Android screen has `password="false"`."""
 
 _BLANK: Final = rb"(?:[ \t]|(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))\[[0-9;]*m)"
-"""Between a name and its value: also a colour."""
+"""Blank between a name and its value, including color codes."""
 
 _OF_NAME: Final = rb"[\w.$\[\]%-]"
 _EQUALS: Final = rb"[:.?+|]{0,3}==?>?|:|%3d|\\u003d"
 _OF_TYPE: Final = rb"(?::[ \t]*|[ \t]+)[a-z][a-z_.<>\[\]]+[ \t]*:?="
-"""A type between name and value: `token string = "…"`, `token: str = "…"`."""
+"""Type between a name and its value: `token string = "…"`, `token: str = "…"`."""
 
 _VALUE: Final = rb",?" + _GAP + rb"*\\*[\"']?value\\*[\"']?\s*[:=]"
 _LIST: Final = _GAP + rb"+-\s+"
@@ -234,8 +234,9 @@ ASSIGNMENT_TRIGGER: Final = (
     rb"|(?:pin|otp|cvv|cvc|puk)[\"'\\\]]*\s*[:=]\s*[\"'\\]+\d{4}"
     rb"|-[a-z0-9-]*(?:" + LONG_WORDS + rb"|key|auth|pass)[\w-]*\s{1,2}[^\s]{8}"
 )
-"""Trigger of assignments; what is counted in the pattern below is only looped over here, since one automaton runs the
-triggers of all kinds.
+"""Trigger of assignments.
+
+Parts that the pattern below counts are plain loops here, since one automaton runs the triggers of all kinds.
 """
 
 _SEED: Final = compile_pattern(ASSIGNMENT_TRIGGER)
@@ -257,20 +258,25 @@ _NAME_BYTES: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 _LONGEST_NAME: Final = 64
 _UNQUOTED: Final = re.compile(rb"[^\s\x1b\"'`,;&<>(){}\[\]|\\]{0,4096}")
 _ANOTHER_WORD: Final = re.compile(rb"[ \t]*(?::[ \t]*|[ \t])[A-Za-z][^=:]*:?=\Z")
-"""A type before the value, which then stands in quotes; else the line is prose, or the value no type but a value."""
+"""Type before a quoted value.
+
+Without quotes, the line is prose, or the word is the value itself.
+"""
 
 _NESTED: Final = 512
-"""Bytes of a value without quotes up to which another assignment is looked for in it."""
+"""Bytes of an unquoted value within which nested assignments are looked for."""
 
 _BEFORE: Final = 64
 _SET: Final = re.compile(rb"(?:\b|\\n)set(?:x| -[a-zA-Z]{1,8})\s+(?:-[a-zA-Z]{1,8}\s+)*\Z")
-"""Before a variable and its value: `setx` of Windows and `set -gx` of fish."""
+"""Command before a variable and its value: `setx` of Windows and `set -gx` of fish."""
 
 _LINE_BEGINS: Final = re.compile(rb"(?:\A|\n|\\n)[ \t#+-]*\Z")
 
 
 def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
-    """Values that a name announces: in shell, JSON, YAML, source, XML, query strings, forms, headers and options."""
+    """Yield the values that a name announces, in shell, JSON, YAML, source code, XML, query strings, forms, headers and
+    options.
+    """
     at = lo
     while seed := next(matches(_SEED, text, at, hi), None):
         match = _ASSIGNMENT.search(text, seed.start(), min(seed.end() + SLACK, len(text)))
@@ -296,7 +302,7 @@ def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose |
 
 
 def _value_span(text: bytes, match: Any, begin: int) -> tuple[int, int] | None:
-    """Return the span of the value, or None if this is no assignment of a secret."""
+    """Return the span of the value, or None if the match assigns no secret."""
     named_in, separator, quote = match.group(2), match.group(3), match.group(4)
     if text[max(0, begin - 2) : begin] == b"::":  # a type: `AWS::IAM::AccessKey`
         return None
@@ -323,8 +329,9 @@ def _value_span(text: bytes, match: Any, begin: int) -> tuple[int, int] | None:
 
 
 def _is_setting(text: bytes, begin: int, match: Any, kind: Sensitivity) -> bool:
-    """Return True if an assignment is no source code: `password=x` among arguments of a command or of a form, or an
-    option.
+    """Check whether an assignment is a setting rather than source code.
+
+    Settings are options, and `password=x` among the arguments of a command or the fields of a form.
     """
     if text[begin : begin + 1] == b"-":
         return kind == "password"
@@ -338,7 +345,7 @@ _JOINS: Final = frozenset((b",", b"&", b"?"))
 
 
 def _is_apart(text: bytes, begin: int, match: Any) -> bool:
-    """Return True if a name and a value parted by blanks are an option, or two columns of a line."""
+    """Check whether a name and a value separated by blanks are an option, or two columns of a line."""
     separator = match.group(3)
     if text[begin : begin + 1] == b"-":
         return len(separator) <= 2
@@ -347,14 +354,14 @@ def _is_apart(text: bytes, begin: int, match: Any) -> bool:
 
 
 def _is_argument(text: bytes, start: int, quote: bytes | None) -> bool:
-    """Return True if a name in quotes is the first argument of a call: `setProperty("API_TOKEN", "…")`."""
+    """Check whether a quoted name is the first argument of a call: `setProperty("API_TOKEN", "…")`."""
     return quote is not None and text[max(0, start - 1 - len(quote)) : start] == b"(" + quote
 
 
 def _decode_value(
     text: bytes, span: tuple[int, int], accepts: Callable[[bytes], bool], inner: Inner
 ) -> Loose | Encoded:
-    """Return the value itself, or what it says if it is base64 of text."""
+    """Return the value as a find, or its decoded body if it is base64 of text."""
     value = text[slice(*span)]
     if len(value) >= 12 and len(value) % 4 == 0 and not is_placeholder(core_of(value)):
         body = decode_body(text, *span, partial(whole, inner))
@@ -364,7 +371,9 @@ def _decode_value(
 
 
 def whole(inner: Inner, data: bytes) -> Finds:
-    """Find the secrets of the text of a body that is a secret, or take all of it; certificates are none."""
+    """Find the secrets in the text of a secret body; without finds, the whole text is a secret unless it is a
+    certificate.
+    """
     finds = inner(data)
     if finds or b"CERTIFICATE-----" in data:
         return finds

@@ -1,7 +1,7 @@
-"""Detection of secrets and personal data: all finders together, behind one scan for where it is worth calling them.
+"""Detection of secrets and personal data: all finders, behind one scan that marks the regions where they are called.
 
-The scan runs one automaton over many texts at once, as they lie one after the other in an Arrow buffer. It marks
-regions; finders look only there. What a finder finds always contains a match of its kind's trigger, so nothing is lost.
+The scan runs one automaton over many texts at once, as they follow each other in an Arrow buffer. Finders look only in
+the regions that it marks. Every find contains a match of the trigger of its kind, so no find is lost.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from trajmill.quality.scrubbing.views import View, views
 _HOME: Final = re.compile(rb"/(home|Users)/([A-Za-z](?:[A-Za-z0-9_-]{0,30}[A-Za-z0-9_])?)(?=[/\s\"',;)\]])")
 _BEFORE: Final = frozenset(b"\n\t\"'`=:(,")
 _AFTER_SPACE: Final = frozenset(b"$#%:,;|&'\"=abcdfghijklmnopqrsuvwxyz-0123456789")
-"""Bytes that may stand before a space before a path; not the `T` and `D` of an HTTP request's method."""
+"""Bytes that may precede a space before a path; the `T` and `D` of an HTTP method are excluded."""
 
 _HOST: Final = re.compile(rb"@[A-Za-z][A-Za-z0-9-]{0,62}:[~/]")
 _SLASH_BYTE: Final = ord("/")
 
 
 def plain_names(data: bytes, start: int, begin: int, end: int, wanted: frozenset[Kind]) -> list[Span]:
-    """The names in the home folder or prompt that a trigger at `start` marks; none where a finder has to look.
+    """Return the names in the home folder or prompt that a trigger at `start` marks; empty if a finder has to decide.
 
     Args:
-        data: texts one after the other.
-        start: of the trigger: a home folder's slash, or the last letter of a user's name.
-        begin: where the text begins, from which the spans count.
-        end: where it ends.
-        wanted: the kinds that are looked for.
+        data: Texts, one after the other.
+        start: Offset of the trigger: the slash of a home folder, or the last letter of a user name.
+        begin: Beginning of the text; spans are relative to it.
+        end: End of the text.
+        wanted: Kinds to look for.
     """
     if data[start] == _SLASH_BYTE:
         return _plain_home(data, start, begin, end)
@@ -83,13 +83,13 @@ AFTER: Final = 128
 """Largest distance before and after the beginning of a trigger at which its find may begin."""
 
 STRIDE: Final = 512
-"""Bytes from a trigger in which no further one is looked for, since the region covers them."""
+"""Bytes after a trigger in which no further trigger is looked for, since the region covers them."""
 
 SHORT: Final = 4096
-"""Texts of at most so many bytes are one region, since looking on for its end costs more."""
+"""Largest text, in bytes, that forms a single region, since a search for the end of the region costs more."""
 
 TRIGGER_BYTES: Final = 512
-"""Largest length of a trigger in what people write; a URL with user and password is the longest."""
+"""Largest length of a trigger in real text; a URL with user and password is the longest."""
 
 _NESTING: Final = 3
 _RANK: Final = {kind: rank for rank, kind in enumerate(KINDS)}
@@ -99,25 +99,25 @@ AnyFind = TypeVar("AnyFind", Span, Encoded)
 Finder = Callable[[bytes, int, int], Iterator[Find]]
 Region = tuple[int, int]
 Sight = tuple[Callable[[], View], list[Region]]
-"""Function that makes a view of a text, and the regions of it that the scan marked."""
+"""Function that makes a view of a text, and the regions that the scan marked in the view."""
 
 
 _PASSED: Final = 4
-"""So many matches in a row are passed over one by one; a search past them, which costs as much, passes the others."""
+"""Number of matches to skip one by one before a new search skips the rest, which costs as much."""
 
 
 class _Hits:
-    """The matches of a pattern, from the left.
+    """Matches of a pattern, from left to right.
 
     Args:
-        pattern: compiled.
-        data: what is searched.
-        at: where the first may begin.
-        limit: where the data ends.
+        pattern: Compiled pattern.
+        data: Bytes to search.
+        at: First offset at which a match may begin.
+        limit: End of the data.
 
     Attributes:
-        start: where the match begins at which this stands, `limit` after the last one.
-        end: where it ends.
+        start: Beginning of the current match; `limit` after the last one.
+        end: End of the current match.
     """
 
     __slots__ = ("_data", "_limit", "_matches", "_pattern", "end", "start")
@@ -131,7 +131,7 @@ class _Hits:
         self._search(at)
 
     def go_to(self, at: int) -> None:
-        """Goes on to the first match that begins at `at` or later."""
+        """Move to the first match that begins at `at` or later."""
         for _ in range(_PASSED):
             if self.start >= at or self.end > at:
                 break
@@ -156,16 +156,18 @@ _SLASH: Final = ord("/")
 
 
 def _past_common(data: bytes, start: int, begin: int, end: int) -> int:
-    """Return where to go on after a home or prompt that tells nobody, 0 if none begins at `start`."""
+    """Return the offset after a home folder or prompt of a common account; 0 if none begins at `start`."""
     return personal.common_home(data, start, end) or personal.common_prompt(data, start, begin)
 
 
 class Detection:
-    """The finders of some kinds. Stateless once made; `of` shares it.
+    """Finders of some kinds.
+
+    Instances are stateless; `of` shares them.
 
     Args:
-        kinds: in order of precedence.
-        nesting: how many levels of base64 within base64 are looked into.
+        kinds: Kinds, in order of precedence.
+        nesting: Levels of base64 within base64 to decode.
     """
 
     def __init__(self, kinds: tuple[Kind, ...], nesting: int = _NESTING) -> None:
@@ -183,25 +185,26 @@ class Detection:
         self._scans = [_any_of(rows) for rows in (groups.get("forms"), other_rows) if rows]
 
     def seeks(self, kind: Kind) -> bool:
-        """Return True if the kind is one of those that are looked for."""
+        """Check whether the detection looks for a kind."""
         return kind in self._kinds
 
     @staticmethod
     @lru_cache(maxsize=64)
     def of(kinds: tuple[Kind, ...], nesting: int = _NESTING) -> Detection:
-        """The detection of these kinds, made once."""
+        """Return the cached detection of these kinds."""
         return Detection(kinds, nesting)
 
     def regions(
         self, data: bytes, offsets: Sequence[int], names: dict[int, list[Span]] | None = None, *, common: bool = False
     ) -> dict[int, list[Region]]:
-        """Return text number → regions (start, end) in it, disjoint and ordered, in which something may begin.
+        """Return text number → disjoint, ordered regions (start, end) of the text in which a find may begin.
 
         Args:
-            data: the texts one after the other.
-            offsets: where each text begins, and at last where the last one ends.
-            names: takes in, by text, what needs no finder; homes are looked for where it is given.
-            common: whether the homes and prompts of users that tell nobody are marked too.
+            data: Texts, one after the other.
+            offsets: Beginning of each text, and the end of the last one.
+            names: Receives, by text, the names in home folders and prompts that need no finder; None leaves them to the
+                finders.
+            common: True to mark home folders and prompts of common accounts too.
         """
         regions_of_texts: dict[int, list[Region]] = {}
         starts = np.asarray(offsets, np.int64)
@@ -243,7 +246,7 @@ class Detection:
         return regions_of_texts
 
     def sights(self, data: bytes, offsets: Sequence[int]) -> dict[int, list[Sight]]:
-        """Return text number → its views, each with the regions of it in which something may begin."""
+        """Return text number → its views, each with the regions of the view in which a find may begin."""
         sights_of_texts: dict[int, list[Sight]] = {}
         for seen in views(data, offsets):
             regions = self.regions(seen.data, seen.bounds, common=True)  # the text may cut such a name
@@ -258,7 +261,7 @@ class Detection:
         sights: Iterable[Sight] = (),
         names: Sequence[Span] = (),
     ) -> Finds:
-        """Find values in these regions of the text, by these views and names; anywhere without regions."""
+        """Find values in the given regions, views and names of the text; without regions, anywhere in the text."""
         if regions is None:
             regions = self.regions(text, (0, len(text))).get(0, ())
             sights = self.sights(text, (0, len(text))).get(0, ())
@@ -277,7 +280,7 @@ class Detection:
         return _settle(text, spans, loose, encoded, tuple(viewed))
 
     def _found(self, text: bytes, regions: Iterable[Region]) -> tuple[list[Span], list[Loose], list[Encoded]]:
-        """Collect everything that the finders yield in these regions of a text."""
+        """Collect all finds in these regions of a text, by type."""
         spans: list[Span] = []
         loose: list[Loose] = []
         encoded: list[Encoded] = []
@@ -293,7 +296,7 @@ class Detection:
         return spans, loose, encoded
 
     def _finds_in(self, text: bytes, lo: int, hi: int, shown: bytes) -> Iterator[Find]:
-        """Yield the finds in a region, of which `shown` has all that can trigger one."""
+        """Yield the finds in a region; `shown` contains all bytes that can trigger one."""
         for any_of, finders in self._groups:
             if any_of.search(shown):
                 for trigger, finder in finders:
@@ -315,13 +318,13 @@ def _settle(
 
 
 def _holds_any(suspect: Loose, spans: Sequence[Span]) -> bool:
-    """Return True if a span overlaps the suspect, of which then only a part is judged."""
+    """Check whether a span overlaps the suspect, of which only the remaining part is then judged."""
     position = bisect_left(spans, suspect.end, key=_start)
     return position > 0 and spans[position - 1].end > suspect.start
 
 
 def _separate(data: bytes, offsets: Sequence[int]) -> tuple[bytes, list[int]]:
-    """Put a line end before each text, and return where each begins: few triggers go on over it into other texts."""
+    """Insert a line feed before each text and return the new offsets; few triggers match across a line feed."""
     begins = np.asarray(offsets, np.int64) - offsets[0]
     values = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
     bounds = begins + np.arange(1, len(offsets) + 1)
@@ -340,16 +343,16 @@ def _join(regions: list[Region], region: Region) -> None:
 
 
 def _any_of(rows: Iterable[tuple[bytes, Finder]]) -> Any:
-    """One automaton for the triggers of some finders."""
+    """Compile the triggers of some finders into one automaton."""
     return compile_pattern(b"|".join(b"(?:" + trigger + b")" for trigger, _ in rows), 128)
 
 
 def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[str, bytes, Finder]]:
-    """(group, trigger, finder) of everything that serves one of the kinds, and of encoded bodies, which serve all.
+    """Return (group, trigger, finder) for each finder of the kinds, and for encoded bodies, which serve all kinds.
 
-    One automaton scans for the triggers that begin with fixed letters (`forms`), another for all others. In one for
-    all, states would be multiplied, and nearly every place of a new text makes new ones. In a region, one automaton a
-    group tells whether its finders are asked.
+    One automaton scans for the triggers that begin with fixed letters (`forms`), another for all others. A single
+    automaton would multiply the states, and nearly every position of a new text would create new ones. In a region, one
+    automaton per group decides whether the finders of the group are called.
     """
     every: tuple[tuple[str, set[Kind], bytes, Finder], ...] = (
         ("forms", {"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.find_issued, wanted=kinds)),
@@ -392,7 +395,7 @@ def _start(find: Span | Encoded) -> int:
 
 
 def _without_overlap(finds: Sequence[AnyFind], rank: Callable[[AnyFind], Any]) -> tuple[AnyFind, ...]:
-    """Return the finds in order of place; where some overlap, the one of the lowest rank stays."""
+    """Return the finds in order of position; of overlapping finds, the one with the lowest rank is kept."""
     if len(finds) < 2:
         return tuple(finds)
     ordered = sorted(finds, key=_start)
@@ -412,7 +415,7 @@ def _without_overlap(finds: Sequence[AnyFind], rank: Callable[[AnyFind], Any]) -
 
 
 def _apart(finds: Sequence[AnyFind]) -> list[AnyFind]:
-    """Choose the finds that overlap none that stands before them in the sequence, in order of place."""
+    """Choose the finds that overlap no earlier find of the sequence, in order of position."""
     chosen: list[AnyFind] = []
     taken: list[Region] = []
     for find in finds:

@@ -1,8 +1,7 @@
-"""Findings of what scrubbing would still replace in finished texts: each place with its kind and a digest, never what
-stands there.
+"""Findings that scrubbing would still replace in finished texts: each place with its kind and a digest, never its text.
 
-For whoever publishes texts that were made of scrubbed ones: rendering cuts, joins and quotes, and what was no secret in
-its place may look like one in another, or be one. Nothing is replaced here.
+Publishers of texts made from scrubbed texts use them. Rendering cuts, joins and quotes, so that a harmless text may
+look like a secret in its new place, or be one. This module replaces nothing.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from trajmill.quality.scrubbing.session import Session
 from trajmill.schemas.record import record
 
 _KEY: Final = bytes(16)
-"""Placeholders are never shown, so any key will do."""
+"""Key of the placeholders, which are never shown, so any key will do."""
 
 _ENCODED: Final = "token"
-"""The kind of what is found in a body whose text no find of it tells."""
+"""Kind of a finding in an encoded body or a view whose own finds name no kind."""
 
 
 @record
 class Finding:
-    """A place that scrubbing would replace.
+    """Place that scrubbing would replace.
 
     Attributes:
-        text: number of the text.
-        start: its first byte there.
-        end: its end.
-        kind: what it looks like, one of `KINDS`.
-        digest: 32 hex digits of the kind and what stands there; equal ones, wherever they stand, have equal digests.
+        text: Number of the text.
+        start: First byte in the text.
+        end: End in the text.
+        kind: Kind of the find, one of `KINDS`.
+        digest: 32 hex digits of the kind and the bytes; equal bytes of a kind have equal digests in all texts.
     """
 
     text: int
@@ -46,10 +45,10 @@ class Finding:
 
 
 def findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Finding]:
-    """Find every place of the texts that scrubbing would replace, each text by itself, in order.
+    """Find every place in the texts that scrubbing would replace, each text by itself, in order.
 
     Args:
-        texts: an array of strings, nulls among them or not.
+        texts: Strings, possibly with nulls.
     """
     array = texts.cast(pa.large_string())
     _, offsets, values = array.buffers()
@@ -86,7 +85,7 @@ def digest_of(kind: str, data: bytes) -> str:
 
 
 def _kind(finds: Finds, start: int, end: int) -> str:
-    """The kind of the find that a place is of: the text's own, one within an encoded body, or one that a view shows."""
+    """Return the kind of a place's find: in the text itself, in an encoded body, or in a view."""
     for span in finds.spans:
         if span.start < end and start < span.end and not span.stays:
             return span.kind

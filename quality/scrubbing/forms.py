@@ -1,4 +1,4 @@
-"""Forms in which a secret may be written: in JSON, quoted for a shell, percent-encoded, in base64."""
+"""Written forms of a secret: in JSON, quoted for a shell, percent-encoded, in base64."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trajmill.quality.scrubbing import base64_bodies
 
 
 def written_forms(raw: bytes, placed: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
-    """Map the forms of a secret (plain, in JSON up to twice over, shell-quoted, percent-encoded) → its placeholder.
+    """Map the forms of a secret (plain, in JSON up to twice, shell-quoted, percent-encoded) → its placeholder.
 
     Args:
-        raw: as it was found, perhaps in JSON.
-        placed: gives the placeholder of plain bytes.
+        raw: Secret as it was found, possibly in JSON.
+        placed: Returns the placeholder of plain bytes.
     """
     forms = {raw: placed(raw)}
     if _ALWAYS_PLAIN.fullmatch(raw):
@@ -32,10 +32,11 @@ def written_forms(raw: bytes, placed: Callable[[bytes], bytes]) -> dict[bytes, b
 
 
 def base64_forms(raw: bytes, fresh: bytes) -> dict[bytes, bytes]:
-    """Map the base64 forms of a secret too short to be told as a body, without padding → its placeholder so.
+    """Map the base64 forms, without padding, of a secret too short to be recognized as a body → its placeholder.
 
-    Alone, and behind and before anything else: then without the characters that are of both. Where what follows begins
-    with bits 0, as a line feed does, the first is also how both together begin.
+    The forms cover the secret alone, and the secret within other data, without the characters that also encode
+    neighboring bytes. If the following data begins with zero bits, as a line feed does, the encoding of both together
+    also begins with the form of the secret alone.
     """
     plain, plain_fresh = _as_it_is(raw), _as_it_is(fresh)
     forms = {base64_bodies.encode(plain): base64_bodies.encode(plain_fresh)}
@@ -46,7 +47,7 @@ def base64_forms(raw: bytes, fresh: bytes) -> dict[bytes, bytes]:
 
 
 def _within(data: bytes, before: int) -> bytes:
-    """The characters of base64 that tell of these bytes alone, where so many stand before them."""
+    """Return the base64 characters that encode only these bytes if `before` bytes precede them."""
     return base64_bodies.encode(bytes(before) + data)[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
 
 
@@ -58,7 +59,7 @@ def _as_it_is(raw: bytes) -> bytes:
 
 
 def _unescape(text: str) -> str:
-    """Remove the escapes of JSON from the text, of however many levels."""
+    """Remove the JSON escapes of the text, up to `_LEVELS` levels."""
     for _ in range(_LEVELS):
         text, before = _JSON_ESCAPE.sub(_unescape_char, text), text
         if text == before:

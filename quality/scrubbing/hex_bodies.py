@@ -14,7 +14,10 @@ from trajmill.quality.scrubbing.units import Ints
 
 _BYTE: Final = rb"(?:[2-7][0-9a-fA-F]|0[9aAdD])"
 _SHORTEST: Final = 12
-"""Bytes of text below which it is a number: of the digests of a hundred thousand files one begins so, none is so."""
+"""Bytes of text below which a run of digits is taken for a number.
+
+Of the digests of 100,000 files, one begins like such text, and none is text to its end.
+"""
 
 _BEGIN: Final = rb"(?:[^A-Za-z0-9+/_-]|\\[nrtx]|0[xX])"
 TRIGGER: Final = _BEGIN + _BYTE + rb"{%d}" % _SHORTEST
@@ -29,7 +32,7 @@ _HIGH: Final = np.isin(np.arange(256), list(b"0234567"))
 
 
 def bodies(text: bytes, lo: int, hi: int, inner: Callable[[bytes], Finds]) -> Iterator[Encoded]:
-    """The bodies that begin in `lo` to `hi`, disjoint, each with what `inner` finds in its text."""
+    """Yield the disjoint bodies that begin between `lo` and `hi`, each with the finds of `inner` in its text."""
     after = lo
     for match in matches(_START, text, lo, hi):
         if match.start(1) >= after:
@@ -40,8 +43,9 @@ def bodies(text: bytes, lo: int, hi: int, inner: Callable[[bytes], Finds]) -> It
 
 
 def beginnings(data: Any, starts: Ints) -> list[int]:
-    """Return the numbers of the texts that begin as such a body; `starts` is where each begins, and where the last
-    ends.
+    """Return the numbers of the texts that begin with such a body.
+
+    `starts` holds the beginning of each text and the end of the last one.
     """
     numbers = np.flatnonzero(np.diff(starts) >= 2 * _SHORTEST)
     values = np.frombuffer(data, np.uint8)
@@ -51,7 +55,7 @@ def beginnings(data: Any, starts: Ints) -> list[int]:
 
 
 def _body(text: bytes, start: int, inner: Callable[[bytes], Finds]) -> Encoded | None:
-    """The body from `start` on, line by line; None if it is not text to its end."""
+    """Return the body from `start` on, read line by line; None if it is not text to its end."""
     pieces: list[tuple[int, int]] = []
     at, width = start, 0
     while (end := max(run.match(text, at).end() for run in _RUNS)) > at:  # type: ignore[union-attr]
@@ -72,7 +76,9 @@ def _body(text: bytes, start: int, inner: Callable[[bytes], Finds]) -> Encoded |
 
 
 def patch_body(text: bytes, body: Encoded, inner: Sequence[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (start, end, bytes) for each piece of the body that `inner`, the same for its text, changes."""
+    """Yield (start, end, bytes) for each piece of the body that changes; `inner` holds the same for its decoded
+    text.
+    """
     data = bytearray(body.data)
     for start, end, fresh in inner:
         data[start:end] = fresh

@@ -1,7 +1,7 @@
-"""Keys and tokens of known issuers: how each begins, which stays so that its type is visible, and what then follows.
+"""Forms of the keys and tokens of known issuers: a beginning, which is kept to show the type, and the secret after it.
 
-Forms are those that issuers document or that scanners of secrets publish (gitleaks, GitHub, detect-secrets). Such a
-form decides by itself, letters only or not. Nothing is judged here.
+The forms are documented by issuers or published by secret scanners (gitleaks, GitHub, detect-secrets). The form alone
+decides, even for letters only; the value is not judged.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from trajmill.quality.scrubbing.kinds import Kind
 
 
 class Form(NamedTuple):
-    """One form of key or token.
+    """Form of a key or token.
 
     Attributes:
-        kind: what it is.
-        stays: pattern of its beginning, which stays.
-        secret: pattern of what is replaced.
+        kind: Kind of the find.
+        stays: Pattern of the beginning, which is kept.
+        secret: Pattern of the replaced part.
     """
 
     kind: Kind
@@ -28,7 +28,7 @@ class Form(NamedTuple):
 
 _UUID: Final = rb"[0-9A-Za-z]{8}(?:-[0-9A-Za-z]{4}){3}-[0-9A-Za-z]{12}"
 _CUT: Final = rb"\\{0,2}\$"
-"""Separator of the parts of a hash of crypt(5), with the backslashes that a shell needs."""
+"""Separator of the parts of a crypt(5) hash, with the backslashes that a shell needs."""
 
 BY_BEGINNING: Final = tuple(
     Form(*row)
@@ -232,7 +232,10 @@ BY_BEGINNING: Final = tuple(
         ),
     )
 )
-"""By how they begin, as issuers document them; lengths are taken a little wider. The last five are crypt(5) hashes."""
+"""Forms with a fixed beginning, as issuers document them, with slightly wider lengths.
+
+The last five are crypt(5) hashes.
+"""
 
 BY_MIDDLE: Final = (
     *(
@@ -267,23 +270,31 @@ BY_MIDDLE: Final = (
         Form("token", rb"\d{15,16}(?:\||%7[Cc])", rb"[A-Za-z0-9_-]{27,40}"),
     ),
 )
-"""(what stands in the middle, what must be before it, the form) of those that no fixed letters begin."""
+"""(pattern in the middle, pattern before it, form) of the forms without a fixed beginning."""
 
 _FIRST: Final = re.compile(rb"\A(\[[^\]]*\])\{(\d+)(?:,\d+)?\}")
 _LAST_REPEAT: Final = re.compile(rb"\{(\d+),\d+\}(?:=\{0,\d\})?\Z")
 _LITERAL: Final = re.compile(rb"[^A-Za-z0-9\[\]]")
 _ENOUGH: Final = 16
-"""Characters after a beginning that tell enough to call a finder."""
+"""Characters after a beginning that suffice to call a finder."""
 
 _ENOUGH_OF_WORD: Final = 4
-"""The same after a beginning of letters and digits, at which a part of a base64 body is not counted through."""
+"""Characters after a beginning of letters and digits that suffice to call a finder.
+
+The number is smaller so that the automaton does not count through parts of base64 bodies.
+"""
 
 _SHORT: Final = 4
-"""Characters of a beginning, or of what must follow it, below which all that follows is looked at."""
+"""Characters of a beginning below which the trigger covers the whole form; the characters after it must be twice as
+many.
+"""
 
 
 def trigger(form: Form) -> bytes:
-    """A pattern that the beginning of anything of the form matches, short, since one automaton holds those of all."""
+    """Return a short pattern that matches the beginning of every secret of a form.
+
+    It is short since one automaton holds the triggers of all forms.
+    """
     first = _FIRST.match(form.secret)
     if first is None or int(first[2]) < _SHORT * 2 or len(form.stays) < _SHORT:
         return form.stays + _LAST_REPEAT.sub(rb"{\1}", form.secret)

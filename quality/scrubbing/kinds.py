@@ -1,4 +1,4 @@
-"""Kinds of what can be scrubbed, and the description of a find; it neither finds nor replaces anything."""
+"""Kinds of scrubbed values, and the descriptions of finds."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Kind = Literal[
 ]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-"""Every kind, in order of precedence: where two finds overlap, the earlier keeps the bytes.
+"""All kinds, in order of precedence: where two finds overlap, the earlier kind keeps the bytes.
 
-private_key: lines of a PEM block. jwt: the signature of a JSON Web Token. token, cloud_key: what is told by its own
-form, hashes of passwords too. url_password: `scheme://user:password@`. host: host names of prompts and ssh commands.
-email, ip (public only), iban, card, ssn (of the USA), phone: as named. device: IMEI and MAC addresses. person: names of
-authors and account holders. home: user names in home folders, prompts and listings of files, processes and accounts.
-header: values of credential headers and cookies. assignment: values that a name such as `password` or `api_key`
-announces, and passwords after a prompt, in commands and in files of logins.
+private_key: lines of a PEM block. jwt: the signature of a JSON Web Token. token, cloud_key: values recognized by their
+own form, including password hashes. url_password: `scheme://user:password@`. host: host names in prompts and ssh
+commands. email, ip (public only), iban, card, ssn (of the USA), phone: as named. device: IMEI and MAC addresses.
+person: names of authors and account holders. home: user names in home folders, prompts and listings of files, processes
+and accounts. header: values of credential headers and cookies. assignment: values announced by a name such as
+`password` or `api_key`, and passwords after a prompt, in commands and in login files.
 """
 
 
@@ -49,11 +49,11 @@ class Span:
     """Bytes of a text that a kind claims.
 
     Attributes:
-        start: first byte.
-        end: end.
-        kind: what they are.
-        stays: whether they are known to be harmless, and only claimed.
-        kept: how many of the first bytes stay, so that the type is visible.
+        start: First byte.
+        end: End.
+        kind: Kind of the bytes.
+        stays: True if the bytes are known to be harmless and are only claimed.
+        kept: Number of leading bytes that are kept to show the type.
     """
 
     start: int
@@ -64,13 +64,13 @@ class Span:
 
     @property
     def secret(self) -> int:
-        """Beginning of what is replaced."""
+        """Beginning of the replaced bytes."""
         return self.start + self.kept
 
 
 @record
 class Loose:
-    """Bytes that their context makes suspect: what other finds leave of them is a secret where `accepts` says so."""
+    """Suspect bytes by their context; the part that no other find covers is a secret if `accepts` says so."""
 
     start: int
     end: int
@@ -80,16 +80,16 @@ class Loose:
 
 @record
 class Encoded:
-    """A base64 or hexadecimal body that holds text.
+    """Base64 or hexadecimal body that contains text.
 
     Attributes:
-        pieces: (start, end) of its lines in the outer text; one if it is not wrapped.
-        data: the decoded bytes.
-        text: how many of them, from the first, are text.
-        urlsafe: whether it is in the alphabet with `-` and `_`.
-        finds: what was found in the text.
-        announced: whether what stands before says that it is secret.
-        hexadecimal: whether it is in hexadecimal digits and no base64.
+        pieces: (start, end) of its lines in the outer text; a single piece if it is not wrapped.
+        data: Decoded bytes.
+        text: Number of leading bytes that are text.
+        urlsafe: True for the base64 alphabet with `-` and `_`.
+        finds: Finds in the text.
+        announced: True if the context announces a secret.
+        hexadecimal: True for hexadecimal digits instead of base64.
     """
 
     pieces: tuple[tuple[int, int], ...]
@@ -113,7 +113,7 @@ class Encoded:
 
 @record
 class Viewed:
-    """A view of a text, with what was found in it that the text itself does not show."""
+    """View of a text, with the finds that the text itself does not show."""
 
     view: View
     finds: Finds
@@ -124,10 +124,10 @@ class Finds:
     """Finds of a text.
 
     Attributes:
-        spans: disjoint, in order.
-        loose: suspects.
-        encoded: base64 and hexadecimal bodies, with or without finds inside.
-        viewed: what only its views show.
+        spans: Disjoint spans, in order.
+        loose: Suspects.
+        encoded: Base64 and hexadecimal bodies, with or without finds inside.
+        viewed: Finds that only the views of the text show.
     """
 
     spans: tuple[Span, ...] = ()
@@ -140,10 +140,10 @@ class Finds:
 
 
 def check_kinds(kinds: Iterable[str]) -> tuple[Kind, ...]:
-    """Check the kinds and return them in order of precedence, each once.
+    """Check the kinds and return each once, in order of precedence.
 
     Raises:
-        ConfigError: there is no such kind, with the nearest name.
+        ConfigError: A kind is unknown; the error suggests the nearest name.
     """
     wanted = set(kinds)
     for name in sorted(wanted - set(KINDS)):

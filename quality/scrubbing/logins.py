@@ -1,6 +1,6 @@
-"""Finders of passwords that no name and `=` announce: typed at a prompt, kept in a file of logins.
+"""Finders of passwords without a name and `=`: typed at a prompt, or stored in a file of logins.
 
-The place tells a password, whatever its letters.
+The place alone makes a password, whatever its letters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trajmill.quality.scrubbing.matching import compile_pattern, matches
 from trajmill.quality.scrubbing.values import is_password, is_typed
 
 _AT_WORD: Final = rb"(?:\b|\\[nrt])"
-"""Pattern of the beginning of a word, also after a line end that JSON escapes."""
+"""Pattern of the beginning of a word, also after a line feed in JSON escapes."""
 
 _QUOTED: Final = rb"[\"'\\]{0,8}"
 _OF_WHOM: Final = (
@@ -38,7 +38,7 @@ _PROMPTED: Final = (
     compile_pattern(rb"(?i)(?:" + _OF_WHOM + rb"): {0,2}([^\s\"'`\\\x1b]{3,128})" + _END),
     compile_pattern(_LINE + _BARE + rb": {0,2}([^\s\"'`\\\x1b]{3,127}[^\s\"'`\\\x1b,;(){}\[\]])" + _END),
 )
-"""The second without what would be source code: `Password: password,`."""
+"""Prompts with a typed password; the second pattern excludes source code such as `Password: password,`."""
 
 PROMPT_TRIGGER: Final = rb"(?i:(?:password|pass ?phrase)(?:: {0,2}[^\s\"'`\\]{3}| for ['\"\\a-z0-9/]| again:| \([a-z]))"
 
@@ -90,9 +90,9 @@ TRIGGER: Final = b"|".join(b"(?:" + one + b")" for one in (PROMPT_TRIGGER, FILE_
 
 
 def passwords(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
-    """Find what stands after a prompt to the end of its line, and what files of logins hold.
+    """Find the text after a prompt, to the end of its line, and the passwords in login files.
 
-    Files are `.netrc`, `.pgpass`, Docker's and npm's settings and Kubernetes secrets, the last three in base64.
+    Files are `.netrc`, `.pgpass`, the settings of Docker and npm, and Kubernetes secrets, the last three in base64.
     """
     for pattern in _PROMPTED:
         for match in matches(pattern, text, lo, hi):
@@ -109,7 +109,7 @@ def passwords(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | E
 
 
 def _kubernetes(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
-    """The data of Kubernetes secrets, which `kubectl get secret -o yaml` and `-o json` print."""
+    """Yield the data of Kubernetes secrets, as printed by `kubectl get secret -o yaml` and `-o json`."""
     done = 0
     for secret in matches(_SECRET, text, lo, hi):
         begin, end = max(done, secret.start() - _NEAR), min(len(text), secret.end() + _NEAR)

@@ -1,4 +1,4 @@
-"""Finding patterns in bytes on a linear-time engine, and telling whether a find stands on its own."""
+"""Pattern search in bytes with a linear-time engine, and checks that a find is a word of its own."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import re2
 from trajmill.quality.lazy_regex import Later
 
 SLACK: Final = 512
-"""Largest distance past the end of a region that a match that begins in it may reach; patterns of finders are bounded
-by it.
+"""Largest distance, in bytes, that a match may extend past the region in which it begins.
+
+The patterns of finders are bounded by it.
 """
 
 
 def compile_pattern(pattern: bytes, megabytes: int = 16) -> Any:
-    """Compile the RE2 pattern over single bytes (Latin-1: a byte is a character), with that much memory for its
-    automaton.
+    """Compile the RE2 pattern over single bytes (Latin-1: a byte is a character).
+
+    `megabytes` is the memory of its automaton.
     """
     return Later(lambda: re2.compile(pattern, _options(megabytes)))
 
@@ -31,7 +33,7 @@ def _options(megabytes: int) -> Any:
 
 
 def matches(pattern: Any, text: bytes, lo: int, hi: int) -> Iterator[re.Match[bytes]]:
-    """The matches that begin in `lo` to `hi`, from the left, none within another."""
+    """Yield the disjoint matches that begin between `lo` and `hi`, from left to right."""
     for match in pattern.finditer(text, lo, min(hi + SLACK, len(text))):
         if match.start() >= hi:
             return
@@ -70,7 +72,7 @@ def past_escape(text: bytes, start: int) -> int:
 
 
 def closes(text: bytes, end: int) -> bool:
-    """Return True if a word may end at `end`: no letter, digit or `_` is there."""
+    """Check whether a word may end at `end`, where no letter, digit or `_` follows."""
     return end >= len(text) or text[end] not in _WORD
 
 

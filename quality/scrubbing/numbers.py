@@ -1,6 +1,7 @@
-"""Finders of numbers that stand for persons: phones, payment cards, bank accounts, social security.
+"""Finders of numbers that identify persons: phones, payment cards, bank accounts, social security.
 
-They yield `Span`s, also for what is harmless (`stays`), so that it is claimed alike before and after scrubbing.
+They yield `Span`s also for harmless numbers (`stays`), so that these are claimed in the same way before and after
+scrubbing.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _NAMED: Final = (
     rb"(?i)(?:phone|mobile|whatsapp|(?:\b|_)tel|(?:\b|_)fax)(?:[ _-]?(?:number|no))?"
     rb"[\"'\\]{0,6}\s{0,3}[:=]\s{0,3}[\"'\\]{0,6}"
 )
-"""A field's name."""
+"""Field name of a phone number."""
 
 _WORDS: Final = (
     "tel telephone telefone telefon telefono teléfono téléphone tél phone mobile mobil handy cell cellphone cellulare "
     "celular móvil portable gsm fax whatsapp call sms 電話 电话 手机 携帯"
 )
 _WRITTEN: Final = {form for word in _WORDS.split() for form in (word.encode(), json.dumps(word)[1:-1].encode())}
-"""Words for a phone, also as JSON escapes them."""
+"""Words for a phone, plain and in JSON escapes."""
 
 _SAID_PHONE: Final = (
     rb"(?i)(?:" + b"|".join(map(re.escape, sorted(_WRITTEN, reverse=True))) + rb")\.?(?: ?(?:number|no\.?|nr\.?))?"
@@ -43,7 +44,7 @@ _NATIONAL: Final = compile_pattern(
     + rb"[\"'\\]{0,6}\s{0,2}[:=#]?\s{0,2}[\"'\\]{0,6}"
     + rb"((?:\(\d{2,5}\)|\(?(?:0|[6-9]|1[3-9]\d)\d{0,4}\)?)(?:[ ./-]{0,2}\d{1,8}){1,5})"
 )
-"""A number in the form of a country, after a word for it: `Tel. 030 1234567`, `Tél : 06 12 34 56 78`."""
+"""Number in a national form after a word for a phone: `Tel. 030 1234567`, `Tél : 06 12 34 56 78`."""
 
 PHONE_TRIGGER: Final = (
     rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}|" + _NAMED.replace(rb"(?:\b|_)", b"") + rb"\d{10}"
@@ -51,7 +52,7 @@ PHONE_TRIGGER: Final = (
 )
 _OPEN: Final = ord("(")
 _MOBILE: Final = {"1": (11,), "6": (9, 10), "7": (9, 10), "8": (10,), "9": (9, 10)}
-"""First digit of a number without a leading zero → how many digits it has: of China, Spain, Poland, India."""
+"""First digit of a number without a leading zero → possible numbers of digits: of China, Spain, Poland, India."""
 
 _NAMED_PHONE: Final = compile_pattern(_NAMED + rb"(1?[2-9]\d\d[2-9]\d{6})")
 _PHONE: Final = compile_pattern(
@@ -63,7 +64,7 @@ _NUMBER_RIGHT: Final = re.compile(rb"[.,-]\d|%")
 
 
 def _stands_alone(text: bytes, start: int, end: int) -> bool:
-    """Return True if a number is not part of a longer word, number, path or identifier."""
+    """Check that a number is not part of a longer word, number, path or identifier."""
     left = start == 0 or text[start - 1] in _NUMBER_LEFT or (text[start - 1 : start].isalnum() and opens(text, start))
     return left and closes(text, end) and not _NUMBER_RIGHT.match(text, end)
 
@@ -73,10 +74,10 @@ def _numerals(raw: bytes) -> str:
 
 
 def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Phone numbers in international (ITU-T E.164) and North American form; fictional ones stay.
+    """Find phone numbers in international (ITU-T E.164), North American and national form; fictional numbers stay.
 
-    Clearly such only: separated as people write them, or after a word that says so, or a lone number with `+`, or the
-    value of a field that is called so.
+    Only clear cases count: digits grouped as people write them, a number after a word for a phone, a lone number with
+    `+`, or the value of a phone field.
     """
     for match in matches(_PHONE, text, lo, hi):
         start, end = match.span()
@@ -100,7 +101,7 @@ def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _is_fictional(text: bytes, start: int, end: int) -> bool | None:
-    """Return True if the number is fictional; None if it is no phone number."""
+    """Check whether the number is fictional; None if it is no phone number."""
     raw, numerals = text[start:end], _numerals(text[start:end])
     is_announced = _SAID.search(text, max(0, start - 40), start) is not None
     if not raw.startswith(b"+"):
@@ -130,11 +131,11 @@ _TEST_CARDS: Final = re.compile(
     "|2223003122003222|378282246310005|371449635398431|6011111111111117|6011000990139424|3530111333300000"
     "|30569309025904|38520000023237"
 )
-"""Numbers that payment gateways publish for tests."""
+"""Card numbers that payment gateways publish for tests."""
 
 
 def cards(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Payment card numbers of the large networks that pass the Luhn check; those published for tests stay."""
+    """Find payment card numbers of the large networks that pass the Luhn check; published test numbers stay."""
     for match in matches(_CARD, text, lo, hi):
         start, end = match.span()
         numerals = _numerals(text[start:end])
@@ -153,7 +154,7 @@ _IBAN_BYTES: Final = dict(
         b"PL:28 SV:28 BR:29 EG:29 PS:29 QA:29 UA:29 JO:30 KW:30 MU:30 YE:30 MT:31 SC:31 LC:32 RU:33"
     ).split()
 )
-"""Country → characters of its account numbers (ISO 13616 registry)."""
+"""Country → length of its account numbers, in characters (ISO 13616 registry)."""
 
 _COUNTRY: Final = b"(?:" + b"|".join(sorted(_IBAN_BYTES)) + b")"
 IBAN_TRIGGER: Final = _COUNTRY + rb"\d\d(?: [A-Z0-9]{4} [A-Z0-9]{4} |[A-Z0-9]{11})"
@@ -165,11 +166,11 @@ _SAMPLE_IBANS: Final = frozenset(
     b"AT611904300234573201 SE4550000000058398257466 NO9386011117947 DK5000400440116243 FI2112345600000785 "
     b"PL61109010140000071219812874 PT50000201231234567890154 IE29AIBK93115212345678 LU280019400644750000".split()
 )
-"""Numbers that standards and banks publish as examples."""
+"""Account numbers that standards and banks publish as examples."""
 
 
 def ibans(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """International bank account numbers (ISO 13616) whose length and check digits (mod 97) are right."""
+    """Find international bank account numbers (ISO 13616) with a valid length and valid check digits (mod 97)."""
     for match in matches(_IBAN, text, lo, hi):
         start, end = match.span()
         size = int(_IBAN_BYTES.get(text[start : start + 2], b"0"))
@@ -182,7 +183,7 @@ def ibans(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _end_of(text: bytes, start: int, end: int, size: int) -> int:
-    """Return where the first `size` characters other than spaces end, 0 if there are fewer."""
+    """Return the end of the first `size` characters other than spaces; 0 if there are fewer."""
     for position in range(start + size, end + 1):
         if position - start - text.count(b" ", start, position) == size:
             return position if size else 0
@@ -190,22 +191,23 @@ def _end_of(text: bytes, start: int, end: int, size: int) -> int:
 
 
 def _is_checked(plain: bytes) -> bool:
-    """Return True if the number, its first four characters at the end and letters as 10 to 35, is 1 modulo 97."""
+    """Check that the number, with its first four characters at the end and letters as 10 to 35, is 1 modulo 97."""
     return int("".join(str(int(chr(byte), 36)) for byte in plain[4:] + plain[:4])) % 97 == 1
 
 
 _SSN_SAID: Final = rb"(?i)(?:(?:\b|_|\\[nrt])ssn|social.?security|(?:\b|\\[nrt])soc\.? sec)"
 SSN_TRIGGER: Final = rb"(?i)ssns?[^a-z]|social.?security|soc\.? sec"
-"""Without what has to stand before: the scan goes over texts that lie one behind the other, and what it meets there is
-the end of another text."""
+"""Trigger without a condition on the preceding bytes, since the scan covers adjacent texts and may see the end of
+another text there.
+"""
 
 _NUMBERED: Final = re.compile(rb"(?<![\w-])(\d{3})([- ]?)(\d\d)\2(\d{4})(?![\w-])")
 _SSN_NAMED: Final = compile_pattern(_SSN_SAID)
 _SSN_NEAR: Final = 256
-"""Bytes after the words in which such numbers are meant, as in a table that they head."""
+"""Bytes after the words in which numbers are looked for, as in a table with the words as heading."""
 
 _SSN_DIRECTLY: Final = 12
-"""Bytes after the words within which nine digits without hyphens are such a number."""
+"""Bytes after the words in which nine digits without hyphens count."""
 
 _SAMPLE_SSNS: Final = frozenset({b"078051120", b"219099999", b"123456789"})
 

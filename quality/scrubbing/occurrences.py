@@ -1,4 +1,4 @@
-"""Occurrences of learned secrets in texts, in any of the forms that these are written in."""
+"""Occurrences of learned secrets in texts, in all written forms."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy as np
 from trajmill.quality.scrubbing.kinds import Kind, Span
 
 _FEW: Final = 12
-"""Up to so many forms are each looked for on their own, which is faster than by their first bytes."""
+"""Largest number of forms that are searched one by one, which is then faster than a lookup of their first bytes."""
 
 _WIDTHS: Final = (8, 4, 2, 1)
-"""First bytes that forms are looked up by: as many as the form has, at most."""
+"""Numbers of leading bytes for the lookup of forms; a form uses the largest that it can fill."""
 
 _STEP: Final = 1 << 20
-"""Bytes that are looked up at once: bounds memory."""
+"""Bytes that are looked up at once; it bounds the memory."""
 
 _Place = tuple[int, int, Kind]
-"""Beginning of a form, its length as a negative number, and its kind: sorted, the longest at a place comes first."""
+"""Beginning of a form, its negated length, and its kind; in sorted order, the longest form at a place comes first."""
 
 
 class Forms:
-    """Forms of secrets, to be found in texts.
+    """Forms of secrets to search for in texts.
 
     Args:
-        kinds: each form with its kind.
+        kinds: Forms and their kinds.
     """
 
     def __init__(self, kinds: Mapping[bytes, Kind]) -> None:
@@ -36,11 +36,11 @@ class Forms:
         self._heads: dict[int, np.ndarray[Any, np.dtype[np.uint64]]] = {}
 
     def occurrences(self, data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
-        """Yield (text number, span in it) of each form: from the left, the longest that begins at a place, disjoint.
+        """Yield (text number, span) of the disjoint occurrences, from left to right; the longest form at a place wins.
 
         Args:
-            data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
-            offsets: where each text begins, and at last where the last one ends; none of the finds crosses them.
+            data: Texts, one after the other, as bytes or a buffer of bytes.
+            offsets: Beginning of each text, and the end of the last one; no occurrence crosses them.
         """
         whole = data if isinstance(data, bytes) else bytes(data)
         sightings = self._each(whole, offsets) if len(self._kinds) <= _FEW else self._by_head(whole, offsets)
@@ -68,7 +68,7 @@ class Forms:
         return sightings
 
     def _by_head(self, data: bytes, offsets: Sequence[int]) -> list[_Place]:
-        """Look at each place once, whatever the number of forms; where some begin so, once for each length."""
+        """Look at each place once, whatever the number of forms; if heads match, once for each length of form."""
         if not self._heads:
             self._index()
         sightings = []
@@ -102,7 +102,7 @@ class Forms:
 
 
 def _heads(values: np.ndarray[Any, np.dtype[np.uint64]], width: int, count: int) -> Any:
-    """Return the first `width` bytes at each of the first places, as one number."""
+    """Return the first `width` bytes at each of the first `count` places, as one number each."""
     heads = values[:count].copy()
     for byte_number in range(1, width):
         heads |= values[byte_number : byte_number + count] << np.uint64(8 * byte_number)

@@ -1,7 +1,6 @@
-"""Finders of secrets that their own form tells: keys and tokens of known issuers, JSON Web Tokens, private keys.
+"""Finders of secrets with a form of their own: keys and tokens of known issuers, JSON Web Tokens, private keys.
 
-A finder goes over one region of a text and yields the finds that begin in it, from the left. What a find becomes is
-decided elsewhere.
+A finder searches one region of a text and yields the finds that begin in it, from left to right.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _FORMS: Final = (*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE))
 _ISSUED: Final = Later(
     lambda: re.compile(b"|".join(form.stays + b"((?>" + form.secret + b"))(?![A-Za-z0-9_])" for form in _FORMS))
 )
-"""One group a form; a secret that runs on into more of its alphabet is none of that form."""
+"""One group per form; a longer run of the secret's alphabet does not match."""
 
 _MIDDLES: Final = tuple((re.compile(middle), re.compile(before)) for middle, before, _ in BY_MIDDLE)
 _BEFORE_MIDDLE: Final = 80
@@ -32,7 +31,7 @@ _SEPARATOR: Final = re.compile(rb"[_.-]")
 
 
 def find_issued(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[Span]:
-    """Find keys and tokens of known issuers; documented examples and words that begin alike are none."""
+    """Find keys and tokens of known issuers, without words that begin alike; documented examples stay."""
     after = lo
     for seed in matches(_SEED, text, lo, hi):
         start = seed.start()
@@ -44,7 +43,7 @@ def find_issued(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Itera
 
 
 def _find_around(text: bytes, middle: int, after: int) -> Span | None:
-    """Find what is issued and has its fixed letters at `middle`, and begins at `after` or later."""
+    """Find an issued secret with its fixed letters at `middle` that begins at `after` or later."""
     for pattern, before in _MIDDLES:
         if pattern.match(text, middle):
             back = before.search(text, max(after, middle - _BEFORE_MIDDLE), middle)
@@ -71,7 +70,7 @@ _JWT_SHORTEST: Final = 16
 
 
 def signatures(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """The signature of each JSON Web Token (RFC 7519); its header and claims are base64 bodies like any other."""
+    """Yield the signature of each JSON Web Token (RFC 7519); its header and claims are ordinary base64 bodies."""
     after = lo
     for head in matches(_JWT_HEAD, text, lo, hi):
         start = head.start()
@@ -95,18 +94,17 @@ _PEM_PART: Final = re.compile(
 _PEM_END: Final = re.compile(rb"-----END |Private-MAC")
 _PEM_END_BYTES: Final = 11
 _PEM_FIRST: Final = 16
-"""Characters of the first line below which it is a word: `-----BEGIN PRIVATE KEY----- and so on`."""
+"""Characters of the first line below which it is prose: `-----BEGIN PRIVATE KEY----- and so on`."""
 
 _PEM_BYTES: Final = 32768
 _PEM_FULL_LINE: Final = 40
 
 
 def private_keys(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Find each line of each private key in PEM (RFC 7468) or of PuTTY, with or without its end; frame and headers
-    stay.
+    """Find each line of each private key in PEM (RFC 7468) or PuTTY format, complete or not; frame and headers stay.
 
-    Lines are found one by one, so that a part of a key that is shown elsewhere becomes the same; and as the last that
-    stands there, behind a number, the bar of a frame or the sign of a diff.
+    Lines are separate finds, so that a part of a key shown elsewhere gets the same placeholder. The last run of base64
+    in a line counts: a line number, the bar of a frame or the sign of a diff may precede it.
     """
     end = sought = 0
     for match in matches(_PEM_BEGIN, text, lo, hi):
@@ -124,7 +122,7 @@ def private_keys(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _pem_lines(text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The last run of base64 before each gap."""
+    """Yield the last run of base64 before each gap."""
     last = None
     for part in _PEM_PART.finditer(text, start, end):
         if part["gap"] is not None and last:

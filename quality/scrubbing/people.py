@@ -1,4 +1,4 @@
-"""Finders of the names of persons and of their devices, where a form tells them: commits, settings, cards, listings.
+"""Finders of the names and devices of persons in fixed forms: commits, settings, address cards, listings.
 
 Names in running prose are not looked for.
 """
@@ -62,14 +62,16 @@ _NOBODY: Final = re.compile(
     rb"|group|maintainers|community|software|labs?|university|the|list|support|admin|system|user|name|github|gitlab"
     rb"|rights|reserved|somebody|someone|janitor|google|microsoft|unknown|none|null|true|false|todo|date|reply|your|my|of|and|for|by|in|to|is)\b.*"
 )
-"""Words of what is no person."""
+"""Words in names that are not of persons."""
 
 _TO_NAME: Final = re.compile(rb"(?:(?i:from|copyright|by|cc|to|thanks|see|and|with|patch|reported|suggested|author) )*")
-"""Words before a name that seem to be a part of it."""
+"""Words before a name that look like a part of it."""
 
 
 def persons(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Names before e-mail addresses, in commits and trailers, settings of git, address cards and lists of accounts."""
+    """Find names before e-mail addresses, in commits and trailers, Git settings, address cards and lists of
+    accounts.
+    """
     for pattern in _PERSON:
         for match in matches(pattern, text, lo, hi):
             start, end = past_escape(text, match.start(1)), match.end(1)
@@ -86,7 +88,9 @@ _MAC: Final = compile_pattern(rb"[0-9a-fA-F]{2}(?:(?::[0-9a-fA-F]{2}){5}|(?:-[0-
 _NO_MAC: Final = re.compile(
     rb"(?i)00[:-]00[:-](?:00|5e)|00[:-]1[1a][:-]2[2b]|(?:(..)[:-])(?:\1[:-])+\1|.[2367abef]|.[13579bdf]"
 )
-"""Of no device, in examples, of one number six times, given by a program, of a group."""
+"""MAC addresses that identify no maker's device: reserved, of examples, one byte repeated, locally administered, of a
+group.
+"""
 
 DEVICE_TRIGGER: Final = (
     rb"(?i:IMEI|Device ID)[^\n]{0,16}\d{15}|[0-9a-fA-F](?:(?::[0-9a-fA-F]{2}){5}|(?:-[0-9a-fA-F]{2}){5})"
@@ -95,7 +99,7 @@ _RUNS_ON: Final = frozenset(b":-")
 
 
 def devices(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """IMEI numbers that a word tells, and MAC addresses of makers (IEEE 802)."""
+    """Find IMEI numbers after a word for them, and MAC addresses of makers (IEEE 802)."""
     for match in matches(_IMEI, text, lo, hi):
         if closes(text, match.end()):
             start, end = match.span(1)

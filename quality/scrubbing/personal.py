@@ -1,7 +1,7 @@
 """Finders of personal data: e-mail and network addresses, user and host names.
 
-They yield `Span`s, also for what is harmless (`stays`), so that it is claimed alike before and after scrubbing. Names
-of persons in prose are not looked for.
+They yield `Span`s also for harmless values (`stays`), so that these are claimed in the same way before and after
+scrubbing. Names of persons in prose are not looked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trajmill.quality.scrubbing.matching import closes, compile_pattern, matches
 from trajmill.quality.scrubbing.placeholders import NUMBERED_HOST, NUMBERED_USER, RESERVED_DOMAIN
 
 _ABOVE: Final = rb"\\+u[0-9a-fA-F]{4}"
-"""A letter outside ASCII as JSON escapes it."""
+"""Letter outside ASCII in JSON escapes."""
 
 EMAIL_TRIGGER: Final = (
     rb"[A-Za-z0-9_+\x80-\xff-](?:@|%40)(?:[A-Za-z0-9.\x80-\xff-]|\\+u[0-9a-fA-F]{4})+\.(?:[A-Za-z\x80-\xff]|\\+u0)"
@@ -36,7 +36,7 @@ _LOCAL: Final = re.compile(
 )
 _LOCAL_BYTES: Final = 200
 _LABEL: Final = 63
-"""Bytes of a part of a domain (RFC 1035, 2.3.4)."""
+"""Largest label of a domain, in bytes (RFC 1035, 2.3.4)."""
 
 _FILE_ENDINGS: Final = frozenset(
     b"png jpg gif svg css js ts jsx tsx py rb go rs md txt xml yml zip tar tgz gz bz2 whl jar exe dll so "
@@ -46,7 +46,7 @@ _FILE_ENDINGS: Final = frozenset(
     b"mean astype read write close call apply text length push then header blink catch name type size data "
     b"index node self base core main".split()
 )
-"""Endings of files, units of systemd and members of objects, which no domain of a person has."""
+"""Endings of files, systemd units and object members, which personal domains do not have."""
 
 _SECOND_LEVEL: Final = frozenset(b"com org net edu gov ac co mil or ne gob".split())
 _USER_INFO: Final = re.compile(rb"://[^\s/\"'<>]*\Z")
@@ -54,7 +54,7 @@ _NO_PERSON: Final = frozenset(b"git hg svn noreply no-reply donotreply do-not-re
 
 
 def emails(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Find e-mail addresses; those at domains that nobody has, and those of no person (`git@`, `noreply@`), stay."""
+    """Find e-mail addresses; those at reserved domains and of no person (`git@`, `noreply@`) stay."""
     after = 0
     for match in matches(_DOMAIN, text, lo, hi):
         middle, end = match.span()
@@ -70,7 +70,7 @@ def emails(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _in_address(text: bytes, start: int) -> bool:
-    """Return True if what begins here goes on from `scheme://`: a URL's user and host look like an e-mail address."""
+    """Check whether the text at `start` continues a `scheme://`: user and host of a URL look like an e-mail address."""
     return _USER_INFO.search(text, max(0, start - 256), start) is not None
 
 
@@ -96,10 +96,10 @@ _VERSION: Final = re.compile(
 _NEXT_VERSION: Final = re.compile(
     rb"(?i)\b(?:upgrad|downgrad|updat|bump|version|releas)\w*\b[^\n:]{0,64}\Z|\d\.\d+ (?:to|and|=>) \Z"
 )
-"""Before what a package is brought from or to: `Upgrading x (1.2.3.4 => 1.2.3.5)`."""
+"""Words before the versions of an upgrade: `Upgrading x (1.2.3.4 => 1.2.3.5)`."""
 
 _DECIMAL: Final = re.compile(rb"\d?\.\d+[ ,]\Z")
-"""Numbers of a path in an SVG, of which one may begin with the point that ends the other."""
+"""Decimal number before another in an SVG path, where a number may begin with its decimal point."""
 
 _LISTED: Final = re.compile(rb"[ |]*[\w@./+:-]+[ \t|]+v?\d+(?:\.\d+){1,2}(?:[-+.~]?[a-z]\w*)?[ \t|]*\Z")
 _LIST_COLUMN: Final = re.compile(rb"[ |]*[\w@./+:-]+[ \t|]+\Z")
@@ -116,10 +116,11 @@ _RESOLVERS: Final = frozenset(b"8.8.8.8 8.8.4.4 1.1.1.1 1.0.0.1 9.9.9.9".split()
 
 
 def addresses(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """IPv4 and IPv6 addresses; private, reserved and the public resolvers that everybody knows stay.
+    """Find IPv4 and IPv6 addresses; private and reserved addresses and the well-known public resolvers stay.
 
-    Small numbers (three digits alone, two under 100, or none above 20) are taken for a version, section or object
-    identifier unless the text says that they are an address.
+    Small numbers are taken for a version, section or object identifier unless the text announces an address: three of a
+    single digit, two of a single digit and none of 100 or more, none above 20, or a first number up to 32 with two of a
+    single digit or at most one other number above 64.
     """
     for match in matches(_IP4, text, lo, hi):
         start, end = match.span()
@@ -134,7 +135,7 @@ def addresses(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _is_whole_number(text: bytes, start: int, end: int) -> bool:
-    """Return True if neither digits, dotted groups nor a word touch it; a range is two."""
+    """Check that no digits, dotted groups or words adjoin the number; the ends of a range are two numbers."""
     before = text[max(0, start - 1) : start]
     if before in (b"-", b"+", b".") and not _IN_RANGE.search(text, max(0, start - 17), start):
         return False
@@ -160,14 +161,14 @@ def _is_version(text: bytes, start: int, end: int) -> bool:
 
 _TOWARDS: Final = re.compile(rb"(?i)\b(?:from|to|at)\b[^\w\n]{0,6}\Z")
 _MAJOR: Final = 32
-"""Numbers that versions begin with, most of them."""
+"""Largest number at the beginning of most versions."""
 
 _PORT: Final = re.compile(rb":\d|/\d\d?\b| - - \[")
-"""Pattern of what follows an address: a port, the bits of a network, the names in the log of a server."""
+"""Text after an address: a port, the bits of a network, or the fields of a server log."""
 
 
 def _is_listed(text: bytes, start: int, end: int) -> bool:
-    """Return True if it ends a line of a list of packages: a line beside it has a name and a shorter version."""
+    """Check whether the number ends a line in a list of packages: an adjacent line has a name and a shorter version."""
     lines = _LINE_BREAK.split(text[max(0, start - _LIST_BYTES) : start])
     after = _LINE_BREAK.split(text[end : end + _LIST_BYTES])
     if not _LIST_COLUMN.match(lines[-1]) or after[0].strip(b" \t|"):
@@ -233,17 +234,17 @@ WELL_KNOWN: Final = frozenset(
     b"index main en de fr es new old dev prod staging demo example examples playground task tasks job jobs "
     b"to path apt distutils session images image uploads upload files file videos video avatars photos thumbs".split()
 )
-"""Names of accounts that images, services and tutorials share; they tell nobody."""
+"""Account names that images, services and tutorials share; they identify nobody."""
 
 
 _PLAIN_HOME: Final = re.compile(rb"/(?:home|Users)/([A-Za-z][A-Za-z0-9_-]{0,31})(?=[/\s\"',;)\]]|\Z)")
 
 
 def common_home(data: bytes, start: int, end: int) -> int:
-    """Return the end of the home folder of a common user that begins at `start` of a text that ends at `end`; 0 if none
-    does.
+    """Return the end of a common user's home folder that begins at `start` of a text that ends at `end`; 0 if there is
+    none.
 
-    Logs of agents name such folders on every line, so they are passed over before any finder is called.
+    Logs of agents name such folders in every line, so they are skipped before any finder is called.
     """
     match = _PLAIN_HOME.match(data, start, end)
     return match.end() if match and is_common_account(match.group(1)) else 0
@@ -266,7 +267,9 @@ def homes(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _with_spaces(text: bytes, end: int) -> int:
-    """Return the end of a name that may hold spaces, if a backslash shows that the words after `end` belong to it."""
+    """Return the end of a name that may contain spaces, if a backslash shows that the words after `end` belong to
+    it.
+    """
     more = _MORE_WORDS.match(text, end)
     return more.end() if more else end
 
@@ -284,12 +287,12 @@ def _is_home(text: bytes, start: int, group: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_common_account(name: bytes) -> bool:
-    """`is_common_user`, remembered: for names that a log shows on every line."""
+    """Call `is_common_user` with a cache, for names that a log repeats in every line."""
     return is_common_user(name)
 
 
 def is_common_user(name: bytes) -> bool:
-    """Return True if the name tells nobody: an account that many systems have, or a placeholder."""
+    """Check whether the name identifies nobody: an account that many systems have, or a placeholder."""
     return name.lower() in WELL_KNOWN or NUMBERED_USER.fullmatch(name) is not None
 
 
@@ -319,7 +322,9 @@ _ENTRIES: Final = 500
 
 
 def _other_than(words: Iterable[bytes]) -> bytes:
-    """Build a pattern that matches where none of the words begins, and nothing else of a word; blanks end them."""
+    """Build a pattern of the shortest beginnings of a word that differ from all given words, each of which ends in a
+    blank.
+    """
     by_first: dict[int, list[bytes]] = {}
     for word in words:
         by_first.setdefault(word[0], []).append(word[1:])
@@ -332,7 +337,7 @@ _STRANGER: Final = _other_than(
     word + b" "
     for word in b"root dev user users ubuntu runner node vscode agent app staff wheel admin www-data".split()
 )
-"""A listing shows such owners on every line; what begins otherwise is worth a look."""
+"""Beginning of an owner other than these, which listings show in every line."""
 
 LISTING_TRIGGER: Final = (
     rb"[rwxsStT-]{9}[.+@]? +\d+ +(?:[^\s\d]\S* +)?" + _STRANGER + rb"[\w.-]* "
@@ -342,7 +347,7 @@ LISTING_TRIGGER: Final = (
 
 
 def listings(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Find user names in listings of files, processes, jobs and accounts, and in what `who` and `whoami` print."""
+    """Find user names in listings of files, processes, jobs and accounts, and in the output of `who` and `whoami`."""
     for pattern in _LISTINGS:
         for match in matches(pattern, text, lo, hi):
             for group in range(1, match.re.groups + 1):
@@ -381,12 +386,12 @@ _HOST_NAME: Final = compile_pattern(
     rb"HOSTNAME=([A-Za-z0-9][A-Za-z0-9.-]{0,62})"
     rb"|(?:Linux|Darwin) ([A-Za-z0-9][A-Za-z0-9.-]{0,62}) \d+\.\d+\.\d[\w.+-]{0,64} (?:#\d|Darwin Kernel)"
 )
-"""Pattern of what `env` and `uname -a` print."""
+"""Host names in the output of `env` and `uname -a`."""
 
 _AT: Final = re.compile(rb"@([A-Za-z0-9][A-Za-z0-9.-]{0,62})")
 _USER: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_.-]{0,31}\Z")
 USER_BYTES: Final = 64
-"""Bytes that a user's name and the escape sequence before it have room in."""
+"""Bytes that hold a user name and the escape sequence before it."""
 
 _PROMPT: Final = re.compile(
     _COLOURS + rb"(?::" + _COLOURS + rb"(?:[~/]|\s?[$#%] )"  # carol@thinkpad:~$
@@ -395,7 +400,7 @@ _PROMPT: Final = re.compile(
 )
 _REMOTE: Final = re.compile(rb"(?:ssh|scp|rsync|sftp|mosh|ssh-copy-id)\s[^\n|;&]{0,80}\Z")
 _VERSION_OF: Final = re.compile(rb"\d+(?:\.\d+){0,2}(?:-[\w.-]+)?")
-"""Pattern of what follows the `@` of a package: `left-pad@1.3.0`."""
+"""Version after the `@` of a package: `left-pad@1.3.0`."""
 _COMMON_HOSTS: Final = re.compile(
     rb"(?i)localhost|[0-9a-f]{12}|[0-9a-f]{64}|runsc|modal|host(?:name)?|server|remote|box|container|docker|sandbox|vm|machine"
     rb"|(?:.*\.)?(?:github|gitlab|bitbucket|dev\.azure|visualstudio|sourceforge|heroku)\.(?:com|org|net)|[\d.]+"
@@ -403,7 +408,7 @@ _COMMON_HOSTS: Final = re.compile(
 
 
 def host_names(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Host names in `HOSTNAME=` and in what `uname -a` prints; those that `prompts` leaves stay."""
+    """Find host names in `HOSTNAME=` and in the output of `uname -a`; those that stay in `prompts` stay here too."""
     for match in matches(_HOST_NAME, text, lo, hi):
         start, end = match.span(1 if match.group(1) is not None else 2)
         end = start + len(text[start:end].rstrip(b".-"))
@@ -412,7 +417,7 @@ def host_names(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[Span]:
-    """Host and user names in prompts (`user@host:~$`) and in `ssh`, `scp` and `rsync` commands.
+    """Find host and user names in prompts (`user@host:~$`) and in `ssh`, `scp` and `rsync` commands.
 
     Host names of containers (12 hex digits), `localhost` and the large forges stay.
     """
@@ -432,11 +437,11 @@ def prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[
 
 
 def common_prompt(data: bytes, start: int, begin: int) -> int:
-    """Return where the host begins in `user@host` whose `@` is after `start`, if user and host both tell nobody, else
-    0.
+    """Return the beginning of the host in a common `user@host` whose `@` follows `start`; 0 if user or host may
+    identify somebody.
 
-    The text begins at `begin`. Containers show such a prompt on every screen, so they are passed over like the homes of
-    `common_home`. What begins in the host, such as an address, is looked for still.
+    The text begins at `begin`. Containers show such a prompt on every screen, so it is skipped like the homes of
+    `common_home`. The host itself is still searched, for example for an address.
     """
     match = _AT.match(data, start + 1)
     if match is None or not is_common_host(match[1].rstrip(b".-")):
@@ -459,7 +464,7 @@ _SHORT_LINE: Final = 512
 
 @lru_cache(maxsize=1 << 16)
 def line_prompts(line: bytes, wanted: frozenset[Kind]) -> tuple[Prompt, ...]:
-    """The prompts of one line; a terminal shows the same lines on one screen after the other."""
+    """Return the prompts of one line, cached, since a terminal repeats its lines from screen to screen."""
     return tuple(_prompts(line, 0, len(line), wanted))
 
 
@@ -488,6 +493,6 @@ def _prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator
 
 @lru_cache(maxsize=4096)
 def is_common_host(name: bytes) -> bool:
-    """Return True if the name tells no machine: a container's, everybody's, or a placeholder."""
+    """Check whether the name identifies no machine: a container, a common host, or a placeholder."""
     known = _COMMON_HOSTS.fullmatch(name) or NUMBERED_HOST.fullmatch(name) or RESERVED_DOMAIN.fullmatch(name)
     return known is not None

@@ -1,8 +1,8 @@
-"""Placeholders of secrets: of the same length and form, from a keyed hash, and recognizable as such.
+"""Placeholders of secrets: of the same length and form, derived from a keyed hash, and recognizable.
 
-A placeholder either lies where no real one can (reserved addresses, fictional phone numbers, `user1234`) or certifies
-itself: its first characters are a keyed hash of the secret, the rest are an unkeyed hash of those. So it is recognized
-without the key, and scrubbing twice changes nothing. Nothing here looks for secrets.
+A placeholder either is a value that cannot be real (reserved addresses, fictional phone numbers, `user1234`) or
+certifies itself: its first characters are a keyed hash of the secret, the others an unkeyed hash of the first ones. It
+is thus recognized without the key, and a second scrubbing changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from typing import Final
 from trajmill.quality.scrubbing.kinds import Kind
 
 MASKED_UNDER: Final = 8
-"""Secrets of fewer letters and digits become `x`, `X` and `0`: too short to be told apart and to certify themselves."""
+"""Letters and digits of a secret below which it becomes `x`, `X` and `0`.
+
+Such secrets are too short to be distinguished and to certify themselves.
+"""
 
 _UNITS: Final = re.compile(
     rb"\\+u(?P<hex>[0-9a-fA-F]{4})"
@@ -31,11 +34,11 @@ _LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 _SEED_BYTES: Final = 4096
-"""Up to so many bytes a seed is hashed whole for each block of its stream; of a longer one, a digest is."""
+"""Largest seed, in bytes, that is hashed whole for each block of its stream; a longer one is replaced by a digest."""
 
 
 def _stream(seed: bytes, key: bytes = b"") -> Iterator[int]:
-    """Endless bytes, a function of the seed and the key, in time linear in both."""
+    """Yield endless bytes, a function of the seed and the key, in time linear in both."""
     if len(seed) > _SEED_BYTES:
         seed = blake2b(seed, key=key, person=b"trajmill long").digest()
     block = 0
@@ -45,7 +48,7 @@ def _stream(seed: bytes, key: bytes = b"") -> Iterator[int]:
 
 
 def _alphabets(core: str) -> list[str]:
-    """Return for each character of `core` what may replace it; a placeholder has its secret's alphabets."""
+    """Return the possible replacements of each character of `core`; a placeholder has the alphabets of its secret."""
     letters = _letters(core)
     return [_alphabet(char, letters, first=position == 0) for position, char in enumerate(core)]
 
@@ -81,9 +84,9 @@ def _certify(head: str, shape: str, rest: Iterable[str]) -> Iterator[str]:
     """Yield the characters that certify `head`.
 
     Args:
-        head: what the secret decides.
-        shape: the first characters of the alphabets of all.
-        rest: the alphabets of those that follow.
+        head: Characters that the secret decides.
+        shape: First characters of the alphabets of all characters.
+        rest: Alphabets of the following characters.
     """
     stream = _stream(_seed(head, shape))
     return (alphabet[next(stream) % len(alphabet)] for alphabet in rest)
@@ -97,7 +100,7 @@ _SHAPES: Final = bytes.maketrans(f"123456789{_LOWER}{_LOWER.upper()}".encode(), 
 
 
 def _shape(core: str) -> str:
-    """The first character of each alphabet."""
+    """Return the first character of each alphabet."""
     if not core.isascii():
         return "".join(alphabet[0] for alphabet in _alphabets(core))
     shape = core.encode().translate(_SHAPES).decode()
@@ -116,7 +119,7 @@ def _derive(core: str, key: bytes) -> str:
 
 
 def is_certified(core: str) -> bool:
-    """Return True if letters and digits alone, in order, are those of a placeholder that certifies itself."""
+    """Check whether letters and digits, in order, form a placeholder that certifies itself."""
     if len(core) < MASKED_UNDER or len(set(core)) <= 2:
         return len(core) >= MASKED_UNDER
     free, letters = _free(len(core)), _letters(core)
@@ -128,7 +131,7 @@ def is_certified(core: str) -> bool:
 
 
 def is_placeholder(core: str) -> bool:
-    """Return True if letters and digits alone, in order, are those of a placeholder (or of nothing: `xxxx`, `0000`)."""
+    """Check whether letters and digits, in order, form a placeholder or a mask such as `xxxx` and `0000`."""
     return not core.strip("xX0") if len(core) < MASKED_UNDER else is_certified(core)
 
 
@@ -148,10 +151,11 @@ def core_of(raw: bytes) -> str:
 
 
 def body(raw: bytes, key: bytes) -> bytes:
-    """The placeholder of an opaque secret: letters and digits replaced in kind, all else left in its place.
+    """Return the placeholder of an opaque secret: each letter and digit replaced by its like, other bytes kept in
+    place.
 
-    The result depends on the letters and digits alone, so however a secret is quoted or escaped, what it becomes is
-    quoted and escaped alike.
+    The replacement depends only on the letters and digits. However a secret is quoted or escaped, its placeholder is
+    quoted and escaped in the same way.
     """
     core = core_of(raw)
     if is_placeholder(core):
@@ -181,7 +185,7 @@ def _digits(count: int, stream: Iterator[int]) -> str:
 
 
 def _add_digits(word: str, length: int, stream: Iterator[int]) -> str:
-    """Shorten `word` and add digits to that length: `u123`, `user1234`."""
+    """Shorten `word` and add digits up to the given length: `u123`, `user1234`."""
     head = word[: max(1, min(len(word), length - 4))]
     return head + _digits(length - len(head), stream)
 
@@ -191,12 +195,12 @@ NUMBERED_HOST: Final = re.compile(rb"h\d{0,4}|ho\d{4}|hos\d{4}|host\d{4,}|host\d
 
 
 def user(raw: bytes, key: bytes) -> bytes:
-    """`userNNNN`, shortened to the length of `raw` in bytes; the case of the name does not matter."""
+    """Return `userNNNN`, shortened to the length of `raw` in bytes; the case of the name does not matter."""
     return _add_digits("user", len(raw), _stream(b"user\0" + raw.lower(), key)).encode()
 
 
 def host(raw: bytes, key: bytes) -> bytes:
-    """`hostNNNN`, or `hostNNNN.example` for a name with dots, of the length of `raw`."""
+    """Return `hostNNNN`, or `hostNNNN.example` for a name with dots of at least 13 bytes, of the length of `raw`."""
     stream = _stream(b"host\0" + raw.lower(), key)
     if b"." in raw and len(raw) >= 13:
         return b"host" + _digits(len(raw) - 12, stream).encode() + b".example"
@@ -206,11 +210,13 @@ def host(raw: bytes, key: bytes) -> bytes:
 RESERVED_DOMAIN: Final = re.compile(
     rb"(?i)(?:.*\.)?(?:example(?:\.(?:com|org|net|edu))?|test|invalid|localhost|[a-z]{1,2}\.zz)"
 )
-"""Domains that nobody has: RFC 2606, and `zz`, which ISO 3166 leaves to users for ever."""
+"""Domains without an owner: RFC 2606, and `zz`, which ISO 3166 reserves for users forever."""
 
 
 def domain(raw: bytes, key: bytes) -> bytes:
-    """A domain that nobody has, of the length of `raw`: the longest of `.example.com`, `.example`, `.test`, `.zz`."""
+    """Return a domain without an owner, of the length of `raw`, with the longest tail of `.example.com`, `.example`,
+    `.test`, `.zz`.
+    """
     length = len(raw)
     tail = next(t for t in (".example.com", ".example", ".test", ".zz") if length > len(t) or t == ".zz")
     stream = _stream(b"domain\0" + raw.lower(), key)
@@ -218,14 +224,14 @@ def domain(raw: bytes, key: bytes) -> bytes:
 
 
 def email(raw: bytes, key: bytes) -> bytes:
-    """`userNNNN@` a domain that nobody has; equal local parts, and equal domains, stay equal."""
+    """Return `userNNNN@` and a domain without an owner; equal local parts, and equal domains, stay equal."""
     separator = b"%40" if b"%40" in raw else b"@"
     local, _, rest = raw.rpartition(separator)
     return user(local, key) + separator + domain(rest, key)
 
 
 def ip(raw: bytes, key: bytes) -> bytes:
-    """An address of a range set aside for documentation, benchmarks or never assigned, of the same length."""
+    """Return an address of the same length from a range for documentation, benchmarks or one that is never assigned."""
     return _ip6(raw, key) if b":" in raw else _ip4(raw, key)
 
 
@@ -240,7 +246,7 @@ _RANGES: Final = {
     14: ("198.18", "ddd", "ddd"),
     15: ("100", "shared", "ddd", "ddd"),
 }
-"""Length of an address in text → its reserved beginning, and which octets follow.
+"""Length of an address in text → its reserved beginning, and the widths of the following octets.
 
 0.0.0.0/8 (RFC 791), 192.0.2.0/24 (RFC 5737), 198.18.0.0/15 (RFC 2544), 100.64.0.0/10 (RFC 6598).
 """
@@ -256,7 +262,7 @@ def _ip4(raw: bytes, key: bytes) -> bytes:
 
 
 def _ip6(raw: bytes, key: bytes) -> bytes:
-    """In 3fff::/20 (RFC 9637), group by group: zero groups stay zero and the places of `::` stay."""
+    """Return an address in 3fff::/20 (RFC 9637), group by group; zero groups and the position of `::` are kept."""
     stream = _stream(ipaddress.IPv6Address(raw.decode()).packed, key)
     groups = [group.lstrip("0") for group in ipaddress.IPv6Address(raw.decode()).exploded.split(":")]
     drawn = ["".join("0123456789abcdef"[next(stream) % 16] for _ in range(4)) for _ in groups]
@@ -279,10 +285,10 @@ def _group(old: str, new: str, position: int) -> str:
 
 
 def phone(raw: bytes, key: bytes) -> bytes:
-    """A number that nobody has, with every separator in its place.
+    """Return a number that nobody has, with every separator in its place.
 
-    North American: any area code, then 555-01xx, which is kept for fiction. Others: the country code, then 00, with
-    which no number goes on after a country code.
+    North American numbers get any area code, then 555-01xx, which is reserved for fiction. Others get the country code,
+    then 00, which no number has after a country code.
     """
     numerals = "".join(chr(c) for c in raw if chr(c).isdigit())
     code = country_code(numerals) if raw.lstrip(b"(").startswith(b"+") else "1" if len(numerals) == 11 else ""
@@ -296,7 +302,7 @@ def phone(raw: bytes, key: bytes) -> bytes:
 
 
 def is_fictional(code: str, national: str) -> bool:
-    """Return True if a number is one that `phone` gives."""
+    """Check whether a number has the form of the results of `phone`."""
     return national.startswith("00") or (code in {"", "1"} and len(national) == 10 and national[3:8] == "55501")
 
 
@@ -306,7 +312,7 @@ _CODES: Final = re.compile(
 
 
 def country_code(numerals: str) -> str:
-    """The country code that an international number begins with (ITU-T E.164); empty if there is none such."""
+    """Return the country code of an international number (ITU-T E.164); empty if it has none."""
     match = _CODES.match(numerals)
     return match[0] if match else ""
 
@@ -317,7 +323,7 @@ def _replace_digits(raw: bytes, numerals: str) -> bytes:
 
 
 def mac(raw: bytes, key: bytes) -> bytes:
-    """An address that no maker has: 02 (IEEE 802, locally administered), with every separator in its place."""
+    """Return an address of no maker: 02 (IEEE 802, locally administered), with every separator in its place."""
     stream = _stream(b"mac\0" + raw.lower().replace(b"-", b":"), key)
     digits = "02" + "".join("0123456789abcdef"[next(stream) % 16] for _ in range(10))
     fresh = _PAIR.sub(lambda match: digits[match.start() // 3 * 2 :][:2].encode(), raw)
@@ -326,11 +332,11 @@ def mac(raw: bytes, key: bytes) -> bytes:
 
 _PAIR: Final = re.compile(rb"[0-9A-Fa-f]{2}")
 _BRANDS: Final = re.compile(r"4|5[1-5]|2[2-7]\d\d|3[47]|6011|65|35\d\d|30[0-5]|3[689]|62")
-"""Pattern of the beginning of a card number (ISO/IEC 7812 ranges of the large networks); the beginning stays."""
+"""Beginning of a card number, which is kept (ISO/IEC 7812 ranges of the large networks)."""
 
 
 def card(raw: bytes, key: bytes) -> bytes:
-    """Make a number of the same network that fails the Luhn check, with every separator in its place."""
+    """Return a number of the same network that fails the Luhn check, with every separator in its place."""
     numerals = "".join(chr(c) for c in raw if chr(c).isdigit())
     brand_length = len(_brand(numerals))
     for attempt in range(1 << 16):
@@ -343,7 +349,7 @@ def card(raw: bytes, key: bytes) -> bytes:
 
 
 def is_card_placeholder(numerals: str) -> bool:
-    """Return True if the number is one that `card` gives."""
+    """Check whether the number has the form of the results of `card`."""
     return not luhn(numerals) and is_placeholder(numerals[len(_brand(numerals)) :])
 
 
@@ -353,20 +359,20 @@ def _brand(numerals: str) -> str:
 
 
 def luhn(numerals: str) -> bool:
-    """Return True if the digits pass the Luhn check (ISO/IEC 7812-1, annex B)."""
+    """Check whether the digits pass the Luhn check (ISO/IEC 7812-1, annex B)."""
     doubled = (sum(divmod(2 * int(digit), 10)) for digit in numerals[-2::-2])
     return (sum(map(int, numerals[-1::-2])) + sum(doubled)) % 10 == 0
 
 
 def ssn(raw: bytes, key: bytes) -> bytes:
-    """A social security number that is never issued (area 9xx, group 00), with every separator in its place."""
+    """Return a social security number that is never issued (area 9xx, group 00), with every separator in its place."""
     numerals = "".join(chr(c) for c in raw if chr(c).isdigit())
     stream = _stream(b"ssn\0" + numerals.encode(), key)
     return _replace_digits(raw, f"9{_digits(2, stream)}00{_digits(4, stream)}")
 
 
 def placeholder(kind: Kind, raw: bytes, key: bytes) -> bytes:
-    """Replace `raw`, a find of that kind, by as many bytes of the same form."""
+    """Return the placeholder of `raw`, a find of the given kind, with the same length and form."""
     match kind:
         case "email":
             return email(raw, key)

@@ -1,7 +1,7 @@
-"""Spans of placeholders in scrubbed texts: what nobody's environment said, and no model should learn to say.
+"""Spans of placeholders in scrubbed texts, which no environment produced and no model should learn to produce.
 
-Placeholders tell themselves apart (see `placeholders`), so they are found without the key that they were made with, in
-texts of which scrubbing counted replacements. Those of secrets under `MASKED_UNDER` characters are not found.
+Placeholders are recognizable (see `placeholders`), so they are found without their key, in texts with replacements
+counted by scrubbing. Those of secrets under `MASKED_UNDER` characters are not found.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _BEGIN: Final = re.compile(r"[^A-Za-z0-9]+(?=[A-Za-z0-9])")
 _ISSUER: Final = re.compile(
     "|".join(sorted((form.stays.decode() for form in BY_BEGINNING if form.stays), key=len)[::-1])
 )
-"""Beginnings of keys of known issuers, which stay: `AKIA`, `AIza`, `github_pat_`."""
+"""Beginnings of keys of known issuers, which scrubbing keeps: `AKIA`, `AIza`, `github_pat_`."""
 
 _BEGINS: Final = 12
-"""Places within a word at which a placeholder may begin: `Bearer:`, `--token=` and `sk-ant-api03-` stand before it."""
+"""Positions in a word at which a placeholder may begin, as after `Bearer:`, `--token=` and `sk-ant-api03-`."""
 
 _REMEMBERED_CHARS: Final = 256
-"""Longer words are not kept in memory."""
+"""Longest word, in characters, that is cached."""
 
 _NAMES: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:user\d{4,}(?:(?:@|%40)[a-z]+\.(?:example(?:\.com)?|test|zz))?"
@@ -37,7 +37,7 @@ _NAMES: Final = re.compile(
 
 
 def placeholder_spans(text: str) -> list[tuple[int, int]]:
-    """Return the placeholders of a text as [begin, end) of its characters, in order and disjoint."""
+    """Return the placeholders of a text as [begin, end) in characters, in order and disjoint."""
     candidates = [match.span() for match in _NAMES.finditer(text)]
     for run in _RUN.finditer(text):
         if (start := _placeholder_in(run[0])) is not None:
@@ -58,7 +58,7 @@ def placeholder_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _placeholder_in(word: str) -> int | None:
-    """The first place in a word from which on it is a placeholder."""
+    """Return the first position in a word from which on it is a placeholder; None if there is none."""
     return _place(word) if len(word) <= _REMEMBERED_CHARS else _place.__wrapped__(word)
 
 

@@ -1,9 +1,9 @@
-"""Values of a trajectory that are secret by where they stand, whatever their letters: passwords in fields and the like.
+"""Values of a trajectory that are secret by their place, whatever their letters, such as passwords in fields.
 
-Connectors write the structure down in the forms of the schema, so it is read here once for all of them: arguments of
-actions by name, down to forms, cookies and addresses in them; bodies of HTTP; password fields of element trees and what
-is typed into them; what is typed where a program waits for hidden input. The values never reach a table: scrubbing
-hides them throughout their trajectory.
+Connectors express these places in the forms of the schema, so one reader serves all of them. It reads the arguments of
+actions by name, including forms, cookies and addresses in them; HTTP bodies; password fields of element trees and the
+text typed into them; and the text typed where a program waits for hidden input. The values are never written to a
+table. Scrubbing hides them throughout their trajectory.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from trajmill.schemas.observation import Observation
 from trajmill.schemas.trajectory import Step, Trajectory
 
 SHORTEST: Final = 4
-"""Bytes of a value below which it would be hidden in too much that it does not stand for."""
+"""Bytes of a value below which hiding it would also hide much unrelated text."""
 
 _LONGEST: Final = 1024
 _DEPTH: Final = 12
-"""Levels of values within values."""
+"""Largest depth of nested values."""
 
 _HINT: Final = re2.compile(
     r"(?i)pass|pwd|\bpw|secret|token|auth|key|cred|cookie|jwt|csrf|xsrf|\bpin|otp|cv[vc]|psk|sig"
 )
-"""A text without it holds no sensitive name."""
+"""Pattern that every text with a sensitive name matches."""
 
 _NOTHING: Final = re.compile(rb"(?:~|\.{1,2})?/.*|[A-Za-z][A-Za-z0-9+.-]*://.*|[\d.:TZ+-]+|true|false|null", re.DOTALL)
 _HANDLE: Final = re.compile(r"(?i).*(?:sess(?:ion)?[_-]?id|sid)")
@@ -75,20 +75,20 @@ _FIELD: Final = re.compile(
     rf"(?P<description> description={_STRING})?(?P<states>(?: [a-z_]+)*?)(?P<ident> id=(?:{_STRING}|\S+))?"
     r"(?: \[(-?\d+),(-?\d+)\]\[(-?\d+),(-?\d+)\])?"
 )
-"""A line of the dialect `uitree/1`."""
+"""Line of the dialect `uitree/1`."""
 
 _SECRET_FIELD: Final = re.compile(r"[Pp]ass(?:word|phrase|code)(?![a-z])|PASSWORD|\b(?:PIN|CVV|CVC)\b")
 _PARTS: Final = ("assword", "assphrase", "asscode", "ASSWORD", "PIN", "CV")
-"""A text without any of them has no such field."""
+"""Substrings; a text without any of them has no secret field."""
 
 _OWN_ROLE: Final = re.compile(r"(?i)\b(?:textbox|input|entry|edit|text ?field)\b")
-"""In the line of such a field in the own text of an agent."""
+"""Role in the line of such a field, in an agent's own dialect."""
 
 _NEAR: Final = 1024
-"""Characters on either side that belong to a line, at most."""
+"""Largest number of characters on either side that belong to a line."""
 
 _OWN_NEAR: Final = 200
-"""The same in the own text of an agent."""
+"""Largest number of characters on either side in an agent's own dialect."""
 
 _OWN_VALUE: Final = re.compile(r"(?:\bvalue=[\"']([^\"'\n]+)[\"']|\]: *\"?([^\s\"]+)\"?$)")
 _REFERENCE: Final = re.compile(r"\[(?:ref=)?(\w+)[\]:<]|bid=[\"'](\w+)[\"']|\A\s*(?:\*?\[)?(\w+)\]")
@@ -120,12 +120,12 @@ _PRINTS: Final = re.compile(
     r"|\b(?:echo|printenv|git config(?: --get)?) [\"'\\]{0,2}\$?\{?(?P<name>[A-Za-z_][\w.]{2,64})\}?[\"'\\]{0,2}"
     r"(?=[\n\"\\]|\Z)"
 )
-"""Commands and scripts whose answer is a secret."""
+"""Commands and scripts that print a secret."""
 
 _PRINT_PARTS: Final = ("pass", "secret", "vault", "op ", "bw ", "get-parameter", "echo ", "printenv ", "git config")
 _NO_ANSWER: Final = re.compile(r"\s|[$#%>:]\Z")
 _ECHOED: Final = 4
-"""Lines of an answer, with those that repeat the question, among which the secret stands."""
+"""Leading lines of an answer in which the secret is looked for, including lines that repeat the command."""
 
 _WAITS: Final = re.compile(
     r"(?i)(?:(?:password|passwd|passphrase|pass phrase|passcode|\bpin|token|secret|api key|access key|private key"
@@ -137,11 +137,11 @@ _PROMPT_BYTES: Final = 320
 _ENTER: Final = re.compile(r"(?:[\r\n]|<(?:enter|return|cr)>|\b(?:Enter|C-m)\b|\\n)+\s*\Z", re.IGNORECASE)
 _COMMAND: Final = re.compile(r"[|;<>`]|&&|\$\(|\s-{1,2}\w|\x1b|\A\W*\Z|\A(?:C|M|\^)-?\w\Z|[\x00-\x08]")
 _WORDS: Final = 8
-"""Words of a passphrase, at most."""
+"""Largest number of words of a passphrase."""
 
 
 def sensitive_values(trajectory: Trajectory) -> tuple[str, ...]:
-    """Every value of the trajectory that its place makes a secret, in the order met, each once."""
+    """Return every value of the trajectory that its place makes a secret, each once, in order of occurrence."""
     reader = _Reader()
     for step in trajectory.steps:
         reader.take(step)
@@ -149,7 +149,7 @@ def sensitive_values(trajectory: Trajectory) -> tuple[str, ...]:
 
 
 class _Reader:
-    """A trajectory read step by step."""
+    """Reader of a trajectory, step by step."""
 
     def __init__(self) -> None:
         self.values: dict[str, None] = {}
@@ -158,7 +158,7 @@ class _Reader:
         self._is_focused = False
 
     def take(self, step: Step) -> None:
-        """Note what a step gives away."""
+        """Note the secrets that a step reveals."""
         self._see(step.observation)
         action = step.action
         arguments = _parse(action.arguments)
@@ -184,13 +184,13 @@ class _Reader:
             self.values[value.strip()] = None
 
     def _take_named(self, name: str, value: Any, depth: int = 0, *, sent: bool = True) -> None:
-        """Note the values under sensitive names in a value, and in what its texts hold.
+        """Note the values under sensitive names in a JSON value, and in its texts.
 
         Args:
-            name: that it stands under.
-            value: of JSON.
-            depth: how deep it stands.
-            sent: it was sent, so that a value which is named a secret is one; what is shown may be of any world.
+            name: Name of the value.
+            value: JSON value.
+            depth: Depth of the value.
+            sent: True for sent values, which are secrets if named so; shown values may belong to any other system.
         """
         if depth > _DEPTH:
             return
@@ -225,7 +225,7 @@ class _Reader:
             self._note(answers[0].strip("\"'"), "password")
 
     def _see(self, seen: Observation | None) -> None:
-        """Take in the password fields of a screen or page, and what they hold."""
+        """Record the password fields of a screen or page and note their contents."""
         content = seen.content if seen else None
         if seen is None or content is None or content is self._screen:
             return
@@ -246,7 +246,7 @@ class _Reader:
                 self._note(unescape(next(filter(None, shown.groups()))), "password", blanks=True)
 
     def _see_field(self, field: re.Match[str]) -> None:
-        """Take in a line of `uitree/1`, if it is that of a password field."""
+        """Record a line of `uitree/1` if it is a password field."""
         labels = " ".join(field[part] or "" for part in ("name", "description", "ident"))
         if "password" in field["states"].split() or (field["role"] == "textbox" and _SECRET_FIELD.search(labels)):
             if field["value"]:
@@ -255,7 +255,7 @@ class _Reader:
             self._is_focused = self._is_focused or " focused" in field["states"]
 
     def _take_typed(self, action: Action, arguments: Any) -> None:
-        """Note what an action types into a password field, or where a program waits for hidden input."""
+        """Note the text that an action types into a password field, or where a program waits for hidden input."""
         for value in action.sensitive:
             self._note(value, "password", blanks=True)
         call = _dict(_parse(action.text)) if action.text.startswith('{"name":') else {}
@@ -275,7 +275,7 @@ class _Reader:
                     self._note(typed, "password", blanks=True)
 
     def _take_call(self, name: str, call_arguments: Mapping[str, Any], original: Mapping[str, Any]) -> None:
-        """Note what a call types into a password field, or that it chooses one."""
+        """Note the text that a call types into a password field, or record that the call focuses one."""
         elements = [
             str(arguments_of_call[key])
             for arguments_of_call in (call_arguments, original)
@@ -315,7 +315,7 @@ class _Reader:
 
 
 def _lines_of_fields(content: str) -> Iterator[str]:
-    """The lines of a screen that may be those of password fields."""
+    """Yield the lines of a screen that may be password fields."""
     end = 0
     for word in _SECRET_FIELD.finditer(content) if any(part in content for part in _PARTS) else ():
         if word.start() >= end:
@@ -329,7 +329,7 @@ def _lines_of_fields(content: str) -> Iterator[str]:
 
 
 def _is_prompt(end: str) -> bool:
-    """Return True if a screen ends in a prompt for what is not shown."""
+    """Check whether a screen ends in a prompt for hidden input."""
     return ("\x1b" in end or end.rstrip()[-1:] in (":", ">", "?", "\x07")) and _WAITS.search(end) is not None
 
 
@@ -347,7 +347,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _parse(text: str | None) -> Any:
-    """Parse the object or list that a text is the JSON of; None if it is none."""
+    """Parse a JSON object or list; None if the text is neither."""
     if text is None or text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -357,7 +357,7 @@ def _parse(text: str | None) -> Any:
 
 
 def _pairs(name: str, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values in a text that is a form, an address, cookies, JSON or a multipart body."""
+    """Yield the names and values in a form, an address, cookies, JSON, elements of markup or a multipart body."""
     if "=" not in text and text[:1] not in "{[<":
         return
     if (parsed := _parse(text)) is not None:
@@ -378,13 +378,13 @@ def _pairs(name: str, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _kind_by_description(value: Mapping[str, Any]) -> Sensitivity | None:
-    """Return what the members announce that describe a field beside the one that holds its value."""
+    """Return the kind of secret that the describing members of a field announce for its value."""
     descriptions = (value[key] for key in _DESCRIBES if isinstance(value.get(key), str))
     return next((kind for kind in map(_kind_of, descriptions) if kind), None)
 
 
 def _kind_of(description: str) -> Sensitivity | None:
-    """Of a password or code, if a word of the description of a field says so."""
+    """Return `password` if a word of a field's description announces a password or code; otherwise None."""
     for word in re.findall(r"[\w-]+", description[:500]):
         kind = sensitivity(word.encode("utf-8", "surrogatepass"))
         if kind in ("password", "code"):
@@ -393,7 +393,7 @@ def _kind_of(description: str) -> Sensitivity | None:
 
 
 def _keystrokes(action: Action, arguments: Any) -> Iterator[str]:
-    """Yield what an action types in a terminal."""
+    """Yield the texts that an action types in a terminal."""
     stack = [_parse(action.text), arguments]
     if stack[0] is None:
         yield action.text

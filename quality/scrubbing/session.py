@@ -1,7 +1,7 @@
-"""One trajectory being scrubbed: the secrets that it gave away, and the patches that hide them in each of its texts.
+"""Scrubbing of one trajectory: the secrets that its texts reveal, and the patches that hide them in each text.
 
-First every text's finds are learned, then every text is patched; so a secret that one text gives away is hidden in all
-of them, earlier ones too. Arrow is not known here.
+First the finds of all texts are learned, then all texts are patched. A secret that one text reveals is thus hidden in
+all of them, including earlier ones. This module is independent of Arrow.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from trajmill.quality.scrubbing.sighted import is_cut, is_joined
 from trajmill.quality.scrubbing.views import View
 
 Patch = tuple[int, int, bytes]
-"""Start, end, and the bytes to stand there, as many."""
+"""Start, end, and the replacement, of the same length."""
 
 LEARNED_FROM: Final = 8
-"""Secrets of at least so many bytes are hidden wherever they occur; shorter ones only where they were found."""
+"""Bytes from which a secret is hidden wherever it occurs; a shorter one is hidden only where it was found."""
 
 _NAMES: Final[frozenset[Kind]] = frozenset({"home", "host", "person"})
 _LEARNED: Final[frozenset[Kind]] = frozenset({"private_key", "jwt", "token", "cloud_key", *_NAMES})
 _LONG: Final = 512
-"""Bytes of a suspect up to which every place in it may be the beginning of a shorter secret."""
+"""Bytes of a suspect up to which every position in it is tried as the beginning of a shorter secret."""
 
 _SPLITTERS: Final = 200
-"""Shortest secrets that a longer suspect is searched for: bounds the work that a hostile log can cause."""
+"""Number of the shortest secrets that a longer suspect is searched for; it bounds the work that a hostile log can
+cause.
+"""
 
 _CLOSE: Final = 256
-"""Bytes: what tells a find, or tells against it, is closer to it."""
+"""Distance in bytes within which the context of a find decides."""
 
 _PASSES: Final = 5
 Id = TypeVar("Id")
@@ -51,20 +53,20 @@ _TELLS_HOST: Final = re.compile(rb"(?:@|HOSTNAME=|HOST=|Linux )\Z")
 _LINE_BEGINS: Final = re.compile(rb"(?:\A|\n|\\n)\Z")
 _LINE_ENDS: Final = re.compile(rb"\Z|\r?\n|\\[rn]")
 _SAYS_WHO: Final = 3
-"""Bytes of a name that is told by standing alone in its line."""
+"""Bytes from which a name counts if it stands alone in its line."""
 
 _LETTER: Final = re.compile(rb"[A-Za-z0-9]")
-"""An `a` fits wherever one of these stood: as a reference, `&#97;` is as short as any."""
+"""Letters and digits, which `a` can always replace: its reference `&#97;` is as short as any."""
 
 _TELLS: Final = 160
-"""Bytes before a name that can tell that it is one."""
+"""Bytes before a name in which its context is looked for."""
 
 
 class Session:
-    """The secrets of one trajectory, learned text by text.
+    """Secrets of one trajectory, learned text by text.
 
     Args:
-        key: 16 to 64 bytes that placeholders are derived with.
+        key: Key of the placeholders, 16 to 64 bytes.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -75,10 +77,10 @@ class Session:
         self._fresh: dict[tuple[Kind, bytes], bytes] = {}
         self._in_base64: set[bytes] = set()
         self.crowded = False
-        """Whether a text changed where a suspect is close to another find; then what one holds the other may need."""
+        """True if a changed text has a suspect close to another find, so that one may be the context of the other."""
 
     def learn(self, text: bytes, finds: Finds) -> None:
-        """Takes in what was found in a text of the trajectory."""
+        """Learn the finds of a text of the trajectory."""
         for span in finds.spans:
             raw = text[span.secret : span.end]
             if span.kind in _LEARNED and not span.stays and (span.kind in _NAMES or len(raw) >= LEARNED_FROM):
@@ -95,26 +97,26 @@ class Session:
         self._forms = None
 
     def learn_value(self, value: str) -> None:
-        """Takes in a secret of the trajectory that no text has to tell."""
+        """Learn a secret of the trajectory that need not occur as a find in any text."""
         self._known[value.encode("utf-8", "replace")] = "assignment"
         self._forms = None
 
     @property
     def knows(self) -> bool:
-        """True if anything was learned that other texts could hold too."""
+        """True if a learned secret may occur in other texts too."""
         return bool(self._known or self._suspects)
 
     @property
     def knows_secrets(self) -> bool:
-        """True if anything but names was learned."""
+        """True if a secret other than a name was learned."""
         return bool(self._suspects) or any(kind not in _NAMES for kind in self._known.values())
 
     def occurrences(self, data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
-        """(text number, where in it) of each learned secret, however it is escaped; names also within words.
+        """Return (text number, span) of each learned secret, in any escaped form; names also within words.
 
         Args:
-            data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
-            offsets: where each text begins, and at last where the last one ends; none of the finds crosses them.
+            data: Texts, one after the other, as bytes or a buffer of bytes.
+            offsets: Beginning of each text, and the end of the last one; no occurrence crosses them.
         """
         if self._forms is None:
             self._forms = Forms(self._forms_known())
@@ -125,7 +127,7 @@ class Session:
         return [span for _, span in self.occurrences(text, (0, len(text)))]
 
     def _forms_known(self) -> dict[bytes, Kind]:
-        """Every form of every learned secret, with its kind."""
+        """Return every form of every learned secret, with its kind."""
         kinds: dict[bytes, Kind] = {}
         for raw, kind in self._atoms().items():
             forms = written_forms(raw, partial(self._placed, kind))
@@ -139,7 +141,7 @@ class Session:
         return kinds
 
     def _atoms(self) -> dict[bytes, Kind]:
-        """The learned secrets; a suspect that holds a shorter one counts only for what is left of it."""
+        """Return the learned secrets; of a suspect that contains a shorter secret, only the remaining parts."""
         atoms = dict(self._known)
         shorter = _Shorter()
         for raw, kind in atoms.items():
@@ -153,7 +155,7 @@ class Session:
         return atoms
 
     def patches(self, text: bytes, finds: Finds, occurrences: Sequence[Span]) -> list[Patch]:
-        """Return the changes of a text, in order and disjoint; `occurrences` are those of this text."""
+        """Return the disjoint patches of a text, in order; `occurrences` are those of this text."""
         if not (occurrences or finds.loose or finds.encoded or finds.viewed) and all(s.stays for s in finds.spans):
             return []
         if not (finds.loose or finds.encoded or finds.viewed) and _are_only_names(occurrences, finds.spans):
@@ -171,7 +173,7 @@ class Session:
         return changed
 
     def _replaced(self, text: bytes, claimed: Sequence[Span]) -> list[Patch]:
-        """Return the patches of those claims that change."""
+        """Return the patches of the claims whose bytes change."""
         patches = []
         for span in claimed:
             if not span.stays:
@@ -185,14 +187,13 @@ class Session:
     def _claimed(
         self, text: bytes, finds: Finds, occurrences: Sequence[Span], seen: Sequence[Span] = ()
     ) -> tuple[list[Span], list[Encoded]]:
-        """Return what of a text is secret or harmless, disjoint and in order, and its base64 bodies that nothing else
-        claims.
+        """Return the secret or harmless spans of a text, disjoint and in order, and its encoded bodies outside them.
 
         Args:
-            text: the text.
-            finds: what was found in it.
-            occurrences: where it holds what was learned.
-            seen: what a view claims of it.
+            text: Text.
+            finds: Finds of the text.
+            occurrences: Occurrences of learned secrets.
+            seen: Spans that a view claims.
         """
         claimed: Sequence[Span] = _with(_free(finds.spans, seen), seen)
         if finds.loose:  # What is settled stays whole, whatever it seems to hold.
@@ -208,7 +209,7 @@ class Session:
         return list(claimed), [body for body in bodies if not _is_taken(body, claimed)]
 
     def _is_inside(self, text: bytes, occurrence: Span, bodies: Sequence[Encoded]) -> bool:
-        """Return True if an occurrence in base64 lies in a body, whose text tells it among all others."""
+        """Check whether the occurrence of a base64 form is inside a body, whose decoded text shows it too."""
         position = bisect_right(bodies, occurrence.start, key=_begin) - 1
         return (
             position >= 0
@@ -217,7 +218,7 @@ class Session:
         )
 
     def _seen(self, text: bytes, finds: Finds) -> tuple[list[Span], list[Patch]]:
-        """Return what views show to be secret or harmless: the bytes of the text that say it, and their patches."""
+        """Return the spans of the text behind the secret or harmless finds of its views, and their patches."""
         claims: list[Span] = []
         patches: list[Patch] = []
         for seen in finds.viewed:
@@ -249,14 +250,14 @@ class Session:
         return claims, patches
 
     def _placed(self, kind: Kind, raw: bytes) -> bytes:
-        """Return the placeholder of `raw`, if it is another form of a learned secret the same in that form."""
+        """Return the placeholder of `raw`; for another form of a learned secret, the same placeholder in that form."""
         fresh = self._fresh.get((kind, raw))
         if fresh is None:
             fresh = self._fresh[kind, raw] = placeholder(kind, raw, self.key)
         return fresh
 
     def _written(self, text: bytes, view: View, patch: Patch) -> Patch:
-        """Return the patch of a text that patches a view of it; where it does not fit, with letters that do."""
+        """Return the patch of a text for a patch of its view; if it does not fit, one with letters that do."""
         start, end, fresh = patch
         raw = view.data[start:end]
         tries = (fresh, placeholder("token", raw, self.key), _LETTER.sub(b"a", raw))
@@ -270,7 +271,7 @@ class Session:
         return codec.patch_body(text, body, patches) if patches else ()
 
     def _rewritten(self, text: bytes, body: Encoded) -> Patch:
-        """The whole body as it becomes."""
+        """Return the patch that replaces the whole body."""
         fresh = apply_patches(text, self._body_patches(text, body))
         return body.start, body.end, fresh[body.start : body.end]
 
@@ -286,16 +287,16 @@ def apply_patches(text: bytes, patches: Iterable[Patch]) -> bytes:
 def patches_until_stable(
     texts: Mapping[Id, bytes], key: bytes, find: Callable[[bytes], Finds], sensitive: Iterable[str] = ()
 ) -> dict[Id, list[Patch]]:
-    """Return the patches of those texts of one trajectory that change, to be put in one after the other.
+    """Return the patches of those texts of one trajectory that change, to be applied one after the other.
 
-    Almost always one pass finds them. Another has more to do where a suspect held the context of a find, as in
+    One pass almost always suffices. Another pass finds more where a suspect contained the context of a find, as in
     `Cookie: a=uid=1000(carol)`.
 
     Args:
-        texts: by any name.
-        key: as of `Session`.
-        find: gives what a text holds.
-        sensitive: secrets that no text has to tell.
+        texts: Texts by any key.
+        key: Key as in `Session`.
+        find: Returns the finds of a text.
+        sensitive: Secrets that need not occur as finds in any text.
     """
     patches_of_texts: dict[Id, list[Patch]] = {}
     current = dict(texts)
@@ -319,7 +320,7 @@ def patches_until_stable(
 
 
 def _are_only_names(occurrences: Sequence[Span], spans: Sequence[Span]) -> bool:
-    """Return True if the occurrences are but names, which the spans claim too."""
+    """Check whether the occurrences are only names that the spans claim too."""
     span_bounds = {(span.secret, span.end) for span in spans} if occurrences else ()
     return all(
         occurrence.kind in _NAMES and (occurrence.start, occurrence.end) in span_bounds for occurrence in occurrences
@@ -327,7 +328,7 @@ def _are_only_names(occurrences: Sequence[Span], spans: Sequence[Span]) -> bool:
 
 
 def _is_crowded(finds: Finds, guesses: Iterable[Span]) -> bool:
-    """Return True if a suspect or patched body is so near another find that one may be the other's context."""
+    """Check whether a suspect or body is so close to another find that one may be the context of the other."""
     suspects = {(loose.start, loose.end) for loose in finds.loose} | {(body.start, body.end) for body in finds.encoded}
     suspects |= {(guess.start, guess.end) for guess in guesses if guess.kind not in _NAMES}
     if not suspects:
@@ -348,7 +349,7 @@ def _begin(body: Encoded) -> int:
 
 
 def _is_covered(claim: Span, finds: Finds) -> bool:
-    """Return True if a find of the text itself claims all that a view does."""
+    """Check whether a find of the text itself covers the whole claim of a view."""
     return any(
         find.start <= claim.start and claim.end <= find.end
         for finds_of_kind in (finds.spans, finds.encoded)
@@ -359,7 +360,7 @@ def _is_covered(claim: Span, finds: Finds) -> bool:
 
 
 def _with(claimed: Sequence[Span], more: Sequence[Span]) -> list[Span]:
-    """Merge both in order of place; of those in `more` that overlap, what comes first, then the longest."""
+    """Merge both in order of position; of overlapping spans in `more`, keep the first, then the longest."""
     if not more:
         return list(claimed)
     added: list[Span] = []
@@ -372,7 +373,7 @@ def _with(claimed: Sequence[Span], more: Sequence[Span]) -> list[Span]:
 def _claims(
     text: bytes, suspects: Iterable[Loose], claimed: Sequence[Span], accepts: Callable[[Loose, bytes], bool]
 ) -> list[Span]:
-    """Return what is accepted of what is left of the suspects, disjoint; kinds in order of precedence."""
+    """Return the accepted remaining parts of the suspects, disjoint; kinds in order of precedence."""
     accepted: list[Span] = []
     for _, group in groupby(suspects, key=lambda loose: loose.kind):
         taken, end = _with(claimed, accepted), 0
@@ -386,7 +387,7 @@ def _claims(
 
 
 def _free(finds: Iterable[Span], claimed: Sequence[Span]) -> list[Span]:
-    """Return those that overlap with no claim; claims are disjoint and in order."""
+    """Return the finds that overlap no claim; claims are disjoint and in order."""
     free = []
     claims = iter(claimed)
     claim = next(claims, None)
@@ -399,7 +400,7 @@ def _free(finds: Iterable[Span], claimed: Sequence[Span]) -> list[Span]:
 
 
 def _left_of(loose: Loose, claimed: Sequence[Span]) -> list[tuple[int, int]]:
-    """The parts of a suspect that no claim covers."""
+    """Return the parts of a suspect that no claim covers."""
     parts, at = [], loose.start
     for span in _around(loose, claimed):
         if span.end > at:
@@ -410,14 +411,12 @@ def _left_of(loose: Loose, claimed: Sequence[Span]) -> list[tuple[int, int]]:
 
 
 def _is_taken(body: Encoded, claimed: Sequence[Span]) -> bool:
-    """Return True if a secret stands where the body does; the beginning of a secret that stays may be a body (of a
-    JWT).
-    """
+    """Check whether a secret overlaps the body; the kept beginning of a secret may be a body, as in a JWT."""
     return any(span.secret < body.end and body.start < span.end for span in _around(body, claimed))
 
 
 def _around(find: Loose | Encoded, claimed: Sequence[Span]) -> Iterator[Span]:
-    """Yield the claims that a find may overlap: from the last that begins before it to the last that begins in it."""
+    """Yield the claims that may overlap a find: from the last that begins before it to the last that begins in it."""
     for position in range(max(0, bisect_right(claimed, find.start, key=_start) - 1), len(claimed)):
         if claimed[position].start >= find.end:
             return
@@ -425,20 +424,20 @@ def _around(find: Loose | Encoded, claimed: Sequence[Span]) -> Iterator[Span]:
 
 
 class _Shorter:
-    """Secrets of at least `LEARNED_FROM` bytes, by how they begin."""
+    """Secrets of at least `LEARNED_FROM` bytes, by their beginnings."""
 
     def __init__(self) -> None:
         self._sizes: dict[bytes, dict[int, None]] = {}
         self._known: dict[bytes, None] = {}
 
     def add(self, secret: bytes) -> None:
-        """Takes one in; the shortest are to come first."""
+        """Add a secret; the shortest must come first."""
         if len(secret) >= LEARNED_FROM and secret not in self._known:
             self._known[secret] = None
             self._sizes.setdefault(secret[:LEARNED_FROM], {})[len(secret)] = None
 
     def within(self, raw: bytes) -> list[bytes]:
-        """Return those that stand in `raw`, shortest first, perhaps itself among them."""
+        """Return the secrets in `raw`, shortest first, possibly `raw` itself among them."""
         if len(raw) > _LONG:
             return [secret for secret in islice(self._known, _SPLITTERS) if secret in raw]
         candidates = {
@@ -460,7 +459,7 @@ def _split(raw: bytes, shorter: Iterable[bytes]) -> list[bytes]:
 
 
 def _stands_for_itself(text: bytes, occurrence: Span) -> bool:
-    """Return True if an occurrence is a whole word, where that matters, and a short name is known to be one."""
+    """Check whether an occurrence is a whole word, where required, and whether the context confirms a short name."""
     start, end = occurrence.start, occurrence.end
     is_long = end - start >= LEARNED_FROM
     if occurrence.kind not in _NAMES and is_long and not text[start:end].isdigit():
@@ -476,5 +475,5 @@ def _stands_for_itself(text: bytes, occurrence: Span) -> bool:
 
 
 def _is_line(text: bytes, start: int, end: int) -> bool:
-    """Return True if a line holds nothing else, as what `whoami` and `hostname` print."""
+    """Check whether the span fills its line, as in the output of `whoami` and `hostname`."""
     return _LINE_BEGINS.search(text, max(0, start - 2), start) is not None and _LINE_ENDS.match(text, end) is not None

@@ -1,4 +1,4 @@
-"""Finds in a view of a text: those that the text shows just so, and those that only the view shows."""
+"""Finds in a view of a text: those that the text shows unchanged, and those that only the view shows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Found = tuple[list[Span], list[Loose], list[Encoded]]
 _BY_FORM: Final[frozenset[Kind]] = frozenset(
     {"jwt", "token", "cloud_key", "url_password", "header", "assignment", "email"}
 )
-"""Kinds that are looked for where a line only seems to go on in the next one; a private key has lines of its own."""
+"""Kinds that are looked for where a line only seems to continue in the next one; a private key has lines of its own."""
 
 _NAMES_NEXT: Final = re.compile(rb"[A-Za-z_][\w.-]*(?:\s?[:(](?!//)|\s?=(?=[^=\s])|\s=\s|\s?->)")
-"""The next line says something of its own: `name = value`."""
+"""Beginning of a next line that is no continuation: `name = value`."""
 
 _NEAR: Final = 4
-"""Number of suspects before a place that may hold it."""
+"""Number of preceding suspects to check for one that contains a place."""
 
 _WORD: Final = re.compile(rb"[A-Za-z]?[a-z]*[.,;:!?)]?")
 
@@ -30,7 +30,9 @@ _WORD: Final = re.compile(rb"[A-Za-z]?[a-z]*[.,;:!?)]?")
 def add_plain(
     text: bytes, view: View, finds: Found, spans: list[Span], loose: list[Loose], encoded: list[Encoded]
 ) -> None:
-    """Add to the finds of a text those that it shows just as the view does; only what tells them it does not show."""
+    """Add to the finds of a text those of a view that the text shows unchanged, but without the context that reveals
+    them.
+    """
     known = {(span.start, span.end, span.kind) for span in spans}
     for find in finds[0]:
         if _is_plain(view, find.start, find.end):
@@ -47,7 +49,9 @@ def add_plain(
 
 
 def _add_suspects(text: bytes, view: View, suspects: list[Loose], loose: list[Loose]) -> None:
-    """Add suspects that no other secret holds, or that are what is shown of the other."""
+    """Add the suspects that no accepted suspect contains; one that ends before hidden bytes replaces those that contain
+    it.
+    """
     ordered = sorted(loose, key=_start)
     added: list[Loose] = []
     replaced: set[tuple[int, int, Kind]] = set()
@@ -107,13 +111,14 @@ def _is_sought(view: View, kind: Kind) -> bool:
 
 
 def is_cut(view: View, start: int, end: int) -> bool:
-    """Return True if the text cuts or encodes this part of a view, which may go on beyond it."""
+    """Check whether the text cuts or encodes this part of a view, which may continue beyond the view."""
     return view.is_whole(start, end, open_end=True) and view.joint(start, end) is not None
 
 
 def is_joined(view: View, start: int, end: int) -> bool:
-    """Return True if the text cuts or encodes a find in a view; where a line only seems to go on, what goes on is no
-    word.
+    """Check whether the text cuts or encodes a find of a view.
+
+    Where a line only seems to continue, the continuation must not be a word or a new assignment.
     """
     joint = view.joint(start, end) if view.is_whole(start, end) else None
     if joint is None or not view.wrapped:

@@ -1,6 +1,6 @@
-"""Passwords and keys in commands, statements of databases, messages of programs and links, as a table.
+"""Passwords and keys in commands, database statements, program messages and links, as a table.
 
-What stands there is a secret whatever its letters, since the place tells it.
+Their place makes most of them secrets, whatever their letters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MIXED: Final = partial(is_secret, sensitivity="password", quoted=True)
 _RANDOM: Final = partial(is_secret, quoted=True)
 
 _STATEMENTS: Final[tuple[tuple[bytes, bytes, Callable[[bytes], bool]], ...]] = (
-    # commands: what they take
+    # commands with passwords as arguments
     (
         rb"[ ](?:-u ?|--user[ =])[ \"'\\]{0,8}[^\s:\"'\\/-][^\s:\"'\\/]{0,63}:",
         rb"[\"'\\]{0,8}([^\s\"'\\/:]{4,128})",
@@ -107,7 +107,7 @@ _STATEMENTS: Final[tuple[tuple[bytes, bytes, Callable[[bytes], bool]], ...]] = (
         is_password,
     ),
     (rb"send (?:-- |-s )?[\"'\\]{1,4}", rb"([^\"'\\\s/]{8,128})\\{1,8}r", _MIXED),
-    # what programs print
+    # messages of programs
     (rb"(?i:access key(?: id)?|session token) \[[^\]\n]{0,40}\]: ", rb"([^\s\"\\]{12,1000})", is_password),
     (
         rb"(?i:(?:temporary|generated|initial|new|default|admin|your|one-time) password)",
@@ -129,21 +129,22 @@ _STATEMENTS: Final[tuple[tuple[bytes, bytes, Callable[[bytes], bool]], ...]] = (
         _RANDOM,
     ),
 )
-"""(what the scan looks for, what follows, what the secret has to look like); the only group is the secret."""
+"""(pattern for the scan, following pattern, check of the secret); the only group is the secret."""
 
 _REPEATED: Final = re.compile(rb"\{([01]),\d{2,3}\}")
 TRIGGER: Final = b"|".join(
     b"(?:" + _REPEATED.sub(lambda match: b"*" if match[1] == b"0" else b"+", head) + b")" for head, _, _ in _STATEMENTS
 )
-"""Trigger of statements; what is counted in the table is only looped over here, since one automaton runs the triggers
-of all kinds.
+"""Trigger of statements.
+
+Parts that the table counts are plain loops here, since one automaton runs the triggers of all kinds.
 """
 
 _PATTERNS: Final = tuple((compile_pattern(head + tail), accepts) for head, tail, accepts in _STATEMENTS)
 
 
 def find_stated(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
-    """Find the secrets that commands, statements, messages and links hold."""
+    """Find the secrets in commands, statements, messages and links."""
     for pattern, accepts in _PATTERNS:
         for match in matches(pattern, text, lo, hi):
             if opens(text, match.start()) or not text[match.start() : match.start() + 1].isalnum():

@@ -1,6 +1,6 @@
-"""Finders of secrets that the structure around them tells: fields of markup, members of keys, columns of tables.
+"""Finders of secrets in structures: fields of markup, members of keys, columns of tables.
 
-What a name says is decided by `sensitive_names`; here it stands elsewhere than right before the value.
+`sensitive_names` judges the names, which here do not directly precede the values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trajmill.quality.scrubbing.values import is_password, is_secret
 _QUOTE: Final = rb"\\{0,8}[\"']"
 _END: Final = rb"(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)"
 _NEAR: Final = 1024
-"""Bytes before and after what announces a value in which its element or object begins and ends."""
+"""Bytes before and after an announcement in which its element or object begins and ends."""
 
 _PASSWORD_FIELD: Final = compile_pattern(
     rb"(?i)type\s?=\s?"
@@ -80,7 +80,7 @@ TRIGGER: Final = (
 
 
 def find_structured(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
-    """Find values of password fields, private members of JWK (RFC 7517), parts of forms, lists of codes, columns of
+    """Find values of password fields, private members of JWK (RFC 7517), parts of forms, lists of codes and columns of
     CSV.
     """
     for match in matches(_PASSWORD_FIELD, text, lo, hi):
@@ -106,14 +106,14 @@ def _looks(kind: Sensitivity) -> partial[bool]:
 
 
 def _around(text: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the bounds of the element or object in which this stands."""
+    """Return the bounds of the element or object that contains the span."""
     opened = [match.end() for match in _OPENS.finditer(text, max(0, start - _NEAR), start)]
     closed = _CLOSES.search(text, end, end + _NEAR)
     return opened[-1] if opened else max(0, start - _NEAR), closed.start() if closed else min(len(text), end + _NEAR)
 
 
 def _field(text: bytes, start: int, end: int) -> Iterator[Loose]:
-    """Find what a password field shows, and what an object says whose member `name` is that of a secret."""
+    """Find the values shown in a password field, and those in an object whose member `name` announces a secret."""
     begin, stop = _around(text, start, end)
     is_object = text[start : start + 1] in b"\"'\\"
     name = _FIELD_NAME.search(text, begin, stop) if is_object else None
@@ -125,7 +125,7 @@ def _field(text: bytes, start: int, end: int) -> Iterator[Loose]:
 
 
 def _columns(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
-    """The cells below the names of secrets in a table of comma-separated values."""
+    """Yield the cells below the names of secrets in a table of comma-separated values."""
     for match in matches(_HEADER, text, lo, hi):
         kinds = [sensitivity(cell) for cell in match.group(1).split(b",")]
         at = match.end()

@@ -19,14 +19,14 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 Found = tuple[Ints, Ints, Ints]
-"""Arrays of where units begin, where they end, and what they say."""
+"""Arrays of the beginnings, the ends and the byte values of units."""
 
 GONE: Final = -1
 """Value of a unit that stands for nothing."""
 
 
 def among(characters: bytes) -> Flags:
-    """For each byte, whether it is one of these."""
+    """Return a table with, for each byte, a flag that it is among `characters`."""
     table = np.zeros(256, np.bool_)
     table[list(characters)] = True
     return table
@@ -46,22 +46,22 @@ _HEX[list(b"ABCDEF")] = np.arange(10, 16)
 _SAYS: Final = np.zeros(17 * (_NO_DIGIT + 1), np.bool_)
 _SAYS[[9, 10, 13, *range(32, 127)]] = True
 _TELLS: Final = ~among(b"<>")
-"""Values of a unit by which something could be found that is not found as it is written; markup is no such."""
+"""Unit values that could reveal a find when decoded; markup brackets could not."""
 
 _ENDS_NAME: Final = among(b"dDnNsStTyY")
 _NAME: Final = 16
-"""Bytes before the end of an element's name that can say that it holds a secret."""
+"""Bytes before the end of an element's name in which a sensitive name is looked for."""
 
 _JOINED: Final = among(_WORD + b"_-=:@/+.~\"'\\")
-"""Bytes that have to stand on both sides of something invisible so that it could cut something in two."""
+"""Bytes required on both sides of an invisible unit for it to cut a find."""
 
 _PARAMETER: Final = among(b"0123456789;:?<=>! ")
 _STILL: Final = among(b"mKhl")
-"""Final bytes of control sequences (ECMA-48) that leave the cursor where it is: colours, erasing, modes."""
+"""Final bytes of control sequences (ECMA-48) that do not move the cursor: colors, erasing, modes."""
 
 _PARAMETERS: Final = 32
 _LEVELS: Final = 7
-"""Backslashes more that JSON in JSON writes before an escape."""
+"""Largest number of additional backslashes that nested JSON writes before an escape."""
 
 _ENTITY: Final = re.compile(
     rb"&(?:#0{0,7}(1?\d\d)|#[xX]0{0,6}([2-7][0-9a-fA-F])|(amp|quot|apos|lt|gt|equals|colon|lowbar|commat|sol|period));"
@@ -83,18 +83,18 @@ _STRINGS: Final = among(b"]P_^X")
 _STRING: Final = re.compile(
     rb"[^\x07\x1b\n\\]{0,2048}(?:\x07|\x1b\\|\\+(?:u0007|x07|a)|\\+(?:u001[bB]|x1[bB]|033|e)\\+)"
 )
-"""Pattern of what follows the beginning of a control string, to its end."""
+"""Rest of a control string after its beginning, up to its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Places in order and disjoint.
+    """Units of a buffer, in order and disjoint.
 
     Attributes:
-        start: where each begins.
-        end: where it ends.
-        says: the byte that it stands for, or `GONE`.
-        telling: whether without it something else could be found.
+        start: Beginning of each unit.
+        end: End of each unit.
+        says: Byte that the unit stands for, or `GONE`.
+        telling: True if decoding or removing the unit could reveal a find.
     """
 
     start: Ints
@@ -104,7 +104,7 @@ class Units:
 
 
 def units(data: bytes, values: Bytes, slash: Ints) -> Units:
-    """Find all units of a buffer; `values` are the same bytes, and `slash` is where backslashes stand among them."""
+    """Find all units of a buffer; `values` are the same bytes, and `slash` holds the offsets of the backslashes."""
     found_units = [_percent(values), _entities(data) if b"&" in data else _NONE]
     begins = [_find_escape(values, ())] if b"\x1b" in data else []
     if len(slash):
@@ -130,7 +130,7 @@ def units(data: bytes, values: Bytes, slash: Ints) -> Units:
 
 
 def _announcing(data: bytes, values: Bytes, start: Ints, says: Ints) -> list[int]:
-    """Return units that end the name of an element with a secret: `&lt;password&gt;` is like `password=`."""
+    """Return the units that end the name of an element with a secret: `&lt;password&gt;` is like `password=`."""
     ends = np.flatnonzero((says == ord(">")) & _ENDS_NAME[values[(start - 1).clip(min=0)]])
     numbered_starts = zip(ends.tolist(), start[ends].tolist(), strict=True)
     return [
@@ -141,7 +141,7 @@ def _announcing(data: bytes, values: Bytes, start: Ints, says: Ints) -> list[int
 
 
 def _telling(values: Bytes, start: Ints, end: Ints, says: Ints) -> Flags:
-    """Flag the units that could hide something: what says no mere separator, and what cuts a word."""
+    """Flag the units that could hide a find: those that stand for more than a separator, and those that cut a word."""
     gone = says == GONE
     telling = np.where(gone, False, _TELLS[says.clip(min=0)])
     if not gone.any():
@@ -162,13 +162,13 @@ def _percent(values: Bytes) -> Found:
 
 
 def _saying(values: Bytes, start: Ints, last: Ints, size: int) -> Found:
-    """Those units whose last two digits are hexadecimal and stand for a byte that a text holds.
+    """Return the units whose last two characters are hexadecimal digits of a byte that texts contain.
 
     Args:
-        values: the buffer.
-        start: where each begins.
-        last: where its last part begins, after what nested JSON adds.
-        size: bytes of this part.
+        values: Buffer.
+        start: Beginning of each unit.
+        last: Beginning of its last part, after the additional backslashes of nested JSON.
+        size: Bytes of this part.
     """
     says = _HEX[values[last + size - 2]] * 16 + _HEX[values[last + size - 1]]
     fits = _SAYS[says]
@@ -187,7 +187,7 @@ def _find_escaped(values: Bytes, short: Ints, long: Ints) -> list[Found]:
 
 
 def first_backslash(values: Bytes, start: Ints) -> Ints:
-    """For each backslash the first of its row, which nested JSON makes long; eight at most."""
+    """Return for each backslash the first of its run, which nested JSON makes long; eight at most."""
     for _ in range(_LEVELS):
         before = (start > 0) & (values[start - 1] == BACKSLASH)
         if not before.any():
@@ -207,7 +207,7 @@ def _entities(data: bytes) -> Found:
 
 
 def _find_escape(values: Bytes, form: tuple[bytes, ...], slash: Ints | None = None) -> tuple[Ints, Ints]:
-    """Find the begin and end of an escape character, raw or as a backslash and one of these bytes."""
+    """Return the beginnings and ends of escape characters, raw or as a backslash and the bytes of `form`."""
     if slash is None:
         start = np.flatnonzero(values == _ESCAPE)
         return start, start + 1
@@ -219,7 +219,7 @@ def _find_escape(values: Bytes, form: tuple[bytes, ...], slash: Ints | None = No
 
 
 def _sequences(values: Bytes, start: Ints, after: Ints) -> Found:
-    """Find control sequences that move no cursor; `after` is where what begins them is written to its end."""
+    """Find control sequences that do not move the cursor; `after` holds the ends of their escape characters."""
     last = len(values) - 1
     is_sequence = after <= last
     is_sequence[is_sequence] = values[after[is_sequence]] == ord("[")
@@ -234,14 +234,14 @@ def _sequences(values: Bytes, start: Ints, after: Ints) -> Found:
 
 
 def _strings(data: bytes, values: Bytes, start: Ints, after: Ints) -> Found:
-    """Control strings: the title of a window, a link."""
+    """Find control strings, such as the title of a window or a link."""
     opened = np.flatnonzero(_STRINGS[values[np.minimum(after, len(values) - 1)]] & (after < len(values)))
     matches = [(begin, _STRING.match(data, end)) for begin, end in zip(start[opened], after[opened], strict=True)]
     return _as_gone(np.array([(begin, match.end()) for begin, match in matches if match], np.int64).reshape(-1, 2))
 
 
 def _returns(values: Bytes) -> Found:
-    """Find what `readline` writes where the line that is typed reaches the last column."""
+    """Find the bytes that `readline` writes where a typed line reaches the last column."""
     start = np.flatnonzero(values[: max(0, len(values) - 2)] == ord("\r")) - 1
     start = start[start >= 0]
     start = start[(values[start] == ord(" ")) & _JOINED[values[start + 2]]]
@@ -256,7 +256,7 @@ _DIGITS: Final = re.compile(rb"&#0*(\d+);")
 
 
 def rewritten(old: bytes, byte: int) -> bytes | None:
-    """The unit `old` written so that it says `byte`, in as many bytes; None if it cannot."""
+    """Return the unit `old` rewritten to stand for `byte`, with the same length; None if that is impossible."""
     if len(old) == 1:
         return bytes([byte])
     if old[:2] == b"&#" and old[2:3] not in b"xX":
@@ -273,7 +273,9 @@ def rewritten(old: bytes, byte: int) -> bytes | None:
 
 
 def rewrite_all(old: list[bytes], fresh: bytes) -> bytes | None:
-    """Write decimal references, one after the other, so that they say `fresh` in as many bytes all together."""
+    """Rewrite adjacent decimal references to stand for `fresh`, with the same total length; None if that is
+    impossible.
+    """
     parts = [b"&#%d;" % byte for byte in fresh]
     room = sum(map(len, old))
     for position, byte in enumerate(fresh):
@@ -291,5 +293,5 @@ def rewrite_all(old: list[bytes], fresh: bytes) -> bytes | None:
 
 
 def is_decimal(unit: bytes) -> bool:
-    """Return True if the unit is a decimal reference of HTML."""
+    """Check whether the unit is a decimal reference of HTML."""
     return _DIGITS.fullmatch(unit) is not None

@@ -1,7 +1,7 @@
-"""Judgement of values that some context makes suspect: pure functions of bytes.
+"""Judgment of values that their context makes suspect: pure functions of bytes.
 
-The rules ask which kinds of characters stand where, so that a placeholder is judged like its secret wherever possible;
-a placeholder that certifies itself is always judged a secret, and then stays as it is.
+The rules look at the kinds of characters and their order, so that a placeholder is judged like its secret wherever
+possible. A placeholder that certifies itself is always judged a secret, and then stays unchanged.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ _NO_VALUE: Final = re.compile(
 _EXPRESSION: Final = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_$][\w$]*)+")
 _NAMES: Final = re.compile(rb"[$_]*(?:[A-Za-z]+\d{0,5}[A-Za-z]*(?:[_$.:>-]+|\Z))+")
 _LONG: Final = 20
-"""Bytes from which what might be an expression has to be one of names, in which few digits stand together."""
+"""Bytes from which a possible expression must consist of names with few digits in a row."""
 
 _WORD: Final = re.compile(rb"(?:[a-z]*(?:[A-Z][a-z]+)*|[A-Z]+)\d{0,3}|\d+")
 _BREAKS: Final = re.compile(rb"[_.:/+@#~=?&|-]")
 
 
 def is_dummy(value: bytes) -> bool:
-    """Return True if the value stands for one that is not told: `your_token`, `${KEY}`, `***`, `xxxx`, `…EXAMPLE`."""
+    """Check whether the value stands for an omitted one: `your_token`, `${KEY}`, `***`, `xxxx`, `…EXAMPLE`."""
     core = core_of(value)
     return (len(core) < MASKED_UNDER and is_placeholder(core)) or _DUMMY.search(value) is not None
 
 
 def entropy(value: bytes) -> float:
-    """Bits per byte of the value, of its own distribution of bytes (Shannon 1948)."""
+    """Return the Shannon entropy of the value's own distribution of bytes, in bits per byte (Shannon 1948)."""
     counts, size = Counter(value).values(), len(value)
     return -sum(count / size * log2(count / size) for count in counts)
 
 
 def is_password(value: bytes) -> bool:
-    """Return True if the value, where a password is sure to stand, is one: anything but a dummy or a word for it."""
+    """Check whether a value in the place of a password is one: neither a dummy nor a word for a password."""
     return not is_dummy(value) and not re.fullmatch(rb"(?i)pass(?:word|wd|phrase)?|pw|secret|token|none|null", value)
 
 
@@ -64,14 +64,12 @@ _STATUS: Final = re.compile(
 
 
 def is_typed(value: bytes) -> bool:
-    """Return True if the value after a prompt for a password was typed, and is no word of what the program went on to
-    say.
-    """
+    """Check whether the value after a password prompt was typed, rather than printed by the program."""
     return is_password(value) and _STATUS.fullmatch(value) is None and len(core_of(value)) >= 3
 
 
 def is_cookie(value: bytes) -> bool:
-    """Return True if the value of a cookie could tell one session from another: no flag, date, path or short number."""
+    """Check whether the value of a cookie could identify a session: no flag, date, path or short number."""
     core = core_of(value)
     if is_certified(core):
         return True
@@ -81,14 +79,14 @@ def is_cookie(value: bytes) -> bool:
 
 
 def is_secret(value: bytes, *, sensitivity: Sensitivity = "secret", quoted: bool = False) -> bool:
-    """Return True if the value, announced by a name, is a secret and no word, number, path, date or expression.
+    """Check whether a value that a name announces is a secret, and no word, number, path, date or expression.
 
     Args:
-        value: at least 8 bytes, or it is none.
-        sensitivity: of the name: a password may be short, of digits or of letters alone; what a key may be is no
-            digest and no id.
-        quoted: the value stood in quotes, or in an environment file; else it could be source code, and is judged
-            strictly: at least 16 bytes.
+        value: Value, of at least 8 bytes unless it is a code.
+        sensitivity: Kind that the name announces: a password may be short, of digits or of letters alone; the value of
+            a key is no digest and no id.
+        quoted: True for a value in quotes or in an environment file; others may be source code and are judged more
+            strictly.
     """
     core = core_of(value)
     if is_certified(core):
@@ -125,7 +123,7 @@ _NUMBER: Final = re.compile(rb"\d+")
 _ID: Final = re.compile(
     rb"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|[0-9a-fA-F]+|\d+(?:[._:-]\d+)*|.*\.[a-z]{2,5}"
 )
-"""A UUID, a digest, a number or a file."""
+"""UUID, digest, number or file name."""
 
 _FOLLOWS: Final = (
     b"26663453524767261778544342",
@@ -155,10 +153,15 @@ _FOLLOWS: Final = (
     b"75657543624667682587544244",
     b"84349335814554631454523155",
 )
-"""For each letter how often each letter follows it in words of English and of programs, 0 to 9 by its logarithm."""
+"""For each letter, the frequency of each following letter in words of English and of programs, 0 to 9 on a log
+scale.
+"""
 
 _LIKELY: Final = 5.9
-"""The mean of these above which letters make a word: one in 30 random ones of 10 does, one word in 80 does not."""
+"""Mean of these frequencies from which letters count as a word.
+
+One in 30 random strings of 10 letters reaches it; one word in 80 does not.
+"""
 
 _UNLIKELY: Final = 5.35
 _LETTERS: Final = re.compile(rb"[a-z]+")
@@ -166,11 +169,11 @@ _CASED: Final = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def is_ordinary(value: bytes, *, strict: bool = False) -> bool:
-    """Return True if the letters of a value follow each other as those of words do, so that it may be one.
+    """Check whether the letters of a value follow each other as in words, so that it may be a word.
 
     Args:
-        value: anything; what has fewer than four letters in a row is ordinary.
-        strict: only what surely is no word is none.
+        value: Any value; without four letters in a row it counts as ordinary.
+        strict: True to reject only values that are surely no words.
     """
     parts = _CASED.findall(value)
     if len(parts) > 2 and len(b"".join(parts)) < 3 * len(parts):
@@ -191,7 +194,7 @@ def _is_no_value(value: bytes) -> bool:
 
 
 def is_wordy(value: bytes) -> bool:
-    """Return True if the value is words and numbers, put together by punctuation or as in `camelCase2`."""
+    """Check whether the value consists of words and numbers, joined by punctuation or as in `camelCase2`."""
     return all(_WORD.fullmatch(part) for part in _BREAKS.split(value))
 
 

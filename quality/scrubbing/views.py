@@ -31,34 +31,34 @@ from trajmill.quality.scrubbing.wraps import wraps
 
 BEFORE: Final = 128
 AFTER: Final = 320
-"""Bytes around a place that a view shows: what announces a secret, and the rest of a token."""
+"""Bytes around a place that a view shows, enough for the announcement of a secret and the rest of a token."""
 
 _NOWHERE: Final = -1
 _SEPARATOR: Final = ord("\n")
-"""Stands between two windows, and nowhere in the texts."""
+"""Byte between two windows, which no text contains."""
 
 _NARROWEST: Final = 32
-"""Bytes of text below which nothing is wrapped."""
+"""Bytes of text below which no line counts as wrapped."""
 
 _AT_ONCE: Final = 1 << 22
-"""Bytes of windows that are looked at together, so that arrays of their places stay small; a longer text is alone."""
+"""Bytes of windows processed together, which bounds the arrays of their places; a longer text is processed alone."""
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 Windows: TypeAlias = tuple[Ints, Ints, Ints]
-"""(text, begin, end) of each, at least one, in order."""
+"""(text, begin, end) of each window, at least one, in order."""
 
 
 class View:
-    """View of a text: what its windows say.
+    """View of a text: the contents of its windows.
 
     Args:
-        data: what they say.
-        at: for each byte where in the text what says it begins, or -1.
-        size: for each byte how many bytes of the text say it.
-        joints: twice the place of each byte before which something is left out; one more for a byte said otherwise.
-        length: bytes of the text.
-        wrapped: whether the joints are the ends of lines that only seem to go on.
+        data: Contents of the windows.
+        at: For each byte, the beginning of its source in the text, or -1.
+        size: For each byte, the number of source bytes in the text.
+        joints: Twice the position of each byte before which bytes are omitted; plus one for a decoded byte.
+        length: Bytes of the text.
+        wrapped: True if the joints are the ends of lines that only seem to continue.
     """
 
     def __init__(self, data: bytes, at: Numbers, size: Numbers, joints: Ints, length: int, *, wrapped: bool) -> None:
@@ -73,12 +73,12 @@ class View:
         return self._at[start], self._at[end - 1] + self._size[end - 1]
 
     def is_whole(self, start: int, end: int, *, open_end: bool = False) -> bool:
-        """Return True if a part of `data` is not empty, lies in one window, and touches no cut that this makes.
+        """Check that a part of `data` is not empty, is within one window, and touches no cut made by the window.
 
         Args:
-            start: of the part.
-            end: of the part.
-            open_end: whether it may go on beyond the window.
+            start: Beginning of the part.
+            end: End of the part.
+            open_end: True if the part may continue beyond the window.
         """
         cut = bisect_left(self._cuts, start)
         if start >= end or (cut < len(self._cuts) and self._cuts[cut] < end):
@@ -88,17 +88,19 @@ class View:
         return begun and (open_end or not last or self.place(start, end)[1] == self._length)
 
     def joint(self, start: int, end: int) -> int | None:
-        """The place of the last joint within a part of `data`; None if the text has the part as it is."""
+        """Return the position of the last joint within a part of `data`; None if the text contains the part
+        unchanged.
+        """
         last = bisect_left(self._joints, 2 * end) - 1
         return self._joints[last] // 2 if last >= 0 and self._joints[last] > 2 * start else None
 
     def ends_hidden(self, end: int) -> bool:
-        """Return True if the text goes on, after the byte before `end`, with something that is not shown."""
+        """Check whether hidden bytes of the text follow the byte before `end`."""
         position = bisect_left(self._joints, 2 * end)
         return position < len(self._joints) and self._joints[position] == 2 * end
 
     def written(self, text: bytes, start: int, end: int, fresh: bytes) -> tuple[int, int, bytes] | None:
-        """Return the patch of the text by which this part of `data` says `fresh`; None if that does not fit in its
+        """Return the patch of the text that turns this part of `data` into `fresh`; None if it does not fit the
         bytes.
         """
         begin, stop = self.place(start, end)
@@ -128,17 +130,17 @@ class View:
 
 
 def _fast(numbers: Numbers) -> array[int]:
-    """The same numbers where one after the other is asked for, not all at once."""
+    """Return the numbers in an array that is faster for access one by one."""
     return array("q", numbers.astype(np.int64).tobytes())
 
 
 class Views:
-    """The views, in one way, of some texts of a buffer.
+    """Views of one type of some texts of a buffer.
 
     Attributes:
-        data: what all windows say, text after text.
-        numbers: the texts that have windows, ascending.
-        bounds: where each of them begins in `data`, and where the last one ends.
+        data: Contents of all windows, text after text.
+        numbers: Numbers of the texts with windows, ascending.
+        bounds: Beginning of each of these texts in `data`, and the end of the last one.
     """
 
     def __init__(
@@ -152,7 +154,7 @@ class Views:
     ) -> None:
         self._wrapped = wrapped is not None
         text, low, high = windows
-        # a place takes 4 bytes: a buffer has less than 2 GB, and may be one window from its first byte to its last
+        # an offset takes 4 bytes: a buffer has less than 2 GB, and may be a single window
         begin = (low - _before(high - low)).astype(np.int32)
         index = np.arange(int((high - low).sum()), dtype=np.int32) + np.repeat(begin, high - low)
         at = index[~gone[index]]
@@ -199,12 +201,12 @@ class Views:
 
 
 def _before(sizes: Ints) -> Ints:
-    """For each of some ranges, one after the other, where it begins."""
+    """Return the beginning of each of some adjacent ranges."""
     return np.cumsum(sizes) - sizes
 
 
 def _windows(offsets: Ints, shown: Units, start: Ints, end: Ints) -> Windows:
-    """Return each window around these places; none cuts a unit or a text."""
+    """Return the windows around these places; none cuts a unit or a text."""
     text = np.searchsorted(offsets, start, "right") - 1
     low = np.maximum(start - BEFORE, offsets[text])
     high = np.minimum(end + AFTER, offsets[text + 1])
@@ -222,7 +224,7 @@ def _windows(offsets: Ints, shown: Units, start: Ints, end: Ints) -> Windows:
 
 
 def _interiors(shown: Units, wrapped: tuple[Ints, Ints] | None) -> Ints:
-    """Every byte that no view shows: of what is gone, all; of what is decoded, all but the first."""
+    """Return every byte that no view shows: all bytes of removed units, all but the first of decoded units."""
     start, end = shown.start + (shown.says != GONE), shown.end
     if wrapped is not None:
         start, end = np.concatenate([start, wrapped[0]]), np.concatenate([end, wrapped[1]])
@@ -231,11 +233,11 @@ def _interiors(shown: Units, wrapped: tuple[Ints, Ints] | None) -> Ints:
 
 
 def views(data: bytes, offsets: Sequence[int]) -> Iterator[Views]:
-    """The views of texts that lie one after the other: first as they are meant, then with wrapped lines joined.
+    """Yield the views of adjacent texts: first decoded and without hidden bytes, then also with wrapped lines joined.
 
     Args:
-        data: the texts.
-        offsets: where each text begins, and at last where the last one ends.
+        data: Texts.
+        offsets: Beginning of each text, and the end of the last one.
     """
     begins = np.asarray(offsets, np.int64) - offsets[0]
     data = data[offsets[0] : offsets[-1]]
@@ -250,7 +252,7 @@ def views(data: bytes, offsets: Sequence[int]) -> Iterator[Views]:
 
 
 def _portions(values: Bytes, offsets: Ints, shown: Units, wrapped: tuple[Ints, Ints] | None) -> Iterator[Views]:
-    """The views in one way of all texts, those of about `_AT_ONCE` bytes of windows together."""
+    """Yield the views of one type of all texts, in portions of about `_AT_ONCE` bytes of windows."""
     telling = (shown.start[shown.telling], shown.end[shown.telling]) if wrapped is None else wrapped
     text, low, high = _windows(offsets, shown, *telling)
     gone = np.zeros(len(values), np.bool_)

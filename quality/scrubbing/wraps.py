@@ -1,7 +1,7 @@
-"""Line wraps: where a line seems to go on in the next one, cut by the width of a terminal or wrapped by a program.
+"""Line wraps: places where a line seems to continue in the next one, cut at a terminal's width or wrapped by a program.
 
-Seems: prose is wrapped between words. So a place is given only where both sides together look like one long token, and
-what is made of it has to be told by its own form or by a name before it.
+Prose is wrapped between words. So a place counts only if both sides together look like one long token, and the joined
+text is a find only by its own form or by a name before it.
 """
 
 from __future__ import annotations
@@ -17,37 +17,40 @@ _DIGIT: Final = among(b"0123456789")
 _UPPER: Final = among(_LETTERS[:26])
 _TOKEN: Final = among(_LETTERS + b"0123456789_-=:@/+.~%&?!#$*^\\")
 _OPENING: Final = among(_LETTERS + b"0123456789_-=/+.%")
-"""Bytes by which a continuation may begin: no prompt is among them."""
+"""Bytes at which a continuation may begin; no prompt begins with them."""
 
 _SOFT: Final = (68, 78)
 """Columns where quoted-printable (RFC 2045, 6.7) breaks a line, with `=` at its end."""
 
 _WIDTHS: Final = np.zeros(512, np.bool_)
 _WIDTHS[[64, 72, *range(76, 81), 100, 120, 132, 160, 200, 240]] = True
-"""Columns where terminals end and programs wrap; at others, a line that does is the widest, or one of two."""
+"""Columns where terminals end and programs wrap.
+
+At other widths, a wrapped line must be the longest of its text or as long as a neighbor.
+"""
 
 _NARROWEST: Final = 40
-"""Columns below which no line is taken for full, unless a mark at its end says that it goes on."""
+"""Columns below which no line counts as full, unless a mark at its end announces a continuation."""
 
 _RUN: Final = 12
 _LONG_RUN: Final = 16
 _SHORT_RUN: Final = _LONG_RUN - _RUN
-"""Bytes of a long token on each side at least, since no more than `_RUN` of the other are counted."""
+"""Least number of bytes of a long token on each side, since at most `_RUN` bytes of the other side count."""
 
 _WORDY: Final = 6
-"""Bytes from which letters of one case with nothing among them are taken for a word."""
+"""Bytes from which letters of one case alone are taken for a word."""
 
 _INDENT: Final = 16
 
 
 def wraps(values: Bytes, offsets: Ints, slash: Ints, shown: Units) -> tuple[Ints, Ints]:
-    """Return (start, end) of what stands between two parts of a line that was wrapped, in order.
+    """Return (start, end) of the bytes between two parts of a wrapped line, in order.
 
     Args:
-        values: the bytes of the texts one after the other.
-        offsets: where each text begins, and at last where the last one ends.
-        slash: where backslashes stand.
-        shown: the units of the texts; what is not shown takes no column.
+        values: Bytes of the texts, one after the other.
+        offsets: Beginning of each text, and the end of the last one.
+        slash: Offsets of the backslashes.
+        shown: Units of the texts; removed units take no column.
     """
     start, end = _breaks(values, slash)
     if not len(start):
@@ -88,7 +91,7 @@ def wraps(values: Bytes, offsets: Ints, slash: Ints, shown: Units) -> tuple[Ints
 
 
 def _are_long(values: Bytes, start: Ints, end: Ints) -> Flags:
-    """Flag breaks that could stand in a long token, by the few bytes next to them: tells most of them apart cheaply."""
+    """Flag the breaks that could be within a long token, by a few adjacent bytes; this cheaply excludes most breaks."""
     limit = len(values) - 1
     ahead = np.minimum(end[:, None] + np.arange(_SHORT_RUN), limit)
     back = np.maximum(start[:, None] - np.arange(1, _SHORT_RUN + 1), 0)
@@ -117,8 +120,8 @@ def _breaks(values: Bytes, slash: Ints) -> tuple[Ints, Ints]:
 
 
 def _columns(values: Bytes, line: Ints, end: Ints, shown: Units) -> Ints:
-    """Count the columns from each line's begin to its end: bytes, less what is not shown and all but the first of a
-    letter.
+    """Count the columns from each line's beginning to its end: bytes without removed units and without all but the
+    first byte of a letter.
     """
     width = end - line
     gone = np.flatnonzero(shown.says == GONE)
@@ -138,7 +141,7 @@ def _columns(values: Bytes, line: Ints, end: Ints, shown: Units) -> Ints:
 
 
 def _as_wide(size: Ints, text: Ints) -> Flags:
-    """Flag the lines that are as long as a neighbour, or the longest of their text."""
+    """Flag the lines that are as long as a neighbor, or the longest of their text."""
     same = (size[1:] == size[:-1]) & (text[1:] == text[:-1])
     alike = np.concatenate([same, [False]]) | np.concatenate([[False], same])
     first = np.flatnonzero(np.concatenate([[True], text[1:] != text[:-1]]))
@@ -157,7 +160,7 @@ def _past_indent(values: Bytes, end: Ints) -> Ints:
 
 
 def _run(values: Bytes, start: Ints, step: int, low: Ints, high: Ints) -> tuple[Ints, Flags]:
-    """Return how far a token goes from each start in one direction, `_RUN` at most, and a flag that it seems to be a
+    """Return the length of the token from each start in one direction, at most `_RUN`, and a flag that it looks like a
     word.
     """
     positions = start[:, None] + step * np.arange(_RUN)

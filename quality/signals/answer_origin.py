@@ -1,4 +1,4 @@
-"""Next observations that the environment did not make, or that the log does not hold whole."""
+"""Signals of next observations that the environment did not make, or that the log does not hold completely."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trajmill.quality.signal import Measured, Numbers, Signal
 
 
 class DanglingCall(Signal):
-    """1 where there is no next observation, else 0."""
+    """1 if there is no next observation, else 0."""
 
     name: ClassVar[str] = "dangling_call"
     measures: ClassVar[str] = "1: the log does not hold the next observation"
@@ -22,7 +22,7 @@ class DanglingCall(Signal):
 
 
 class ForeignAnswer(Signal):
-    """1 where the next observation is not the environment's own, else 0: no world model should learn to say it."""
+    """1 if the next observation is not the environment's own, so that no world model should learn it; else 0."""
 
     name: ClassVar[str] = "foreign_answer"
     measures: ClassVar[str] = "1: the next observation is not the environment's own"
@@ -34,8 +34,10 @@ class ForeignAnswer(Signal):
 
 
 class HarnessAnswer(Signal):
-    """1 where the harness made the next observation, else 0: such a row says nothing of the world (Qwen-AgentWorld,
-    arXiv 2606.24597, section 3.1.2, skips retries of this kind).
+    """1 if the harness made the next observation, else 0.
+
+    Such a row tells nothing about the environment. Qwen-AgentWorld (arXiv 2606.24597, section 3.1.2) skips retries of
+    this kind.
     """
 
     name: ClassVar[str] = "harness_answer"
@@ -48,7 +50,7 @@ class HarnessAnswer(Signal):
 
 
 class RecorderCut(Signal):
-    """1 where the log, not the harness, cut the next observation, else 0. A cut that the agent saw is learnable."""
+    """1 if the log, not the harness, cut the next observation, else 0. A cut that the agent saw is learnable."""
 
     name: ClassVar[str] = "recorder_cut"
     measures: ClassVar[str] = "1: the log lost a part of the next observation"

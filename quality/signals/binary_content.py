@@ -1,4 +1,4 @@
-"""Next observations that are no text: bytes of an image, an archive or a program, shown as characters."""
+"""Signal of next observations that are not text: bytes of an image, an archive or a program, shown as characters."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from trajmill.quality.signal import Measured, Numbers, Signal
 
 _BLOCK: Final = 1 << 18
 _OF_TERMINALS: Final = b"\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x1b"
-"""Control characters that terminals and texts are full of: bell, backspace, blanks, changes of font, escape."""
+"""Control characters common in terminals and texts: bell, backspace, blanks, font changes, escape."""
 _CONTROL: Final = np.array([(byte < 32 and byte not in _OF_TERMINALS) or byte == 127 for byte in range(256)])
 _FIRST: Final = np.array([byte & 0xC0 != 0x80 for byte in range(256)])
 """Bytes that begin a character in UTF-8."""
 
 _ANY: Final = r"[\x00-\x06\x10-\x1a\x1c-\x1f\x7f-\x{9f}\x{fffd}]"
-"""Pattern of what is counted: few texts hold any of it, and only those are counted."""
+"""Pattern of the counted characters. Few texts contain any, and only those are counted exactly."""
 
 
 def _mark_binary(data: np.ndarray) -> np.ndarray:
-    """Mark each byte with which a character that is no text begins; two more bytes are looked at than come back."""
+    """Mark each byte that begins a non-text character. The input has two bytes more than the result."""
     byte, second, third = data[:-2], data[1:-1], data[2:]
     upper = (byte == 0xC2) & (second < 0xA0)  # the control characters U+0080 to U+009F
     replacement = (byte == 0xEF) & (second == 0xBF) & (third == 0xBD)  # U+FFFD
@@ -30,7 +30,7 @@ def _mark_binary(data: np.ndarray) -> np.ndarray:
 
 
 def binary_shares(texts: pa.StringArray) -> np.ndarray:
-    """The share of each text's characters that are control characters or U+FFFD; 0 of an empty text."""
+    """Return the share of each text's characters that are control characters or U+FFFD; 0 for an empty text."""
     data, starts = buffers(texts)
     counts = np.zeros((2, len(starts)), np.int64)  # of all texts up to each start
     total = np.zeros(2, np.int64)
@@ -48,7 +48,7 @@ def binary_shares(texts: pa.StringArray) -> np.ndarray:
 
 
 class BinaryContent(Signal):
-    """Share of the next observation's characters that are control characters (not of terminals) or U+FFFD."""
+    """Share of the next observation's characters that are control characters (except those of terminals) or U+FFFD."""
 
     name: ClassVar[str] = "binary_content"
     measures: ClassVar[str] = (

@@ -1,4 +1,4 @@
-"""Answers of a simulator that break lines of its instruction, as far as rules can check them."""
+"""Signal of simulator answers that break a line of their instruction, as far as rules can check it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _WORDS: Final = re.compile(r"\w+")
 
 
 class BrokenInstruction(Signal):
-    """1 where the next observation breaks a line of the simulation instruction.
+    """1 if the next observation breaks a line of the simulation instruction, else 0.
 
-    Lines that are checked: an error at a turn, a part of a result at a turn, pages of so many lines, and a reference
-    answer that is not stated, unless the action states it. What else an instruction says is not checked.
+    The checked lines are: an error at a turn, a partial result at a turn, pages of a given number of lines, and a
+    reference answer that must not be stated, unless the action states it. Other lines are not checked.
     """
 
     name: ClassVar[str] = "broken_instruction"

@@ -1,9 +1,8 @@
-"""Probability, by a classifier that was trained on labels, that a transition is a good one.
+"""Probability, by a classifier trained on labels, that a transition is a good one.
 
-Transitions as lines of words, the form in which a classifier is trained on them and asked about them.
-
-Letters are lowered, each sign stands by itself, a number is `0`, so that code, JSON and screens have words at all; the
-action stands before a mark and what it led to after it. Pairs of neighbouring words follow, as words of their own.
+A transition becomes a line of words, the form used for training and for prediction. Letters are lowered, punctuation is
+split off and numbers become `0`, so that code, JSON and screens consist of words. The action comes first, then a mark,
+then the answer. Pairs of neighboring words follow, as words of their own.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.texts import Texts
 
 CHARACTERS: Final = 3000
-"""Of an action and of an observation, each, that are looked at."""
+"""Characters of an action and of an observation that are used, each."""
 
 _MARK: Final = "→"
 
 
 def words(texts: pa.StringArray) -> pa.StringArray:
-    """Clean each text to words with one blank between them; of its first `CHARACTERS` characters."""
+    """Clean the first `CHARACTERS` characters of each text to words separated by one blank."""
     cleaned = pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, CHARACTERS))
     cleaned = pc.replace_substring_regex(cleaned, r"\pN+", "0")
     cleaned = pc.replace_substring_regex(cleaned, r"[^\pL\pM\s0]", r" \0 ")
@@ -34,13 +33,13 @@ def words(texts: pa.StringArray) -> pa.StringArray:
 
 
 def with_pairs(line: str) -> str:
-    """Join the words, then each pair of neighbours as one word."""
+    """Append each pair of neighboring words as one word to the words of a line."""
     single = line.split()
     return " ".join([*single, *(f"{word}_{next_word}" for word, next_word in pairwise(single))])
 
 
 def transition_lines(action: pa.StringArray, shown: pa.StringArray) -> list[str]:
-    """Format a line a transition; neither array holds nulls."""
+    """Format a line for each transition; neither array may hold nulls."""
     done, seen = words(action).to_pylist(), words(shown).to_pylist()
     return [
         with_pairs(f"{action_words} {_MARK} {shown_words}")
@@ -49,7 +48,7 @@ def transition_lines(action: pa.StringArray, shown: pa.StringArray) -> list[str]
 
 
 def lines_of(measured: Measured) -> Texts:
-    """Return the line of each row, null where it has no next observation; equal rows share one."""
+    """Return the line of each row, null if it has no next observation; equal rows share a line."""
     action, shown = measured.texts("action", "text"), measured.texts("next_observation", "content")
     known = (action.index >= 0) & (shown.index >= 0)
     key = action.index * max(1, len(shown.texts)) + shown.index
@@ -64,14 +63,14 @@ def lines_of(measured: Measured) -> Texts:
 
 
 class Classifier(Signal):
-    """The probability of a label; 1 where the log does not hold the next observation.
+    """Probability of a label; 1 if the log does not hold the next observation.
 
     Args:
-        model: path of a supervised fastText model of lines as `quality.word_lines` makes them.
-        label: the label it is of.
+        model: Path of a supervised fastText model of lines as `transition_lines` formats them.
+        label: Label whose probability is measured.
 
     Raises:
-        ConfigError: there is no such model, or it has no such label.
+        ConfigError: There is no such model, or it has no such label.
     """
 
     name: ClassVar[str] = "classifier"
@@ -88,7 +87,7 @@ class Classifier(Signal):
 
 
 class TrajectoryClassifier(Classifier):
-    """The mean of `classifier` over a trajectory's rows."""
+    """Mean of `classifier` over a trajectory's rows."""
 
     name: ClassVar[str] = "trajectory_classifier"
     scope: ClassVar[str] = "trajectory"

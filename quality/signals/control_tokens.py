@@ -1,6 +1,6 @@
-"""Tokens of chat templates inside what a model would be shown: a tokenizer turns them into the ends of turns.
+"""Signal of control tokens of chat templates in texts that a model would see. A tokenizer would end a turn there.
 
-Which they are, `quality.control_strings` says.
+`quality.control_strings` lists the tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PROMPT: Final = ("action_space", "initial_state", "demonstrations", "simulation
 
 
 class ControlTokens(Signal):
-    """1 where the observation, action, next observation, notes between turns or the system prompt hold one, else 0."""
+    """1 if the observation, action, next observation, notes between turns or the system prompt contain one, else 0."""
 
     name: ClassVar[str] = "control_tokens"
     measures: ClassVar[str] = (

@@ -1,7 +1,7 @@
-"""Filters of datatrove as signals, on the prose of a trajectory: `datatrove:GopherQualityFilter`.
+"""Filters of datatrove as signals on the prose of a trajectory: `datatrove:GopherQualityFilter`.
 
-Only filters that decide by the text alone, the same each time, and need nothing that is fetched. datatrove is no
-dependency of trajmill; it is imported when a recipe names a filter.
+Only deterministic filters are supported that decide by the text alone and download nothing. datatrove is an optional
+dependency, imported when a recipe names a filter.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _REFUSED: Final[Mapping[str, str]] = {
 _OURS: Final = ("self", "exclusion_writer", "batch_size")
 
 CHARACTERS: Final = 1 << 17
-"""Of a trajectory's prose that are looked at."""
+"""Characters of a trajectory's prose that are used."""
 
 
 def _load_filter(name: str) -> Any:
-    """Load the class of that name.
+    """Load the filter class of that name.
 
     Raises:
-        ConfigError: there is none that can be used, or datatrove is not installed.
+        ConfigError: There is no usable filter of that name, or datatrove is not installed.
     """
     if name in _REFUSED:
         raise ConfigError(f"'{DATATROVE}{name}' cannot be a signal: {_REFUSED[name]}.")
@@ -72,14 +72,14 @@ def _lines(measured: Measured) -> list[list[str]]:
 
 
 class DatatroveFilter(Signal):
-    """1: the filter keeps the trajectory's prose, or there is none; 0: it drops it.
+    """1 if the filter keeps the trajectory's prose, or there is none; 0 if it drops it.
 
     Args:
-        filter_name: its class in `datatrove.pipeline.filters`.
-        settings: its keyword arguments.
+        filter_name: Name of the class in `datatrove.pipeline.filters`.
+        settings: Keyword arguments of the class.
 
     Raises:
-        ConfigError: there is no such filter or argument, datatrove or what the filter needs is not installed.
+        ConfigError: There is no such filter or argument, or datatrove or a requirement of the filter is not installed.
     """
 
     name: ClassVar[str] = "datatrove"
@@ -133,7 +133,7 @@ class DatatroveFilter(Signal):
         return measured.spread(np.array(flags, np.float64))
 
     def reasons(self, measured: Measured) -> pa.StringArray:
-        """The filter's own reason on each row of a trajectory that it drops."""
+        """Return the filter's own reason on each row of a trajectory that it drops."""
         reasons_of_trajectories = pa.array([reason for _, reason in measured.once(self._found)], pa.string())
         return reasons_of_trajectories.take(pa.array(measured.trajectory))
 

@@ -1,4 +1,4 @@
-"""Actions that are no call, no keystroke and no wait."""
+"""Signal of actions without a call, a keystroke or a wait."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NO_KEYS: Final = r'^\s*\[\s*\{"keystrokes": ""\}(,\s*\{"keystrokes": ""\})*\s*\
 
 
 def empty_actions(batch: pa.RecordBatch) -> pa.Array:
-    """One boolean a row: whether the action is empty.
+    """Return one boolean a row: true if the action is empty.
 
-    A message to the user without a call is empty, and so are keystrokes without a key or a duration. Waiting with a
-    duration is an action, and `[]` says that the task is complete: neither is empty.
+    A message to the user without a call is empty, and so are keystrokes without a key or a duration. A wait with a
+    duration is an action, and `[]` declares the task complete, so neither is empty.
     """
     name, text = struct_text(batch, "action", "name"), struct_text(batch, "action", "text")
     is_name = {word: pc.equal(name.dictionary, word).take(name.indices) for word in ("", MESSAGE, KEYSTROKES)}
@@ -30,7 +30,7 @@ def empty_actions(batch: pa.RecordBatch) -> pa.Array:
 
 
 class EmptyAction(Signal):
-    """1 where the action is empty, else 0."""
+    """1 if the action is empty, else 0."""
 
     name: ClassVar[str] = "empty_action"
     measures: ClassVar[str] = "1: no call, no keystroke and no wait"

@@ -1,8 +1,8 @@
-"""Answers without a word: a stream or response that is empty, or blank but for escape sequences.
+"""Signal of answers without a word: a stream or response that is empty, or blank except for escape sequences.
 
-Most are those of commands that say nothing when they succeed (`cd`, `cp`), so they tell something of the world, but
-the same thing every time. One that failed or found nothing says so by its exit code, which is an answer. Whether a
-screen or state has changed is the matter of `no_op`.
+Most come from commands that print nothing on success (`cd`, `cp`): information about the environment, but always the
+same. A command that failed or found nothing says so by its exit code, which is an answer. `no_op` covers unchanged
+screens and states.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _BLANK: Final = r"\A(?:\s|\x1b\[[0-9;?]*[A-Za-z])*\z"
 
 
 class EmptyAnswer(Signal):
-    """1 where the next observation is a stream or response without a word, else 0; none at all is no answer.
+    """1 if the next observation is a stream or response without a word, else 0.
 
-    Where the time of what ran was up, or its exit code is not 0, that is an answer.
+    A missing next observation gives 0. So does a timeout or an exit code other than 0, since both are answers.
     """
 
     name: ClassVar[str] = "empty_answer"

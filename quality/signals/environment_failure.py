@@ -1,12 +1,12 @@
-"""Environments that broke: what they then show is no answer of the world to the action.
+"""Signal of broken environments, whose output is no answer to the action.
 
-Told by what the screen or stream says, per domain: systems and apps that stopped, pages that ask for a CAPTCHA, error
-pages of gateways and of the browser itself, lost shells and devices, screens without any content. What an error page
-says is also said by pages about errors, so such words count only on short pages. An error that answers the action (a
-command that fails, a tool that refuses, a page that is not found) is no failure of the environment.
+The text of the screen or stream decides, by domain: crashed systems and apps, CAPTCHA pages, error pages of gateways
+and of the browser itself, lost shells and devices, empty screens. Pages about errors use the words of error pages, so
+those words count only on short pages. An error that answers the action (a failed command, a refusing tool, a page that
+is not found) is no failure of the environment.
 
-Of a network recording, in which some request among hundreds always fails, only the document that it begins with
-counts, and counts for all: where the page itself did not load, nothing after it is the site's.
+In a network recording, where some request among hundreds always fails, only its first document counts, and it decides
+for all rows: if the page itself did not load, nothing after it comes from the site.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.texts import Flags
 
 SHORT: Final = 4000
-"""UTF-8 bytes up to which a page is short."""
+"""Largest size of a short page, in UTF-8 bytes."""
 
 _STOPPED: Final = (
     r"(?i)(unfortunately, [^\n]{1,60} has stopped|[^\n]{1,60} (?:keeps stopping|isn[’']t responding)"
@@ -52,7 +52,7 @@ PATTERNS: Final = {
     "search": (None, _PAGE),
     "mcp": (r"(?i)(server (?:transport )?disconnected unexpectedly|connection closed before response)", None),
 }
-"""Patterns of each domain's failures: anywhere, and on short pages (RE2 syntax)."""
+"""Patterns of each domain's failures: on any page, and on short pages (RE2 syntax)."""
 
 _SCREENS: Final = "^(?:android|web|os)$"
 

@@ -36,24 +36,24 @@ PATTERN: Final = (
 
 
 FRAMED: Final = r"\A(?:<tool_use_error>|Error executing tool |Unknown tool: |HTTP [45][0-9][0-9]\b)"
-"""Words by which clients and servers that mark errors begin one (RE2 syntax)."""
+"""Pattern of the prefixes by which clients and servers mark an error (RE2 syntax)."""
 
 RECENT: Final = 12
-"""Rows that are looked back on for a screen that held the same errors."""
+"""Earlier rows whose screens are compared for the same errors."""
 
 _SILENT: Final = r"\A(?:\s|</?output>|<returncode>1</returncode>)*\z"
-"""Nothing put out, also in the words that mini-swe-agent puts around."""
+"""Pattern of no output, also within the frame of mini-swe-agent."""
 
 _LINES: Final = re2.compile(PATTERN + r"[^\n]*")
 
 
 def _lines(text: str) -> Counter[str]:
-    """Count the lines of a text that look like an error, each from where it does."""
+    """Count the error lines of a text, each from the beginning of its match."""
     return Counter(match.group() for match in _LINES.finditer(text))
 
 
 def _fresh(measured: Measured, suspects: Flags) -> Flags:
-    """Flag the suspects that hold an error line oftener than every screen of the last rows of their trajectory."""
+    """Flag the suspects with an error line more often than on every screen of the last rows of their trajectory."""
     after, back = measured.texts("next_observation", "content"), measured.once(earliest_rows)
     fresh = np.zeros_like(suspects)
     known: dict[int, Counter[str]] = {}
@@ -75,7 +75,7 @@ def flag_errors(measured: Measured) -> Flags:
 
 
 def shown_erroneous(measured: Measured) -> Flags:
-    """Of each row whether its next observation reports an error by what was shown: text and exit code, no mark."""
+    """Flag the rows whose next observation shows an error by text or exit code, ignoring marks of the log."""
     framed = measured.texts("next_observation", "content").matching(FRAMED)
     return _erroneous(measured, pa.nulls(measured.batch.num_rows, pa.bool_())) | framed
 
@@ -97,7 +97,7 @@ def _erroneous(measured: Measured, marked: pa.Array) -> Flags:
 
 
 class ErrorObservation(Signal):
-    """1 where the next observation reports an error, else 0."""
+    """1 if the next observation reports an error, else 0."""
 
     name: ClassVar[str] = "error_observation"
     measures: ClassVar[str] = (

@@ -1,4 +1,6 @@
-"""Answers that tell nothing anew but placeholders of scrubbing, and those of tools that draw what they answer."""
+"""Signal of answers whose only new content is placeholders of scrubbing, and of answers of tools that generate random
+values.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,19 @@ _DRAWS: Final = (
     r"|random(?:[_\- ]?(?:number|int|integer|string|bytes|id|name|color|choice))?)"
     r"|uuid[1-8]?|guid|nanoid|coin[_\- ]?flip|flip[_\- ]?coin|(?:roll|throw)[_\- ]?dic?e)s?$"
 )
-"""Names of tools whose answers are random by nature: `generate_password`, `new_uuid`, `server__roll_dice`."""
+"""Pattern of tools whose answers are random by nature: `generate_password`, `new_uuid`, `server__roll_dice`."""
 
 _WORD: Final = re.compile(r"\w+")
 _LABEL: Final = re.compile(r"^[ \t>*#-]*[^\W\d][\w '/-]{0,40}[:=](?=\s|\Z)", re.MULTILINE)
-"""Pattern of what stands before a value on a line."""
+"""Pattern of a label before a value on a line."""
 
 
 class InventedAnswer(Signal):
-    """1 where the next observation tells nothing that the world knew: what scrubbing put there, or a tool drew.
+    """1 if the next observation adds nothing that the environment knew: only placeholders of scrubbing, or a random
+    value of a tool.
 
-    What the action and the observation before say, names of members and labels are nothing new. A tool draws its
-    answers by its name; an error of such a tool is an answer of the world.
+    Words of the action and of the observation before, names of JSON members and labels are not new. The name of a tool
+    marks it as random; an error of such a tool is a genuine answer.
     """
 
     name: ClassVar[str] = "invented_answer"
@@ -57,14 +60,14 @@ def _field(column: Any, name: str) -> list[Any]:
 
 
 def _is_invented(row: dict[str, Any]) -> bool:
-    """Return True if an answer with placeholders of its own says nothing else that its action and the state before do
-    not.
+    """Return True if an answer has placeholders of its own, and all its other words occur in its action or the state
+    before.
     """
     text = (row["next_observation"] or {}).get("content") or ""
     action, before = row["action"], row["observation"] or {}
     known = " ".join(filter(None, (action["arguments"], action["text"], before.get("content"))))
     words, has_own = set(_WORD.findall(known)), False
-    # most answers say something new in their first lines, so that the others need not be looked at
+    # most answers say something new in their first lines, so the other lines need not be read
     for part in [text] if text.lstrip()[:1] in ("{", "[") else text.split("\n"):
         spans = placeholder_spans(part)
         has_own = has_own or any(part[begin:end] not in known for begin, end in spans)
@@ -77,7 +80,7 @@ def _is_invented(row: dict[str, Any]) -> bool:
 
 
 def _leaves(text: str) -> Iterator[str]:
-    """The values of JSON, or a text without the labels of its lines."""
+    """Yield the values of JSON text, or a text without the labels of its lines."""
     try:
         values = [json.loads(text)] if text.lstrip()[:1] in ("{", "[") else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Probability that the prose of a trajectory is in a language that the recipe wants."""
+"""Signal of the prose of a trajectory: the probability that it is in a language of the recipe."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.schemas import ConfigError
 
 MODEL: Final = str(Path(__file__).parents[1] / "models" / "lid.176.ftz")
-"""The model that comes with trajmill: fastText's of 176 languages."""
+"""Model that comes with trajmill: fastText's for 176 languages."""
 
 CHARACTERS: Final = 2000
-"""Of a trajectory's prose, from its beginning, among which lines are chosen; more changes no verdict."""
+"""Characters of a trajectory's prose, from its beginning, from which lines are chosen; a larger number changes no
+verdict.
+"""
 
 READ: Final = 500
-"""Of these that the model reads, in lines from one end to the other: what it costs goes by them."""
+"""Characters that the model reads, in lines spread evenly over the chosen prose. They determine the cost."""
 
 LEAST: Final = 100
-"""Bytes of prose that tell a language. Of the English lines of real logs that are shorter the model takes 3 in 100 for
-another language, of those that are longer none; scripts other than Latin take more bytes and are told from fewer words.
+"""Fewest bytes of prose that identify a language.
+
+For 3 in 100 shorter English lines of real logs the model names another language; for longer ones it never does. Scripts
+other than Latin take more bytes and need fewer words.
 """
 
 
 def readable(text: str) -> str:
-    """Of prose what a model of languages is given: some of its lines, and those in capitals in small letters.
+    """Return the part of prose that a language model reads: some of its lines, with lines in capitals lowered.
 
-    Such models have learnt few capitals, and take a line of them for any language.
+    Such models have seen few capitals in training, and may assign a line of them to any language.
     """
     lines = text.split("\n")[:: -(-len(text) // READ) or 1]
     return "\n".join(line.lower() if line.isupper() else line for line in lines)[:READ]
@@ -43,14 +47,14 @@ def _lines(measured: Measured) -> list[list[str]]:
 
 
 class Language(Signal):
-    """The probability that the prose of a trajectory is in one of the languages; 1 where it has none, or too little.
+    """Probability that the prose of a trajectory is in one of the languages; 1 if it has too little prose.
 
     Args:
-        languages: labels of the model, such as `en` or `eng_Latn`.
-        model: path of a fastText model of languages; without one it is `lid.176.ftz`, which comes with trajmill.
+        languages: Labels of the model, such as `en` or `eng_Latn`.
+        model: Path of a fastText language model; by default `lid.176.ftz`, which comes with trajmill.
 
     Raises:
-        ConfigError: there is no such model, or it does not have these labels.
+        ConfigError: There is no such model, or it does not have these labels.
     """
 
     name: ClassVar[str] = "language"

@@ -1,7 +1,8 @@
-"""Answers that the prompt already gives, and reasoning that an observation repeats: a log read wrongly, or an echo.
+"""Signals of answers that the prompt already gives, and of reasoning that an observation repeats: a misread log, or an
+echo.
 
-Both are runs of `WORDS` words of one text that another one holds. Eight words in a row are seldom shared by chance;
-shorter texts have no run.
+Both are shares of runs of `WORDS` words that two texts have in common. Eight words in a row are seldom shared by
+chance; shorter texts have no run.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _ODDS: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place in 
 
 
 def runs(texts: Texts) -> tuple[Keys, Places]:
-    """Hash each run of `WORDS` words of each text to 64 bits, and return where each text's begin (with the end)."""
+    """Hash each run of `WORDS` words of each text to 64 bits; return also the beginning of each text's runs (with the
+    end).
+    """
     word_hashes, offsets = texts.words()
     number = np.maximum(np.diff(offsets) - WORDS + 1, 0)
     if len(word_hashes) < WORDS:
@@ -42,10 +45,10 @@ def runs(texts: Texts) -> tuple[Keys, Places]:
 
 
 def _sharing(text: Texts, wholes: Sequence[Texts]) -> npt.NDArray[np.bool_]:
-    """Flag the rows of which what they hold in `text` shares a run with their text in one of `wholes`.
+    """Flag the rows whose text in `text` shares a run with their text in one of `wholes`.
 
-    Most runs of one side stand nowhere on the other; a table of bits of hashes tells that for little, and sets are made
-    of the rest.
+    Most runs of one side do not occur on the other. A bit table of hashes excludes those cheaply, and sets are built of
+    the rest.
     """
     own, runs_of_wholes = runs(text), [runs(whole) for whole in wholes]
     if sum(len(hashes) for hashes, _ in runs_of_wholes) > len(own[0]):
@@ -63,14 +66,14 @@ def _sharing(text: Texts, wholes: Sequence[Texts]) -> npt.NDArray[np.bool_]:
 
 
 def _only(runs_: tuple[Keys, Places], among: Keys) -> tuple[Keys, Places]:
-    """Return the runs that may be among those hashes, and where each text's begin then."""
+    """Return the runs that may be among those hashes, and the new beginning of each text's runs."""
     hashes, offsets = runs_
     is_candidate = _may_hold(hashes, among)
     return hashes[is_candidate], np.concatenate([[0], np.cumsum(is_candidate)])[offsets]
 
 
 def _may_hold(hashes: Keys, among: Keys) -> npt.NDArray[np.bool_]:
-    """Flag hashes that may be among the others: always where they are, seldom where they are not."""
+    """Flag hashes that may be among the others: all that are, and few that are not."""
     shift = np.uint64(64 - min(max(_SPARSE * len(among), 1 << 10).bit_length(), 24))
     table = np.zeros(1 << (64 - int(shift)), np.bool_)
     table[(among >> shift).view(np.int64)] = True
@@ -78,12 +81,12 @@ def _may_hold(hashes: Keys, among: Keys) -> npt.NDArray[np.bool_]:
 
 
 _SPARSE: Final = 16
-"""Places in the table for each hash that it holds."""
+"""Slots of the table for each hash in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """For each distinct run of each row's text the row, and whether any of the texts looked into holds it."""
+    """Row of each distinct run of each row's text, and a flag of the runs that any of the searched texts holds."""
 
     row: Places
     held: npt.NDArray[np.bool_]
@@ -99,12 +102,12 @@ def _mark_held(text: Texts, wholes: Sequence[Texts], bits: int) -> _Held:
 
 
 def shared_shares(text: Texts, wholes: Sequence[Texts], apart: Sequence[Texts] = ()) -> npt.NDArray[np.float64]:
-    """Return the share of each row's runs of words in `text` that one of `wholes` holds; 0 where there is no run.
+    """Return the share of each row's word runs in `text` that one of `wholes` holds; 0 if there is no run.
 
     Args:
-        text: the text whose runs are looked for.
-        wholes: where they are looked for, row by row.
-        apart: runs that one of these texts of the row holds do not count at all.
+        text: Texts whose runs are looked up.
+        wholes: Texts in which they are looked up, row by row.
+        apart: Texts whose runs do not count at all, row by row.
     """
     some = _sharing(text, wholes)
     text, wholes, apart = (
@@ -127,9 +130,10 @@ _PROMPT: Final = (
 
 
 class ContextLeak(Signal):
-    """The share of the runs of 8 words of what is new in the next observation that instruction, initial state,
-    demonstrations or simulation instruction hold. Runs that the observation before or the action holds do not count:
-    an answer may repeat them, whatever the prompt says.
+    """Share of the 8-word runs of the new text in the next observation that the prompt holds.
+
+    The prompt is the instruction, initial state, demonstrations and simulation instruction. Runs of the observation
+    before or of the action do not count: an answer may repeat them anyway.
     """
 
     name: ClassVar[str] = "context_leak"
@@ -146,9 +150,10 @@ class ContextLeak(Signal):
 
 
 class ReasoningLeak(Signal):
-    """The share of the runs of 8 words of the agent's reasoning that the next observation holds, without those that the
-    observation before, the action or the instruction hold: what the agent read or wrote may be shown again, and words
-    of the task are thought of and met alike.
+    """Share of the 8-word runs of the agent's reasoning that the next observation holds.
+
+    Runs of the observation before, the action or the instruction do not count: an answer may repeat text that the agent
+    read or wrote, and words of the task occur in both.
     """
 
     name: ClassVar[str] = "reasoning_leak"

@@ -1,4 +1,4 @@
-"""Length of a trajectory for a model that reads it."""
+"""Signal of the length of a trajectory in tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from trajmill.quality.signal import Measured, Numbers, Signal
 
 
 def transition_tokens(measured: Measured) -> npt.NDArray[np.int64]:
-    """Tokens of each row's action and next observation; ask for it through `Measured.once`, since it is dear."""
+    """Return the tokens of each row's action and next observation. Call it through `Measured.once`, since it is
+    expensive.
+    """
     action = measured.counter.count(struct_text(measured.batch, "action", "text"))
     return action + measured.counter.count(struct_text(measured.batch, "next_observation", "content"))
 

@@ -1,4 +1,4 @@
-"""Trajectories that go round: the same action with the same answer, again and again."""
+"""Signal of trajectories in a loop: the same action with the same answer, repeatedly."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.texts import Flags
 
 REPEATS: Final = 3
-"""Times that an action with its answer must occur to be a loop."""
+"""Occurrences of an action with its answer that make a loop."""
 
 WINDOW: Final = 12
-"""Rows within which it must occur so often, first and last included."""
+"""Rows within which they must occur, first and last included."""
 
 
 def flag_loops(measured: Measured) -> Flags:

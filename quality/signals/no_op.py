@@ -1,8 +1,8 @@
-"""Actions after which nothing is seen to have changed.
+"""Signal of actions after which nothing visible has changed.
 
-A screen or state is compared with the one before in canonical form: without blanks at the ends of lines and without
-empty lines at its end (`uitree/1` texts are canonical but for these). Pictures are not looked at. A stream or response
-holds only what is new, so that it is compared with nothing; see `empty_answer`.
+A screen or state is compared with the one before in canonical form: without trailing blanks of lines and trailing empty
+lines (`uitree/1` texts are canonical otherwise). Pictures are not compared. A stream or response holds only new
+content, so it is compared with nothing; see `empty_answer`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from trajmill.quality.texts import Flags
 
 
 def flag_unchanged(measured: Measured) -> Flags:
-    """Flag the rows whose screen or state after the action is the one before."""
+    """Flag the rows whose screen or state after the action equals the one before."""
     seen = measured.once(screens)
     hashes = np.append(canonical_hashes(seen.lines, seen.hashes), np.uint64(0))
     return seen.compared & (hashes[seen.before] == hashes[seen.after])
 
 
 class NoOp(Signal):
-    """1 where the screen or state after the action is the one before, else 0."""
+    """1 if the screen or state after the action equals the one before, else 0."""
 
     name: ClassVar[str] = "no_op"
     measures: ClassVar[str] = "1: the screen or state is as before in canonical form"

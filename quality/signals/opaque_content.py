@@ -1,8 +1,9 @@
-"""Next observations that hold what no model can read: ciphertext, signatures, packed bytes, tokens in addresses.
+"""Signal of next observations with content that no model can read: ciphertext, signatures, packed bytes, tokens in
+addresses.
 
-What connectors know for opaque stands as a short reference; this tells what slips through. Words of base64 characters
-are told from names, paths and slugs by how evenly their characters are spread: random bytes come to 5.5 bits a
-character over a hundred of them, names joined by dashes to less than 5.
+Connectors replace known opaque content by a short reference; this signal finds the rest. The entropy of the characters
+separates base64 words from names, paths and slugs: over a hundred characters, random bytes reach 5.5 bits a character,
+names joined by dashes less than 5.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from trajmill.quality.shingle import buffers
 from trajmill.quality.signal import Measured, Numbers, Signal
 
 LEAST: Final = 96
-"""Characters from which a word can be told to be opaque."""
+"""Fewest characters of a word that can be recognized as opaque."""
 
 _BITS: Final = 5.2
 _LEAST_DISTINCT: Final = 37
-"""Fewer characters than these, however evenly spread, come to less than `_BITS`: hexadecimal ones, for instance."""
+"""Fewest distinct characters that can reach `_BITS`. Hexadecimal words, for instance, have fewer."""
 
 _LOOKED_AT: Final = 4096
-"""Characters of a word that tell its entropy."""
+"""Characters of a word from which its entropy is computed."""
 
 _BLOCK: Final = 1 << 20
 _BREAKS: Final = np.array([chr(byte) not in f"{ascii_letters}{digits}+/_-" for byte in range(256)])
-"""Bytes that no word of base64 holds."""
+"""Bytes that no base64 word contains."""
 
 _WORD: Final = re.compile(rf"[A-Za-z0-9+/_-]{{{LEAST - 2},}}={{0,2}}")
 
@@ -45,13 +46,13 @@ def _bits(word: str) -> float:
 
 
 def opaque_share(text: str) -> float:
-    """Return the share of a text's characters that stand in opaque words; 0 of an empty text."""
+    """Return the share of a text's characters in opaque words; 0 for an empty text."""
     words = (match[0] for match in _WORD.finditer(text))
     return sum(len(word) for word in words if len(word) >= LEAST and _bits(word) >= _BITS) / max(len(text), 1)
 
 
 def with_long_words(texts: pa.StringArray) -> np.ndarray:
-    """Flag the texts that may hold a word of `LEAST` characters: none that does is missed, and few others are named."""
+    """Flag the texts that may hold a word of `LEAST` characters: all that do, and few others."""
     data, starts = buffers(texts)
     flags = np.zeros(len(texts), np.bool_)
     last = int(starts[0]) - 1
@@ -67,7 +68,7 @@ def with_long_words(texts: pa.StringArray) -> np.ndarray:
 
 
 class OpaqueContent(Signal):
-    """Share of the next observation's characters that stand in long words as evenly spread as random base64."""
+    """Share of the next observation's characters in long words with the entropy of random base64."""
 
     name: ClassVar[str] = "opaque_content"
     measures: ClassVar[str] = (

@@ -1,9 +1,10 @@
-"""Share of an answer that compression cannot tell from what stood before it: a cheap measure of what a model could
-know.
+"""Signals of predictability: the size of an answer compressed with the text before it, a cheap measure of a model's
+prior knowledge.
 
-The size of the next observation compressed by zstd with the text before it as a dictionary, over its size in bytes.
-Near 0: it repeats what was there. Near the share of a text compressed alone: nothing before it helps. Slower than most
-signals, since each row has a dictionary of its own: 30 to 50 MB of text a CPU-second each.
+The next observation is compressed by zstd with the text before it as a dictionary; the signal is the compressed size
+over its size in bytes. Near 0, the answer repeats earlier text. Near the ratio of the answer compressed alone, the
+earlier text does not help. The signals are slower than most, since each row has a dictionary of its own: 30 to 50 MB of
+text a CPU-second each.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from trajmill.quality.lookback import HISTORY
 from trajmill.quality.signal import Measured, Numbers, Signal
 
 ANSWER: Final = 64 << 10
-"""Bytes of the answer that are measured, the first: what a longer one costs is told by these."""
+"""First bytes of the answer that are measured; they stand for the whole of a longer answer."""
 
 _LEVEL: Final = 1
 _FRAME: Final = 9
-"""Bytes of a frame that hold no content: magic number, header, and the header of a block."""
+"""Bytes of a frame without content: magic number, header, and the header of a block."""
 
 
 def compress_share(answer: bytes, before: bytes) -> float:
-    """Return the bytes of `answer` compressed with `before` known, over its own bytes, at most 1; 0 of an empty answer.
+    """Return the size of `answer` compressed with `before` as a dictionary, over its own size, at most 1; 0 for an
+    empty answer.
 
     Both are cut: see `ANSWER` and `HISTORY`.
     """
@@ -56,7 +58,7 @@ def _texts(measured: Measured) -> Iterator[tuple[bytes | None, bytes | None, byt
 
 
 def _rows(measured: Measured) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
-    """Of each row what was shown before this trajectory's step, the observation, the action and the answer."""
+    """Yield, for each row, the trajectory's text before the step, the observation, the action and the answer."""
     begins, rows, first = set(measured.starts.tolist()), _texts(measured), 0
     if measured.before is not None:
         begins.discard(0)
@@ -78,7 +80,7 @@ def _rows(measured: Measured) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
 
 
 class HistoryPredictability(Signal):
-    """Compressed share of the next observation where all that its trajectory showed and did before is known."""
+    """Compressed share of the next observation, given everything in the trajectory before it."""
 
     name: ClassVar[str] = "history_predictability"
     measures: ClassVar[str] = (
@@ -91,7 +93,7 @@ class HistoryPredictability(Signal):
 
 
 class StepPredictability(Signal):
-    """Compressed share of the next observation where only the observation before and the action are known."""
+    """Compressed share of the next observation, given only the observation before and the action."""
 
     name: ClassVar[str] = "step_predictability"
     measures: ClassVar[str] = "the same with only the observation before and the action known"

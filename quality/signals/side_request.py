@@ -1,10 +1,11 @@
-"""Requests of a page that nobody at the page would notice: what they brought is no answer of the site that was visited.
+"""Signal of background requests of a page, whose answers do not come from the visited site in a way that a person would
+notice.
 
-Asked only of rows that connectors of network recordings made, whose arguments say what a request is to its page
-(`resource_type`) and whether it leaves the page's site (`third_party`). A document that was gone to counts wherever it
-stands. Of the rest these are on the side: requests to other sites; beacons and static assets; addresses that count and
-report, on the site's own hosts too, by their words; and answers without any body, or none at all. A body that the
-recorder left out is no empty answer: `recorder_cut` tells of it.
+It applies only to rows of network recordings, whose arguments say what a request is to its page (`resource_type`) and
+whether it leaves the page's site (`third_party`). A navigated document always counts as a main request. Background
+requests are: requests to other sites; beacons and static assets; addresses whose words show counting and reporting, on
+the site's own hosts too; and answers without a body, or missing answers. A body that the recorder left out is no empty
+answer; `recorder_cut` reports it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ _HOSTS: Final = (
     r"(?:ads?|adserver|analytics|beacons?|collector|metrics|pixel|rum|stats|telemetry|tracker|tracking|vitals)"
 )
 _PATHS: Final = r"(?:adserver|beacons?|collect|collector|csp[_-]reports?|pixel|rum|telemetry|(?:web-?)?vitals)"
-"""Not words such as ads, track, metrics: sites of advertisements, music and dashboards answer people under them."""
+"""Words such as ads, track and metrics are left out, since sites of advertisements, music and dashboards serve people
+under them.
+"""
 _COUNTERS: Final = (
     r"(?:google-analytics|googletagmanager|googlesyndication|googleadservices|doubleclick|demdex|omtrdc|hotjar|segment"
     r"|mixpanel|amplitude|sentry|bugsnag|nr-data|newrelic|scorecardresearch|criteo|adnxs|rubiconproject|taboola"
     r"|outbrain|perimeterx|fullstory|clarity|cloudflareinsights|chartbeat|quantserve|s-onetag)"
 )
-"""Names of services that count visitors, show advertisements and collect errors, for logs that tell no page."""
+"""Services that count visitors, show advertisements and collect errors, for logs that name no page."""
 
 REASONS: Final = (
     ("other_site", r'"third_party": ?true'),
@@ -38,7 +41,9 @@ REASONS: Final = (
     ("telemetry", rf"{_URL}[^/\"?#]+/(?:[^\"?#]*/)?{_PATHS}(?:\.[a-z]+)?/?[\"?#]"),
     ("telemetry", r'"method": ?"POST"[^{}]*"url": ?"[^"?#]*/(?:stats|logs?|ping|impressions?)/?["?#]'),
 )
-"""Patterns of the arguments of a request on the side, but for documents (RE2 syntax), by reason; the first counts."""
+"""Patterns of the arguments of background requests other than documents (RE2 syntax), by reason; the first match
+counts.
+"""
 
 _COUNTING_HOST: Final = rf"{_URL}(?:[^/\"?#]*[.@])?{_HOSTS}\.[^/\"?#]+\."
 _UNTOLD: Final = rf"{_URL}(?:[^/\"?#]*[.@])?{_COUNTERS}\.[a-z]+[/:\"?#]"
@@ -47,7 +52,7 @@ _HTTP: Final = r"\AHTTP [0-9]{3}"
 
 
 def sides(measured: Measured) -> list[tuple[str, Flags]]:
-    """Return the reasons why requests are on the side, with the rows of each; a row may be under several."""
+    """Return the reasons for background requests, with the rows of each; a row may have several."""
     arguments = measured.texts("action", "arguments")
     exchanges = arguments.matching('"resource_type": ?"') & measured.texts("action", "name").matching(
         "^(?:http_request|websocket_send)$"
@@ -66,8 +71,8 @@ def sides(measured: Measured) -> list[tuple[str, Flags]]:
 
 
 def _elsewhere(measured: Measured, rows: Flags) -> Flags:
-    """Flag those of the rows whose request goes to another host than the page's own, which may be called by such a
-    word.
+    """Flag the given rows whose request goes to another host than the page's own, which may have such a word in its
+    name.
     """
     arguments, pages = measured.texts("action", "arguments"), measured.texts("environment", "id").at(rows)
     there = rows.copy()
@@ -78,7 +83,7 @@ def _elsewhere(measured: Measured, rows: Flags) -> Flags:
 
 
 class SideRequest(Signal):
-    """1 where a request brought nothing that a person at the page would notice, else 0."""
+    """1 if a request brought nothing that a person at the page would notice, else 0."""
 
     name: ClassVar[str] = "side_request"
     measures: ClassVar[str] = (

@@ -1,7 +1,7 @@
-"""Published measures of a turn, and the loss mask made of them: see `quality.turns`.
+"""Signals of published measures of a turn, and of the loss mask derived from them: see `quality.turns`.
 
-A turn that reports an error keeps its loss whatever its words: that the world refused, and why, is not in the action,
-though an error message is mostly the action's words come back.
+A turn that reports an error keeps its loss whatever its words. The refusal and its cause are not in the action,
+although an error message mostly repeats the action's words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trajmill.quality.turns import keeps_loss, turns
 
 
 class Overlap(Signal):
-    """OL: the share of the words of the action's values that stand in what is new in the next observation."""
+    """OL: share of the words of the action's values that occur in the new text of the next observation."""
 
     name: ClassVar[str] = "overlap"
     measures: ClassVar[str] = "OL: share of the words of the action's values that what is new repeats"
@@ -26,7 +26,7 @@ class Overlap(Signal):
 
 
 class Novelty(Signal):
-    """Nov: the share of the words of what is new in the next observation that do not stand in the action's values."""
+    """Nov: share of the words of the new text in the next observation that do not occur in the action's values."""
 
     name: ClassVar[str] = "novelty"
     measures: ClassVar[str] = "Nov: share of the words of what is new that the action does not hold"
@@ -36,7 +36,7 @@ class Novelty(Signal):
 
 
 class LengthRatio(Signal):
-    """R: characters of what is new in the next observation over those of the action's values (at least one)."""
+    """R: characters of the new text in the next observation over those of the action's values (at least one)."""
 
     name: ClassVar[str] = "length_ratio"
     measures: ClassVar[str] = "R: characters of what is new over those of the action's values"
@@ -46,7 +46,7 @@ class LengthRatio(Signal):
 
 
 class TurnCategory(Signal):
-    """The category's number: 0 retrieval, 1 expansion, 2 action, 3 transform, 4 boilerplate, 5 echo, 6 other."""
+    """Number of the category: 0 retrieval, 1 expansion, 2 action, 3 transform, 4 boilerplate, 5 echo, 6 other."""
 
     name: ClassVar[str] = "turn_category"
     measures: ClassVar[str] = "0 retrieval, 1 expansion, 2 action, 3 transform, 4 boilerplate, 5 echo, 6 other"
@@ -56,7 +56,7 @@ class TurnCategory(Signal):
 
 
 class TurnMask(Signal):
-    """1 where the mask leaves the loss on the turn, or the turn reports an error, else 0."""
+    """1 if the mask leaves the loss on the turn, or the turn reports an error, else 0."""
 
     name: ClassVar[str] = "turn_mask"
     measures: ClassVar[str] = "1: the published mask leaves the loss on the turn, or it reports an error"

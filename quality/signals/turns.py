@@ -1,4 +1,4 @@
-"""Number of turns that the world answers, and their length for a model that reads them."""
+"""Signals of the number of turns that the environment answers, and of the length of turns in tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trajmill.quality.signals.length import transition_tokens
 
 
 class Turns(Signal):
-    """Turns with at least one action that is not empty and has a next observation."""
+    """Number of turns with at least one action that is not empty and has a next observation."""
 
     name: ClassVar[str] = "turns"
     scope: ClassVar[str] = "trajectory"
@@ -32,7 +32,7 @@ class Turns(Signal):
 
 
 class TurnTokens(Signal):
-    """Tokens of the turn that a row belongs to: of all its actions and next observations, on each of its rows."""
+    """Tokens of the row's turn: all its actions and next observations, on each of its rows."""
 
     name: ClassVar[str] = "turn_tokens"
     measures: ClassVar[str] = "tokens of the turn that it belongs to: all its actions and next observations"

@@ -1,4 +1,4 @@
-"""Commands that were killed when their time was up, though nothing before them said how much time they had."""
+"""Signal of commands that were killed at a time limit that nothing before them announced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trajmill.quality.texts import Flags
 
 
 def _flag_announced(measured: Measured) -> Flags:
-    """Flag the rows whose limit stands in the action itself, or on a row before it."""
+    """Flag the rows whose time limit appears in the action itself, or in a row before it."""
     limited = pc.is_valid(measured.batch["time_limit_s"]).to_numpy(zero_copy_only=False)
     total = np.concatenate([[0], np.cumsum(limited)])
     before: Flags = total[:-1] > total[measured.once(earliest_rows)]
@@ -21,10 +21,10 @@ def _flag_announced(measured: Measured) -> Flags:
 
 
 class UnannouncedTimeout(Signal):
-    """1 where the harness killed what the action started and its limit was not known before, else 0.
+    """1 if the harness killed the action's command and its time limit was not known before, else 0.
 
-    Whoever knows the limit can learn when a command does not end in time; whoever does not sees it end at random. A
-    limit that a log names only where it killed would give away that it did.
+    A model that knows the limit can learn when a command exceeds it; without the limit, the command seems to end at
+    random. A log that names the limit only for killed commands would give the kill away.
     """
 
     name: ClassVar[str] = "unannounced_timeout"

@@ -1,15 +1,16 @@
-"""Calls of tools that the trajectory's own list of tools does not hold.
+"""Signal of calls of tools that the trajectory's own list of tools lacks.
 
-Told only where `context.action_space` is given and every entry of it can be read; a server of MCP whose tools no list
-names may have any. A call is declared if the list holds the action's name or the name in its text, since connectors
-bring names of tools into one vocabulary, or if it is of a tool that an API defines and calls by other names than it
-declares (`code_execution` is called as `bash_code_execution`).
-Waiting, declaring the task done, typing keys and speaking to the user are no tools, nor are the methods by which an
-MCP client reads a resource, gets a prompt or asks for a completion: a list of tools never holds them.
+It applies only if `context.action_space` is given and all its entries can be read; a server of MCP whose tools are not
+listed may have any. A call is declared if the list holds the action's name or the name in its text, since connectors
+map tool names to one vocabulary. A call is also declared if its tool is one that an API defines and calls by another
+name than the declared one (`code_execution` is called as `bash_code_execution`).
 
-A call that was refused, by the harness or with an error, does not count: that there is no such tool is what the world
-should say to it. What counts is a tool that answers though no list holds it: then the list is not the world's. The
-answer is the world's all the same, so this is a mark on the row, by which no recipe of ours drops anything.
+Waits, the declaration that the task is done, keystrokes and messages to the user are no tools, nor are the methods by
+which an MCP client reads a resource, gets a prompt or requests a completion: no list of tools holds them.
+
+A call that was refused, by the harness or with an error, does not count: the answer that there is no such tool is the
+right one. A tool that answers although no list holds it shows that the list is incomplete. The answer is genuine all
+the same, so this is a mark on the row, by which no built-in recipe drops anything.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _FAMILIES: Final[Mapping[str, frozenset[str]]] = {
     "shell": frozenset({"shell"}),
     "apply_patch": frozenset({"apply_patch"}),
 }
-"""Types of tools that an API defines itself, as a declaration begins to write them: what calls of them name."""
+"""Names of calls by the type of an API's own tool; a declaration's type begins with the key."""
 
 _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("googleSearch", "google_search", "googleSearchRetrieval"), frozenset({"google_search"})),
@@ -57,15 +58,15 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("urlContext", "url_context"), frozenset({"url_context"})),
     "cachePoint": frozenset(),
 }
-"""The same of Gemini, which declares by a member; Bedrock's mark among tools declares none."""
+"""Names of calls by the member with which Gemini declares its own tools. Bedrock's mark among tools declares none."""
 
 _FILTERED: Final = re.compile(r"web_(?:search|fetch)_(20[0-9]{6})")
 _FILTERING: Final = "20260209"
-"""The version from which Anthropic's searches run code over what they find, undeclared."""
+"""First version of Anthropic's search tools that run undeclared code over their results."""
 
 
 def _names(entry: Any) -> set[str] | None:
-    """Return the names that one entry of a list of tools declares, None if it is of no known form."""
+    """Return the names that one entry of a list of tools declares; None if its form is unknown."""
     if isinstance(entry, str):
         return {entry}
     if not isinstance(entry, dict):
@@ -85,7 +86,7 @@ def _names(entry: Any) -> set[str] | None:
 
 
 def _family(entry: Mapping[str, Any]) -> set[str]:
-    """Return the names of calls of tools that an API defines, by the entry's type or, as Gemini's, its members."""
+    """Return the call names of an API's own tools, by the entry's type or, for Gemini, its members."""
     kind = entry.get("type")
     if not isinstance(kind, str):
         return {name for key in entry for name in _MEMBERS.get(key, ())}
@@ -106,9 +107,9 @@ def _all_names(entries: list[Any]) -> set[str] | None:
 
 
 def declared_names(action_space: str) -> set[str] | None:
-    """Return the names of the tools that an action space (JSON text) declares, None if it is no list of a known form.
+    """Return the names of the tools that an action space (JSON text) declares; None if its form is unknown.
 
-    Known are lists of names, and of definitions as MCP, OpenAI, Anthropic and Gemini write them.
+    Known forms are lists of names, and definitions in the forms of MCP, OpenAI, Anthropic and Gemini.
     """
     value = json.loads(action_space)
     names = _all_names(value) if isinstance(value, list) else _names(value) if isinstance(value, dict) else None
@@ -116,7 +117,7 @@ def declared_names(action_space: str) -> set[str] | None:
 
 
 class UndeclaredTool(Signal):
-    """A call that was answered, though the action space does not hold its tool."""
+    """1 if a call was answered although the action space does not hold its tool, else 0."""
 
     name: ClassVar[str] = "undeclared_tool"
     measures: ClassVar[str] = (

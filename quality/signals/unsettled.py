@@ -1,7 +1,7 @@
-"""Screens taken before they were done: which moment of the change they show cannot be known.
+"""Signal of screens taken before they were complete, so that the captured moment cannot be known.
 
-Told by what follows: where the next action only waits (or is empty) and the screen then changed by itself. And by what
-a screen says: a line that is nothing but "Loading…" or its like, or an element in the state `busy`.
+A screen counts if the next action only waits (or is empty) and the screen then changed by itself, or if the screen has
+a line that is only "Loading…" or similar, or an element in the state `busy`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def flag_unsettled(measured: Measured) -> Flags:
 
 
 class Unsettled(Signal):
-    """1 where the next observation is a screen that was still changing, else 0."""
+    """1 if the next observation is a screen that was still changing, else 0."""
 
     name: ClassVar[str] = "unsettled"
     measures: ClassVar[str] = "1: a screen that changed while the agent then waited, or that says that it loads"

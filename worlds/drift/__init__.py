@@ -1,1 +1,1 @@
-"""Comparison of simulated rows with the world's: pairs, figures, and signs of Goodhart's law."""
+"""Comparison of simulated rows with real ones: pairs, figures, and signs of Goodhart's law."""

@@ -1,16 +1,15 @@
-"""Drift between simulated and real rows, as one value that a page, a table and a JSON file are made from.
+"""Drift between simulated and real rows, as one value from which a page, a table and a JSON file are made.
 
-How far simulated answers are from real ones of equal history and action, beyond what real ones are from each other.
+Drift is the distance of simulated answers from real ones of equal history and action, beyond the distance of real ones
+from each other. Disagreement is the share of words that two answers do not have in common, line by line
+(`quality.replicate`). The disagreement of real replicates is unpredictable, so it is subtracted: the rest is due to the
+model.
 
-Disagreement is the share of words that two answers do not have in common, line by line (`quality.replicate`). What real
-replicates disagree on nobody can know, so it is taken away: what is left is the model's.
-
-Pairs of real and simulated rows: of one log and the same actions so far, where the simulated row was served from a log;
-of equal history and action, by hash; and near ones where none is equal.
-
-Near is what has the same task and action and stood before the same text, or else has a history whose sketch is alike. A
-row is in one pair at most, as the simulated one; several real rows of equal history and action are one side together,
-and what they differ in is the noise ceiling.
+Pairs of real and simulated rows are: rows of one log with the same actions so far, if the simulated row was served from
+a log; rows of equal history and action, by hash; and near rows if there are no equal ones. Near rows have the same task
+and action, and either the same text before the action or a history with a similar sketch. A simulated row is in at most
+one pair. Several real rows of equal history and action form one side together, and their differences are the noise
+ceiling.
 """
 
 from __future__ import annotations
@@ -47,17 +46,17 @@ from trajmill.worlds.drift.goodhart import Goodhart, goodhart, goodhart_values, 
 from trajmill.worlds.drift.rows import MINS, Side, read_sides
 
 VALUES: Final = ("chars", "error", "empty", "refusal", "novelty", "echo")
-"""What is compared of a pair, row by row."""
+"""Values of a pair that are compared, row by row."""
 
 CANDIDATES: Final = 8
-"""Real rows of one task and action among which the nearest is looked for."""
+"""Real rows of one task and action among which the nearest is chosen."""
 
 ALIKE: Final = 0.5
-"""Share of a sketch in which the histories of a near pair agree, at least."""
+"""Smallest share of a sketch in which the histories of a near pair agree."""
 
 _PLACE: Final = ("domain", "tool", "turn", "place")
 _BY: Final = (pl.col("trajectory") ^ pl.col("step_hash")).alias("by")
-"""Orders rows by hash, however a run was cut into files."""
+"""Sort key by hash, independent of the files of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +64,12 @@ class Pairs:
     """Pairs of the rows of a world model with real rows.
 
     Attributes:
-        logged: a row a pair: where the simulated row stands (`domain`, `tool`, `turn`, `place`, `by`, `file`, `row`),
-            the real row's `key`, `VALUES`, and, with `_real` behind the name, `VALUES`, `file` and `row` of that row.
-        exact: the same, with the simulated row's `key`, and the means of `VALUES` over the real rows of it.
-        near: the same, with `alike`, the share of the sketch in which histories agree.
-        alone: simulated rows of which no pair was found.
+        logged: One row a pair: the position of the simulated row (`domain`, `tool`, `turn`, `place`, `by`, `file`,
+            `row`), the real row's `key`, `VALUES`, and, with the suffix `_real`, `VALUES`, `file` and `row` of the real
+            row.
+        exact: The same columns, with the simulated row's `key`, and the means of `VALUES` over its real rows.
+        near: The same columns without `key`, with `alike`, the share of the sketch in which the histories agree.
+        alone: Number of simulated rows without a pair.
     """
 
     logged: pl.DataFrame
@@ -79,7 +79,7 @@ class Pairs:
 
 
 def distinct_rows(real: pl.DataFrame) -> pl.DataFrame:
-    """The rows of trajectories of distinct content: copies of one log are no replicates of each other."""
+    """Return the rows of trajectories of distinct content, since copies of one log are no replicates of each other."""
     ids, of = np.unique(real["trajectory"].to_numpy(), return_inverse=True)
     content = np.zeros(len(ids), np.uint64)
     np.add.at(content, of, real["step_hash"].to_numpy())
@@ -92,8 +92,8 @@ def pair_rows(real: pl.DataFrame, sim: pl.DataFrame) -> Pairs:
     """Pair the rows of a world model with real rows, in the order of the former.
 
     Args:
-        real: rows of the world, of `drift_rows.SCHEMA`.
-        sim: rows of one world model.
+        real: Rows of the real world, of `drift.rows.SCHEMA`.
+        sim: Rows of one world model.
     """
     logged = _pair_logged(real, sim)
     rest = sim.join(logged.select("file", "row"), on=["file", "row"], how="anti", maintain_order="left")
@@ -115,12 +115,12 @@ def _pair_logged(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
 
 
 def _each_log_once(real: pl.DataFrame) -> pl.DataFrame:
-    """The rows of each trajectory id, whose copies are alike."""
+    """Return the rows of one copy of each trajectory id; copies are identical."""
     return real.sort("logged", "trajectory", "row").unique("logged", keep="first", maintain_order=True)
 
 
 def _sides(real: pl.DataFrame) -> pl.DataFrame:
-    """One row a key: the means of its rows, and where the first of them by trajectory stands."""
+    """Return one row a key: the means of its rows, and the position of the first of them by trajectory."""
     ordered = real.sort("key", "trajectory", "row")
     means = [pl.col(name).cast(pl.Float64).mean().alias(f"{name}_real") for name in VALUES]
     where = [pl.col(name).first().alias(f"{name}_real") for name in ("file", "row")]
@@ -150,7 +150,7 @@ def pick_replicates(real: pl.DataFrame) -> pl.DataFrame:
     key.
 
     Returns:
-        `key`, `domain`, `tool`, `turn`, `place`, `by`, `file`, `row`, `file_real` and `row_real`.
+        Table of `key`, `domain`, `tool`, `turn`, `place`, `by`, `file`, `row`, `file_real` and `row_real`.
     """
     ordered = real.filter(pl.col("place") != 0).sort("key", "trajectory", "row")
     several = ordered.filter(pl.len().over("key") > 1)
@@ -161,28 +161,30 @@ def pick_replicates(real: pl.DataFrame) -> pl.DataFrame:
 
 
 def sample_pairs(pairs: pl.DataFrame, most: int) -> pl.DataFrame:
-    """Sample at most so many pairs of each domain, by hash."""
+    """Sample at most `most` pairs of each domain, by hash."""
     ordered = pairs.sort("domain", "by", "place", "turn")
     return ordered.group_by("domain", maintain_order=True).head(most)
 
 
 FEWEST: Final = 5
-"""Pairs with real replicates below which a domain's pairs are held against all of its replicates instead."""
+"""Fewest pairs with real replicates for a domain. With fewer, its pairs are compared with all of its replicates
+instead.
+"""
 
 
 def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most: int) -> Iterator[Cell]:
-    """The disagreement of logged and of exact pairs, by domain, tool and stretch of turns.
+    """Yield the disagreement of logged and of exact pairs, by domain, tool and stretch of turns.
 
-    `real` of a figure is what real replicates disagree on, and `sim` what the model does with the world. Of logged
-    pairs the replicates are those of the row itself, and where it has none `real` is 0. Of exact pairs they are those
-    of the pair's own history and action where enough pairs have some; of a domain without replicates nothing is told.
+    In a figure, `real` is the disagreement of real replicates, and `sim` that of the model with the real world. For
+    logged pairs, the replicates are those of the row itself; without any, `real` is 0. For exact pairs, they are those
+    of the pair's own history and action if enough pairs have some; a domain without replicates gets no figure.
 
     Args:
-        real: the side of the world.
-        rows: its rows, each trajectory's content once.
-        sim: the side of the model.
-        pairs: of it.
-        most: pairs of a domain that are read.
+        real: Side of the real world.
+        rows: Its rows, each trajectory's content once.
+        sim: Side of the model.
+        pairs: Pairs of the model.
+        most: Most pairs of a domain that are read.
     """
     known = pick_replicates(rows)
     for (domain,), every in pairs.logged.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
@@ -221,7 +223,7 @@ def _cells(match: str, domain: str, rows: pl.DataFrame, base: pl.DataFrame, *, i
 
 
 def _disagreeing(pairs: pl.DataFrame, first: Side, second: Side) -> pl.DataFrame:
-    """`domain`, `tool`, `stretch`, `place` and `apart`, 0 to 1, of each pair, sorted by domain."""
+    """Return `domain`, `tool`, `stretch`, `place` and `apart`, 0 to 1, of each pair, in the order of the pairs."""
     words = first.words(pairs)
     others = second.words(pairs.select(pl.col("file_real").alias("file"), pl.col("row_real").alias("row")))
     apart = [
@@ -254,7 +256,7 @@ def _cell(match: str, by: str, domain: str, value: str, rows: pl.DataFrame, base
 GOODHART: Final = "goodhart"
 GROWTH: Final = "growth."
 NAMES: Final = (*MEASURES, DISAGREEMENT, *(f"{GROWTH}{name}" for name in MEASURES), GOODHART)
-"""Figures that a threshold may be on."""
+"""Figures that may have a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +264,10 @@ class Settings:
     """Settings of a comparison of two runs.
 
     Attributes:
-        most: rows of a side above which only a share of the tasks is compared.
-        compared: pairs of a domain whose words are compared.
-        fewest: simulated rows of a domain below which no threshold is held against it.
-        rewards: a table of rewards over steps of training; None for none.
+        most: Rows of a side above which only a share of the tasks is compared.
+        compared: Pairs of a domain whose words are compared.
+        fewest: Fewest simulated rows of a domain to which thresholds apply.
+        rewards: Table of rewards over training steps; None for none.
     """
 
     most: int = 1_000_000
@@ -279,14 +281,14 @@ class Drifted:
     """Differences of one world model from the real world.
 
     Attributes:
-        world_model: by name and revision.
-        rows: simulated rows.
-        pairs: how many of them are in `logged`, `exact` and `near` pairs, or `alone`.
-        shared_tasks: tasks that both sides have.
-        cells: figures by cell.
-        growth: by domain and measure, over the turns of rollouts.
-        turns: means by domain, side and stretch of turns.
-        lengths: quantiles of characters by domain and side.
+        world_model: Name and revision of the model.
+        rows: Number of simulated rows.
+        pairs: Number of them in `logged`, `exact` and `near` pairs, or `alone`.
+        shared_tasks: Number of tasks on both sides.
+        cells: Figures by cell.
+        growth: Growth by domain and measure, over the turns of rollouts.
+        turns: Means by domain, side and stretch of turns.
+        lengths: Quantiles of characters by domain and side.
     """
 
     world_model: str
@@ -301,13 +303,13 @@ class Drifted:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A bound on a figure, and what was found.
+    """Bound on a figure, and the measured value.
 
     Attributes:
-        name: of `NAMES`.
-        allowed: most that it may be.
-        found: the largest; None where nothing could be measured.
-        where: world model and domain of it, and whether in pairs or rollouts.
+        name: Name of the figure, of `NAMES`.
+        allowed: Largest allowed value.
+        found: Largest measured value; None if nothing could be measured.
+        where: World model and domain of that value, and its kind of pairs or rollouts.
     """
 
     name: str
@@ -326,13 +328,13 @@ class Drift:
     """Result of a comparison of two runs.
 
     Attributes:
-        real_rows: rows of the world that were compared.
-        real_left_out: simulated rows in the real run.
-        sim_left_out: real rows in the simulated one.
-        share: of the tasks that were compared.
-        models: one a world model, by name.
-        goodhart: signs of it; None without a table, or with one of too few steps.
-        thresholds: that were asked for.
+        real_rows: Number of real rows that were compared.
+        real_left_out: Number of simulated rows in the real run.
+        sim_left_out: Number of real rows in the simulated run.
+        share: Share of the tasks that were compared, 0 to 1.
+        models: One result a world model, by name.
+        goodhart: Signs of Goodhart's law; None without a table, or with too few steps.
+        thresholds: Requested thresholds.
     """
 
     real_rows: int
@@ -344,7 +346,7 @@ class Drift:
     thresholds: Sequence[Threshold]
 
     def json(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """Return the result as values for JSON."""
         values = {name: getattr(self, name) for name in ("real_rows", "real_left_out", "sim_left_out", "share")}
         models = [asdict(model) for model in self.models]
         bounds = [{**asdict(threshold), "is_met": threshold.is_met} for threshold in self.thresholds]
@@ -356,14 +358,14 @@ def drift(real: str, sim: str, settings: Settings, bounds: Mapping[str, float]) 
     """Compare the simulated rows of one run with the real rows of another.
 
     Args:
-        real: a run's folder, normalized at least.
-        sim: another; it may be the same.
-        settings: how they are compared.
-        bounds: figures of `NAMES` and the most that each may be.
+        real: A run's folder, normalized at least.
+        sim: Another run's folder; it may be the same.
+        settings: Settings of the comparison.
+        bounds: Figures of `NAMES` and the largest allowed value of each.
 
     Raises:
-        ConfigError: there are no rows to compare, or the table of rewards is none.
-        ShardError: a file cannot be read.
+        ConfigError: There are no rows to compare, or the table of rewards is invalid.
+        ShardError: A file cannot be read.
     """
     signs = None if settings.rewards is None else goodhart(read_rewards(settings.rewards))
     world, model = read_sides(real, sim, settings.most)
@@ -396,10 +398,10 @@ def _of(world: Side, once: pl.DataFrame, model: Side, name: str, settings: Setti
 
 
 def _rollouts(real: pl.DataFrame, once: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
-    """All rows of the logs that were served, as far as sessions went, and else of tasks that both sides have.
+    """Return the rows of the served logs, as far as sessions went, and of other tasks that both sides have.
 
     Returns:
-        As `figures.prepared`.
+        Rows as of `figures.prepare_columns`.
     """
     is_served = pl.col("log").is_in(real["log"].unique().implode())
     served = sim.filter(is_served)
@@ -419,7 +421,7 @@ def _rollouts(real: pl.DataFrame, once: pl.DataFrame, sim: pl.DataFrame) -> pl.D
 
 
 def _worst(name: str, models: Sequence[Drifted], signs: Goodhart | None, fewest: int) -> tuple[float | None, str]:
-    """The largest value of a figure, and where it was found."""
+    """Return the largest value of a figure, and where it was found."""
     if name == GOODHART:
         return (None, "") if signs is None else (signs.gap[0] if signs.parts_at is not None else 0.0, "rewards")
     sizes = [
@@ -431,7 +433,7 @@ def _worst(name: str, models: Sequence[Drifted], signs: Goodhart | None, fewest:
 
 
 def _figures(name: str, model: Drifted, fewest: int) -> Iterator[tuple[str, Figure]]:
-    """(where, figure) of what is found of a figure in the domains, pairs and rollouts that hold rows enough."""
+    """Yield (where, figure) for a figure in the domains, pairs and rollouts with enough rows."""
     if name.startswith(GROWTH):
         measure = name.removeprefix(GROWTH)
         figures = ((f"{of['domain']}, growth", of["figure"]) for of in model.growth if of["measure"] == measure)
@@ -442,7 +444,7 @@ def _figures(name: str, model: Drifted, fewest: int) -> Iterator[tuple[str, Figu
 
 
 def _size(name: str, figure: Figure) -> float:
-    """By how much a figure parts: of lengths the ratio, the larger by the smaller."""
+    """Return the size of a figure's difference; for lengths, the ratio of the larger to the smaller."""
     if name == "length":
         return max(figure.difference, 1 / max(figure.difference, 1e-9))
     return figure.difference if name == DISAGREEMENT else abs(figure.difference)

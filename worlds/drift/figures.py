@@ -1,8 +1,8 @@
-"""Figures of drift: measures of simulated rows beside real ones, by cell, with intervals from resampling tasks.
+"""Figures of drift: measures of simulated and real rows, by cell, with intervals from resampling tasks.
 
-A cell is a domain, a tool of it, or a stretch of turns of it. What is compared is `logged`, `exact` or `near` pairs, or
-`rollouts`: all rows of the logs that were served, or of the tasks that both sides have, whose histories may differ.
-Resampled are tasks, in at most `BLOCKS` blocks; the seed is fixed.
+A cell is a domain, one of its tools, or a stretch of its turns. It compares `logged`, `exact` or `near` pairs, or
+`rollouts`: all rows of the served logs, or of the tasks on both sides, whose histories may differ. Tasks are resampled
+in at most `BLOCKS` blocks with a fixed seed.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ import polars as pl
 Floats = npt.NDArray[np.float64]
 
 MEASURES: Final = ("error", "empty", "refusal", "length", "novelty", "echo")
-"""What rows are compared by, each as its mean. `length` is the logarithm to base 2 of the characters and one more, so
-that its difference is that of a ratio."""
+"""Measures by which rows are compared, each by its mean. `length` is the logarithm to base 2 of the characters plus
+one, so that its difference is the logarithm of a ratio.
+"""
 
 DISAGREEMENT: Final = "disagreement"
 TURNS: Final = (0, 1, 2, 3, 5, 9, 17, 33)
-"""Where stretches of turns begin."""
+"""First turns of the stretches of turns."""
 
 TOOLS: Final = 20
-"""Tools of a domain that are told, the commonest in simulated rows."""
+"""Most tools of a domain that get a cell, the most frequent in simulated rows."""
 
 BLOCKS: Final = 512
 DRAWS: Final = 1000
 PER_TURNS: Final = 10
-"""Turns by which growth is told."""
+"""Turns over which growth is stated."""
 
 FEWEST_BLOCKS: Final = 3
-"""Tasks below which there is no interval."""
+"""Fewest blocks of tasks for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,11 @@ class Figure:
     """One measure of a cell.
 
     Attributes:
-        real: of the world.
-        sim: of the world model.
-        difference: of the second from the first; of lengths the ratio.
-        low: of its interval of 95 %; None where there are too few tasks.
-        high: of the same.
+        real: Mean of the real world.
+        sim: Mean of the world model.
+        difference: Difference of `sim` from `real`; for lengths, the ratio.
+        low: Lower end of the 95 % interval; None with too few tasks.
+        high: Upper end of the 95 % interval; None with too few tasks.
     """
 
     real: float
@@ -60,16 +61,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The figures of a cell.
+    """Figures of a cell.
 
     Attributes:
         match: `logged`, `exact`, `near` or `rollouts`.
         by: `domain`, `tool` or `turn`.
-        domain: of its rows.
-        value: the tool, or the stretch of turns; empty of a whole domain.
-        rows: simulated rows.
-        tasks: of them.
-        figures: by measure.
+        domain: Domain of its rows.
+        value: Tool, or stretch of turns; empty for a whole domain.
+        rows: Number of simulated rows.
+        tasks: Number of their tasks.
+        figures: Figures by measure.
     """
 
     match: str
@@ -88,7 +89,7 @@ def draws_of(blocks: int) -> Floats:
 
 
 def bounds(values: Floats) -> tuple[float, float] | tuple[None, None]:
-    """Return the 95 % interval of the draws that are finite."""
+    """Return the 95 % interval of the finite draws; None for both ends if fewer than half are finite."""
     finite = values[np.isfinite(values)]
     if len(finite) < DRAWS // 2:
         return None, None
@@ -102,7 +103,7 @@ def round_figure(value: float) -> float:
 
 
 def stretch(turn: pl.Expr) -> pl.Expr:
-    """Name the stretch of turns that a turn lies in."""
+    """Return the name of the stretch that contains a turn."""
     label = pl.lit(f"{TURNS[-1] + 1}…")
     for begin, end in reversed(list(pairwise(TURNS))):
         word = str(begin + 1) if end == begin + 1 else f"{begin + 1}–{end}"
@@ -111,14 +112,14 @@ def stretch(turn: pl.Expr) -> pl.Expr:
 
 
 def stretches() -> list[str]:
-    """All of them, in their order."""
+    """Return the names of all stretches in order."""
     pairs = pairwise(TURNS)
     words = [str(begin + 1) if end == begin + 1 else f"{begin + 1}–{end}" for begin, end in pairs]
     return [*words, f"{TURNS[-1] + 1}…"]
 
 
 def sides_of(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Pairs as rows of both sides, in columns that are alike: `side` is 0 for the world and 1 for the model."""
+    """Return pairs as rows of both sides with the same columns: `side` is 0 for the real world and 1 for the model."""
     ours = pairs.with_columns(pl.lit(1).alias("side"))
     named = {name: f"{name}_real" for name in ("chars", "error", "empty", "refusal", "novelty", "echo")}
     theirs = pairs.with_columns(pl.lit(0).alias("side"), *(pl.col(real).alias(name) for name, real in named.items()))
@@ -126,7 +127,7 @@ def sides_of(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def prepare_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns that figures are computed from to rows with `side`."""
+    """Add the columns from which figures are computed to rows with `side`."""
     block = pl.col("place").rank("dense").over("domain") - 1
     return rows.select(
         "side",
@@ -142,7 +143,7 @@ def prepare_columns(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def cells(match: str, rows: pl.DataFrame) -> Iterator[Cell]:
-    """The cells of rows of both sides, as `prepare_columns` has them: each domain, then its tools, then its turns."""
+    """Yield the cells of rows of both sides, as of `prepare_columns`: each domain, then its tools, then its turns."""
     for (domain,), mine in rows.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
         yield _cell(match, "domain", str(domain), "", mine)
         counted = (
@@ -176,7 +177,7 @@ def _sums(rows: pl.DataFrame, totals: Sequence[pl.Expr]) -> dict[int, list[float
 
 
 def _table(sums: dict[int, list[float]], blocks: Sequence[int], columns: Sequence[int]) -> Floats:
-    """Sums by block and column."""
+    """Return the sums by block and column."""
     none = [0.0] * (max(columns) + 1)
     return np.array([[sums.get(block, none)[column] for column in columns] for block in blocks])
 
@@ -197,7 +198,9 @@ def _figure(name: str, tables: Sequence[Floats]) -> Figure:
 
 
 def growth(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """By domain and measure how much it grows in `PER_TURNS` turns of a rollout, in the world and in the model."""
+    """Yield the growth of each measure over `PER_TURNS` turns of a rollout, by domain, in the real world and in the
+    model.
+    """
     for (domain,), mine in rows.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
         for name in MEASURES:
             turn = pl.col("turn")
@@ -225,7 +228,7 @@ def growth(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _slopes(moments: Floats) -> Floats:
-    """The slope of the line through weighted points, of each row of (weights, t, t², y, t·y)."""
+    """Return the slope of the line through weighted points, for each row of (weights, t, t², y, t·y)."""
     n, t, tt, y, ty = moments.T
     below = n * tt - t * t
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -233,7 +236,7 @@ def _slopes(moments: Floats) -> Floats:
 
 
 def by_turn(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """By domain, side and stretch of turns the means of all measures: what is drawn of a rollout."""
+    """Yield the means of all measures by domain, side and stretch of turns, for the plots of rollouts."""
     table = rows.group_by("domain", "side", "stretch").agg(
         pl.len().alias("rows"), *(pl.col(name).mean() for name in MEASURES)
     )
@@ -253,7 +256,7 @@ QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
 def lengths(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """By domain and side the quantiles of the characters of answers."""
+    """Yield the quantiles of the characters of answers by domain and side."""
     chars = (2 ** pl.col("length") - 1).round(0)
     quantiles = [chars.quantile(share, "nearest").cast(pl.Int64).alias(f"{share:g}") for share in QUANTILES]
     for row in rows.group_by("domain", "side").agg(quantiles).sort("domain", "side").to_dicts():

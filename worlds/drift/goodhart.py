@@ -1,9 +1,9 @@
-"""Signs of Goodhart's law: a simulated reward that keeps rising where the outcome in the real world does not.
+"""Signs of Goodhart's law: a simulated reward that keeps rising where the real outcome does not.
 
-Both are scaled to their own range over the steps of training, so that one that is merely larger is none. What is told:
-how the steps' means are correlated by rank, and the step from which the simulated reward leaves the real outcome, the
-kink of a line through the gap between them behind which it rises, where the reward itself rises over the steps.
-Intervals are by resampling the rows of each step, or, where each has one, the steps; the seed is fixed.
+Both are scaled to their own range over the training steps, so that a merely larger reward is no sign. The result
+contains the rank correlation of the steps' means, and the step from which the simulated reward leaves the real outcome:
+the kink of a line through the gap between them, behind which the gap rises, provided that the reward itself rises over
+the steps. Intervals come from resampling the rows of each step, or the steps if each has one row, with a fixed seed.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ from trajmill.schemas import ConfigError
 Floats = npt.NDArray[np.float64]
 
 COLUMNS: Final = ("step", "simulated", "real")
-"""Of the table: a step of training, the reward by the simulated world, and the outcome in the real one; of a row in
-which one of the two is null the other counts."""
+"""Columns of the table: a training step, the reward by the simulated world, and the outcome in the real one. A row with
+a null in one of the two still counts for the other.
+"""
 
 DRAWS: Final = 200
 LEAST: Final = 0.1
-"""Share of their ranges that the reward has to gain on the outcome, with all of the interval, for them to part at all:
-the best of many kinks finds a little anywhere."""
+"""Smallest gain of the reward on the outcome, as a share of their ranges, that counts as divergence. The lower end of
+the interval must reach it, because the best of many kinks finds a small gain anywhere.
+"""
 
 RISES: Final = 0.5
-"""Rank correlation of reward and step below which the reward does not rise, so that nothing can part from it."""
+"""Smallest rank correlation of reward and step at which the reward counts as rising."""
 
 FEWEST: Final = 6
-"""Steps below which nothing is told."""
+"""Fewest steps for a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +46,15 @@ class Goodhart:
     """Signs of Goodhart's law in a table of rewards.
 
     Attributes:
-        steps: of training, ascending.
-        simulated: the mean reward of each.
-        real: the mean outcome of each.
-        rank_correlation: of these means, Spearman's, -1 to 1, with its interval.
-        before: of the steps up to where they part.
-        after: of those from there on; None of both where they do not part, or of too few steps.
-        parts_at: the step from which they part, with its interval; None where they do not.
-        gap: by how much of its range the reward gains on the outcome from there to the last step, with its interval.
+        steps: Training steps, ascending.
+        simulated: Mean reward of each step.
+        real: Mean outcome of each step.
+        rank_correlation: Spearman's rank correlation of these means, -1 to 1, with its interval.
+        before: Rank correlation of the steps up to the divergence; None without a divergence, or with too few steps.
+        after: Rank correlation of the steps from the divergence on; None as for `before`.
+        parts_at: Step of the divergence, with its interval; None without a divergence.
+        gap: Gain of the reward on the outcome from there to the last step, as a share of their ranges, with its
+            interval.
     """
 
     steps: list[float]
@@ -65,10 +68,10 @@ class Goodhart:
 
 
 def read_rewards(path: str) -> pl.DataFrame:
-    """The table of a file, `.csv` or JSON Lines, with `COLUMNS` as numbers.
+    """Read the table of a file, `.csv` or JSON Lines, with `COLUMNS` as numbers.
 
     Raises:
-        ConfigError: it is missing, or no such table.
+        ConfigError: The file is missing, or not such a table.
     """
     file = Path(path)
     try:
@@ -82,7 +85,7 @@ def read_rewards(path: str) -> pl.DataFrame:
 
 
 def goodhart(table: pl.DataFrame) -> Goodhart | None:
-    """Compute the signs from a table of `COLUMNS`; None where fewer than `FEWEST` steps have both rewards."""
+    """Compute the signs from a table of `COLUMNS`; None if fewer than `FEWEST` steps have both values."""
     both = [
         of.sort("step").group_by("step", maintain_order=True).agg(pl.col(name).drop_nulls().sort())
         for name in COLUMNS[1:]
@@ -116,7 +119,7 @@ def goodhart(table: pl.DataFrame) -> Goodhart | None:
 
 
 def goodhart_values(signs: Goodhart) -> Mapping[str, object]:
-    """The same as JSON has it."""
+    """Return the signs as values for JSON."""
     names = ("found", "low", "high")
     return {
         "steps": signs.steps,
@@ -131,7 +134,7 @@ def goodhart_values(signs: Goodhart) -> Mapping[str, object]:
 
 
 def _draw_groups(steps: Floats, groups: list[list[Floats]]) -> list[tuple[Floats, Floats, Floats]]:
-    """(steps, simulated, real) of each draw."""
+    """Return (steps, simulated, real) of each draw."""
     draws = np.random.default_rng(0)
     if any(len(of) > 1 for some in groups for of in some):
         return [
@@ -144,7 +147,9 @@ def _draw_groups(steps: Floats, groups: list[list[Floats]]) -> list[tuple[Floats
 
 
 def _kink(steps: Floats, simulated: Floats, real: Floats) -> tuple[float | None, float]:
-    """The step at which the gap of the two, each scaled to its range, turns to rise, and by how much it does then."""
+    """Return the step at which the gap of the two, each scaled to its range, starts to rise, and its rise from there
+    on.
+    """
     if not spearman(steps, simulated) >= RISES:
         return None, 0.0
     gap, way = _scale(simulated) - _scale(real), _scale(steps)
@@ -161,14 +166,16 @@ def _kink(steps: Floats, simulated: Floats, real: Floats) -> tuple[float | None,
 
 @lru_cache(2)
 def _kinks(way: bytes) -> list[tuple[Floats, Floats]]:
-    """For each point of a way but its ends the columns of a line with a kink there, and what fits it to values."""
+    """Return, for each inner point of a path, the columns of a line with a kink there, and the matrix that fits it to
+    values.
+    """
     at = np.frombuffer(way)
     designs = [np.stack([np.ones(len(at)), at, np.maximum(at - position, 0.0)], axis=1) for position in at[1:-1]]
     return [(design, np.linalg.pinv(design)) for design in designs]
 
 
 def _scale(values: Floats) -> Floats:
-    """From 0 at the smallest to 1 at the largest; 0 where all are one."""
+    """Scale values from 0 at the smallest to 1 at the largest; 0 if all are equal."""
     width = values.max() - values.min()
     return (values - values.min()) / width if width > 0 else np.zeros(len(values))
 

@@ -1,9 +1,9 @@
-"""Rows of a run as a drift report compares them: a few numbers each, measured file by file, without text.
+"""Rows of a run in the form for a drift report: a few numbers each, measured file by file, without text.
 
-What a row is compared by are hashes: of its task and all that was seen and done before its answer (`key`), of its task,
-what stood before and the action (`context`), of its task and the action (`act`), and a sketch of its history, the
-smallest of each of `MINS` orders of its shingles. A served row names the log that its session began from, and pairs
-with the row of that log before which the same was done (`logged`).
+Rows are compared by hashes: of the task and everything seen and done before the answer (`key`), of the task, the text
+before the action and the action (`context`), of the task and the action (`act`), and by a sketch of the history, the
+smallest shingle in each of `MINS` orders. A served row names the log from which its session began, and pairs with the
+row of that log after the same actions (`logged`).
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from trajmill.quality.without_element_ids import TREE, remove_element_ids
 Hashes = npt.NDArray[np.uint64]
 
 CARRIED: Final = 1 << 20
-"""Words of a trajectory that are remembered from one batch to the next, those of least hash."""
+"""Words of a trajectory that are remembered from one batch to the next, those with the smallest hashes."""
 
 _ODD_WORDS: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 class SeenWords:
-    """The words that the trajectory at the end of the last batch has shown, done or been told."""
+    """Words shown, done or said so far in the trajectory at the end of the last batch."""
 
     def __init__(self) -> None:
         self._seen: Hashes = np.zeros(0, np.uint64)
 
     def novelty(self, view: Measured) -> npt.NDArray[np.float32]:
-        """Return, for each row, the share (0 to 1) of the distinct words of its answer that nothing before held.
+        """Return, for each row, the share (0 to 1) of the distinct words of its answer that did not occur before.
 
-        Rows that somebody else than the world answered hold nothing.
+        Rows that were not answered by the environment have no words.
         """
         texts = [
             ("task", "instruction"),
@@ -93,12 +93,14 @@ class SeenWords:
 
 
 def _of_world(view: Measured, side: str = "next_observation") -> Flags:
-    """Of each row whether the world showed that observation, and not a user, an agent or the harness."""
+    """Flag the rows whose observation on that side comes from the environment, and not from a user, an agent or the
+    harness.
+    """
     return view.texts(side, "origin").matching("^environment$")
 
 
 def _spoken(texts: Texts, rows: Flags) -> tuple[npt.NDArray[np.int64], Hashes]:
-    """(row, word) of every word of some rows."""
+    """Return (row, word) of every word of the flagged rows."""
     hashes, offsets = texts.words()
     index = np.where(texts.index >= 0, texts.index, 0)
     counts = np.where(rows & (texts.index >= 0), np.diff(offsets)[index] if len(texts.texts) else 0, 0)
@@ -113,10 +115,10 @@ REFUSAL: Final = (
     r"(?i)\A\W*(?:i(?:['’]?m| am) (?:sorry|unable)|sorry, |i apologi[sz]e|i can(?:['’]?t|not) |unfortunately, i )"
     r"|\bas an? (?:ai|large language|language)(?: language)? model\b"
 )
-"""How an answer begins that is none, as models give it (RE2 syntax)."""
+"""Pattern of the beginning of a refusal, as models write it (RE2 syntax)."""
 
 _SKETCHED: Final = 1 << 15
-"""Bytes of a text whose shingles are sketched."""
+"""Characters of a text whose shingles are sketched."""
 
 _ODD: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 _ORDERS: Final = np.array(
@@ -136,26 +138,26 @@ SCHEMA: Final = pl.Schema(
         **{f"min{number}": pl.UInt32 for number in range(MINS)},
     }
 )
-"""Columns of a side: one row a transition whose answer is text of the world's.
+"""Columns of a side: one row a transition whose answer is text of the environment.
 
-`turn` counts the turns that the world answered; `place` is the task, or the log where no task is known; `log` is the
-trajectory, of a served row the one that its session began from, 0 where none is named; `logged` is that with all
-actions so far; `world_model` is null on rows of the world; `error` is told of both sides by what was shown, since no
-model is shown the marks of a log; `novelty` is the share of the words of an answer that nothing before it showed,
-`echo` that of the action's words which it repeats.
+`turn` counts the turns that the environment answered. `place` is the task, or the log if no task is known. `log` is the
+trajectory; for a served row, the one from which its session began, 0 if unnamed. `logged` is the log with all actions
+so far. `world_model` is null on real rows. `error` is judged on both sides by the text and exit code, since no model
+sees the marks of a log. `novelty` is the share of an answer's words that nothing before it showed, `echo` the share of
+the action's words that it repeats.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The rows of one run.
+    """Rows of one run.
 
     Attributes:
-        folder: of its transitions.
-        names: of the files there, by number.
-        rows: of `SCHEMA`, without those that are of no use here.
-        left_out: rows that are of the other kind.
-        share: of the tasks, by hash, that rows are of.
+        folder: Folder of its transitions.
+        names: Names of the files there, by number.
+        rows: Rows of `SCHEMA` of the wanted kind.
+        left_out: Number of rows of the other kind.
+        share: Share of the tasks that the rows cover, chosen by hash, 0 to 1.
     """
 
     folder: Folder
@@ -165,7 +167,7 @@ class Side:
     share: float
 
     def words(self, places: pl.DataFrame) -> dict[tuple[int, int], Words]:
-        """(file, row) → the words of the answer, of the rows that `places` names by `file` and `row`."""
+        """Return the words of the answers by (file, row), for the rows that `places` names by `file` and `row`."""
         by_place: dict[tuple[int, int], Words] = {}
         wanted = places.select("file", "row").unique().sort("file", "row")
         for (number,), some in wanted.group_by("file", maintain_order=True):
@@ -182,16 +184,16 @@ class Side:
 
 
 def read_sides(real: str, sim: str, most: int) -> tuple[Side, Side]:
-    """Read the rows of the world in one run, and those that world models answered in another, which may be the same.
+    """Read the real rows of one run and the simulated rows of another, which may be the same.
 
     Args:
-        real: a run's folder, normalized at least.
-        sim: another.
-        most: rows of a side above which only a share of the tasks is compared, the same tasks of both.
+        real: A run's folder, normalized at least.
+        sim: Another run's folder.
+        most: Rows of a side above which only a share of the tasks is compared, the same tasks on both sides.
 
     Raises:
-        ConfigError: there are no transitions.
-        ShardError: a file cannot be read.
+        ConfigError: There are no transitions.
+        ShardError: A file cannot be read.
     """
     places = [_files(out) for out in (real, sim)]
     largest = max(sum(rows_of(folder, name) for name in names) for folder, names in places)
@@ -203,7 +205,7 @@ def read_sides(real: str, sim: str, most: int) -> tuple[Side, Side]:
 
 
 def _files(out: str) -> tuple[Folder, list[str]]:
-    """The files of transitions of a run, those that later generations added too, or of a folder of transitions."""
+    """Return the transitions files of a run, including later generations, or of a folder of transitions."""
     folder = Folder.named(out)
     stages = [stages_folder / "transitions" for stages_folder in stage_folders(folder)]
     places = [(stage.url.removeprefix(f"{folder.url}/"), stage) for stage in stages]
@@ -224,7 +226,7 @@ def _side(folder: Folder, names: Sequence[str], bits: int, *, simulated: bool) -
 
 
 def file_rows(folder: Folder, name: str, number: int) -> Iterator[pl.DataFrame]:
-    """The rows of a file of transitions, batch by batch; `number` is the file's."""
+    """Yield the rows of a file of transitions, batch by batch; `number` is the file's number."""
     reaching, measuring = Reaching(TokenCounter(ESTIMATE)), _Measuring(number)
     for batch in read_transitions(folder, name):
         for view in reaching.add(batch):
@@ -234,10 +236,10 @@ def file_rows(folder: Folder, name: str, number: int) -> Iterator[pl.DataFrame]:
 
 
 class _Measuring:
-    """Measures of the batches of a file, each following those before; a trajectory may go on in the next batch.
+    """Measures of the batches of a file, in order; a trajectory may continue in the next batch.
 
     Args:
-        file: its number.
+        file: Number of the file.
     """
 
     def __init__(self, file: int) -> None:
@@ -249,7 +251,7 @@ class _Measuring:
         self._words = SeenWords()
 
     def measured(self, view: Measured) -> pl.DataFrame:
-        """The rows of a batch whose answer is text of the world's."""
+        """Return the rows of a batch whose answer is text of the environment."""
         batch = view.batch
         content = view.texts("next_observation", "content")
         shared = view.once(turns)
@@ -339,8 +341,10 @@ class _Measuring:
 
 
 def places(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
-    """Of each row a hash of its domain and task, told by the first that is known: the task's instruction, its id, the
-    instance of the environment; 0 where none is."""
+    """Return a hash of each row's domain and task; 0 if no task is known.
+
+    The task is identified by the first known value of: the task's instruction, its id, the instance of the environment.
+    """
     hashes = np.zeros(batch.num_rows, np.uint64)
     for struct, name in (("environment", "instance_id"), ("task", "id"), ("task", "instruction")):
         column = struct_text(batch, struct, name)
@@ -351,7 +355,7 @@ def places(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
 
 
 def logs(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
-    """Hash each row's trajectory id, or, where a model answered, its scenario; 0 without one."""
+    """Return a hash of each row's trajectory id, or of its scenario if a model answered; 0 without one."""
     sampling = struct_text(batch, "environment", "sampling").dictionary_encode()
     named = pa.array([_scenario(text) for text in sampling.dictionary.to_pylist()], pa.string())
     simulated = answering(batch["environment"]).is_valid()
@@ -367,7 +371,7 @@ def _scenario(sampling: str | None) -> str | None:
 
 
 def _smallest(texts: Texts) -> npt.NDArray[np.uint32]:
-    """Of each row the smallest shingle of its text in each order; the largest number of all where it has none."""
+    """Return the smallest shingle of each row's text in each order; the largest 32-bit number if there is none."""
     cut = pc.utf8_slice_codeunits(texts.texts, 0, _SKETCHED)
     hashes, offsets = shingles(cut)
     mins = np.full((len(texts.texts), MINS), _LANES, np.uint32)

@@ -1,8 +1,9 @@
-"""Patches applied with git to the commits that they are for, and the transitions made from them.
+"""Patches applied with git to their base commits, and the transitions made from them.
 
-Before a patch stand its issue and the files that it touches, at their base commit; after it, what `git diff` prints, or
-why `git apply` refuses it. Nothing is told from a patch's own context lines, and nothing of the repository or the patch
-is run: git works on an index of a scratch repository, which has no files, settings, hooks or filters.
+The observation before a patch is its issue and the files that it touches, at their base commit; after it, the output of
+`git diff`, or the reason why `git apply` refuses it. A patch's own context lines are not used, and nothing of the
+repository or the patch is executed: git works on an index of a scratch repository without files, settings, hooks or
+filters.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from trajmill.schemas import ConfigError
 from trajmill.worlds.patches.repository import ENVIRONMENT, QUIET, Repository
 
 _LARGEST: Final = 1 << 20
-"""Bytes of a patch, and of a file that it touches."""
+"""Largest size of a patch and of a file that it touches, in bytes."""
 
 _SHOWN: Final = 1 << 18
-"""Characters of a state or of a difference that are told."""
+"""Most characters of an observation; a longer one is not written."""
 
 _DIFF: Final = ("diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color")
 _FILES: Final = 200
@@ -38,15 +39,15 @@ _SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """A patch with what is said of it.
+    """Patch with its metadata.
 
     Attributes:
-        instance: the id of its task.
-        repo: `owner/name`.
-        commit: that it is for.
-        issue: that it is to solve.
-        patch: its text.
-        model: who made it.
+        instance: Id of its task.
+        repo: Repository, as `owner/name`.
+        commit: Base commit.
+        issue: Issue that it should solve.
+        patch: Text of the patch.
+        model: Model that made it; None if unknown.
     """
 
     instance: str
@@ -59,12 +60,12 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The files that a patch touches, at its base commit, and git's answer to it.
+    """Files that a patch touches, at its base commit, and git's answer to it.
 
     Attributes:
-        before: contents by path.
-        answer: what `git diff` prints after the patch, or why `git apply` refuses it.
-        is_refused: whether it does.
+        before: Contents by path.
+        answer: Output of `git diff` after the patch, or the reason why `git apply` refuses it.
+        is_refused: True if `git apply` refuses the patch.
     """
 
     before: dict[str, bytes]
@@ -75,12 +76,11 @@ class Applied:
 def parse_patches(
     values: Iterable[Mapping[str, Any]], by_instance: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Handed | str]:
-    """Yield the patches in records of SWE-bench's form, or one word that tells why a record holds none that can be
-    applied.
+    """Yield the patches in records of SWE-bench's form, or one word with the reason why a record has no usable patch.
 
     Args:
-        values: with `instance_id` and `model_patch` or `patch`.
-        by_instance: by instance, what else is known of it: `repo`, `base_commit`, `problem_statement`.
+        values: Records with `instance_id` and `model_patch` or `patch`.
+        by_instance: Further fields by instance: `repo`, `base_commit`, `problem_statement`.
     """
     for value in values:
         instance = value.get("instance_id")
@@ -109,7 +109,7 @@ def records(path: str | Path) -> list[dict[str, Any]]:
     """Read the objects of a file: one per line, an array of them, or an object of them by instance.
 
     Raises:
-        ConfigError: it is not there, or no JSON.
+        ConfigError: The file cannot be read, or is not JSON.
     """
     try:
         data = Path(path).read_bytes()
@@ -129,10 +129,10 @@ def records(path: str | Path) -> list[dict[str, Any]]:
 
 
 def apply(repository: Repository, commit: str, patch: str) -> Applied | str:
-    """Apply a patch to a commit that the repository holds, or return in one word why it cannot be applied.
+    """Apply a patch to a commit of the repository, or return one word with the reason why it cannot be applied.
 
     Raises:
-        ConfigError: the repository lacks some of the commit's files.
+        ConfigError: The repository lacks some of the commit's files.
     """
     with tempfile.TemporaryDirectory(prefix="patch-") as folder:
         try:
@@ -152,13 +152,13 @@ def apply(repository: Repository, commit: str, patch: str) -> Applied | str:
 
 
 class _Scratch:
-    """A bare repository for one patch, with an index of the commit's files and the objects of another repository.
+    """Bare repository for one patch, with an index of the commit's files and the objects of another repository.
 
     Args:
-        folder: that is empty.
-        repository: the other repository.
-        commit: that the patch is for.
-        patch: its text.
+        folder: Empty folder.
+        repository: Repository with the objects.
+        commit: Base commit of the patch.
+        patch: Text of the patch.
     """
 
     def __init__(self, folder: str, repository: Repository, commit: str, patch: str) -> None:
@@ -168,10 +168,10 @@ class _Scratch:
         self.done("read-tree", commit)
 
     def done(self, *words: str) -> bytes:
-        """Run git, and return what it prints.
+        """Run git and return its output.
 
         Raises:
-            ConfigError: it fails.
+            ConfigError: git fails.
         """
         finished = self.git(*words)
         if finished.returncode:
@@ -192,7 +192,7 @@ class _Scratch:
         )
 
     def paths(self) -> list[str]:
-        """The paths that the patch names, as git reads it: the new ones, then those that it takes away."""
+        """Return the paths that the patch names, as git parses it: the new ones, then those that it removes."""
         paths = dict[str, None]()
         for way in ((), ("--reverse",)):
             listed = self.git("apply", *way, "--numstat", "-z", "-").stdout
@@ -209,7 +209,7 @@ def _text(data: bytes) -> str | None:
 
 
 def state(issue: str, before: Mapping[str, bytes]) -> str:
-    """Build the observation before a patch: the issue, and the files that the patch touches, in the form of SWE-bench
+    """Build the observation before a patch: the issue and the files that the patch touches, in the form of SWE-bench
     prompts.
     """
     texts = ((path, _text(data)) for path, data in before.items())
@@ -218,7 +218,7 @@ def state(issue: str, before: Mapping[str, bytes]) -> str:
 
 
 def document(handed: Handed, commit: str, applied: Applied) -> dict[str, Any] | None:
-    """Build the transition of a patch as an ATIF document; None where it is too long to be shown."""
+    """Build the transition of a patch as an ATIF document; None if a text is too long."""
     before = state(handed.issue, applied.before)
     if len(applied.answer) > _SHOWN or len(before) > _SHOWN:
         return None
@@ -255,9 +255,9 @@ def apply_all(
     """Write the document of each patch whose repository is given, and count the outcomes.
 
     Args:
-        patches: the patches.
-        bases: paths of local repositories by `owner/name`.
-        write: takes a name and the bytes of a document.
+        patches: Patches, or reasons without one.
+        bases: Paths of local repositories by `owner/name`.
+        write: Function that takes a name and the bytes of a document.
     """
     repositories = {name: Repository.at(path) for name, path in bases.items()}
     counts: Counter[str] = Counter()
@@ -290,5 +290,5 @@ def apply_all(
 
 
 def known(files: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Read what files of instances hold on each instance, by its id."""
+    """Read the records of instances in files, by id."""
     return {str(record["instance_id"]): record for path in files for record in records(path) if "instance_id" in record}

@@ -1,7 +1,8 @@
-"""A local git repository, read as hostile input: its files at a commit, with nothing of it run and nothing fetched.
+"""A local git repository, read as untrusted input: its files at a commit. Nothing of it is executed, and nothing is
+fetched.
 
-Only plumbing is asked (`rev-parse`, `ls-tree`, `cat-file`), which knows no filters, hooks or submodules; configuration
-of the machine and of the user is off, and no protocol is allowed, so that a partial clone asks nobody for more.
+Only plumbing commands are used (`rev-parse`, `ls-tree`, `cat-file`), which have no filters, hooks or submodules. System
+and user configuration is off, and no protocol is allowed, so that a partial clone fetches nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ENVIRONMENT: Final = {
     "GIT_OPTIONAL_LOCKS": "0",
     "LC_ALL": "C",
 }
-"""Nothing else: a variable such as GIT_DIR would be somebody's repository."""
+"""Complete environment of git. An inherited variable such as GIT_DIR could point to another repository."""
 
 _SETTINGS: Final = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat", "core.symlinks=false")
 QUIET: Final = tuple(word for setting in _SETTINGS for word in ("-c", setting))
@@ -40,20 +41,20 @@ _FILE, _EXECUTABLE, _LINK = "100644", "100755", "120000"
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository on this machine.
+    """Repository on this machine.
 
     Attributes:
-        git: its folder of objects.
+        git: Its git directory.
     """
 
     git: Path
 
     @classmethod
     def at(cls, path: str | Path) -> Repository:
-        """The repository whose working folder, or folder of objects, lies at a path.
+        """Open the repository whose working folder or git directory is at a path.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: There is none.
         """
         for folder in (Path(path) / ".git", Path(path)):
             if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
@@ -61,17 +62,18 @@ class Repository:
         raise ConfigError(f"{path} is no git repository: wanted a local folder with one, since nothing is fetched.")
 
     def commit(self, name: str | None) -> str | None:
-        """The whole id of a commit; that of HEAD without a name; None if the repository does not hold it."""
+        """Return the full id of a commit, or of HEAD without a name; None if the repository lacks it."""
         if name is not None and not _COMMIT.fullmatch(name):
             return None
         done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name or 'HEAD'}^{{commit}}")
         return done.decode("ascii", "replace").strip() or None
 
     def files(self, commit: str, most: int) -> Iterator[tuple[str, str, bytes]]:
-        """(mode, path, content) of the files and links at a commit, by path; what lies outside and submodules not.
+        """Yield (mode, path, content) of the files and links at a commit, by path; without submodules and paths outside
+        the folder.
 
         Raises:
-            ConfigError: they hold more than `most` bytes.
+            ConfigError: The files hold more than `most` bytes.
         """
         listed = self._git("ls-tree", "-r", "-z", "-l", "--full-tree", "--end-of-options", commit)
         entries, total = list[tuple[str, str, str]](), 0
@@ -90,7 +92,7 @@ class Repository:
             yield mode, path, content
 
     def file(self, commit: str, path: str) -> bytes | None:
-        """The content of one file at a commit; None if it is not there."""
+        """Return the content of one file at a commit; None if it does not exist."""
         if not is_within(path):
             return None
         listed = self._git("ls-tree", "-z", "--full-tree", "--end-of-options", commit, f":(literal){path}")
@@ -99,7 +101,9 @@ class Repository:
         return next(iter(self._contents([words[2]]))) if len(words) == 3 and words[1] == "blob" else None
 
     def archive(self, commit: str, most: int, *, history: bool = False) -> IO[bytes]:
-        """A tar archive of the files at a commit; with `history`, of a `.git` too that has no settings."""
+        """Return a tar archive of the files at a commit; with `history`, also a `.git` folder without settings of the
+        user.
+        """
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as packed:
             for mode, path, content in self.files(commit, most):
@@ -125,7 +129,7 @@ class Repository:
         yield "objects/packed", objects
 
     def _contents(self, ids: Sequence[str]) -> Iterator[bytes]:
-        """Read the contents of objects, in their order."""
+        """Yield the contents of objects, in their order."""
         process = subprocess.Popen(
             ["git", *QUIET, f"--git-dir={self.git}", "cat-file", "--batch"],
             stdin=subprocess.PIPE,
@@ -152,7 +156,7 @@ class Repository:
 
 
 def is_within(path: str) -> bool:
-    """Check that a path of a tree stays in the folder that it is unpacked in, and out of the repository's own."""
+    """Return True if a path of a tree stays in the folder where it is unpacked, and outside of `.git`."""
     parts = path.split("/")
     return not path.startswith("/") and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
 

@@ -1,4 +1,4 @@
-"""Requests to a box for the actions of a log that it can run: commands, keys, tools of files, SQL."""
+"""Requests to a box for the logged actions that it can run: commands, keys, file tools, SQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from trajmill.schemas import MESSAGE
 
 WORLDS: Final = {"terminal": "terminal", "swe": "swe", "mcp-sqlite": "mcp", "awm": "mcp"}
-"""The domain of each world's rows. Of `awm` nothing is run: its databases tell what was written."""
+"""Domain of each world's rows. For `awm` nothing is run: its databases show what was written."""
 
 SQL_TOOLS: Final = frozenset({"read_query", "write_query", "create_table", "list_tables", "describe_table"})
 _SHELLS: Final = frozenset(
@@ -41,15 +41,15 @@ _LOOKS: Final = re.compile(
     r"(?i)(?:message|think|todo|task|plan|finish|submit|done|grep|glob|ls|list|search|find|web|fetch|get|wait|append_insight)"
 )
 _SUBMIT: Final = "git add -A && git diff --cached"
-"""What handing in a patch shows."""
+"""Command that shows a submitted patch."""
 
 _PATHS: Final = ("path", "file_path", "filename", "absolute_path")
 _TEXTS: Final = ("content", "file_text", "contents", "text")
 QUIET_S: Final = 0.25
-"""For so long a terminal puts out nothing before what it shows is taken for its answer."""
+"""Seconds without output after which the screen of a terminal counts as the answer."""
 
 _PATIENCE_S: Final = 3.0
-"""By so much a terminal may be slower than one that was twice as fast as it."""
+"""Seconds that a terminal may take beyond twice the logged wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class Asked:
     """Request to a box for one action.
 
     Attributes:
-        request: None where the action is nothing that a box can run.
-        kind: `text`, `screen`, `view` (of a file) or `edit`: how the answer is held against the log.
-        reason: why nothing is asked.
-        may_change: whether an action that is not run may have changed the world all the same.
+        request: Request; None if a box cannot run the action.
+        kind: `text`, `screen`, `view` (of a file) or `edit`: the way in which the answer is compared with the log.
+        reason: Reason why there is no request.
+        may_change: True if an action that is not run may have changed the environment nevertheless.
     """
 
     request: Mapping[str, Any] | None
@@ -95,7 +95,7 @@ def plan_request(world: str, row: Mapping[str, Any]) -> Asked:
 
 
 def arguments_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The arguments of an action; None if they are no object."""
+    """Return the arguments of an action; None if they are not an object."""
     try:
         arguments = json.loads(row["action"]["arguments"] or "{}")
     except ValueError:
@@ -114,8 +114,8 @@ def _command(arguments: Mapping[str, Any]) -> str | None:
 
 
 def _in_shell(connector: str, command: str) -> dict[str, Any]:
-    """Choose how a harness runs a command: each in a bash of its own, which may pass its folder to the next, or all in
-    one bash.
+    """Build the request for a command as its harness runs it: in a bash of its own, which may pass its folder to the
+    next, or all in one bash.
     """
     if connector == "mini_swe_agent":
         return {"do": "run", "command": command, "keeps_folder": False, "apart": False}

@@ -1,8 +1,8 @@
-"""Boxes that run actions of logs: no network, a read-only system, and bounds on every resource.
+"""Boxes that run logged actions: no network, a read-only system, and bounds on every resource.
 
-A box is bubblewrap's (`bwrap`), else one of rootless podman; where there is neither, nothing is run. Its working folder
-is new and in memory, with a copy of what the user gave; inside, `inside_session` answers requests over a pipe. What
-comes out of it is text to be held against a log, never trusted, and read only up to a bound.
+A box uses bubblewrap (`bwrap`), otherwise rootless podman; without either, nothing is run. Its working folder is new
+and in memory, with a copy of the user's base; inside, `inside_session` answers requests over a pipe. Its output is
+untrusted text for comparison with a log, read only up to a bound.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _DAY_S: Final = 86_400
 
 
 class BoxEndedError(Exception):
-    """A box ended, or had to be ended; the message is one word that tells why."""
+    """A box ended, or had to be ended; the message is one word with the reason."""
 
 
 class Base:
     """Packed contents of the working folder at the beginning of a session.
 
     Args:
-        archive: a tar archive; None for nothing.
+        archive: Tar archive; None for an empty folder.
     """
 
     def __init__(self, archive: IO[bytes] | None = None) -> None:
@@ -70,14 +70,14 @@ class Base:
 
     @classmethod
     def at(cls, path: str | Path, most: int) -> Self:
-        """A copy of a folder's content, or of one file.
+        """Pack a copy of a folder's content, or of one file.
 
         Args:
-            path: the folder or file; links in it stay links, and what is no file, folder or link is left out.
-            most: bytes that it may have.
+            path: Folder or file; links in it stay links, and special files are left out.
+            most: Most bytes of its files.
 
         Raises:
-            ConfigError: it is not there, or is larger.
+            ConfigError: The path does not exist, or is larger.
         """
         root, total = Path(path), [0]
         if not root.exists():
@@ -99,17 +99,17 @@ class Base:
 
 
 class Box:
-    """A box with a session in it, from the beginning to the end of a `with` block.
+    """Box with a session in it, for the duration of a `with` block.
 
     Args:
-        base: what the working folder holds at first.
-        setting: what the session sees.
-        limits: its bounds.
-        begun: processes that begin and end before the session does, by which its own have other ids.
+        base: Initial content of the working folder.
+        setting: View of the machine that the session has.
+        limits: Bounds of the box.
+        begun: Processes that start and end before the session, so that its own get other ids.
 
     Raises:
-        ConfigError: this machine has no box.
-        BoxEndedError: it does not begin.
+        ConfigError: This machine has no box.
+        BoxEndedError: The box does not start.
     """
 
     def __init__(self, base: Base, setting: Place, limits: Limits, begun: int = 0) -> None:
@@ -176,7 +176,7 @@ class Box:
         self.close()
 
     def close(self) -> None:
-        """Ends the box with everything in it."""
+        """End the box with everything in it."""
         with suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
@@ -191,10 +191,10 @@ class Box:
                     stream.close()
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The session's answer to a request: `output`, `code`, and `stopped` where a bound was met.
+        """Return the session's answer to a request: `output`, `code`, and `stopped` if a bound was met.
 
         Raises:
-            BoxEndedError: there is none in time, or the box ended.
+            BoxEndedError: There is no answer in time, or the box ended.
         """
         seconds = min(self._limits.seconds, self._until - time.monotonic())
         if seconds <= 0:
@@ -203,7 +203,7 @@ class Box:
         return self._answer(seconds + _PATIENCE_S)
 
     def _send(self, data: bytes, seconds: float) -> None:
-        """Writes to the session, which may have been stopped from reading: no longer than so many seconds."""
+        """Write to the session within so many seconds, since a stopped session does not read."""
         assert self._process.stdin is not None
         until, left = time.monotonic() + seconds, memoryview(data)
         with selectors.DefaultSelector() as taking:
@@ -218,7 +218,7 @@ class Box:
                     raise BoxEndedError("ended") from error
 
     def _is_heavy(self) -> bool:
-        """Check whether the processes of the box hold more memory together than allowed."""
+        """Return True if the processes of the box together hold more memory than allowed."""
         first = process_of(self._own.name) if self._engine == "podman" else self._process.pid
         return first is not None and sum(map(_resident, _descendants(first))) > self._limits.memory
 
@@ -249,7 +249,7 @@ class Box:
 
 
 def _descendants(process: int) -> Iterator[int]:
-    """A process and all that it started, as far as they are there."""
+    """Yield a process and all its descendants that exist."""
     yield process
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
@@ -259,7 +259,7 @@ def _descendants(process: int) -> Iterator[int]:
 
 
 def _resident(process: int) -> int:
-    """Bytes that a process holds of its own; 0 where it is gone."""
+    """Return the bytes of a process's private memory; 0 if it is gone."""
     with suppress(OSError, IndexError, ValueError), open(f"/proc/{process}/statm", encoding="ascii") as stream:
         pages = stream.read().split()
         return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
@@ -268,5 +268,5 @@ def _resident(process: int) -> int:
 
 @cache
 def _source() -> str:
-    """The module that runs inside and nowhere else; it imports nothing of ours."""
+    """Return the source of the module that runs only inside a box; it imports nothing of trajmill."""
     return (resources.files("trajmill.worlds.replay") / _SESSION).read_text("utf-8")

@@ -1,9 +1,9 @@
-"""Counterfactual branches: another logged action of the same task, run where a trajectory did something else.
+"""Counterfactual branches: another logged action of the same task, run at a step of a trajectory that did something
+else.
 
-A branch is the beginning of a trajectory, as it was replayed, and one action of another trajectory of the same task
-after it. It is made only where all before it replayed as the log says, so that the state is the one that was logged.
-Its rows are of environment kind `code`, name the trajectory that they branch off, and have its task, by which a run
-gives them its group.
+A branch is the beginning of a trajectory, as it was replayed, followed by one action of another trajectory of the same
+task. It is made only if everything before it replayed as logged, so that the state is the logged one. Its rows have the
+environment kind `code`, name the trajectory they branch off, and have its task, so that a run puts them into its group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trajmill.worlds.replay.actions import Asked
 from trajmill.worlds.replay.sessions import Replayed
 
 _MOST: Final = 64
-"""Actions of a task that are chosen from."""
+"""Most actions of a task that are candidates."""
 
 _LONGEST: Final = 1 << 14
 Row = dict[str, Any]
@@ -28,12 +28,12 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Actions:
-    """Actions of each task that could be run elsewhere, by what they say, each with a trajectory that it is of."""
+    """Candidate actions of each task, by their content, each with one of its trajectories."""
 
     held: dict[str, dict[str, Row]] = field(default_factory=dict)
 
     def add(self, rows: Sequence[Row], questions: Sequence[Asked]) -> None:
-        """Takes in what a trajectory does; of a task with more than `_MOST` actions those of least hash."""
+        """Add the actions of a trajectory; a task keeps the `_MOST` actions with the smallest hashes."""
         task = rows[0]["task"]["id"]
         if task is None:
             return
@@ -45,12 +45,12 @@ class Actions:
             del known[action_key]
 
     def chosen(self, rows: Sequence[Row], answers: Sequence[Replayed], most: int) -> Iterator[tuple[int, Row]]:
-        """(step, another action of the task) of at most so many branches off a trajectory, the same each time.
+        """Yield (step, another action of the task) of at most `most` branches off a trajectory, chosen by hash.
 
         Args:
-            rows: the trajectory.
-            answers: what came of each of its actions.
-            most: branches.
+            rows: Rows of the trajectory.
+            answers: Results of its actions.
+            most: Most branches.
         """
         known = self.held.get(rows[0]["task"]["id"] or "", {})
         own = {_act_key(row) for row in rows}
@@ -71,7 +71,7 @@ def _hash(text: str) -> str:
 
 
 def question_rows(rows: Sequence[Row], step: int, choice: Mapping[str, Any]) -> list[Row]:
-    """Return the rows that a box is asked about: those before a step, and the other action in its place, without an
+    """Return the rows to run for a branch: those before a step, and the other action in its place, without an
     answer.
     """
     last = {**rows[step], "action": choice["action"], "next_observation": None, "exit_code": None}
@@ -79,12 +79,12 @@ def question_rows(rows: Sequence[Row], step: int, choice: Mapping[str, Any]) -> 
 
 
 def branch(rows: Sequence[Row], answers: Sequence[Replayed], choice: Mapping[str, Any]) -> list[Row] | None:
-    """Build the rows of a branch; None where the steps before it did not replay, or its action had no answer.
+    """Build the rows of a branch; None if the steps before it did not replay, or its action had no answer.
 
     Args:
-        rows: as of `question_rows`.
-        answers: what came of them.
-        choice: the action that was run.
+        rows: Rows as of `question_rows`.
+        answers: Results of these rows.
+        choice: Action that was run.
     """
     last = answers[-1]
     if last.answer is None or any(earlier.status not in CERTIFIED for earlier in answers[:-1]):

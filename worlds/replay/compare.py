@@ -1,10 +1,9 @@
-"""Compare the logged result of an action with the result of running it again.
+"""Comparison of the logged result of an action with the result of running it again.
 
-What differs at each run is what two replays do not have in common, or is masked by a closed table of forms (times,
-process ids, addresses, ids of commits, random names): texts that are equal but for it are `volatile`, and not
-`differs`. A form has to stand where such things stand, so that a number which is changed elsewhere is a difference; and
-a time counts as one that differs each time only where what was replayed is the time at which it was, so that a time in
-a file is none.
+Values that change with each run are those in which two replays differ, or those matched by a closed table of forms
+(times, process ids, addresses, ids of commits, random names). Texts that are equal except for them are `volatile`, not
+`differs`. A form must occur in its usual context, so that a number changed elsewhere is a difference. A time is masked
+only if the replayed one is the time of the replay, so a time in a file is never masked.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ SHOWN: Final = 2000
 """Characters of a difference that are kept."""
 
 COMPARED: Final = 1 << 20
-"""Characters of a text that are compared; of a longer one its beginning."""
+"""Characters at the beginning of a text that are compared."""
 
 _LINES: Final = 1000
-"""Lines of a text that a difference is told of."""
+"""Lines of a text that a difference covers."""
 
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
@@ -65,10 +64,10 @@ _MASKS: Final = tuple(
     )
 )
 _MINUTES: Final = 15
-"""So far from now a time of day may be that was put out while an action ran."""
+"""Largest distance from now, in minutes, of a time of day that was printed while an action ran."""
 
 _CUT: Final = "\ufdd0"
-"""Stands for a notice while texts are masked; no character."""
+"""Stand-in for a notice while texts are masked; not a character."""
 
 _NOTICE: Final = re.compile(
     r"\n*(?:\.\.\. ?\[\d+ (?:lines|characters) (?:truncated|omitted|elided)\] ?\.\.\."
@@ -81,10 +80,10 @@ _NOTICE: Final = re.compile(
     r"|\(Results are truncated\. Consider using a more specific path or pattern\.\)\Z"
     r"|(?:\[\.\.\.\]|\.\.\.|…)\Z)\n*"
 )
-"""Notices by which harnesses say that they have cut an answer, where their connectors leave them in its text."""
+"""Notices of harnesses about cut answers, which connectors leave in the text."""
 
 _WHO: Final = re.compile(r"(?m)^(?:/\S*/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?")
-"""How a shell names itself before what is wrong: by its path, and by a line that harnesses count in their own ways."""
+"""Prefix of a shell's error messages: its path, and a line number that harnesses count in different ways."""
 
 _WORDS: Final = re.compile(r"(?<!\w)-?\d+\b|\w+|[^\w\s]")
 _NUMBERED: Final = re.compile(r"^ *(\d{1,7})(?:\t|→|\| ?|: )(.*)$")
@@ -95,9 +94,9 @@ class Compared:
     """Result of a comparison.
 
     Attributes:
-        replayed: one of `schemas.replay.REPLAYED`.
-        difference: where there is one.
-        agreement: the share of the words of both texts that they agree on, 0 to 1; None where it is not known.
+        replayed: One of `schemas.replay.REPLAYED`.
+        difference: Difference, if there is one.
+        agreement: Share of the words of both texts on which they agree, 0 to 1; None if unknown.
     """
 
     replayed: str
@@ -164,14 +163,16 @@ def _line_differs_as_replays(logged: str, first: str, second: str) -> bool:
 
 
 def _kind(word: str) -> str:
-    """The kind of a word: a number, another of letters and digits by its length, or itself."""
+    """Return the kind of a word: a number, letters and digits of a length, or the word itself."""
     if word.removeprefix("-").isdecimal():
         return "number"
     return f"word of {len(word)}" if word.isalnum() else word
 
 
 def of_whole(result: Compared, part: tuple[str, str], whole: tuple[str, str]) -> Compared:
-    """The same with the agreement of two whole texts of which only a part was compared, since they share the rest."""
+    """Return the result with the agreement of the whole texts, of which only a part was compared because they share the
+    rest.
+    """
     if result.agreement is None or result.agreement == 1.0:
         return result
     words = sum(len(Words.of(text).hashes) for text in part), sum(len(Words.of(text).hashes) for text in whole)
@@ -179,10 +180,10 @@ def of_whole(result: Compared, part: tuple[str, str], whole: tuple[str, str]) ->
 
 
 def compare_cut_answer(logged: str, replayed: str) -> Compared | None:
-    """Compare an answer that its harness cut before the agent saw it; None where the remainder proves nothing.
+    """Compare an answer that its harness cut before the agent saw it; None if the remaining text proves nothing.
 
-    What stands before the harness's notice has to begin the whole, and what stands behind it to end it. Without a
-    notice it has to be the one or the other.
+    The text before the harness's notice must begin the whole answer, and the text behind it must end it. Without a
+    notice, the text must do one or the other.
     """
     cut, complete = plain(logged), plain(replayed)
     notices = list(_NOTICE.finditer(cut))
@@ -200,7 +201,7 @@ def compare_cut_answer(logged: str, replayed: str) -> Compared | None:
 
 
 def screen_addition(before: str, after: str) -> str | None:
-    """Return what a terminal shows below its earlier screen, with the typed line; None if it was redrawn."""
+    """Return the text below the earlier screen of a terminal, with the typed line; None if the screen was redrawn."""
     old, new = ([line.rstrip() for line in text.split("\n")] for text in (before, after))
     for first in range(len(old)):
         common = len(old) - first - 1
@@ -210,15 +211,15 @@ def screen_addition(before: str, after: str) -> str | None:
 
 
 def plain(text: str) -> str:
-    """Normalize a text for comparison: strip blanks at ends, and write a shell's name for itself in one form."""
+    """Normalize a text for comparison: strip blanks at ends, and unify a shell's name for itself."""
     lines = text[:COMPARED].replace("\r\n", "\n").split("\n")
     return _WHO.sub("bash: ", "\n".join(line.rstrip() for line in lines).strip("\n"))
 
 
 def _both_masked(logged: str, replayed: str, now: datetime | None) -> tuple[str, str]:
-    """The two texts with what differs at each run replaced by the name of its kind.
+    """Return the two texts with values that change with each run replaced by the name of their kind.
 
-    Of times that is, in the log, what the other text does not have, and in what was replayed what is now.
+    Times are masked in the log if the other text lacks them, and in the replayed text if they are the current time.
     """
     moment = now or datetime.now(UTC)
     times = {match[0] for form in _TIMES for match in form.finditer(replayed)}
@@ -237,7 +238,7 @@ def _mask(text: str, is_volatile: Callable[[re.Match[str]], bool]) -> str:
 
 
 def _is_now(match: re.Match[str], moment: datetime) -> bool:
-    """Check whether a time could have been printed at a moment: by its day, or, where it has none, by its minutes."""
+    """Return True if a time could have been printed at a moment: by its day, or by its minutes if it has no day."""
     fields = match.groupdict()
     near = [moment + timedelta(days=days) for days in (-1, 0, 1)]
     if "iso" in fields:
@@ -250,7 +251,7 @@ def _is_now(match: re.Match[str], moment: datetime) -> bool:
 
 
 def difference(logged: str, replayed: str) -> str:
-    """The unified difference of two texts, cut to `SHOWN` characters."""
+    """Return the unified difference of two texts, cut to `SHOWN` characters."""
     shown, size = list[str](), 0
     lines = difflib.unified_diff(
         logged.split("\n")[:_LINES], replayed.split("\n")[:_LINES], "logged", "replayed", lineterm="", n=1

@@ -1,8 +1,8 @@
 """Changes of a database by a run: the rows in which its final state differs from its initial state.
 
-Databases of logs are hostile input. They are opened read-only and taken as they lie there (no journal is played back,
-no lock taken), nothing that their schema defines is trusted or called, virtual tables and views are not looked at, and
-a table is read in the order of its key, both sides at once, up to bounds on rows, bytes and steps of SQLite's machine.
+Databases of logs are untrusted input. They are opened read-only and as they are (no journal is replayed, no lock
+taken). Nothing that their schema defines is trusted or called, and virtual tables and views are skipped. Tables are
+read in the order of their key, both sides at once, within bounds on rows, bytes and steps of SQLite's machine.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from trajmill.pipelines.storage.paths import Place
 from trajmill.schemas import ConfigError
 
 ROWS: Final = 2_000
-"""Rows in which two databases differ that are told of; each table is read to its end or to the bound of steps."""
+"""Most differing rows that are reported; each table is read to its end or to the bound of steps."""
 
 BYTES: Final = 1 << 20
-"""Of text that is told."""
+"""Most bytes of text that are reported."""
 
 _STEPS: Final = 50_000_000
 _LOOKED: Final = 100_000
@@ -38,13 +38,13 @@ Values = dict[str, Any]
 
 @dataclass(slots=True)
 class Difference:
-    """Rows of tables: those that are new, those that are gone, and those that changed, with what they were before.
+    """Added, removed and changed rows of tables.
 
     Attributes:
-        added: (table, row).
-        removed: (table, row).
-        changed: (table, row before, row after).
-        is_whole: whether that is all; not, where a bound was met.
+        added: Pairs (table, row).
+        removed: Pairs (table, row).
+        changed: Triples (table, row before, row after).
+        is_whole: True if the difference is complete; False if a bound was met.
     """
 
     added: list[tuple[str, Values]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Difference:
     is_whole: bool = True
 
     def written(self) -> list[str]:
-        """The texts and numbers that stand in the database at the end and stood not in that row before."""
+        """Return the texts and numbers in the final database that were not in the same row before."""
         texts: dict[str, None] = {}
         for _, row in self.added:
             texts.update(dict.fromkeys(map(_text, row.values())))
@@ -62,7 +62,7 @@ class Difference:
         return [text for text in texts if text]
 
     def to_text(self) -> str:
-        """The difference as lines: `+ table {row}`, `- table {row}`, `~ table {before} → {after}`."""
+        """Return the difference as lines: `+ table {row}`, `- table {row}`, `~ table {before} → {after}`."""
         lines = [f"+ {table} {_json(row)}" for table, row in self.added]
         lines += [f"- {table} {_json(row)}" for table, row in self.removed]
         lines += [f"~ {table} {_json(before)} → {_json(after)}" for table, before, after in self.changed]
@@ -73,13 +73,13 @@ def database_difference(initial: Path, final: Path, rows: int = ROWS, size: int 
     """Find the rows in which two SQLite databases differ.
 
     Args:
-        initial: the database at the beginning.
-        final: the same at the end.
-        rows: that are told at most.
-        size: bytes of text that are told at most.
+        initial: Database at the beginning.
+        final: Database at the end.
+        rows: Most rows that are reported.
+        size: Most bytes of text that are reported.
 
     Raises:
-        ConfigError: one of them is no database that can be read.
+        ConfigError: One of them is not a readable database.
     """
     changes, left = Difference(), [rows, size]
     try:
@@ -100,10 +100,10 @@ def database_difference(initial: Path, final: Path, rows: int = ROWS, size: int 
 
 
 class RunFolders:
-    """The databases of runs, where a run's plan says that they lie.
+    """Databases of runs, located by the run's plan.
 
     Args:
-        out: the output folder.
+        out: Output folder.
     """
 
     def __init__(self, out: Folder) -> None:
@@ -111,7 +111,9 @@ class RunFolders:
         self._members: dict[str, dict[str, Place]] | None = None
 
     def difference(self, uri: str) -> Difference | None:
-        """The difference of the databases of a run; None where it has not both, or they are not on this machine."""
+        """Return the difference of the databases of a run; None if it lacks one of them, or they are not on this
+        machine.
+        """
         if self._members is None:
             plan = Plan.from_json(self._out.read(PLAN))
             self._members = {log.uri: dict(log.members) for log in plan.inputs}
@@ -147,14 +149,14 @@ def _open_database(path: Path) -> sqlite3.Connection:
 
 
 def _tables(database: sqlite3.Connection) -> list[str]:
-    """Names of the tables that hold rows of their own."""
+    """Return the names of the tables that store rows themselves."""
     entries = database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name LIMIT 5000")
     plain = (name for name, sql in entries if sql and not sql.lstrip().upper().startswith("CREATE VIRTUAL"))
     return [name for name in plain if not name.startswith("sqlite_")]
 
 
 def _columns(database: sqlite3.Connection, table: str) -> tuple[list[str], list[str]]:
-    """The columns of a table that are stored, and those of its key."""
+    """Return the stored columns of a table, and those of its key."""
     infos = database.execute(f"PRAGMA table_xinfo({_quote(table)})").fetchall()
     stored = [(column[1], column[5]) for column in infos if column[6] == 0]
     key = [name for name, rank in sorted(stored, key=lambda column: column[1]) if rank]
@@ -164,7 +166,7 @@ def _columns(database: sqlite3.Connection, table: str) -> tuple[list[str], list[
 def _compare(
     table: str, before: sqlite3.Connection, after: sqlite3.Connection, changes: Difference, left: list[int]
 ) -> bool:
-    """Adds what differs in a table; whether all of it is told."""
+    """Add the differences of a table; return True if they are complete."""
     sides = [(_columns(database, table) if table in _tables(database) else ([], [])) for database in (before, after)]
     (old_names, old_key), (new_names, new_key) = sides
     key = new_key if new_key == old_key or not old_names else []
@@ -197,7 +199,7 @@ def _compare(
 def _rows(
     database: sqlite3.Connection, table: str, names: list[str], key: list[str]
 ) -> Iterator[tuple[tuple[Any, ...], Values]]:
-    """(key, row) of a table, ascending as SQLite orders values; without a key of its own by its number of the row."""
+    """Yield (key, row) of a table, ascending in SQLite's order of values; without a key, by row number."""
     if not names:
         return
     columns = ", ".join(_quote(name) for name in names)
@@ -215,7 +217,7 @@ def _rows(
 
 
 def _order(value: Any) -> tuple[int, Any]:
-    """A value as SQLite orders it: nothing, numbers, text, bytes."""
+    """Return a sort key of a value in SQLite's order: null, numbers, text, bytes."""
     if value is None:
         return 0, 0
     if isinstance(value, int | float):

@@ -1,7 +1,7 @@
-"""Engines that make boxes on a machine, and their command lines: bubblewrap, else rootless podman over a system of the
-user's.
+"""Engines that make boxes on a machine, and their command lines: bubblewrap, otherwise rootless podman on a system of
+the user's.
 
-Nothing here runs what a log says; see `box`.
+Nothing here runs logged actions; see `box`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CALLS: Final = (
     *("add_key", "bpf", "io_uring_enter", "io_uring_register", "io_uring_setup", "kcmp", "keyctl", "perf_event_open"),
     *("pidfd_getfd", "process_vm_readv", "process_vm_writev", "ptrace", "request_key", "userfaultfd"),
 )
-"""System calls that a box has no use for, and through which others left theirs."""
+"""System calls that a box does not need, and that others used to escape theirs."""
 
 _REFUSED: Final = (
     "Actions of logs run in a box only, and this machine has none: {why}. Install bubblewrap (`apt-get install "
@@ -67,15 +67,15 @@ class Limits:
     """Bounds of a box.
 
     Attributes:
-        seconds: that one action may take.
-        session_seconds: that all actions of a trajectory may take.
-        cpu: seconds of one process.
-        memory: bytes that all processes of a box hold together, looked at ten times a second.
-        address: bytes of address space of one process; 0 for any number, which sanitizers need.
-        processes: at once, with all their threads.
-        file: bytes of one file.
-        disk: bytes of the working folder, and so much again of /tmp and of shared memory together.
-        output: bytes of one answer.
+        seconds: Time limit of one action.
+        session_seconds: Time limit of all actions of a trajectory.
+        cpu: CPU seconds of one process.
+        memory: Bytes that all processes of a box hold together, checked ten times a second.
+        address: Bytes of address space of one process; 0 for no bound, which sanitizers need.
+        processes: Concurrent processes, with all their threads.
+        file: Bytes of one file.
+        disk: Bytes of the working folder, and as much again for /tmp and shared memory together.
+        output: Bytes of one answer.
     """
 
     seconds: float = 10.0
@@ -90,7 +90,7 @@ class Limits:
 
 
 class Account(NamedTuple):
-    """A user of a system, as its /etc/passwd has it."""
+    """User of a system, as in its /etc/passwd."""
 
     user: int
     group: int
@@ -102,12 +102,12 @@ class Place:
     """View of the machine that a session has.
 
     Attributes:
-        folder: where it works; absolute.
-        user: its name.
-        host: the machine's name.
-        variables: of the environment, beside those that a login sets.
-        system: a folder with the root of a system, in place of this machine's programs; empty for these.
-        real_user: the user's name in the system, where the log tells another for it; empty for the same.
+        folder: Working folder; absolute.
+        user: Name of the user.
+        host: Name of the machine.
+        variables: Environment variables, besides those that a login sets.
+        system: Folder with the root of a system that replaces this machine's programs; empty for these.
+        real_user: Name of the user in the system, if the log uses another one; empty for the same.
     """
 
     folder: str = "/work"
@@ -119,7 +119,7 @@ class Place:
 
     @property
     def account(self) -> Account:
-        """The user's account in the system; one of the usual form where the system has none of that name."""
+        """User's account in the system; a typical one if the system has none of that name."""
         name = self.real_user or self.user
         account = _accounts(self.system).get(name) if self.system else None
         if account is not None and may_be_folder(account.home):
@@ -130,7 +130,7 @@ class Place:
 
     @property
     def home(self) -> str:
-        """The home folder."""
+        """Home folder."""
         home = self._as_told(self.variables.get("HOME", ""))
         return home if may_be_folder(home) else self.account.home
 
@@ -139,7 +139,7 @@ class Place:
         return f"{head}/{self.user}" if self.real_user and last == self.real_user else home
 
     def environment(self) -> dict[str, str]:
-        """All variables: those that a login sets, and those that were given."""
+        """Return all variables: those that a login sets, and the given ones."""
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "USER": self.user,
@@ -152,7 +152,7 @@ class Place:
 
 @cache
 def _accounts(system: str) -> dict[str, Account]:
-    """The accounts of a system by name, as far as they can be read."""
+    """Return the readable accounts of a system by name."""
     accounts = {}
     for line in _lines(f"{system}/etc/passwd"):
         name, *rest = line.split(":")
@@ -169,7 +169,7 @@ def _lines(path: str) -> list[str]:
 
 
 def may_be_folder(path: str) -> bool:
-    """Check that a box may have its working folder at a path: absolute, without dots, in no folder of the system."""
+    """Return True if a box may have its working folder at a path: absolute, without dots, in no system folder."""
     parts = path.split("/")[1:]
     plain = path.startswith("/") and all(part not in ("", ".", "..") and "\0" not in part for part in parts)
     return plain and len(path) < 200 and parts[0] not in _TAKEN and (parts[0] != "tmp" or len(parts) > 1)
@@ -180,10 +180,10 @@ def engine(system: str = "") -> str:
     """Choose the engine that makes boxes on this machine: `bubblewrap` or `podman`.
 
     Args:
-        system: as of `Place`.
+        system: As of `Place`.
 
     Raises:
-        ConfigError: nothing does.
+        ConfigError: There is none.
     """
     faults = []
     for name, program, command in (("bubblewrap", "bwrap", _bubblewrap), ("podman", "podman", _podman)):
@@ -220,10 +220,10 @@ def _try_box(command: Sequence[str], filters: Sequence[int]) -> str:
 
 
 def as_whom() -> dict[str, Any]:
-    """Choose the user and the variables that a box is started with.
+    """Return the user and the variables with which a box is started.
 
-    Root's processes are bounded by no number of processes, so a box of root's is another user's. What the box's first
-    process has in its environment stands in the box's /proc.
+    Root has no limit on its number of processes, so root's boxes run as another user. The environment of the box's
+    first process is visible in its /proc, so it is kept minimal.
     """
     inherited = {name: os.environ[name] for name in ("HOME", "XDG_RUNTIME_DIR") if name in os.environ and os.getuid()}
     variables = {"PATH": os.environ.get("PATH", os.defpath), **inherited}
@@ -234,7 +234,7 @@ def as_whom() -> dict[str, Any]:
 
 @contextmanager
 def call_filter() -> Iterator[tuple[int, ...]]:
-    """Open the file of a seccomp filter for bubblewrap, as libseccomp compiles it; none where that is not installed."""
+    """Open the file of a seccomp filter for bubblewrap, compiled by libseccomp; none if that is not installed."""
     try:
         seccomp = importlib.import_module("pyseccomp")
     except (ImportError, RuntimeError):
@@ -251,7 +251,7 @@ def call_filter() -> Iterator[tuple[int, ...]]:
 
 
 def filters_calls() -> bool:
-    """Check whether boxes of bubblewrap filter system calls, which takes pyseccomp and libseccomp."""
+    """Return True if bubblewrap boxes filter system calls, which requires pyseccomp and libseccomp."""
     with call_filter() as filters:
         return bool(filters)
 
@@ -262,7 +262,7 @@ def _known_options() -> str:
 
 
 def _bubblewrap(setting: Place, limits: Limits, command: Sequence[str], own: str, filters: Sequence[int]) -> list[str]:
-    """The command line of a box of bubblewrap's; `own` is a folder with its `passwd` and `group`."""
+    """Return the command line of a bubblewrap box; `own` is a folder with its `passwd` and `group`."""
     words = ["bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     words += ["--disable-userns"] if "--disable-userns" in _known_options() else []
     words += [word for descriptor in filters for word in ("--seccomp", str(descriptor))]
@@ -291,10 +291,10 @@ def _bubblewrap(setting: Place, limits: Limits, command: Sequence[str], own: str
 
 
 def _podman(setting: Place, limits: Limits, command: Sequence[str], own: str, _: Sequence[int]) -> list[str]:
-    """The command line of a box of podman's, over a system that the user gives as a folder, with podman's own filter.
+    """Return the command line of a podman box, on a system that the user gives as a folder, with podman's own filter.
 
-    What runs in it is no child of podman's: it is found by the process that stands in `own`/`PROCESS`, and ended by the
-    container in `own`/`CONTAINER`. Where nobody is left to do that, time ends it.
+    The processes in it are no children of podman: they are found by the process id in `own`/`PROCESS`, and ended by the
+    container in `own`/`CONTAINER`. If nobody does that, a time limit ends them.
     """
     words = ["podman", "run", "--rm", "--interactive", "--network", "none", "--read-only", "--read-only-tmpfs=false"]
     words += ["--cap-drop", "all", "--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)]
@@ -314,7 +314,7 @@ def _podman(setting: Place, limits: Limits, command: Sequence[str], own: str, _:
 
 
 def _folders_of(setting: Place) -> list[str]:
-    """The folders of the system that a box shows: of this machine's the programs, of another its whole root."""
+    """Return the system folders that a box shows: this machine's programs, or another system's whole root."""
     if not setting.system:
         return ["/usr", *_SYSTEM]
     own = {"proc", "dev", "sys", "tmp", "run", "home", "root", *(top.split("/")[1] for top in _tops(setting))}
@@ -322,20 +322,20 @@ def _folders_of(setting: Place) -> list[str]:
 
 
 def _tops(setting: Place) -> list[str]:
-    """The folders in memory: those in which the working folder and the home lie, or which they are."""
+    """Return the folders in memory: those that are or contain the working folder and the home."""
     tops = {f"/{path.split('/')[1]}" if path.startswith(_HOMES) else path for path in (setting.folder, setting.home)}
     return sorted(top for top in tops if not any(top.startswith(f"{parent}/") for parent in tops))
 
 
 def end_container(own: str) -> None:
-    """End the container that podman started, which is no child of it; `own` as in a box's command line."""
+    """End the container that podman started, which is no child of podman; `own` as in a box's command line."""
     if os.path.exists(f"{own}/{CONTAINER}"):
         command = ["podman", "rm", "--force", "--time", "0", "--ignore", "--cidfile", f"{own}/{CONTAINER}"]
         subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL, **as_whom())
 
 
 def process_of(own: str) -> int | None:
-    """The first process of a container; None where there is none, or not yet."""
+    """Return the first process of a container; None if there is none yet."""
     try:
         return int(Path(own, PROCESS).read_text("ascii"))
     except (OSError, ValueError):
@@ -343,7 +343,7 @@ def process_of(own: str) -> int | None:
 
 
 def accounts_of(setting: Place) -> tempfile.TemporaryDirectory[str]:
-    """Write a folder with the accounts a session finds: its system's, or root's and its user's, without passwords."""
+    """Write a folder with the accounts of a session: those of its system, or root and the user, without passwords."""
     directory = tempfile.TemporaryDirectory(prefix="box-")
     folder, account = Path(directory.name), setting.account
     folder.chmod(0o755)
@@ -365,5 +365,6 @@ COMMANDS: Final[Mapping[str, Callable[[Place, Limits, Sequence[str], str, Sequen
     "bubblewrap": _bubblewrap,
     "podman": _podman,
 }
-"""The command line of a box of each kind; its last arguments are a folder of the box's own, with the accounts of
-`accounts_of`, and what `call_filter` opened."""
+"""Builders of the command line of a box, by engine. Their last arguments are a folder of the box's own, with the files
+of `accounts_of`, and the descriptors of `call_filter`.
+"""

@@ -1,8 +1,8 @@
-"""A session inside a box: requests come in as lines of JSON, and each is answered by one.
+"""Session inside a box: requests arrive as lines of JSON, and each is answered by one line.
 
-The first line holds the source of this module, the second where the session's folder is, and how many bytes of a tar
-archive follow, which are unpacked there. Then come commands, keys, calls of file tools and SQL. Whatever a command
-does to this process only ends the session: who asks outside trusts no answer, and waits no longer than it said.
+The first line holds the source of this module, the second the session's folder and the size of a tar archive that
+follows and is unpacked there. Then come commands, keys, calls of file tools and SQL. A command that attacks this
+process can only end the session: the caller outside trusts no answer, and waits no longer than its own time limit.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _LARGEST = 1 << 20
 
 
 class FileTools:
-    """Reads and changes files.
+    """File tools, which read and change files.
 
     Args:
-        folder: that relative paths are in.
+        folder: Folder of relative paths.
     """
 
     def __init__(self, folder: str) -> None:
@@ -45,7 +45,7 @@ class FileTools:
         self._before: dict[str, list[str | None]] = {}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """`lines` of the file afterwards, or `failed` with why in `output`."""
+        """Return `lines` of the file afterwards, or `failed` with the reason in `output`."""
         path = os.path.join(self._folder, request["path"])
         try:
             if request["act"] == "read" and os.path.isdir(path):
@@ -113,7 +113,7 @@ class Database:
     """The one database file in a folder.
 
     Args:
-        folder: that holds it, whatever it is called.
+        folder: Folder with the file, under any name.
     """
 
     def __init__(self, folder: str) -> None:
@@ -121,7 +121,7 @@ class Database:
         self._path = os.path.join(folder, names[0] if names else "world.db")
 
     def answer(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The answer's text as `output`, and whether it is an error; `stopped` of a tool that nobody knows."""
+        """Run a tool and return its answer's text as `output`."""
         try:
             return {"output": self._answer(tool, arguments), "code": None, "stopped": ""}
         except sqlite3.Error as error:
@@ -175,11 +175,11 @@ _LOST_FILE = re.compile(r"File size limit exceeded|No space left on device")
 
 
 class Session:
-    """A folder, and what stands open in it: a shell, a terminal, a database.
+    """Folder with an open shell, terminal and database.
 
     Args:
-        folder: where commands begin.
-        environment: variables, and no others.
+        folder: Initial folder of commands.
+        environment: All environment variables.
         limits: `cpu` seconds, `address` and `file` bytes, `processes`, `output` bytes of one answer.
     """
 
@@ -275,8 +275,8 @@ class Session:
         return self._told(shown, shell.wait(), "")
 
     def _apart(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run a command in a bash of its own and return its output; with `keeps_folder` the next bash begins where this
-        one ended.
+        """Run a command in a bash of its own and return its output. With `keeps_folder`, the next bash starts in the
+        folder where this one ended.
         """
         told_read, told_write = os.pipe()
         command = request["command"]
@@ -315,8 +315,8 @@ class Session:
         return self._told(b"\n".join(both), code, stopped)
 
     def _read(self, pipes: list[int], seconds: float, over: Any) -> tuple[list[bytes], str]:
-        """Read each pipe until all are closed or `over` says so; return the bytes, and the reason for stopping before
-        that.
+        """Read each pipe until all are closed or `over` returns true; return the bytes, and the reason for an earlier
+        stop.
         """
         buffers = [bytearray() for _ in pipes]
         open_pipes, until = list(pipes), time.monotonic() + seconds
@@ -351,7 +351,7 @@ class Session:
         return room.f_bavail * room.f_frsize < _CHUNK or "limit exceeded" in text
 
     def _opened(self, request: dict[str, Any]) -> dict[str, Any]:
-        """A terminal with an interactive bash on it, and what it shows at first."""
+        """Open a terminal with an interactive bash, and return its first output."""
         child, self._terminal = pty.fork()
         if not child:
             try:
@@ -366,7 +366,7 @@ class Session:
         return self._shown(request)
 
     def _shown(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Read the terminal until it has been quiet for a while, and shows a prompt if one is waited for."""
+        """Read the terminal until it has been quiet for a while, and shows a prompt if one is expected."""
         output, stopped = bytearray(), ""
         until = time.monotonic() + min(request["seconds"], request.get("most", request["seconds"]))
         prompt = (
@@ -395,7 +395,7 @@ class Session:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process with all of its session."""
+    """Kill a process with its whole session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except OSError:
@@ -404,7 +404,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _unpack(folder: str, data: bytes) -> None:
-    """Unpacks files, folders and links; of an archive that is cut, what there is."""
+    """Unpack files, folders and links."""
     folders = []
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         archive.extraction_filter = lambda member, _: member  # a base is the user's own, and the folder is in a box
@@ -421,7 +421,7 @@ def _unpack(folder: str, data: bytes) -> None:
 
 
 def main() -> None:
-    """Answers requests until there are no more."""
+    """Answer requests until there are no more."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)
     os.set_inheritable(answers.fileno(), False)

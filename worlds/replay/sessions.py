@@ -1,4 +1,4 @@
-"""Replay of one trajectory in a box: the result of each action, and how far it agrees with the log."""
+"""Replay of one trajectory in a box: the result of each action, and its agreement with the log."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _TERM: Final = re.compile(r"TERM=([\w.+-]+)")
 _PROMPT: Final = re.compile(r"^(?P<user>[a-z_][a-z0-9_-]*)@(?P<host>[A-Za-z0-9-]{1,63}):(?P<folder>[~/][^\s$#]*)[$#]$")
 _SHORT: Final = re.compile(r"^(?P<folder>[~/]\S*) (?P<sign>[$#>])$")
 _LOOKS: Final = 6
-"""How often a screen is looked at that should show something else."""
+"""Most reads of a screen that does not show the expected text yet."""
 
 _NUMBERED: Final = re.compile(r"(?m)^ *\d+(?:\t|→|\|)")
 _FAILED: Final = re.compile(
     r"(?i)\b(?:no replacement|no such|not found|did not|does not|error:|failed|already exists|invalid)\b"
 )
 _UNORDERED: Final = re.compile(r"\b(?:find|tar|du|rg|zip|unzip|os\.listdir|grep -\w*[rR]\w*|ls -\w*[Uft]\w*)\b")
-"""Commands whose lines stand in the order in which a file system names files."""
+"""Commands whose lines are in the order in which a file system lists files."""
 
 _BEGUN: Final = 211
-"""Processes that begin before a second replay, so that ids of processes differ from those of the first."""
+"""Processes that start before a second replay, so that process ids differ from those of the first."""
 
 _HOME: Final = re.compile(r"^/(?:(?:home|Users)/([A-Za-z_][\w.-]*)|root)(?:/|$)")
 
@@ -49,13 +49,13 @@ class Replayed:
     """Result of one replayed action.
 
     Attributes:
-        status: one of `schemas.replay.REPLAYED`.
-        reason: why it was not run, or what came was not held against the log.
-        difference: from what the log says.
-        answer: what came; None if nothing did.
-        code: its exit code, where it has one.
-        agreement: as of `Compared`.
-        texts: the part of the log's answer that was compared, and that of what came; None if none was.
+        status: One of `schemas.replay.REPLAYED`.
+        reason: Reason why it was not run, or why its answer was not compared with the log.
+        difference: Difference from the log.
+        answer: Answer; None if there was none.
+        code: Exit code, if it has one.
+        agreement: As of `Compared`.
+        texts: Parts of the logged and the replayed answer that were compared; None if none were.
     """
 
     status: str
@@ -70,9 +70,9 @@ class Replayed:
 def place_of(
     rows: Sequence[Mapping[str, Any]], default: str, variables: Mapping[str, str], system: str, user: str = ""
 ) -> Place:
-    """Return what the session of a trajectory sees of its machine: what was given, else what the log tells.
+    """Return the view of the machine for the session of a trajectory: the given settings, otherwise those of the log.
 
-    A user that was given has the name that scrubbing gave it in the log, where it has one.
+    A given user has the name that scrubbing put into the log, if there is one.
     """
     setting = Place(default, user=user or "dev", variables=variables, system=system)
     prompt = _first_prompt(rows)
@@ -108,7 +108,7 @@ def _first_prompt(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def prompt_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The value of PS1 by which a bash shows the prompt that the log begins with."""
+    """Return the value of PS1 with which bash shows the prompt at the beginning of the log."""
     prompt = _first_prompt(rows) or "$"
     if _PROMPT.match(prompt):
         return r"\u@\h:\w\$ "
@@ -132,17 +132,17 @@ def replay_trajectory(
 ) -> list[Replayed]:
     """Run the actions of a trajectory in one session of one box, and compare each answer with the log.
 
-    Where something differs from the log, the trajectory is run once more in another box: what the two replays do not
-    have in common is volatile.
+    If an answer differs from the log, the trajectory is run once more in another box: the values in which the two
+    replays differ are volatile.
 
     Args:
-        rows: the trajectory's transitions, in order.
-        questions: what each asks for.
-        base: what the folder holds at first.
-        setting: what the session sees.
-        limits: of the box.
-        scrubbed: what scrubbing makes of a text, by which logs were scrubbed too.
-        begin: a command that is run before the first, whose output is nobody's.
+        rows: Transitions of the trajectory, in order.
+        questions: Request of each transition.
+        base: Initial content of the working folder.
+        setting: View of the machine that the session has.
+        limits: Bounds of the box.
+        scrubbed: Function that scrubs a text as the logs were scrubbed.
+        begin: Command that is run before the first action; its output is ignored.
     """
 
     rows = [_as_told(row, setting) for row in rows]
@@ -164,7 +164,7 @@ def replay_trajectory(
 
 
 def _as_told(row: Mapping[str, Any], setting: Place) -> Mapping[str, Any]:
-    """A row whose texts call the user what its box does, also where scrubbing left the real name."""
+    """Return a row whose texts name the user as its box does, even where scrubbing left the real name."""
     if not setting.real_user:
         return row
     name = re.compile(rf"\b{re.escape(setting.real_user)}\b")
@@ -177,7 +177,9 @@ def _as_told(row: Mapping[str, Any], setting: Place) -> Mapping[str, Any]:
 
 
 def _mark_volatile(answer: Replayed, again: Replayed, now: datetime | None) -> Replayed:
-    """An answer that differs from the log is volatile if that lies in what two replays do not have in common."""
+    """Mark an answer that differs from the log as volatile if it differs only where two replays differ from each
+    other.
+    """
     if answer.status != DIFFERS or answer.texts is None or again.texts is None:
         return answer
     logged, first = answer.texts
@@ -185,7 +187,7 @@ def _mark_volatile(answer: Replayed, again: Replayed, now: datetime | None) -> R
 
 
 def _shows_prompt(row: Mapping[str, Any]) -> bool:
-    """Check whether the result of an action ends with a prompt, for which a terminal is waited for."""
+    """Return True if the result of an action ends with a prompt, for which the terminal must be read."""
     shown = (row["next_observation"] or {}).get("content") or ""
     return shown.rstrip().endswith(("$", "#", ">"))
 
@@ -196,7 +198,9 @@ def _is_unordered(row: Mapping[str, Any]) -> bool:
 
 
 def _parts(row: Mapping[str, Any], asked: Asked, text: str, before: str) -> tuple[str, str] | None:
-    """The parts of the log's answer and of what came that are compared as texts: of screens what an action added."""
+    """Return the parts of the logged and the replayed answer that are compared as texts; for screens, the additions of
+    the action.
+    """
     logged = row["next_observation"]["content"]
     if asked.kind in ("view", "edit"):
         return None
@@ -208,7 +212,7 @@ def _parts(row: Mapping[str, Any], asked: Asked, text: str, before: str) -> tupl
 
 
 class _Session:
-    """One trajectory's way through a box that stands."""
+    """Replay of one trajectory in an open box."""
 
     def __init__(self, box: Box, rows: Sequence[Mapping[str, Any]], scrubbed: Callable[[str], str]) -> None:
         self._box, self._rows, self._scrubbed = box, rows, scrubbed
@@ -262,7 +266,7 @@ class _Session:
         self._before = self._scrubbed(self._screen.text())
 
     def _screen_after(self, row: Mapping[str, Any], output: str) -> str:
-        """The screen after some output; a program that has no prompt may be slow to put out the rest."""
+        """Return the screen after some output. A program without a prompt may be slow to print the rest."""
         assert self._screen is not None
         self._screen.write(output)
         logged = (row["next_observation"] or {}).get("content")

@@ -1,4 +1,4 @@
-"""A served world as an environment of Gymnasium, whose observations and actions are texts."""
+"""A served world as a Gymnasium environment, whose observations and actions are texts."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import gymnasium
 from trajmill.worlds.serve.serve_client import Rollout, World
 
 Reward: TypeAlias = Callable[[str, str, Mapping[str, Any]], float]
-"""Of an action, the observation that followed, and what else is known of the step."""
+"""Reward function of an action, the following observation, and further facts about the step."""
 
 
 class Texts(gymnasium.Space[str]):
-    """The space of all texts."""
+    """Space of all texts."""
 
     def __init__(self) -> None:
         super().__init__(None, str)
 
     def contains(self, x: object) -> bool:
-        """Tell if it is a text."""
+        """Return True if the value is a text."""
         return isinstance(x, str)
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """Return a text, which is no action that a world knows."""
+        """Return a fixed text, which is no action that a world knows."""
         return "wait"
 
     def __eq__(self, other: object) -> bool:
@@ -35,12 +35,12 @@ class Texts(gymnasium.Space[str]):
 
 
 class WorldEnv(gymnasium.Env[str, str]):
-    """A served world, one session at a time.
+    """Served world, one session at a time.
 
     Args:
-        world: that is served.
-        scenarios: of which a reset takes one by its seed, unless its options name a `scenario`.
-        reward: of a step; a world gives none.
+        world: Served world.
+        scenarios: Scenarios, of which a reset takes one by its seed, unless its options name a `scenario`.
+        reward: Reward of a step; a world gives none.
     """
 
     def __init__(self, world: World, scenarios: Sequence[Any], reward: Reward | None = None) -> None:
@@ -49,7 +49,7 @@ class WorldEnv(gymnasium.Env[str, str]):
         self._rollout: Rollout | None = None
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Begin a session, and return what is seen first and what is known of it."""
+        """Begin a session, and return the first observation and the facts about the session."""
         super().reset(seed=seed)
         self.close()
         scenario = self._scenarios[int(self.np_random.integers(len(self._scenarios)))]
@@ -60,7 +60,7 @@ class WorldEnv(gymnasium.Env[str, str]):
         return begun["observation"], {**begun["info"], "session": begun["session"]}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Take an action, and return (observation, reward, terminated, truncated, what else is known)."""
+        """Take an action, and return (observation, reward, terminated, truncated, info)."""
         if self._rollout is None:
             raise gymnasium.error.ResetNeeded("Call reset before step.")
         answer = self._rollout.step(action)
@@ -69,7 +69,7 @@ class WorldEnv(gymnasium.Env[str, str]):
         return shown, reward, answer["terminated"], answer["truncated"], info
 
     def close(self) -> None:
-        """End the session that is open, if one is."""
+        """End the open session, if there is one."""
         if self._rollout is not None:
             self._rollout.close()
             self._rollout = None

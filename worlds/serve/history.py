@@ -1,9 +1,9 @@
-"""History of a served session: the messages that a world model is sent at each step, as in its training samples.
+"""History of a served session: the messages that a world model receives at each step, as in its training samples.
 
-Rows are kept as rendering takes them, and rendered by the functions that render samples: the prompt by its template,
-the turns, the caps, and, where a history is longer than a sample, the windows. Only of the turn that is asked for the
-answer is not known, so it counts no tokens there: where its answer alone would have passed the bound, training began
-a new window with it, and a served session begins it with the turn after.
+Rows have the form that rendering takes, and are rendered by the functions that render samples: the prompt by its
+template, the turns, the caps, and the windows if a history is longer than a sample. The answer of the requested turn is
+unknown, so it counts no tokens. If that answer alone would have exceeded the bound, training began a new window with
+it; a served session begins the window one turn later.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _INT32: Final = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """Form in which sessions are shown to a model: that of samples of a pool.
+    """Form in which a model sees sessions: that of the samples of a pool.
 
     Attributes:
-        mix: the recipe's section.
-        pool: whose samples are followed: `sft`, `rl` or `eval`.
-        tagged: whether the model is asked to write what it predicts between tags; always so in RL and eval, and in SFT
-            where it learnt from samples that were given reasoning.
-        counter: counts tokens under the recipe's tokenizer.
+        mix: The recipe's `mix` section.
+        pool: Pool of the samples: `sft`, `rl` or `eval`.
+        tagged: True if the model is asked to write its prediction between tags: always in RL and eval, and in SFT if it
+            was trained on samples with reasoning.
+        counter: Token counter with the recipe's tokenizer.
     """
 
     mix: Mix
@@ -55,7 +55,7 @@ class Manner:
 
     @property
     def view(self) -> View:
-        """View of turns; texts are capped when they arrive, by `Manner.seen`, and not again."""
+        """View of turns. Texts are capped on arrival by `Manner.seen`, and not again."""
         return replace(View.of(self.mix), observation_chars=None)
 
     def seen(self, text: str) -> str:
@@ -64,12 +64,12 @@ class Manner:
         return text if most is None or is_capped(text, most) else cap(text, most)
 
     def said(self, text: str) -> str:
-        """Return an observation of a model as it is stored."""
+        """Return an observation of a model in its stored form."""
         return self.seen(unescape(text) if View.of(self.mix).escapes else text)
 
 
 def is_capped(text: str, most: int) -> bool:
-    """Check whether a text is the result of `capped` on a longer one."""
+    """Return True if a text is the result of `cap` on a longer one."""
     tail, head = most // 2, most - most // 2
     middle = text[head : len(text) - tail]
     met = _MARKED.fullmatch(middle)
@@ -80,7 +80,7 @@ _MARKED: Final = re.compile(re.escape(f"\n{MARK}\n").replace(re.escape("{:,}"), 
 
 
 class Asked(NamedTuple):
-    """Messages that a model is sent at a step, and the first step of the window that they show."""
+    """Messages for a model at a step, and the first step of their window."""
 
     messages: list[dict[str, str]]
     begins: int
@@ -90,11 +90,11 @@ class Move(NamedTuple):
     """Facts about a step before it is answered.
 
     Attributes:
-        action: of the agent.
-        together: whether it was done at once with the one before it.
-        state: what the world shows before it, where that is not what the step before it led to.
-        said: what the harness and the user said before it: (role, content).
-        time_limit_s: after which it is killed; None if not told.
+        action: Action of the agent.
+        together: True if the action is parallel to the one before it.
+        state: State before the action, if it is not the result of the step before.
+        said: Messages of the harness and the user before the action: (role, content).
+        time_limit_s: Seconds after which the action is killed; None if not stated.
     """
 
     action: Action
@@ -105,7 +105,7 @@ class Move(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """An answer without the line that tells how a command ended, and what that line tells."""
+    """Answer without the line on how a command ended, and the content of that line."""
 
     content: str
     exit_code: int | None = None
@@ -113,9 +113,7 @@ class Ended(NamedTuple):
 
 
 def split_ending(domain: str, answer: str) -> Ended:
-    """Split an answer from the line that tells how its command ended, so that `render.turns.answer_texts` gives it
-    back.
-    """
+    """Split an answer from the line on how its command ended. `render.turns.answer_texts` is the inverse."""
     met = _ENDING.search(answer) if domain in COMMANDS else None
     if met is None:
         return Ended(answer)
@@ -129,15 +127,15 @@ def split_ending(domain: str, answer: str) -> Ended:
 
 
 class History:
-    """The turns of one session.
+    """Turns of one session.
 
     Args:
-        scenario: that it begins with.
-        manner: how it is shown.
+        scenario: Scenario of the session.
+        manner: Form in which the model sees it.
 
     Attributes:
-        rows: the steps that were answered, as rendering takes them.
-        prompt: its system prompt.
+        rows: Answered steps, in the form that rendering takes.
+        prompt: System prompt.
     """
 
     def __init__(self, scenario: Scenario, manner: Manner) -> None:
@@ -166,7 +164,7 @@ class History:
         return prompt_tokens(self.prompt.shape, texts, key, wording, View.of(manner.mix), manner.counter)
 
     def _row(self, move: Move) -> dict[str, Any]:
-        """The row of a step that is not answered yet."""
+        """Return the row of a step that is not answered yet."""
         last = self.rows[-1] if self.rows else None
         turn = 0 if last is None else last["turn"] + (not move.together)
         before = last["next_observation"]["content"] if last is not None else self._first_state
@@ -200,7 +198,7 @@ class History:
         }
 
     def asked(self, move: Move) -> Asked | None:
-        """Build what the model is sent for a step; None if that is longer than its samples were."""
+        """Build the messages for a step; None if they are longer than the model's samples."""
         row = self._row(move)
         turns = self._shown([*self.rows, row], [*self._costs, _costs(row, self._manner)])
         if turns is None:
@@ -215,7 +213,7 @@ class History:
         return Asked(messages, turns[0].step)
 
     def _shown(self, rows: Sequence[Mapping[str, Any]], costs: Sequence[Mapping[str, Any]]) -> list[Turn] | None:
-        """The turns that are shown before a step, and its own; None if that alone is too long."""
+        """Return the turns of the window of a step, including its own; None if that alone is too long."""
         mix, pool, counter, view = self._manner.mix, self._manner.pool, self._manner.counter, self._manner.view
         table = pa.Table.from_pylist(list(costs), schema=COSTS_SCHEMA)
         unit = UnitCosts(table, np.full(len(rows), "target", object), self.scenario.domain, counter)
@@ -234,11 +232,11 @@ class History:
         return turns(rows[last[0].begin :], view, last[0].opening)
 
     def answered(self, move: Move, answer: str) -> dict[str, Any]:
-        """The row of a step that a model answered, which is of the history from now on.
+        """Add the row of a step that a model answered to the history, and return it.
 
         Args:
-            move: the step.
-            answer: what the model says is observed, with the line that tells how a command ended.
+            move: Step.
+            answer: Observation by the model, with the line on how a command ended.
         """
         content, code, late = split_ending(self.scenario.domain, answer)
         row = self._row(move)
@@ -269,11 +267,11 @@ _COSTED: Final = pa.schema(
         )
     ]
 )
-"""Columns of transitions that costs are measured of."""
+"""Columns of transitions from which costs are measured."""
 
 
 def _costs(row: Mapping[str, Any], manner: Manner) -> dict[str, Any]:
-    """Measure a row as judge does."""
+    """Measure a row as the judge stage does."""
     batch = pa.RecordBatch.from_pylist([row], schema=_COSTED)
     (costs,) = Costing(manner.view, manner.counter).add(batch)
     measured: dict[str, Any] = costs.to_pylist()[0]

@@ -1,4 +1,4 @@
-"""Requests to a served world: parsing of what clients send, and error messages for invalid requests."""
+"""Requests to a served world: parsing of client input, and error messages for invalid requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trajmill.worlds.serve.scenarios import Scenario
 from trajmill.worlds.serve.serve_client import ServeError
 
 _PLAIN: Final = "text"
-"""Name of an action that is said in words of its own."""
+"""Name of an action in free text."""
 
 _LONGEST_LIMIT: Final = 1e9
 
@@ -26,7 +26,7 @@ def seed_in(body: Mapping[str, Any], default: int) -> int:
     """Return the seed of a request.
 
     Raises:
-        ServeError: it is no whole number that 64 bits hold.
+        ServeError: The seed is not a whole number from 0 within 63 bits.
     """
     seed = body.get("seed")
     if seed is None:
@@ -37,10 +37,10 @@ def seed_in(body: Mapping[str, Any], default: int) -> int:
 
 
 def move_of(body: Mapping[str, Any], scenario: Scenario) -> Move:
-    """Parse the step that a request asks for, with its action in the form that the world was trained on.
+    """Parse the step of a request, with its action in the form on which the world was trained.
 
     Raises:
-        ServeError: it says none, or one that has no such form.
+        ServeError: The request has no valid step, or its action has no such form.
     """
     state, together, limit = body.get("state"), body.get("together", False), body.get("time_limit_s")
     if not isinstance(state, str | None):
@@ -71,11 +71,11 @@ def _parse_messages(value: object) -> tuple[tuple[str, str], ...]:
 def action_of(value: object) -> Action:
     """Parse the action of a request, or of an agent.
 
-    A call is an object of `name` and `arguments`; an object of `text` says how it is written, and perhaps what call it
-    is; a text is a call or keystrokes if it is JSON of these, else an action in words of its own.
+    A call is an object of `name` and `arguments`; an object with `text` gives the written form, and optionally the
+    call. A text is a call or keystrokes if it is JSON of these forms, otherwise an action in free text.
 
     Raises:
-        ServeError: it is none of these, or empty.
+        ServeError: The value is none of these, or empty.
     """
     if isinstance(value, str):
         return _of_text(value)
@@ -117,12 +117,12 @@ def _of_text(text: str) -> Action:
 
 
 def in_form(action: Action, scenario: Scenario) -> Action:
-    """Convert an action to the form that a scenario's world was trained on: the same keys, line or call.
+    """Convert an action to the form on which a scenario's world was trained: the same keys, line or call.
 
-    A scenario that tells no form takes it as it is said.
+    A scenario without a form accepts any.
 
     Raises:
-        ServeError: it cannot be said so.
+        ServeError: The action cannot be converted.
     """
     wanted = scenario.actions
     if action.name == COMPLETE and wanted:
@@ -148,7 +148,7 @@ _FORMS: Final = {
 
 
 def _line(action: Action, form: str) -> str | None:
-    """The line for a shell that an action is; None if it is none."""
+    """Return the shell command line of an action; None if it is not one."""
     if form == "text":
         return action.text.strip()
     if form == "call":
@@ -162,7 +162,7 @@ def _line(action: Action, form: str) -> str | None:
 
 
 def _input_name(strokes: Sequence[Mapping[str, Any]]) -> str:
-    """The name of terminal input, as connectors give it: none at all says that the task is complete."""
+    """Return the name of terminal input as connectors give it; empty input means that the task is complete."""
     if not strokes:
         return COMPLETE
     return KEYSTROKES if any(stroke["keystrokes"] for stroke in strokes) else WAIT

@@ -1,7 +1,7 @@
-"""Scenarios: the beginning of served sessions, everything known of a world before the first action.
+"""Scenarios: the beginning of served sessions, with everything known of a world before the first action.
 
-A scenario is what the system prompt and the first turn of a trajectory say, without what the trajectory then did. They
-are taken from a finished run, or written by hand: one JSON object a line.
+A scenario holds the system prompt and the first turn of a trajectory, without its further course. Scenarios come from a
+finished run, or are written by hand: one JSON object a line.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from trajmill.schemas import DOMAINS, KEYSTROKES, MESSAGE, WAIT, ConfigError
 from trajmill.schemas.trajectory import without_surrogates
 
 _LONGEST: Final = 16 << 20
-"""Bytes of a line of scenarios."""
+"""Most bytes of a scenario line."""
 
 ACTIONS: Final = ("call", "keystrokes")
-"""Forms of actions that a world may have been trained on."""
+"""Forms of actions on which a world may have been trained."""
 
 _TEXTS: Final = ("shell", "source", "key", "pool", "screen", "task_id", "instruction", "environment_id", "instance_id")
 
@@ -46,25 +46,25 @@ class Scenario:
     """Beginning of a session.
 
     Attributes:
-        id: by which a session asks for it.
-        domain: of the world.
-        key: by which the prompt's template is drawn; the id by default.
-        source: the corpus that it is of; empty if none.
-        pool: of the trajectory that it is taken from; empty if none.
-        context: texts of the system prompt, by `CONTEXT`.
-        forms: of observations that the world shows, as prompts tell them.
-        dialects: likewise.
-        ends: whether answers tell how commands ended.
-        enveloped: whether answers are objects of MCP.
-        screen: its size, as `1080 x 2400`; empty if none is told.
-        actions: the form of the actions that the world was trained on, of `ACTIONS`; empty takes all as they are said.
-        shell: the tool of it whose `command` is a line for a shell; empty if none is known.
-        observation: what the world shows before the first action; None if that is not known.
-        time_limit_s: after which commands are killed; None if not told.
-        task_id: of what an agent is to do.
-        instruction: what it is to do, which the world is not told.
-        environment_id: of the world.
-        instance_id: likewise.
+        id: Id by which a session selects it.
+        domain: Domain of the world.
+        key: Key by which the prompt's template is drawn; the id by default.
+        source: Corpus of the scenario; empty if none.
+        pool: Pool of its trajectory; empty if none.
+        context: Texts of the system prompt, by `CONTEXT`.
+        forms: Forms of the world's observations, as prompts state them.
+        dialects: Dialects of the world's observations, as prompts state them.
+        ends: True if answers state how commands ended.
+        enveloped: True if answers are objects of MCP.
+        screen: Size of the screen, such as `1080 x 2400`; empty if not stated.
+        actions: Form of the actions on which the world was trained, of `ACTIONS`; empty to accept any.
+        shell: Tool whose `command` is a shell command line; empty if none is known.
+        observation: Observation before the first action; None if unknown.
+        time_limit_s: Seconds after which commands are killed; None if not stated.
+        task_id: Id of the agent's task.
+        instruction: Instruction of the agent, which the world does not see.
+        environment_id: Id of the environment.
+        instance_id: Id of the environment's instance.
     """
 
     id: str
@@ -89,10 +89,10 @@ class Scenario:
 
     @classmethod
     def of(cls, values: object) -> Self:
-        """A scenario that JSON tells.
+        """Build a scenario from JSON values.
 
         Raises:
-            ConfigError: it is none, with what is wrong.
+            ConfigError: The values are invalid; the message says why.
         """
         if not isinstance(values, dict):
             raise ConfigError("A scenario is a JSON object.")
@@ -121,18 +121,18 @@ class Scenario:
 
     @property
     def whole_context(self) -> dict[str, str | None]:
-        """The texts of the prompt, None where there is none."""
+        """Texts of the prompt, None for absent ones."""
         return {name: self.context.get(name) for name in CONTEXT}
 
     def line(self) -> str:
-        """It as a line of JSON, without what is as by default."""
+        """Return the scenario as a line of JSON, without default values."""
         plain = Scenario(self.id, self.domain)
         values = {name: value for name, value in asdict(self).items() if value != getattr(plain, name)}
         return json.dumps({"id": self.id, "domain": self.domain, **values}, ensure_ascii=False)
 
 
 def without_surrogates_in(value: Any) -> Any:
-    """A value of JSON, in whose texts no half of a pair stands alone."""
+    """Return a JSON value without lone surrogates in its texts."""
     if isinstance(value, dict):
         return {without_surrogates(name): without_surrogates_in(item) for name, item in value.items()}
     return [without_surrogates_in(item) for item in value] if isinstance(value, list) else without_surrogates(value)
@@ -150,13 +150,13 @@ def _check(scenario: Mapping[str, Any], context: Mapping[str, Any]) -> None:
 
 
 class Scenarios:
-    """Scenarios of a file, of which only the offsets are held in memory; a file may be of any length.
+    """Scenarios of a file of any length. Only their offsets are held in memory.
 
     Args:
-        path: of JSON lines; None holds none.
+        path: Path of JSON lines; None for no scenarios.
 
     Raises:
-        ConfigError: the file cannot be read, a line is no scenario, or two have one id.
+        ConfigError: The file cannot be read, a line is not a scenario, or two have the same id.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -185,11 +185,11 @@ class Scenarios:
         return len(self._places)
 
     def ids(self) -> Iterator[str]:
-        """The ids, in the order of the file."""
+        """Return the ids, in the order of the file."""
         return iter(self._places)
 
     def get(self, key: str) -> Scenario | None:
-        """The scenario of that id; None if there is none."""
+        """Return the scenario with that id; None if there is none."""
         if key not in self._places or self._path is None:
             return None
         with self._path.open("rb") as stream:
@@ -205,16 +205,16 @@ def _scenario(line: bytes, where: str) -> Scenario:
 
 
 def scenarios_in(out: Folder, mix: Mix, counter: TokenCounter, pools: tuple[str, ...] = ()) -> Iterator[Scenario]:
-    """The scenarios of the trajectories that a finished run drew, in the order of its files.
+    """Yield the scenarios of the trajectories that a finished run drew, in the order of its files.
 
     Args:
-        out: the run's folder.
-        mix: the recipe's section by which prompts are made.
-        counter: counts tokens under the recipe's tokenizer.
-        pools: whose trajectories are taken; empty takes those of all pools but eval, which is held out.
+        out: The run's folder.
+        mix: The recipe's `mix` section, by which prompts are made.
+        counter: Token counter with the recipe's tokenizer.
+        pools: Pools of the trajectories; empty for all pools except eval, which is held out.
 
     Raises:
-        ConfigError: the run is not finished.
+        ConfigError: The run is not finished.
     """
     wanted = pools or ("cpt", "sft", "rl")
     instructions = {} if mix.instructions is None else read_instructions(mix.instructions)
@@ -230,7 +230,7 @@ def scenarios_in(out: Folder, mix: Mix, counter: TokenCounter, pools: tuple[str,
 def _of_unit(
     stages: Folder, unit: Unit, mix: Mix, counter: TokenCounter, pools: tuple[str, ...], instructions: Mapping[str, str]
 ) -> Iterator[Scenario]:
-    """The scenario of each drawn trajectory of a unit, or of its first segment."""
+    """Yield the scenario of each drawn trajectory of a unit, or of its first segment."""
     verdicts = read_table(stages / "verdicts", unit.name, ["step", "kept", "use"])
     costs = read_table(stages / "measures", measure_file(unit.label, "costs"), COUNTED)
     is_kept, step = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy()
@@ -277,7 +277,7 @@ def _of_unit(
 
 
 def _form(action: Mapping[str, Any]) -> tuple[str, str]:
-    """The form of actions of a log, by its first, and its tool for lines of a shell, if that is the one."""
+    """Return the form of a log's actions, judged by the first, and its tool for shell commands if the first is one."""
     if action["name"] in (KEYSTROKES, WAIT) and action["text"].startswith("["):
         return "keystrokes", ""
     if action["name"] == MESSAGE or action["arguments"] is None:
@@ -288,14 +288,14 @@ def _form(action: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _read_enveloped(transitions: Folder, name: str) -> Flags:
-    """The rows of a file whose answers stood in an object of MCP, which the run's own recipe may not show."""
+    """Flag the rows of a file whose answers were in an object of MCP, which the run's own recipe may not show."""
     read = read_table(transitions, name, ["next_observation.envelope"])["next_observation"].combine_chunks()
     flags: Flags = pc.struct_field(read, "envelope").is_valid().to_numpy(zero_copy_only=False)
     return flags
 
 
 def _rows_at(transitions: Folder, name: str, rows: Numbers) -> Iterator[dict[str, Any]]:
-    """The rows of a file with these numbers, which ascend."""
+    """Yield the rows of a file with these ascending numbers."""
     first = 0
     for batch in read_transitions(transitions, name):
         begin, end = np.searchsorted(rows, (first, first + batch.num_rows))

@@ -1,7 +1,7 @@
 """A served world over HTTP: `POST /reset`, `/step` and `/close`, `GET /status` and `/scenarios`; JSON in, JSON out.
 
-Asked is by the names that it serves under, which keeps out pages of others that rebind their name; only with JSON,
-which no page of others may send unasked; and, where it serves more than this machine, only with a token.
+Requests must use the names under which it serves, which prevents DNS rebinding. They must send JSON, which other web
+pages cannot send without permission, and must carry a token if it serves beyond this machine.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from trajmill.worlds.serve.sessions import Sessions
 
 LOOPBACK: Final = ("127.0.0.1", "localhost")
 _LARGEST: Final = 8 << 20
-"""Bytes of a request."""
+"""Most bytes of a request."""
 
 _LISTED: Final = 1000
-"""Ids of scenarios that are listed at once."""
+"""Ids of scenarios in one listing."""
 
 _SWEEP_S: Final = 5.0
 
@@ -37,9 +37,9 @@ def build_app(sessions: Sessions, token: str = "", names: tuple[str, ...] = ()) 
     """Build the application that serves sessions.
 
     Args:
-        sessions: that are served; they are ended, and their model is closed, when the application is shut down.
-        token: that requests bear; empty asks for none.
-        names: under which it may be asked, with the port; empty asks for none.
+        sessions: Served sessions; they end when the application is shut down.
+        token: Token of requests; empty for none.
+        names: Names with port under which it may be addressed; empty for no check.
     """
 
     async def posted(request: Request, done: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]) -> JSONResponse:
@@ -98,7 +98,7 @@ async def _sweeping(sessions: Sessions) -> None:
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
-    """The object that a request says."""
+    """Parse the JSON object of a request."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ServeError(415, "no_json", "Wanted is a body of type application/json.")
     data = bytearray()
@@ -116,13 +116,13 @@ async def _body(request: Request) -> Mapping[str, Any]:
 
 
 class _Guard:
-    """An application behind the names that it serves under, and behind a token."""
+    """Application behind a check of host names and of a token."""
 
     def __init__(self, app: ASGIApp, token: str, names: tuple[str, ...]) -> None:
         self._app, self._token, self._names = app, token, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers, or lets the application answer."""
+        """Answer, or let the application answer."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":

@@ -1,6 +1,6 @@
-"""A client of a served world over HTTP, and rollouts of agents in one.
+"""Client of a served world over HTTP, and rollouts of agents in one.
 
-This module and the adapters for trainers need the standard library alone, so that `pip install --no-deps trajmill` is
+This module and the adapters for trainers need only the standard library, so that `pip install --no-deps trajmill` is
 enough beside a trainer.
 """
 
@@ -21,13 +21,13 @@ _TAGGED: Final = re.compile(r"<(action|tool_call)>(.*?)</\1>", re.DOTALL)
 
 
 class ServeError(Exception):
-    """Reason why a request is not done.
+    """Reason why a request failed.
 
     Args:
-        status: of HTTP; 0 where the server cannot be reached.
-        code: a word for programs.
-        detail: a sentence for people.
-        more: what else is told.
+        status: HTTP status; 0 if the server cannot be reached.
+        code: Word for programs.
+        detail: Sentence for people.
+        more: Further values of the answer.
     """
 
     def __init__(self, status: int, code: str, detail: str, **more: Any) -> None:
@@ -41,31 +41,33 @@ class ServeError(Exception):
 
 
 class World(Protocol):
-    """Whatever can be reset and stepped, as docs/serving.md says; may be used by many threads at once."""
+    """Interface of a world that can be reset and stepped, as described in docs/serving.md; safe for concurrent
+    threads.
+    """
 
     def reset(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Begins a session."""
+        """Begin a session."""
         ...
 
     def step(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Takes a step."""
+        """Take a step."""
         ...
 
     def close(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Ends a session."""
+        """End a session."""
         ...
 
 
 class RemoteWorld:
-    """A world that `trajmill world serve` serves.
+    """World that `trajmill world serve` serves.
 
     Args:
-        url: that it printed.
-        token: that it wants; by default what the variable `TRAJMILL_SERVE_TOKEN` holds.
-        timeout_s: for one step.
+        url: Printed address of the server.
+        token: Token of the server; by default the value of the variable `TRAJMILL_SERVE_TOKEN`.
+        timeout_s: Time limit of one step in seconds.
 
     Raises:
-        ValueError: the url is none of HTTP.
+        ValueError: The url is not an HTTP address.
     """
 
     def __init__(self, url: str, token: str | None = None, timeout_s: float = 900.0) -> None:
@@ -78,24 +80,24 @@ class RemoteWorld:
         """Begin a session.
 
         Raises:
-            ServeError: it is not done; of status 0 where the server cannot be reached.
+            ServeError: The request failed; status 0 if the server cannot be reached.
         """
         return self._posted("/reset", body)
 
     def step(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """As `reset`."""
+        """Take a step; raises as `reset`."""
         return self._posted("/step", body)
 
     def close(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """As `reset`."""
+        """End a session; raises as `reset`."""
         return self._posted("/close", body)
 
     def status(self) -> dict[str, Any]:
-        """Status of the served world."""
+        """Return the status of the served world."""
         return self._asked(Request(f"{self._url}/status", headers=self._headers()))  # noqa: S310 - checked above
 
     def scenarios(self) -> list[str]:
-        """The ids of all scenarios."""
+        """Return the ids of all scenarios."""
         names: list[str] = []
         while True:
             asked = Request(f"{self._url}/scenarios?from={len(names)}", headers=self._headers())  # noqa: S310
@@ -132,7 +134,9 @@ def _to_serve_error(error: HTTPError) -> ServeError:
 
 
 def action_in(message: str) -> str:
-    """Find the action in a message: the last tagged one, else the last in a fence, else all but its thoughts."""
+    """Return the action in a message: the last tagged one, else the last in a fence, else the message without its
+    thoughts.
+    """
     _, closed, behind = message.partition("</think>")
     visible = behind if closed else message
     tagged = [match[2] for match in _TAGGED.finditer(visible)]
@@ -141,20 +145,20 @@ def action_in(message: str) -> str:
 
 
 class Rollout:
-    """One session of a served world, as an agent lives through it.
+    """One session of a served world, from an agent's side.
 
     Args:
-        world: that is served.
-        scenario: that the session begins with.
-        seed: of its answers; None leaves it to the server.
+        world: Served world.
+        scenario: Scenario of the session.
+        seed: Seed of its answers; None for the server's default.
 
     Attributes:
-        begun: the answer to `/reset`.
-        shown: observations, in order.
-        done: if the session is over.
+        begun: Answer to `/reset`.
+        shown: Observations, in order.
+        done: True if the session is over.
 
     Raises:
-        ServeError: it cannot be begun.
+        ServeError: The session cannot begin.
     """
 
     def __init__(self, world: World, scenario: Any, seed: int | None = None) -> None:
@@ -165,7 +169,7 @@ class Rollout:
 
     @property
     def opening(self) -> str:
-        """The message that an agent begins with: its task, its tools, and what it sees first."""
+        """First message for an agent: its task, its tools, and its first observation."""
         info, observation = self.begun["info"], self.begun["observation"]
         parts = [info.get("instruction") or ""]
         if info.get("action_space"):
@@ -178,7 +182,7 @@ class Rollout:
         """Take an action and return the answer to `/step`.
 
         Raises:
-            ServeError: it cannot be taken.
+            ServeError: The action cannot be taken.
         """
         answer = self._world.step({"session": self.begun["session"], "action": action, "step": len(self.shown)})
         self.shown.append(answer["observation"])
@@ -186,12 +190,12 @@ class Rollout:
         return answer
 
     def answer(self, message: str) -> str:
-        """Take the action of an agent's message and return what the agent is shown.
+        """Take the action of an agent's message and return the text for the agent.
 
-        A message without an action is the agent's fault: it is told so, and may try again.
+        A message without a valid action is the agent's mistake: it receives the error text, and may try again.
 
         Raises:
-            ServeError: the endpoint fails, or the budget is spent.
+            ServeError: The endpoint fails, or the budget is spent.
         """
         try:
             shown: str = self.step(action_in(message))["observation"]
@@ -202,10 +206,10 @@ class Rollout:
         return shown
 
     def close(self) -> None:
-        """End the session, unless it has ended by itself.
+        """End the session, unless it has already ended.
 
         Raises:
-            ServeError: the server cannot be reached.
+            ServeError: The server cannot be reached.
         """
         try:
             self._world.close({"session": self.begun["session"]})

@@ -1,10 +1,10 @@
-"""Output of served sessions: one line per call, and one document per session, which a run reads again as rows of kind
+"""Output of served sessions: one line per call, and one document per session, which a run reads as rows of kind
 `model`.
 
-    LOG/calls.jsonl               one line a request, written when it is answered, those without an observation too
+    LOG/calls.jsonl               one line a request, written when it is answered, also without an observation
     LOG/trajectories/<id>.json    one ATIF document a session, written when it ends, which `trajmill run` reads
 
-Nothing of a session's content stands in `calls.jsonl`.
+`calls.jsonl` holds no content of sessions.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ CALLS: Final = "calls.jsonl"
 TRAJECTORIES: Final = "trajectories"
 
 _FRAMED: Final = re.compile(FRAMED)
-"""How an answer begins that logs mark as an error."""
+"""Pattern of the beginning of an answer that logs mark as an error."""
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 def steps_of(rows: Rows, moves: Sequence[Move]) -> list[Step]:
-    """The steps of a session, from the rows of its history and the moves that led to them."""
+    """Return the steps of a session, from the rows of its history and the moves that led to them."""
     steps: list[Step] = []
     before: Observation | None = None
     for row, move in zip(rows, moves, strict=True):
@@ -73,12 +73,12 @@ def trajectory_of(
     """Convert a session to a trajectory of kind `model`.
 
     Args:
-        session: its id.
-        scenario: that it began with.
-        rows: of its history, at least one.
-        moves: that led to them.
-        world_model: `name@revision`.
-        sampling: by which all its answers were drawn.
+        session: Id of the session.
+        scenario: Scenario of the session.
+        rows: Rows of its history, at least one.
+        moves: Moves that led to them.
+        world_model: Model as `name@revision`.
+        sampling: Sampling settings of all its answers.
     """
     instance = scenario.instance_id or scenario.id  # by which all rollouts of a scenario are of one group
     environment = Environment(
@@ -93,10 +93,10 @@ def trajectory_of(
 
 
 class ServeLog:
-    """The folder that sessions are written to.
+    """Folder to which sessions are written.
 
     Args:
-        folder: of it; made if it is not there. What it holds is added to.
+        folder: Path of the folder, created if missing. Existing files are appended to or kept.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -105,22 +105,22 @@ class ServeLog:
         self._calls: IO[str] = (folder / CALLS).open("a", encoding="utf-8", buffering=1)
 
     def close(self) -> None:
-        """Closes the file of calls."""
+        """Close the file of calls."""
         self._calls.close()
 
     def has(self, session: str) -> bool:
-        """Check whether a session of that id was written."""
+        """Return True if a session with that id was written."""
         return (self._trajectories / f"{session}.json").exists()
 
     def call(self, session: str, step: int, call: Call, outcome: str, world_model: str) -> dict[str, Any]:
-        """Writes the line of a call, and returns it.
+        """Write the line of a call, and return it.
 
         Args:
-            session: that it is of.
-            step: that was asked for.
-            call: and its answer.
-            outcome: `observed`, or why there is no observation.
-            world_model: `name@revision`.
+            session: Id of the session.
+            step: Number of the step.
+            call: Call and its answer.
+            outcome: `observed`, or the reason why there is no observation.
+            world_model: Model as `name@revision`.
         """
         usage = call.reply.usage
         line = {
@@ -143,11 +143,11 @@ class ServeLog:
         return line
 
     def session(self, trajectory: Trajectory, extra: Mapping[str, Any]) -> Path:
-        """Writes the document of a session, and returns where.
+        """Write the document of a session, and return its path.
 
         Args:
-            trajectory: that it is.
-            extra: what else is known of it, such as its calls; readers of trajectories pass it over.
+            trajectory: Trajectory of the session.
+            extra: Further facts, such as its calls, which readers of trajectories ignore.
         """
         assembler = Assembler()
         assembler.add(trajectory, Origin("", "served", "served", "1", lambda _: ""), {})

@@ -1,7 +1,7 @@
-"""A world model at an endpoint: pinned by name and revision, with pinned sampling, asked within a budget.
+"""A world model at an endpoint: pinned by name and revision, with pinned sampling, within a budget.
 
-Each request has a seed of its own, made of the session's, the step and the try, so that the same session of the same
-actions asks the same. What was answered before is kept and not paid for again.
+Each request has its own seed, made from the session's seed, the step and the try, so that the same session with the
+same actions sends the same requests. Earlier answers are stored and not paid for again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _SEEDS: Final = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """World model that is asked, with its settings.
+    """World model with its settings.
 
     Attributes:
-        name: as the endpoint names it.
-        revision: of it.
-        sampling: values of the request's body beside model, messages and seed.
-        seed: of sessions that name none.
-        tries: answers that are asked for until one holds an observation.
+        name: Name of the model at the endpoint.
+        revision: Revision of the model.
+        sampling: Values of the request's body besides model, messages and seed.
+        seed: Seed of sessions that name none.
+        tries: Most answers requested until one holds an observation.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Pinned:
 
     @classmethod
     def of(cls, model: str, **more: Any) -> Pinned:
-        """The model that `NAME@REVISION` says.
+        """Parse a model in the form `NAME@REVISION`.
 
         Raises:
-            ConfigError: it says no revision.
+            ConfigError: The text has no revision.
         """
         name, _, revision = model.rpartition("@")
         if not name or not revision:
@@ -54,22 +54,22 @@ class Pinned:
 
     @property
     def world_model(self) -> str:
-        """As rows name it."""
+        """Name and revision as in rows."""
         return f"{self.name}@{self.revision}"
 
     def seed_of(self, session_seed: int, step: int, number: int) -> int:
-        """The seed of a request: of a session's seed, the step, and the number of the try."""
+        """Return the seed of a request, from a session's seed, the step, and the number of the try."""
         return xxhash.xxh3_64_intdigest(f"serve:{session_seed}:{step}:{number}") % _SEEDS
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds of all sessions together; None is no bound. Answers that are known already do not count.
+    """Bounds of all sessions together; None is no bound. Stored answers do not count.
 
     Attributes:
-        cost: by the prices of the endpoint.
-        tokens: asked and answered.
-        calls: requests, those without an observation too.
+        cost: Largest cost by the prices of the endpoint.
+        tokens: Most tokens of prompts and answers.
+        calls: Most requests, including those without an observation.
     """
 
     cost: float | None = None
@@ -89,11 +89,11 @@ class Call(NamedTuple):
     """One request and its answer.
 
     Attributes:
-        request: as it was sent.
-        reply: to it.
-        known: whether it was answered before, and costs nothing.
-        cost: by the prices of the endpoint.
-        seconds: that it took.
+        request: Request as sent.
+        reply: Answer to it.
+        known: True if the answer was stored and costs nothing.
+        cost: Cost by the prices of the endpoint.
+        seconds: Time of the request.
     """
 
     request: Request
@@ -104,25 +104,25 @@ class Call(NamedTuple):
 
 
 class ServedModel:
-    """A world model, asked by many sessions at once from one event loop.
+    """World model that many sessions query at once from one event loop.
 
     Args:
-        address: of the endpoint.
-        pinned: which model, and how it is asked.
-        replies: that are kept.
-        bounds: of what all may use.
-        concurrency: requests at the same time.
-        per_minute: requests; None is any number.
+        address: Address of the endpoint.
+        pinned: Model and its settings.
+        replies: Store of answers.
+        bounds: Bounds of the total usage.
+        concurrency: Most concurrent requests.
+        per_minute: Most requests a minute; None is no bound.
 
     Attributes:
-        calls: requests that were sent.
-        known: answers that were there already.
-        tokens: of answers that were fetched, asked and answered; by an estimate where the endpoint does not count them.
-        spent: the bound that was met, if one was.
-        revisions: what the endpoint said of the state of the model, and how often.
+        calls: Number of requests sent.
+        known: Number of stored answers used.
+        tokens: Tokens of fetched answers and their prompts; an estimate if the endpoint does not count them.
+        spent: Bound that was met, if any.
+        revisions: Number of answers by the revision that the endpoint stated.
 
     Raises:
-        ConfigError: the client's package is missing, or costs are bounded and nothing has a price.
+        ConfigError: The client's package is missing, or costs are bounded without prices.
     """
 
     def __init__(
@@ -150,28 +150,28 @@ class ServedModel:
         self.revisions: dict[str, int] = {}
 
     def close(self) -> None:
-        """Ends what is asked for, and closes connections."""
+        """Cancel pending requests, and close connections."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._endpoint.close()
 
     @property
     def prices(self) -> Prices:
-        """Of the endpoint's tokens."""
+        """Prices of the endpoint's tokens."""
         return self._prices
 
     async def ask(self, messages: Sequence[dict[str, str]], session_seed: int, step: int, number: int) -> Call:
-        """The answer to the messages of a step.
+        """Return the answer to the messages of a step.
 
         Args:
-            messages: of the history, with the turn that is asked for.
-            session_seed: of the session.
-            step: of the session.
-            number: of the try, from 0.
+            messages: Messages of the history, with the requested turn.
+            session_seed: Seed of the session.
+            step: Step of the session.
+            number: Number of the try, from 0.
 
         Raises:
-            BudgetError: the budget leaves no room.
-            ConfigError: the endpoint does not know its user or the model.
-            ShardError: it cannot be reached, or does not answer in its form.
+            BudgetError: The budget leaves no room.
+            ConfigError: The endpoint does not know its user or the model.
+            ShardError: The endpoint cannot be reached, or its answer has another form.
         """
         seed = self.pinned.seed_of(session_seed, step, number)
         request = Request(self.pinned.name, tuple(messages), {**self.pinned.sampling, "seed": seed}, number)
@@ -202,7 +202,7 @@ class ServedModel:
         return Call(request, reply, known=False, cost=self._prices.cost(used), seconds=time.monotonic() - begun)
 
     async def _hold(self, tokens: int) -> None:
-        """Sets aside a request's call and tokens; waits while others that are in flight may leave room for it."""
+        """Reserve a request's call and tokens; wait while requests in flight may still leave room for it."""
         bounds = self.bounds
         async with self._free:
             while bounds.tokens is not None and self.tokens + self._held + tokens > bounds.tokens and self._held:
@@ -217,7 +217,7 @@ class ServedModel:
         self.calls += 1
 
     def usage(self) -> dict[str, Any]:
-        """Usage so far, in the form of a status."""
+        """Return the usage so far, in the form of a status."""
         used = self.spending.usage
         return {
             "calls": self.calls,
@@ -230,4 +230,4 @@ class ServedModel:
 
 
 _REVISIONS: Final = 64
-"""States of a model that are counted apart."""
+"""Most revisions of a model that are counted separately."""

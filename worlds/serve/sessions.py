@@ -1,12 +1,10 @@
 """Sessions of a served world: reset, step and close, many at once in one event loop, bounded in number, age and size.
 
-A session's steps are taken one after the other. One that is given again with its number, because its answer was lost on
-the way, is answered as before and not asked for again.
+A session's steps are taken one after the other. A step that is sent again with its number, because its answer was lost,
+gets the same answer without another request.
 
-Answers of a served world model: what each says is observed, or why it is no observation.
-
-Read as training wrote them: under the heading, or, where it was asked for tags, between these. An answer that holds no
-observation is told as what it is, and never passed off as what a world showed.
+Answers of the world model are parsed as training wrote them: under the heading, or between tags if the model was asked
+for tags. An answer without an observation is reported as such, and never passed off as an observation.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ _FILTERED: Final = "content_filter"
 class Fault(StrEnum):
     """Reason why an answer is not an observation.
 
-    `refused`: the endpoint takes no such request. `declined`: the model would not answer, or its answer was held back.
-    `cut`: it ends at the length that it may have. `silent`: it holds nothing. `malformed`: it holds no observation in
+    `refused`: the endpoint rejects the request. `declined`: the model would not answer, or its answer was filtered.
+    `cut`: the answer reached its maximum length. `silent`: the answer is empty. `malformed`: it has no observation in
     the form that the model was trained to write.
     """
 
@@ -52,7 +50,7 @@ class Fault(StrEnum):
 
 
 class Observed(NamedTuple):
-    """Observation that a model gives, with the line that tells how a command ended; empty where nothing is shown."""
+    """Observation of a model, with the line on how a command ended; empty if nothing is shown."""
 
     text: str
 
@@ -61,8 +59,8 @@ def parse_observation(reply: Reply, *, tagged: bool) -> Observed | Fault:
     """Parse the observation in a model's answer.
 
     Args:
-        reply: of the model.
-        tagged: whether it was asked to write that between tags.
+        reply: Answer of the model.
+        tagged: True if the model was asked to write the observation between tags.
     """
     if reply.finish == "refused":
         return Fault.REFUSED
@@ -80,13 +78,13 @@ def parse_observation(reply: Reply, *, tagged: bool) -> Observed | Fault:
 
 
 def _bare(text: str) -> Observed | Fault:
-    """An answer of which a server cut the blanks at its ends: a heading alone is an empty observation."""
+    """Parse an answer whose outer blanks a server removed: a heading alone is an empty observation."""
     return Observed("") if text == MARKER.strip() else Fault.MALFORMED
 
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _REMEMBERED: Final = 1 << 14
-"""Sessions that are over of which it is still known how they ended."""
+"""Ended sessions whose reason is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +92,10 @@ class Limits:
     """Limits of sessions.
 
     Attributes:
-        sessions: open ones.
-        idle_s: seconds without a step after which one is closed.
-        steps: of one.
-        characters: of the texts of one.
+        sessions: Most open sessions.
+        idle_s: Seconds without a step after which a session is closed.
+        steps: Most steps of a session.
+        characters: Most characters of the texts of a session.
     """
 
     sessions: int = 1024
@@ -111,15 +109,15 @@ class Session:
     """One served session.
 
     Attributes:
-        id: its own.
-        scenario: that it began with.
-        history: what the model is sent.
-        seed: of its answers.
-        moves: the steps that were answered.
-        calls: what was asked for it, as the log tells it.
-        touched: when it was asked last, on the clock of the sessions.
-        last: the body and the answer of the last step.
-        lock: held by the step that is taken.
+        id: Id of the session.
+        scenario: Scenario of the session.
+        history: History that the model receives.
+        seed: Seed of its answers.
+        moves: Answered steps.
+        calls: Calls of the session, as in the log.
+        touched: Time of the last request, on the clock of the sessions.
+        last: Body and answer of the last step.
+        lock: Lock held while a step is taken.
     """
 
     id: str
@@ -137,12 +135,12 @@ class Sessions:
     """All sessions of a served world.
 
     Args:
-        model: that answers.
-        manner: how it is asked.
-        scenarios: that sessions may begin with, besides those that they bring.
-        log: that they are written to.
-        limits: of them.
-        clock: seconds that only grow.
+        model: Model that answers.
+        manner: Form in which the model sees sessions.
+        scenarios: Scenarios of sessions, besides those that requests bring.
+        log: Log of the sessions.
+        limits: Limits of the sessions.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(
@@ -161,14 +159,14 @@ class Sessions:
         self.counts = {"begun": 0, "steps": 0}
 
     async def reset(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Begins a session.
+        """Begin a session.
 
         Args:
-            body: `scenario` (an id, or a scenario itself), and perhaps `seed`, `session`, an id of one's own, and
-                `simulation_instruction`, which the world is told in place of the scenario's.
+            body: `scenario` (an id, or a scenario itself), and optionally `seed`, `session`, an id of the caller's
+                choice, and `simulation_instruction`, which replaces the scenario's.
 
         Raises:
-            ServeError: it cannot be begun.
+            ServeError: The session cannot begin.
         """
         body = without_surrogates_in(dict(body))
         self.sweep()
@@ -220,14 +218,14 @@ class Sessions:
             raise ServeError(400, "bad_scenario", str(error)) from error
 
     async def step(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Takes a step of a session.
+        """Take a step of a session.
 
         Args:
-            body: `session` and `action`, and perhaps `step` (its number, from 0), `state`, `said`, `together` and
+            body: `session` and `action`, and optionally `step` (its number, from 0), `state`, `said`, `together` and
                 `time_limit_s`; see docs/serving.md.
 
         Raises:
-            ServeError: it cannot be taken. What may be given again later leaves the session as it was.
+            ServeError: The step cannot be taken. Errors that allow a retry leave the session unchanged.
         """
         body = without_surrogates_in(dict(body))
         session = self._found(body.get("session"))
@@ -274,7 +272,7 @@ class Sessions:
         return {**_answer(session, shown, info, terminated=done), "usage": _usage_values(call)}
 
     async def _asked(self, session: Session, messages: list[dict[str, str]]) -> tuple[Call, Observed | Fault]:
-        """The call whose answer is used: the first that holds an observation, or the last."""
+        """Return the call whose answer is used: the first with an observation, or the last."""
         step, world_model = len(session.moves), self.model.pinned.world_model
         for number in range(self.model.pinned.tries):
             try:
@@ -293,17 +291,17 @@ class Sessions:
         return call, parsed
 
     def _ended(self, session: Session, why: str, **more: Any) -> dict[str, Any]:
-        """The answer that ends a session whose step the world could not take."""
+        """End a session whose step the world could not take, and return the answer."""
         info = {"step": len(session.moves), "answer": "none", "ended": why, **more}
         answer = _answer(session, "", info, truncated=True)
         self._close(session, why)
         return answer
 
     async def close(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Ends a session and writes what it was.
+        """End a session and write its document.
 
         Raises:
-            ServeError: there is no such session.
+            ServeError: There is no such session.
         """
         session = self._found(body.get("session"))
         async with session.lock:
@@ -311,7 +309,7 @@ class Sessions:
         return {"session": session.id, "steps": len(session.moves), "ended": "closed"}
 
     def close_all(self) -> None:
-        """Ends all sessions."""
+        """End all sessions."""
         for session in list(self._open.values()):
             self._close(session, "server_ended")
 
@@ -358,7 +356,7 @@ class Sessions:
         self.log.session(trajectory, record)
 
     def status(self) -> dict[str, Any]:
-        """Status and usage of the server."""
+        """Return the status and usage of the server."""
         bounds = self.model.bounds
         return {
             "status": "budget_spent" if self.model.spent else "serving",
@@ -374,7 +372,7 @@ class Sessions:
 
 
 def _without_times(call: Mapping[str, Any]) -> dict[str, Any]:
-    """A call as the document of a session tells it: the same for the same answers, however long they took."""
+    """Return a call for the document of a session: the same for the same answers, however long they took."""
     return {name: value for name, value in call.items() if name not in ("session", "seconds", "known", "world_model")}
 
 

@@ -1,8 +1,8 @@
-"""A served world as an environment of TRL, in the form that OpenEnv's have: `reset`, and a method for each tool.
+"""A served world as an environment of TRL, in the form of OpenEnv's environments: `reset`, and a method for each tool.
 
 `GRPOTrainer(environment_factory=functools.partial(WorldEnvironment, world), …)` takes rows that name a `scenario`. The
-reward function is given the environments. It says None of those whose world has `failed`: TRL tells an exception to the
-agent as if the world had shown it.
+reward function receives the environments. It should return None for those whose world has `failed`, because TRL passes
+an exception to the agent like an observation.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from trajmill.worlds.serve.serve_client import Rollout, ServeError, World
 
 
 class WorldEnvironment:
-    """A served world, one session at a time.
+    """Served world, one session at a time.
 
     Args:
-        world: that is served.
+        world: Served world.
 
     Attributes:
-        rollout: the session; None before the first.
-        failed: the code of the error by which the world could not answer; empty if it could.
+        rollout: Session; None before the first.
+        failed: Code of the error by which the world could not answer; empty if it could.
     """
 
     def __init__(self, world: World) -> None:
@@ -30,7 +30,7 @@ class WorldEnvironment:
         self._is_over = False
 
     def reset(self, scenario: Any, **_: Any) -> str:
-        """Begin a session with the scenario of a row, and return the message that the agent begins with."""
+        """Begin a session with the scenario of a row, and return the first message for the agent."""
         if self.rollout is not None:
             self.rollout.close()
         self.rollout = Rollout(self._world, scenario)

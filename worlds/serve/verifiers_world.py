@@ -1,7 +1,7 @@
-"""A served world as a taskset and an environment of `verifiers.v1`, on which prime-rl trains now.
+"""A served world as a taskset and an environment of `verifiers.v1`, which prime-rl uses for training.
 
-verifiers finds a taskset by the name of a module at the top, which imports what this one offers (docs/serving.md).
-What a rollout is worth is for a subclass of `WorldTask` to say, or for a judge.
+verifiers finds a taskset by the name of a top-level module, which re-exports the names of this one (docs/serving.md).
+The reward of a rollout is defined by a subclass of `WorldTask`, or by a judge.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class WorldConfig(vf.TasksetConfig):
     """Address of the served world.
 
     Attributes:
-        url: of it.
-        seed: of all rollouts' answers; None leaves it to the server, by which rollouts of a group differ.
+        url: Address of the server.
+        seed: Seed of all rollouts' answers; None for the server's default, with which rollouts of a group differ.
     """
 
     url: str = ""
@@ -30,20 +30,20 @@ class WorldConfig(vf.TasksetConfig):
 
 
 class WorldData(vf.TaskData):
-    """A row: the scenario that its rollouts begin with."""
+    """Row: the scenario of its rollouts."""
 
     scenario: str
 
 
 class WorldTask(vf.Task[WorldData, vf.State, vf.TaskConfig]):
-    """A scenario to be acted in."""
+    """Scenario to act in."""
 
 
 class WorldTaskset(vf.Taskset[WorldTask, WorldConfig]):
-    """The scenarios of a served world."""
+    """Scenarios of a served world."""
 
     def load(self) -> Iterator[WorldTask]:
-        """Make a task of each, whose prompt is what an agent begins with."""
+        """Yield a task for each scenario, with the agent's first message as the prompt."""
         world = RemoteWorld(self.config.url)
         for scenario in world.scenarios():
             rollout = Rollout(world, scenario)
@@ -58,13 +58,13 @@ class WorldEnvConfig(vf.EnvConfig):
 
 
 class WorldEnv(vf.Env[WorldEnvConfig]):
-    """Answers what an agent says by the served world, until either is done."""
+    """Environment that answers an agent's messages by the served world, until either is done."""
 
     async def run(self, task: Any, agents: Any) -> None:
         """Play a scenario.
 
         Raises:
-            ServeError: the endpoint fails, or the budget is spent; which verifiers notes of the episode.
+            ServeError: The endpoint fails, or the budget is spent; verifiers records it in the episode.
         """
         config = self.taskset.config
         rollout = await asyncio.to_thread(Rollout, RemoteWorld(config.url), task.data.scenario, config.seed)

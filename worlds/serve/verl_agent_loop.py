@@ -1,7 +1,7 @@
-"""A served world as an agent loop of verl: the agent says an action, and the world's answer is the next user turn.
+"""A served world as an agent loop of verl: the agent writes an action, and the world's answer is the next user turn.
 
 verl finds it by a file that `actor_rollout_ref.rollout.agent.agent_loop_config_path` names (docs/serving.md). A row
-holds `prompt`, whose last message what the agent begins with is written behind, and `scenario`.
+holds `scenario` and `prompt`; the first message for the agent is appended to the prompt's last message.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from trajmill.worlds.serve.serve_client import RemoteWorld, Rollout, ServeError
 
 
 class WorldAgentLoop(AgentLoopBase):
-    """Rollouts in a served world, until the session is over or the answer is as long as it may be.
+    """Rollouts in a served world, until the session is over or the answer reaches its maximum length.
 
-    Tokens of the agent bear loss, those of the world none. What a rollout is worth is for the trainer's reward to say;
-    `extra_fields` tell it the `session`, what was `shown`, and how the world `failed`, if it did.
+    Tokens of the agent are under loss, those of the world are not. The trainer's reward function scores a rollout;
+    `extra_fields` give it the `session`, the observations `shown`, and the error code `failed`, if any.
 
     Args:
-        url: of the served world.
+        url: Address of the served world.
     """
 
     def __init__(self, *args: Any, url: str, **kwargs: Any) -> None:
@@ -31,7 +31,7 @@ class WorldAgentLoop(AgentLoopBase):
         self._world = RemoteWorld(url)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        """Live through the scenario of a row."""
+        """Play the scenario of a row."""
         rollout = await asyncio.to_thread(Rollout, self._world, row["scenario"])
         try:
             return await self._live(rollout, sampling_params, list(row["raw_prompt"]))

@@ -47,7 +47,7 @@ from trajmill.schemas.transition import RELATIONS
 ANCHOR: Final = "trajectory.json"
 
 DEPTH: Final = 16
-"""Levels of sub-agents within sub-agents that are read."""
+"""Deepest nesting of sub-agents that is read."""
 
 _VERSION: Final = re.compile(rb'"schema_version"\s*:\s*"(ATIF-v?)?1\.\d{1,2}"', re.I)
 _STEP: Final = re.compile(rb'"steps"\s*:\s*\[\s*\{')
@@ -59,7 +59,7 @@ _PICTURE: Final = re.compile(r".*\.(?:png|jpe?g|gif|webp)", re.I)
 
 
 def is_part(name: str) -> bool:
-    """Return True if a file below the log's folder belongs to the log: a document or a picture."""
+    """Return True if a file below the log's folder is part of the log: a document or an image."""
     return name == ANCHOR or _PART.fullmatch(name) is not None or _PICTURE.fullmatch(name) is not None
 
 
@@ -76,7 +76,7 @@ class Atif(Connector):
             return None
         version = _VERSION.search(head)
         if version is not None and version[1] is not None:
-            # what is on one line may be the first of many rows
+            # a single line may be the first of many rows
             sure = b"\n" in head.strip() or len(head) < HEAD_BYTES
             return Sniff(0.95 if sure else 0.85, f"schema_version is {version[0].decode().split(':')[1].strip()}")
         stepped = _STEP.search(head) is not None and all(key in head for key in _STEP_KEYS)
@@ -123,7 +123,7 @@ class _Origin:
 
 
 class _Log:
-    """One log: its members, and what was read of them."""
+    """One log: its members and the names that were given so far."""
 
     def __init__(self, blob: Blob) -> None:
         self.read: set[str] = set()
@@ -137,7 +137,7 @@ class _Log:
         self._rejects.append(Reject.of(error, "record", Atif.name))
 
     def document(self, member: str, origin: _Origin | None, depth: int = 0) -> Iterator[Trajectory | Reject]:
-        """The trajectories of a member, with all that it refers to."""
+        """Yield the trajectories of a member and of all documents that it refers to."""
         self.read.add(member)
         try:
             document, data = json_document(self._blob, member)
@@ -217,7 +217,7 @@ class _Log:
         references: list[tuple[dict[str, Any], int | None]],
         depth: int,
     ) -> Iterator[Trajectory | Reject]:
-        """Trajectories of sub-agents, embedded ones first, and the continuation of a document."""
+        """Yield the trajectories of sub-agents, embedded ones first, then the continuation of a document."""
         embedded = [
             trajectory for trajectory in values.items(document, "subagent_trajectories") if isinstance(trajectory, dict)
         ]
@@ -253,7 +253,7 @@ class _Log:
         yield from self._drain()
 
     def _member(self, member: str, path: str) -> str | None:
-        """Find the member that a path names, relative to the folder of `member`, or failing that by its last name."""
+        """Find the member at a path relative to the folder of `member`, or else at its last name in that folder."""
         for name in (normpath(join(dirname(member), path)), join(dirname(member), basename(path))):
             if name in self._blob.members:
                 return name
@@ -267,7 +267,7 @@ class _Log:
         return None if target is None else attachment_of_member(self._blob, target, "image", kind, path)
 
     def _name(self, document: dict[str, Any], origin: _Origin | None) -> str:
-        """The native id, made different from those before it in the log."""
+        """Return the native id, made unique within the log."""
         name = text_in(document, "trajectory_id") or text_in(document, "session_id") or "trajectory"
         if origin is not None and name in self._names:
             name = f"{origin.parent}/{name}"
@@ -280,7 +280,9 @@ class _Log:
 
 
 def _apart(document: dict[str, Any]) -> dict[str, Any]:
-    """Put the steps of Claude Code's sub-agents, if the document has others too, into a sub-agent's trajectory."""
+    """Move the steps of Claude Code's sub-agents into a trajectory of their own, if the document has other steps
+    too.
+    """
     aside = [step for step in document["steps"] if values.table(step, "extra").get("is_sidechain") is True]
     if not aside or len(aside) == len(document["steps"]):
         return document
@@ -294,7 +296,7 @@ def _apart(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _locate(document: dict[str, Any], data: bytes, position: int, offsets: dict[int, int], depth: int) -> int:
-    """Note where each step begins, by id(step), in the order of the document's keys; return where it ended."""
+    """Record the offset of each step by `id(step)`, in the order of the document's keys; return the end position."""
     for key, value in document.items():
         if key == "steps" and isinstance(value, list):
             for step in value:
@@ -308,7 +310,7 @@ def _locate(document: dict[str, Any], data: bytes, position: int, offsets: dict[
 
 
 def _begin(step: Any, data: bytes, position: int) -> tuple[int, int]:
-    """Return where the step begins, located by its id, and where to search for the next; `position` twice if it has no
+    """Return the offset of the step, found by its id, and the position to continue from; `position` twice if it has no
     id.
     """
     number = whole_number_of(step.get("step_id")) if isinstance(step, dict) else None
@@ -324,13 +326,15 @@ def _begin(step: Any, data: bytes, position: int) -> tuple[int, int]:
 
 
 def _end(ends: dict[int, int], turn: Turn | None) -> int | None:
-    """The last step of a turn, None where there is none."""
+    """Return the last step of a turn; None if there is none."""
     count = ends.get(turn.mark, 0) if turn is not None and turn.mark is not None else 0
     return count - 1 if count else None
 
 
 def _find_embedded(embedded: list[dict[str, Any]], reference: dict[str, Any]) -> dict[str, Any] | None:
-    """Find the embedded trajectory that is referred to; by session, the only key before 1.7, if just one has it."""
+    """Find the embedded trajectory that a reference names. A session id, the only key before version 1.7, must be
+    unique.
+    """
     for key in ("trajectory_id", "session_id"):
         wanted = text_in(reference, key)
         matches = [trajectory for trajectory in embedded if wanted is not None and trajectory.get(key) == wanted]

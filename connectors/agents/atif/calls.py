@@ -1,4 +1,4 @@
-"""Calls of an ATIF step with their answers, one by one; `steps` decides which answer belongs to which call."""
+"""Calls of an ATIF step with their answers. The module `steps` decides which answer belongs to which call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trajmill.schemas import Observation
 
 
 def first_among(calls: list[Call], wanted: list[Call]) -> int | None:
-    """Return the index of the first call that is (by identity) one of those `wanted` (not empty); None if none is."""
+    """Return the index of the first call that is one of `wanted` (by identity; not empty); None if there is none."""
     if calls and calls[0] is wanted[0]:
         return 0
     for index, call in enumerate(calls):
@@ -24,7 +24,7 @@ def first_among(calls: list[Call], wanted: list[Call]) -> int | None:
 
 
 def join_observations(first: Observation | None, second: Observation | None) -> Observation | None:
-    """Join what two results of one call show."""
+    """Join the observations of two results of one call."""
     if first is None or second is None:
         return first or second
     texts = [observation.content for observation in (first, second) if observation.content is not None]
@@ -40,7 +40,7 @@ def join_observations(first: Observation | None, second: Observation | None) -> 
 
 
 def are_terminus_calls(calls: list[Any]) -> bool:
-    """Return True if all calls of a step are those of Terminus-2."""
+    """Return True if all calls of a step are calls of Terminus-2."""
     return bool(calls) and all(
         (
             call.get("function_name") == "bash_command"

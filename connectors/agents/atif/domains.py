@@ -1,9 +1,9 @@
-"""Domain of an ATIF document, which the format has no field for: derived from the agent and the tools that it called.
+"""Domain of an ATIF document. The format has no field for it, so it is derived from the agent and the tools it called.
 
-The rules give what the connector of the agent's own log gives, so that a session kept in both forms has one domain: an
-agent that works on repositories is of the domain swe, a client of the command line of terminal, whatever else either
-calls. Of other agents the tools tell: pages of search, acts on a page, a phone or a desktop, files and shells; tools of
-which none is known are an interface of their own, as over MCP.
+The rules agree with the connector of the agent's own log, so that a session kept in both forms has one domain. An agent
+that works on repositories has the domain swe, and a command line client the domain terminal, whatever else either of
+them calls. For other agents the tools decide: search and visits to pages, actions on a web page, a phone or a desktop,
+files and shells. If no tool is known, the tools are an interface of their own, as over MCP.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OWN_TOOLS: Final = frozenset(
     {COMPLETE, MESSAGE, "mark_task_complete", "TodoWrite", "update_plan", "write_todos", "think", "finish", "submit"}
     | {"Task", "Agent", "task_tracker"}
 )
-"""Tools that an agent's harness, user or sub-agents answer."""
+"""Tools that are answered by an agent's harness, its user or its sub-agents."""
 
 _REPOSITORIES: Final = re.compile(r"swe-?agent|open-?hands|\b(?:aider|moatless|agentless)\b", re.I)
 _CLIENTS: Final = re.compile(
@@ -68,7 +68,7 @@ def domain(agent: str | None, actions: Iterable[str]) -> str:
 
 
 def _by_screen(words: set[str]) -> str | None:
-    """Derive the domain of actions on a screen; None if there are others, or none that identify the screen."""
+    """Derive the domain of actions on a screen; None if other actions occur or no action identifies the screen."""
     paged = {word for word in words if word.startswith(_BROWSER)}
     if not words - paged - _SCREEN - _PAGE and (paged or words & _PAGE):
         return "web"

@@ -1,11 +1,12 @@
-"""The steps of one ATIF document as turns and words, and the trajectories of sub-agents that it refers to.
+"""Steps of one ATIF document as turns and messages, and the sub-agent trajectories that it refers to.
 
-Rules, after RFC 0001 of Harbor, versions 1.0 to 1.7, read leniently: results go with calls by `source_call_id`, also
-those on a later step, and several of one step with the same call; without it by position, and one result for several
-calls with the last, which it followed. A call that a later step repeats under its id is the same call. Copied context
-makes no steps, but tells what was shown last. A step of `context_management` is a harness text. An agent step without
-calls that was answered is an action whose text is its message. The commands of a step of Terminus-2 are one action,
-since it looks at the terminal once; its first prompt is system prompt, task, and what the terminal showed.
+Rules, after RFC 0001 of Harbor, versions 1.0 to 1.7, read leniently. Results are matched to calls by `source_call_id`,
+also on a later step; several results of one step may belong to one call. Results without the id are matched by
+position; a single result for several calls belongs to the last of them. A call that a later step repeats under the same
+id is the same call. Copied context makes no steps, but it states the last observation. A step of `context_management`
+is a harness text. An agent step that has no calls but was answered is an action whose text is its message. The commands
+of a step of Terminus-2 are one action, since it looks at the terminal once. Its first prompt holds the system prompt,
+the task, and the first content of the terminal.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from trajmill.schemas import (
 )
 
 RAW: Final = "raw_response"
-"""Name of an action that is the agent's message itself, answered by the environment."""
+"""Name of the action where the agent's message itself is the action that the environment answers."""
 
 Report = Callable[[int, str, str], None]
 Image = Callable[[str, str | None], Attachment | None]
@@ -59,17 +60,17 @@ class Reader:
 
     Args:
         terminus: whether the agent words its observations as Terminus does.
-        ours: whether `pipelines.render.atif_documents` wrote the document, which says what the instruction is.
-        member: the document's own, for the steps.
-        image: gives the attachment of an image by path and media type, None if the log does not hold it.
-        report: is told offset, reason and detail of what is not carried on.
+        ours: whether `pipelines.render.atif_documents` wrote the document, which then states the instruction.
+        member: the document's member, for the steps.
+        image: returns the attachment of an image by path and media type; None if the log does not hold it.
+        report: called with offset, reason and detail of each reject.
 
     Attributes:
-        items: turns and words.
-        system: the agent's system prompt, in pieces.
-        instruction: what the agent was asked, where the document says so itself.
+        items: turns and messages.
+        system: the pieces of the agent's system prompt.
+        instruction: the instruction, if the document states it.
         model: the first model that a step names.
-        references: sub-agents that are referred to, each with the turn that refers to it, if one does.
+        references: references to sub-agents, each with the turn that refers to it, if any.
     """
 
     def __init__(self, terminus: bool, ours: bool, member: str, image: Image, report: Report) -> None:
@@ -90,7 +91,7 @@ class Reader:
         self._turn: Turn | None = None
 
     def step(self, offset: int, step: Any) -> None:
-        """Take in one step."""
+        """Process one step."""
         self._offset = offset
         source = step.get("source") if isinstance(step, dict) else None
         if source not in ("system", "user", "agent"):
@@ -105,7 +106,9 @@ class Reader:
             self._said(step, source, copied)
 
     def _content(self, content: Any) -> tuple[str | None, tuple[Attachment, ...]]:
-        """Text and attachments of a content: a string or a list of parts; the text is None if it has none."""
+        """Return the text and the attachments of a content, a string or a list of parts; the text is None if there is
+        none.
+        """
         if isinstance(content, str):
             return content, ()
         texts: list[str] = []
@@ -130,7 +133,9 @@ class Reader:
         return ("\n".join(texts) if texts else None), tuple(images)
 
     def _add_harness_notes(self, step: dict[str, Any]) -> None:
-        """Note what the harness did to the context; its results are its words, not the environment's."""
+        """Record what the harness did to the context. The results of such a step are harness texts, not
+        observations.
+        """
         texts = [self._content(step.get("message"))[0]]
         for result in values.items(values.table(step, "observation"), "results"):
             self._refer(result, None)
@@ -154,7 +159,7 @@ class Reader:
     def _say(
         self, step: dict[str, Any], source: str, text: str | None, images: tuple[Attachment, ...], copied: bool
     ) -> None:
-        """Take in words that are no prompt; copied ones only where they say what the agent is to do."""
+        """Add a message that is no prompt. A copied message is added only if it states the task."""
         if copied and not (source == "user" and self._is_unasked()):
             return
         extension = values.own(step)
@@ -163,11 +168,11 @@ class Reader:
         self._turn = None
 
     def _is_unasked(self) -> bool:
-        """Return True if nobody has asked for anything yet."""
+        """Return True if there is no user message yet."""
         return not self._acted and not any(isinstance(item, Said) and item.role == "user" for item in self.items)
 
     def _take_prompt(self, source: str, text: str | None) -> bool:
-        """Take in the first prompt of Terminus-2; return False if the text is none."""
+        """Add the first prompt of Terminus-2; return False if the text is not such a prompt."""
         if not (self._terminus and source == "user" and text and self._is_unasked()):
             return False
         prompt = prompt_of(text, False)
@@ -180,7 +185,7 @@ class Reader:
         return True
 
     def _add_unasked_results(self, step: dict[str, Any], copied: bool) -> None:
-        """Take in results that stand on a step of another source than the agent."""
+        """Add the results on a step whose source is not the agent."""
         for result in values.items(values.table(step, "observation"), "results"):
             self._refer(result, self._turn)
             call_id = text_in(result, "source_call_id")
@@ -229,7 +234,7 @@ class Reader:
         self._acts(turn, step, calls, results)
 
     def _acts(self, turn: Turn, step: dict[str, Any], calls: list[Any], results: list[Any]) -> None:
-        """Take in what was called and answered in the turn of a step."""
+        """Add the calls and results of a step's turn."""
         at = turn.at
         repeated: list[Call] = []
         if self._terminus and len(results) <= 1 and are_terminus_calls(calls):
@@ -252,7 +257,7 @@ class Reader:
             self._results(step, turn, repeated, results)
 
     def _plain(self, block: Any, result: Any, at: Time) -> Call | None:
-        """Build the only call of a step, answered by its only result; None if either holds more than most do."""
+        """Build the only call of a step with its only result; None if either has fields beyond the usual ones."""
         if not isinstance(block, dict) or not isinstance(result, dict):
             return None
         name, raw, call_id = block.get("function_name"), block.get("arguments"), block.get("tool_call_id")
@@ -301,7 +306,7 @@ class Reader:
         return Call(name, arguments, call_id, self._offset, self._member, at, keystrokes_text(typed))
 
     def _call(self, block: Any, at: Time, repeated: list[Call]) -> Call | None:
-        """Build the call; None if it is malformed, or repeats one of an earlier step, which is then added to
+        """Build the call; None if it is malformed or repeats an earlier step's call, which is then appended to
         `repeated`.
         """
         if not isinstance(block, dict):
@@ -335,7 +340,7 @@ class Reader:
         return call
 
     def _override(self, turn: Turn, step: dict[str, Any], blocks: list[Any]) -> None:
-        """Set what the extension states of each call: words, times and the observation before it."""
+        """Apply what the extension states about each call: message, times and the observation before it."""
         if "extra" not in step:
             for block in blocks:
                 if isinstance(block, dict) and "extra" in block:
@@ -368,7 +373,7 @@ class Reader:
             call.ending = ending
 
     def _results(self, step: dict[str, Any], turn: Turn, repeated: list[Call], results: list[Any]) -> None:
-        """Give the results of a step to their calls."""
+        """Assign the results of a step to their calls."""
         targets = [*turn.calls, *repeated]
         alone = len(results) == 1
         loose = []
@@ -388,7 +393,7 @@ class Reader:
             self._loose(step, targets, loose)
 
     def _loose(self, step: dict[str, Any], targets: list[Call], loose: list[Any]) -> None:
-        """Give results that name no call to the calls of their step."""
+        """Assign results that name no call to the calls of their step."""
         open_calls = [call for call in targets if call.shown is None and call.name != COMPLETE]
         open_calls = open_calls or [call for call in targets if call.shown is None]
         if len(loose) == 1 and len(open_calls) > 1:
@@ -403,9 +408,9 @@ class Reader:
                 self._report(self._offset, "result_without_call", "a result without an id, and no call left for it")
 
     def _asked(self, call_id: str, targets: list[Call]) -> Call | None:
-        """Take the waiting call of that id which a result on its step answers."""
+        """Remove and return the waiting call with that id that a result on this step answers."""
         waiting = self._waiting.get(call_id)
-        # An id may come again while a call of an earlier step is open still: results stand with their calls.
+        # An id may repeat while a call of an earlier step is still open; results belong to the calls of their own step.
         own = first_among(waiting, targets) if waiting and targets else None
         if own is None and (again := self._again(call_id)) is not None:
             return again
@@ -417,19 +422,21 @@ class Reader:
         return call
 
     def _again(self, call_id: str) -> Call | None:
-        """Return the call of that id that this step has answered already: one call may have several results there."""
+        """Return the call of that id that this step has already answered; a call may have several results on one
+        step.
+        """
         call, offset = self._answered.get(call_id, (None, 0))
         return call if offset == self._offset else None
 
     def _stray(self, call_id: str) -> None:
-        """Report a result that answers no call, or comes steps after its call was answered."""
+        """Report a result that answers no call, or whose call was answered on an earlier step."""
         if call_id in self._answered:
             self._report(self._offset, "result_repeated", f"an earlier step answered the call {call_id:.80}")
         else:
             self._report(self._offset, "result_without_call", f"no call has the id {call_id:.80}")
 
     def _answer(self, call: Call, call_id: str | None, result: Any, step: dict[str, Any], alone: bool) -> None:
-        """Give a result, which names its call by that id, to the call."""
+        """Assign a result to the call that it names by id."""
         earlier = call.shown
         shown, output = self._observation(call.name, result, step, alone)
         call.shown = shown if earlier is None else join_observations(earlier, shown)
@@ -448,7 +455,7 @@ class Reader:
     def _observation(
         self, tool: str | None, result: Any, step: dict[str, Any], alone: bool
     ) -> tuple[Observation | None, Output]:
-        """Return what a result shows, and what the harness's words around it state about the end of the call."""
+        """Return the observation in a result, and the end of the call as the harness's words around it state it."""
         if not isinstance(result, dict):
             self._report(self._offset, "bad_result", "wanted an object in the results of an observation")
             return None, Output(None)
@@ -483,7 +490,7 @@ class Reader:
         return (values.observation(shown, extension, built) if extension else built), ended
 
     def _refer(self, result: Any, turn: Turn | None) -> None:
-        """Note the sub-agents that a result refers to."""
+        """Record the sub-agents that a result refers to."""
         references = result.get("subagent_trajectory_ref") if isinstance(result, dict) else None
         if not references:
             return
@@ -493,7 +500,7 @@ class Reader:
 
 
 def _of_claude(metadata: dict[str, Any], tool: str | None) -> tuple[Observation, Output]:
-    """Return the result that Claude Code was given, which Harbor keeps beside a result with sections of its own."""
+    """Return the result that Claude Code received; Harbor keeps it beside a result with sections of its own."""
     raw, beside = values.table(metadata, "raw_tool_result"), values.table(metadata, "tool_use_result")
     seen = shown_content(raw["content"])
     source = Source(CLAUDE_CODE, None, tool, raw.get("is_error") is True)

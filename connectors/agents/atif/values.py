@@ -1,7 +1,7 @@
-"""Values of an ATIF document as those of the schema, each checked before it is taken: documents are not trusted.
+"""Values of an ATIF document, checked and converted to those of the schema, since documents are not trusted.
 
-What ATIF has no field for stands under `extra.trajmill` of the document, a step, a call or a result, as
-`pipelines.render.atif_documents` writes it. Nothing here knows the order of steps; see `steps`.
+Facts that ATIF has no field for are stored under `extra.trajmill` of the document, a step, a call or a result, as
+`pipelines.render.atif_documents` writes them. The order of steps is the concern of `steps`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from trajmill.schemas.transition import (
 )
 
 OWN: Final = "trajmill"
-"""Key under `extra` of what ATIF has no field for."""
+"""Key under `extra` for facts that ATIF has no field for."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 TERMINAL_HEADS: Final = (("New Terminal Output:\n", "stream"), ("Current Terminal Screen:\n", "screen"))
-"""Lines that Terminus-2 puts before what the terminal showed, and the form of what follows."""
+"""Lines that Terminus-2 puts before the terminal's content, and the form of that content."""
 
 _WARNED: Final = "Previous response had warnings:\n"
 _REFUSED: Final = "Previous response had parsing errors:\n"
@@ -43,52 +43,51 @@ _STATE: Final = "Current terminal state:\n"
 
 
 NOTHING: Final[dict[str, Any]] = {}
-"""Shared, since most steps have nothing under `extra`; never written to."""
+"""An empty dict shared by the many steps without `extra`; it is never written to."""
 
 
 def table(value: Any, key: str) -> dict[str, Any]:
-    """The object under `key`, empty if there is none; not to be changed."""
+    """Return the object under `key`, empty if there is none. The result must not be changed."""
     entry = value.get(key) if isinstance(value, dict) else None
     return entry if isinstance(entry, dict) else NOTHING
 
 
 def raw_result(extra: Any) -> dict[str, Any] | None:
-    """Return the block with the content, and beside it the tool's object, that Harbor keeps of an answer of Claude
-    Code.
+    """Return the content block and the tool's object that Harbor keeps beside an answer of Claude Code.
 
-    None where it kept no block.
+    None if it kept no block.
     """
     metadata = table(extra, "tool_result_metadata")
     return metadata if "content" in table(metadata, "raw_tool_result") else None
 
 
 def is_filler(step: dict[str, Any], message: str) -> bool:
-    """Return True if Harbor wrote the message since the agent called a tool and said nothing."""
+    """Return True if Harbor made up the message because the agent called a tool without a message."""
     calls = items(step, "tool_calls")
     call = calls[0] if len(calls) == 1 else NOTHING
     return message == f"Executed {text_in(call, 'function_name')} {text_in(call, 'tool_call_id')}"
 
 
 def own(value: Any) -> dict[str, Any]:
-    """Return the object under `extra.trajmill`, empty if there is none; not to be changed."""
+    """Return the object under `extra.trajmill`, empty if there is none. The result must not be changed."""
     extra = value.get("extra") if isinstance(value, dict) else None
     return table(extra, OWN) if extra else NOTHING
 
 
 def items(value: Any, key: str) -> list[Any]:
-    """The list under `key`, empty if there is none."""
+    """Return the list under `key`, empty if there is none."""
     entry = value.get(key) if isinstance(value, dict) else None
     return entry if isinstance(entry, list) else []
 
 
 def flag(value: Any, key: str) -> bool | None:
-    """The truth value under `key`, None if there is none."""
+    """Return the boolean under `key`; None if there is none."""
     entry = value.get(key) if isinstance(value, dict) else None
     return entry if isinstance(entry, bool) else None
 
 
 def number(value: Any, key: str) -> float | None:
-    """The finite number under `key`, None if there is none."""
+    """Return the finite number under `key`; None if there is none."""
     entry = value.get(key) if isinstance(value, dict) else None
     if not isinstance(entry, int | float) or isinstance(entry, bool):
         return None
@@ -99,12 +98,12 @@ def number(value: Any, key: str) -> float | None:
 
 
 def int32(value: Any, key: str) -> int | None:
-    """The integer of 32 bits under `key`, None if there is none."""
+    """Return the 32-bit integer under `key`; None if there is none."""
     return whole_number_of(value.get(key), INT32) if isinstance(value, dict) else None
 
 
 def json_of(value: Any) -> str | None:
-    """A value as JSON text; a string that is JSON text already as it is."""
+    """Return a value as JSON text. A string must be JSON text already and is returned as it is."""
     if isinstance(value, str):
         try:
             return shallow_json(json_value(value)) and value
@@ -119,7 +118,7 @@ def _choose_option(value: Any, key: str, options: tuple[str, ...], default: str)
 
 
 def attachments(value: Any) -> tuple[Attachment, ...]:
-    """The attachments that stand under `attachments`."""
+    """Return the attachments listed under `attachments`."""
     result = []
     for item in items(value, "attachments"):
         digest, role = text_in(item, "sha256"), text_in(item, "role")
@@ -129,7 +128,7 @@ def attachments(value: Any) -> tuple[Attachment, ...]:
 
 
 def observation(content: str | None, extension: dict[str, Any], default: Observation) -> Observation:
-    """Return the observation `default`, changed by the `extension` under `extra.trajmill`."""
+    """Return the observation `default` with the changes that the `extension` under `extra.trajmill` states."""
     return Observation(
         content=content,
         media_type=text_in(extension, "media_type") or media_type(content),
@@ -144,7 +143,7 @@ def observation(content: str | None, extension: dict[str, Any], default: Observa
 
 
 def seen(extension: dict[str, Any]) -> tuple[Observation | None] | None:
-    """Return the observation before a step, in a tuple, where it is stated; None where it is the one shown last."""
+    """Return the stated observation before a step, in a tuple; None if it is the last observation shown."""
     if "observation" not in extension:
         return None
     entry = extension["observation"]
@@ -155,9 +154,9 @@ def seen(extension: dict[str, Any]) -> tuple[Observation | None] | None:
 
 
 def environment(extension: dict[str, Any]) -> Environment | None:
-    """Read the stated environment; None if it is a world model's and its facts are incomplete.
+    """Read the stated environment; None if it is a world model and its facts are incomplete.
 
-    That is by its kind, its name and revision (`name@revision`), and its sampling, an object.
+    A world model needs its kind, its name and revision (`name@revision`), and its sampling settings as an object.
     """
     entry = table(extension, "environment")
     kind = _choose_option(entry, "kind", ENVIRONMENT_KINDS, "real")
@@ -183,7 +182,7 @@ def outcome(extension: dict[str, Any]) -> Outcome | None:
 
 
 def terminal_output(content: str) -> tuple[Observation, Output]:
-    """Split an observation as Terminus-2 words it into what the terminal showed and what the harness put around it."""
+    """Split an observation of Terminus-2 into the terminal's content and the harness's words around it."""
     if content.startswith(_REFUSED):
         return Observation(content, origin="harness"), Output(None)
     notes = []

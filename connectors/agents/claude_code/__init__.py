@@ -1,4 +1,4 @@
-r"""Claude Code session logs: `~/.claude/projects/<folder>/<session>.jsonl`, one JSON object a line, and web exports.
+r"""Claude Code session logs: `~/.claude/projects/<folder>/<session>.jsonl`, one JSON object per line, and web exports.
 
 >>> show(ClaudeCode(), '''
 ... {"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": "s", "cwd": "/w", "version": "2.1.173", \
@@ -13,8 +13,8 @@ r"""Claude Code session logs: `~/.claude/projects/<folder>/<session>.jsonl`, one
 action  | {"name": "Bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-Sessions of the web client are exported as one object of such lines, `{"loglines": […]}`. These have no ids, so each
-follows the one before it.
+Sessions of the web client are exported as one object of such lines, `{"loglines": […]}`. These lines have no ids, so
+each follows the one before it.
 
 >>> show(ClaudeCode(), '''
 ... {"loglines": [
@@ -27,19 +27,20 @@ follows the one before it.
 action  | {"name": "Bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-Each line of a session log names the line before it (`parentUuid`), so a session is a tree, and every leaf ends a path
-from its root. The path to the leaf that stands last in the log is the session's main trajectory. The path to another
-leaf is a trajectory of relation `branch` if it holds an answered call that no earlier branch holds. It repeats the
-beginning that it shares, and judging takes the loss of repeated steps away. A sub-agent's lines (`isSidechain`) are a
-trajectory of relation `subagent`, in files of their own too (see `files`); its parent is the step that started it,
-where the agent's id or its prompt tells which. Order: sessions with their branches, then sub-agents.
+Each line of a session log names the line before it (`parentUuid`), so a session is a tree, and every leaf is the end of
+a path from its root. The path to the last leaf in the log is the session's main trajectory. The path to another leaf is
+a trajectory of relation `branch` if it holds an answered call that no earlier branch holds. It repeats the shared
+beginning, and judging removes the loss from repeated steps. The lines of a sub-agent (`isSidechain`), which may be in
+files of their own (see `files`), are a trajectory of relation `subagent`. Its parent is the step that started it, if
+the agent's id or its prompt identifies that step. Order: sessions with their branches, then sub-agents.
 
-A branch that ends within a call, since it was interrupted or the log was cut, is truncated there. A compaction does not
-end a trajectory: its summary is an interleaved text of role `compaction`. Several files of one session are not joined.
+A branch that ends within a call, because it was interrupted or the log was cut, is truncated there. A compaction does
+not end a trajectory: its summary is an interleaved text of role `compaction`. Several files of one session are not
+joined.
 
 Rejected: branches and sessions without an answered call. Left out without a reject, since they record nothing of the
-trajectory: lines of bookkeeping (titles, snapshots, progress, hooks, attachments other than queued prompts, summaries
-of other sessions).
+trajectory: bookkeeping lines (titles, snapshots, progress, hooks, attachments other than queued prompts, summaries of
+other sessions).
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ from trajmill.connectors.reading.documents import head_object
 from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
-"""Branches of one conversation that are carried on; each repeats its path from the root, so their number is bounded."""
+"""Largest number of branches kept per conversation. It is bounded because each branch repeats its path from the
+root.
+"""
 
 _SNIFFED_LINES: Final = 64
 
@@ -98,7 +101,7 @@ class ClaudeCode(Connector):
         return books
 
     def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
-        """Each session that has sub-agents or answers in files of their own."""
+        """Return the sessions that keep sub-agents or answers in files of their own."""
         return Answers(tuple(session_logs(own, asking)))
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -153,7 +156,7 @@ def _idle(blob: Blob) -> ParseError:
 
 
 def _keeps_books(line: dict[str, Any], kind: object) -> bool:
-    """Return True if only Claude Code writes such lines, though they hold no message."""
+    """Return True if only Claude Code writes such lines, although they hold no message."""
     if kind == "summary":
         return isinstance(line.get("leafUuid"), str)
     if kind == "file-history-snapshot":
@@ -162,7 +165,7 @@ def _keeps_books(line: dict[str, Any], kind: object) -> bool:
 
 
 class _Writing:
-    """Trajectories of one log, one after the other, with the facts of earlier ones that later ones need."""
+    """Builder of the trajectories of one log, in order, with the facts of earlier ones that later ones need."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -174,7 +177,7 @@ class _Writing:
         self._by_prompt: dict[str, deque[tuple[str, int]]] = {}
 
     def refusal(self, family: Family, branch: Branch) -> tuple[str, str] | None:
-        """Return reason and detail of why the branch is not carried on; None if it is."""
+        """Return the reason and the detail of a branch's rejection; None if the branch is kept."""
         if not self._nodes.acts[branch.turn]:
             return "no_calls", "a conversation without a tool call"
         earlier = self._written.get(_name(family), 0)
@@ -187,7 +190,7 @@ class _Writing:
         return None
 
     def trajectory(self, family: Family, branch: Branch) -> Trajectory:
-        """The trajectory of a branch that is carried on."""
+        """Build the trajectory of a branch that is kept."""
         nodes = self._nodes
         path = nodes.path(branch.end)
         outline = course(nodes, path)
@@ -213,7 +216,7 @@ class _Writing:
         )
 
     def _told(self, path: Sequence[int]) -> tuple[str | None, str | None, str | None]:
-        """Return the first working folder, version of the client, and model that the path names."""
+        """Return the first working folder, client version and model stated on the path."""
         store = self._nodes.kept
         cwd = version = model = None
         for position in (position for node in path for position in self._nodes.entries(node)):
@@ -225,13 +228,17 @@ class _Writing:
         return cwd or None, version or None, model or None
 
     def _leaf(self, branch: Branch) -> str | int:
-        """Id of the last line of the branch's last turn, or where that turn begins if it has none."""
+        """Return the id of the last line of the branch's last turn, or the offset of that turn if the line has no
+        id.
+        """
         nodes = self._nodes
         last = nodes.kept[nodes.tails[branch.turn]].uuid
         return last or nodes.kept[nodes.firsts[branch.turn]].offset
 
     def _fork(self, branch: Branch) -> tuple[str, int] | None:
-        """Return native id and step of the earlier trajectory that the branch forks from; None if it shares nothing."""
+        """Return the native id and step of the earlier trajectory that the branch forks from; None if they share
+        nothing.
+        """
         node = self._nodes.parents[branch.own[0]] if branch.own else branch.turn
         while node >= 0 and self._written_in[node] < 0:
             node = self._nodes.parents[node]
@@ -240,7 +247,7 @@ class _Writing:
     def _origin(
         self, family: Family, instruction: str | None, main: str | None, fork: tuple[str, int] | None
     ) -> tuple[str | None, int | None, str | None]:
-        """Parent, its step and the relation to it; `main` is set for a conversation's second branch and later ones."""
+        """Return the parent, its step and the relation to it; `main` is None for the first branch of a conversation."""
         if fork is not None:
             return *fork, "branch"
         if main is not None:
@@ -256,7 +263,7 @@ class _Writing:
         return family.session if family.session in self._written else None, None, "subagent"
 
     def _remember(self, native_id: str, outline: Course) -> None:
-        """Note where each turn ends and which sub-agents were started, but for turns of an earlier trajectory."""
+        """Record where each turn ends and which sub-agents it started, except turns of an earlier trajectory."""
         before = -1
         known = True
         self._names.append(native_id)

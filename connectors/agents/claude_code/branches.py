@@ -1,16 +1,17 @@
-"""The conversation tree of a Claude Code log: turns and notes instead of lines, and the paths that are trajectories.
+"""Conversation tree of a Claude Code log: turns and notes instead of lines, and the paths that become trajectories.
 
-The chain of `parentUuid` is not the conversation. A line that only keeps books stands between two that speak; the
-calls of one API message are lines of their own, and the answer to the first may be a sibling of the second call; a
-compaction starts a new root. Here lines are gathered into nodes: a *turn* is what the model did in one go, a *note*
-what was said to it, and everything else is passed through. What then still forks is a real fork: an edited prompt, a
-retry, or a session resumed twice.
+The chain of `parentUuid` is not the conversation. Bookkeeping lines stand between messages. The calls of one API
+message are separate lines, and the answer to the first call may be a sibling of the second call. A compaction starts a
+new root. This module gathers lines into nodes: a *turn* is one message of the model, a *note* is a message to the
+model, and all other lines are passed through. The forks that remain are real: an edited prompt, a retry, or a session
+that was resumed twice.
 
-File order decides nothing but which of several branches is the last one, and what a line follows whose parent the
-file does not hold. This module looks at no content but to tell a replica from a second event.
+File order decides only which of several branches is the last, and what a line follows if the file does not hold its
+parent. The module looks at content only to tell a replica from a second event.
 
-A log may have millions of lines, so entries, nodes, calls and results are numbers here: an entry its place in the log,
-a node and a call the place in which they were met when the tree grew (see `nodes`), a result its `packed` place.
+A log may have millions of lines, so entries, nodes, calls and results are numbers here: the position of an entry in the
+log, the order in which nodes and calls were met when the tree grew (see `nodes`), and the `packed` position of a
+result.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _MISSING: Final = -2
 
 @record
 class Branch:
-    """A path from a root to a turn that no turn follows, and what was said after it.
+    """A path from a root to a turn that no turn follows, and the notes after it.
 
     Attributes:
-        turn: the last turn, by which the branch is named.
-        end: the last note after it, or the turn itself.
+        turn: the last turn, which identifies the branch.
+        end: the last note after that turn, or the turn itself.
         own: turns of the branch that no earlier branch of the log holds, in order.
     """
 
@@ -44,7 +45,9 @@ class Branch:
 
 @record
 class Family:
-    """Branches of one conversation: a session's (`agent` is None) or a sub-agent's; the one that ends last first."""
+    """Branches of one conversation, of a session (`agent` is None) or a sub-agent; the one that ends last comes
+    first.
+    """
 
     session: str
     agent: str | None
@@ -53,9 +56,9 @@ class Family:
 
 @record
 class Tree:
-    """The log as families in the order of their beginnings, sub-agents last.
+    """The log as families in order of their beginnings, sub-agents last.
 
-    `unmatched` are results without a call (False), and results of a call that was answered otherwise before (True).
+    `unmatched` holds results without a call (False) and results of a call that already has another answer (True).
     """
 
     nodes: Nodes
@@ -64,7 +67,7 @@ class Tree:
 
 
 def tree(store: EntryStore) -> Tree:
-    """Build the tree of the log's entries; frees the columns of the store that only the tree needs."""
+    """Build the tree of the log's entries and free the store's columns that only the tree needs."""
     links = _links(store)
     store.seen, store.parents = {}, []
     nodes = grow_nodes(store, links, _parents_first(links))
@@ -74,11 +77,11 @@ def tree(store: EntryStore) -> Tree:
 
 
 def _links(store: EntryStore) -> array[int]:
-    """Find the entry that each one follows, by position; `NONE` where a conversation begins.
+    """Find the position of the entry that each entry follows; `NONE` where a conversation begins.
 
-    An entry follows its parent if the log holds it in the same conversation. One whose parent is missing (a cut or
-    damaged log) follows the line before it; so does one that says it follows none but cannot begin a conversation,
-    and every one in a conversation without any links.
+    An entry follows its parent if the log holds the parent in the same conversation. An entry follows the line before
+    it if its parent is missing (a cut or damaged log), if it states that it follows none but cannot begin a
+    conversation, or if its conversation has no links at all.
     """
     seen, settings, flags, talks = store.seen, store.settings, store.flags, store.conversations
     links, linked = array("i"), set[int]()
@@ -105,10 +108,10 @@ def _links(store: EntryStore) -> array[int]:
 
 
 def _other_parent(store: EntryStore, position: int, parent: int) -> int:
-    """Find the parent that a compaction names, or that of an entry whose parent has another setting.
+    """Find the parent that a compaction names, or the parent of an entry whose setting differs from its parent's.
 
-    It is `NONE` if it is of the conversation that started this one. Of a compaction it is one that stands before it: a
-    message that was kept may be hung up again behind the summary.
+    The result is `NONE` if the parent belongs to the conversation that started this one. The parent of a compaction
+    stands before it, because a message that was kept may be attached again after the summary.
     """
     flags = store.flags[position]
     if flags & KEEPS:
@@ -127,7 +130,7 @@ def _other_parent(store: EntryStore, position: int, parent: int) -> int:
 
 
 def _parents_first(links: array[int]) -> Sequence[int]:
-    """Order positions so that each comes after the one it follows; a circle is cut where it was entered."""
+    """Order positions so that each comes after the one it follows; a cycle is cut where it was entered."""
     if all(link < position for position, link in enumerate(links)):
         return range(len(links))
     order = array("i")
@@ -148,9 +151,9 @@ def _parents_first(links: array[int]) -> Sequence[int]:
 
 
 def _match_results(nodes: Nodes, links: Sequence[int]) -> tuple[tuple[int, bool], ...]:
-    """Give results to calls by id, and return those without one.
+    """Match results to calls by id, and return the results without a call.
 
-    Where an id repeats they go in the order of the log, to calls of the turn before first.
+    Where an id repeats, results are matched in the order of the log, to calls of the turn before them first.
     """
     if not nodes.kept.results:
         return ()
@@ -162,11 +165,11 @@ def _match_results(nodes: Nodes, links: Sequence[int]) -> tuple[tuple[int, bool]
 
 
 class _Waiting:
-    """Items that wait under keys, in their order; an item is passed over once it is done.
+    """Queues of items by key. An item is skipped once it is done.
 
     Args:
         keys: the key of each item.
-        done: by item, negative where it still waits.
+        done: a value per item, negative while it still waits.
     """
 
     def __init__(self, keys: Iterable[Hashable], done: Sequence[int]) -> None:
@@ -176,7 +179,7 @@ class _Waiting:
             self._items.setdefault(key, deque()).append(item)
 
     def first(self, key: Hashable) -> int:
-        """The first item that waits under the key, -1 if none does."""
+        """Return the first item that waits under the key; -1 if there is none."""
         items = self._items.get(key, ())
         while items and self._done[items[0]] >= 0:
             items.popleft()
@@ -184,7 +187,7 @@ class _Waiting:
 
 
 class _Matching:
-    """Results to calls by id; where an id repeats, in the order of the log, those of the turn before first."""
+    """Matcher of results to calls by id. Repeated ids are matched in log order, with calls of the turn before first."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.unmatched: list[tuple[int, bool]] = []
@@ -196,7 +199,7 @@ class _Matching:
         self._last: dict[str, int] | None = None
 
     def add(self, result: int, key: str, node: int) -> None:
-        """Give the result to its call; `node` is where the result's line stands."""
+        """Assign the result to its call; `node` is the node of the result's line."""
         call = self._near.first((key, node))
         if call < 0:
             talk, alone = self._far_calls()
@@ -219,7 +222,7 @@ class _Matching:
         return self._nodes.kept.conversation(unpack(packed)[0])
 
     def _far_calls(self) -> tuple[_Waiting, _Waiting]:
-        """Calls by id within a conversation and by id alone; made when first needed, which is seldom."""
+        """Return the calls by id within a conversation and by id alone. They are built on first use, which is rare."""
         if self._far is None:
             keys = self._nodes.call_keys
             talks = zip(keys, map(self._conversation, self._nodes.calls), strict=True)
@@ -227,7 +230,7 @@ class _Matching:
         return self._far
 
     def _last_answered(self) -> dict[str, int]:
-        """The call that got the last result so far, by its id; made when first needed."""
+        """Return the call that was answered last, by its id. It is built on first use."""
         last: dict[str, int] = {}
         for call, key in enumerate(self._nodes.call_keys):
             before = last.get(key, -1)
@@ -237,7 +240,7 @@ class _Matching:
 
 
 def _families(nodes: Nodes) -> tuple[Family, ...]:
-    """Every turn that no turn follows, with the path to it, by conversation."""
+    """Collect every turn that no turn follows, with the path to it, by conversation."""
     parents, turns, acts, followed = nodes.parents, nodes.turns, nodes.acts, nodes.followed
     for node, above in enumerate(parents):
         if above >= 0 and acts[above]:
@@ -262,7 +265,9 @@ def _families(nodes: Nodes) -> tuple[Family, ...]:
 def _order_families(
     nodes: Nodes, members: dict[tuple[str, str | None, int], list[int]], trailing: dict[int, int]
 ) -> tuple[Family, ...]:
-    """The families: sessions, then sub-agents, by the beginning of the first branch; one resumed after its origin."""
+    """Order the families: sessions, then sub-agents, by the beginning of the first branch; a resumed one after its
+    origin.
+    """
     entries = []
     for (session, agent, _), leaves in members.items():
         begin = nodes.firsts[nodes.top(leaves[0])]
@@ -283,7 +288,7 @@ def _order_families(
 
 
 def _trailing(nodes: Nodes, notes: list[int]) -> dict[int, int]:
-    """Map each leaf to the last of the `notes` said after it; of several such branches the last in the log."""
+    """Map each leaf to the last of the `notes` after it; if several such paths exist, to the last in the log."""
     seen = bytearray(len(nodes))
     last_notes: dict[int, int] = {}
     for note in sorted(notes, key=lambda node: -nodes.lasts[node]):

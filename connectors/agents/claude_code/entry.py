@@ -1,6 +1,6 @@
-"""Records of the lines of a Claude Code log: an entry a line, with the texts, calls and results it holds.
+"""Records of the lines of a Claude Code log: one entry per line, with its texts, calls and results.
 
-They are tuples, since `kept` lays them off as plain values. How lines become entries is in `lines`.
+They are tuples, since `kept` stores them as plain values. The module `lines` turns lines into entries.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 from trajmill.schemas import Attachment
 
 AGENT_TOOLS: Final = frozenset({"Task", "Agent"})
-"""Tools that start a sub-agent; their `prompt` is the sub-agent's first user text."""
+"""Tools that start a sub-agent. Their `prompt` is the first user text of the sub-agent."""
 
 
 class Setting(NamedTuple):
-    """Setting of lines: session, agent, folder and version; `agent` is None in the main conversation, else a
+    """Setting of lines: session, agent, folder and version; `agent` is None in the main conversation, else the
     sub-agent's id, empty if not stated.
     """
 
@@ -25,11 +25,11 @@ class Setting(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A text that stood in a user's message: by the `user`, or put there by the `harness`; `at` in µs since 1970.
+    """A text in a user message, from the `user` or inserted by the `harness`; `at` is in µs since 1970.
 
-    A `compaction` is the client's summary of all that stood before.
+    A `compaction` is the client's summary of everything before it.
 
-    The text is empty where the user sent only images.
+    The text is empty if the user sent only images.
     """
 
     role: str
@@ -40,7 +40,7 @@ class Said(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A tool call. `arguments` is JSON text; `prompt` is set for `AGENT_TOOLS`; `offset` is where its line begins."""
+    """A tool call. `arguments` is JSON text; `prompt` is set for `AGENT_TOOLS`; `offset` is the start of its line."""
 
     name: str
     call_id: str | None
@@ -51,9 +51,9 @@ class Call(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Answer to a call as the agent saw it, without the harness's additions, which are the `notes`.
+    """The answer to a call as the agent saw it. The harness's additions are kept apart as `notes`.
 
-    It was `stopped` if the tool was interrupted, so that it is what had come until then.
+    `stopped` means that the tool was interrupted, so the content is the output up to that point.
     """
 
     call_id: str
@@ -70,26 +70,26 @@ class Result(NamedTuple):
 
 
 Part = tuple[str, str] | Call
-"""A block of an assistant message: (`text` or `thinking`, the text), or a call."""
+"""A block of an assistant message: a pair of `text` or `thinking` and the text, or a call."""
 
 
 class Entry(NamedTuple):
-    """One line that has a place in the chain.
+    """A line that has a place in the chain.
 
     Attributes:
-        offset: where the line begins.
-        uuid: the line's own id, None if it has none.
-        parent: id of the line that it says it follows, None if it says that it follows none.
+        offset: offset of the line.
+        uuid: the line's own id; None if it has none.
+        parent: id of the line that it states it follows; None if it states that it follows none.
         begins: whether a conversation may begin with it.
-        setting: where it was written.
-        at: when, in µs since 1970.
+        setting: session, agent, folder and version of the line.
+        at: time, in µs since 1970.
         parts: blocks of an assistant message that the model wrote.
         said: texts of a user message, a queued prompt or a message that the client made up.
         results: answers to calls.
-        message_id: the API message that the line is a part of; None unless `parts` is set.
+        message_id: the API message that the line is part of; None unless `parts` is set.
         request_id: the API request of that message.
-        model: the model that wrote it.
-        kept: of a compaction, ids of the messages it kept, last first; the parent's stand-ins.
+        model: the model that wrote the message.
+        kept: of a compaction, ids of the messages it kept, last first; they stand in for the parent.
     """
 
     offset: int

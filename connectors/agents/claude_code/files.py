@@ -1,9 +1,9 @@
-"""The files of a Claude Code session: its log, logs of sub-agents beside it, and answers that were too long for it.
+"""Files of a Claude Code session: its log, the logs of sub-agents beside it, and answers too long for the log.
 
-A session `<folder>/<session>.jsonl` has its sub-agents in `<folder>/<session>/subagents/agent-<id>.jsonl`; before
-version 2.1 they stood in `<folder>/agent-<id>.jsonl`, and only their lines name the session. An answer that the client
-moved to `<folder>/<session>/tool-results/<id>.txt` stands there whole; the log holds how it begins, and a path of the
-machine that it was written on, of which the name alone counts.
+The sub-agents of a session `<folder>/<session>.jsonl` are in `<folder>/<session>/subagents/agent-<id>.jsonl`. Before
+version 2.1 they were in `<folder>/agent-<id>.jsonl`, and only their lines name the session. An answer that the client
+moved to `<folder>/<session>/tool-results/<id>.txt` is complete there. The log holds its beginning and a path on the
+original machine, of which only the file name is used.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MOVED: Final = re.compile(r"<persisted-output>\s*Output too large[^\n]*saved to
 
 
 def session_logs(paths: Iterable[str], logs: Iterable[tuple[str, Blob]]) -> Iterator[Log]:
-    """The sessions that have files besides their log, each with these as one log.
+    """Yield the sessions that have files besides their log, each as one log with these files.
 
     Args:
-        paths: of all files.
-        logs: those that hold lines of Claude Code, with their bytes.
+        paths: paths of all files.
+        logs: the files that hold lines of Claude Code, with their bytes.
     """
     sessions: list[str] = []
     beside: dict[str, list[str]] = {}
@@ -56,7 +56,7 @@ def _first_line(blob: Blob, member: str) -> dict[str, object]:
 
 
 def log_members(blob: Blob) -> Sequence[str]:
-    """The members that hold lines: the session's, then those of its sub-agents, by when they began."""
+    """Return the members that hold lines: the session's log, then those of its sub-agents by start time."""
     names = [name for name in blob.members if not _RESULT.fullmatch(name)]
     if len(names) < 2:
         return names
@@ -69,7 +69,7 @@ def log_members(blob: Blob) -> Sequence[str]:
 
 
 def read_moved_answer(blob: Blob, content: str) -> str | None:
-    """Read the whole of an answer that the client moved to its own file; None if it did not, or the file is gone."""
+    """Read an answer that the client moved to a file of its own; None if it did not, or if the file is missing."""
     match = _MOVED.match(content)
     if match is None:
         return None

@@ -1,7 +1,7 @@
-"""Entries of a Claude Code log in order: those of a short log in memory, of a long one only the last.
+"""Entries of a Claude Code log in order. A short log stays in memory; of a long log only the last entries do.
 
-Any line may hang on any other, so the tree is made when all are read. What it is made of is a few bytes a line and
-stands in arrays; the entries themselves go to a file, and come back as copies.
+Any line may be linked to any other, so the tree is built after all lines are read. The data for it take a few bytes per
+line and are kept in arrays. The entries themselves go to a file and are read back as copies.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from trajmill.schemas.spool import Pile
 BEGINS: Final = 1
 """Flag of an entry: a conversation may begin with it."""
 SPEAKS: Final = 2
-"""It holds parts or texts."""
+"""Flag of an entry: it holds parts or texts."""
 ANSWERS: Final = 16
-"""It holds results."""
+"""Flag of an entry: it holds results."""
 KEEPS: Final = 4
-"""It is a compaction, which names messages that it kept."""
+"""Flag of an entry: it is a compaction, which names the messages that it kept."""
 LOST: Final = 8
-"""It follows another line than the one that it names."""
+"""Flag of an entry: it follows another line than the one that it names."""
 
 _ENTRY_BYTES: Final = 1024
-"""Approximate memory of an entry besides its texts, in bytes; the texts take about what the line does."""
+"""Approximate memory of an entry without its texts, in bytes; the texts take about as much as the line."""
 
 _INDEX_BITS: Final = 24
-"""Bits for the place of a part within its entry: a line of `LINE_BYTES` has room for five million."""
+"""Bits for the index of a part within its entry. A line of `LINE_BYTES` has room for five million parts."""
 
 Conversation = tuple[str, str | None]
 """Session and agent of a setting."""
 
 
 def pack(position: int, index: int) -> int:
-    """Pack the position of an entry and the index of a part or result in it into a number, in the order of the log."""
+    """Pack the position of an entry and the index of a part or result into one number that sorts in log order."""
     return position << _INDEX_BITS | index
 
 
@@ -50,13 +50,13 @@ class EntryStore:
     """Entries of a log, by position.
 
     Attributes:
-        seen: places by the id of the line; `lines.entries` fills it.
-        parents: id of the line that each one says it follows, None if it says that it follows none.
-        settings: number of each one's setting, for `setting`.
+        seen: positions by the id of the line; filled by `lines.entries`.
+        parents: id of the line that each entry states it follows; None if it states that it follows none.
+        settings: number of each entry's setting, for `setting`.
         conversations: number of each setting's conversation.
         acts: whether any entry holds a call.
-        flags: `BEGINS`, `SPEAKS`, `ANSWERS`, `KEEPS`, `LOST` of each one.
-        results: `pack` place of each result, in the order of the log.
+        flags: `BEGINS`, `SPEAKS`, `ANSWERS`, `KEEPS`, `LOST` of each entry.
+        results: packed position of each result (see `pack`), in the order of the log.
         result_keys: id of the call that each result names.
     """
 
@@ -71,7 +71,7 @@ class EntryStore:
         self.result_keys: list[str] = []
         self._table: list[Setting] = []
         self._numbers: dict[Setting, int] = {}
-        # not methods of this object, which would hold itself then and stay in memory when nothing else holds it
+        # not bound methods, which would make a reference cycle and keep this object in memory
         self._pile: Pile[Entry] = Pile(partial(_pack_entry, self._numbers), partial(_unpack_entry, self._table))
         self._named: dict[Conversation, int] = {}
         self._setting: Setting | None = None
@@ -82,17 +82,17 @@ class EntryStore:
         self._read: tuple[int, Entry | None] = (-1, None)
 
     def begin(self, member: str) -> None:
-        """Begin another file: the entries that follow belong to it."""
+        """Begin another file, which holds the entries that follow."""
         self._files.append(len(self.flags))
         self._members.append(member)
         self._offset = 0
 
     def member(self, position: int) -> str:
-        """Name the file that holds the line at a position."""
+        """Return the file that holds the line at a position."""
         return self._members[bisect_right(self._files, position) - 1]
 
     def add(self, entry: Entry) -> None:
-        """Take in the next entry."""
+        """Append the next entry."""
         offset, _, parent, begins, setting, _, parts, texts_said, results, _, _, _, compacted = entry
         if setting is not self._setting:
             self._setting, self._number = setting, self._number_of(setting)
@@ -134,7 +134,7 @@ class EntryStore:
         return len(self._pile)
 
     def __getitem__(self, position: int) -> Entry:
-        """Read the entry at a position; the one asked for last is remembered."""
+        """Read the entry at a position. The entry of the last request is cached."""
         before, entry = self._read
         if before != position or entry is None:
             entry = self._pile[position]
@@ -142,16 +142,16 @@ class EntryStore:
         return entry
 
     def setting(self, position: int) -> Setting:
-        """Return the setting in which the line was written."""
+        """Return the setting of the line at a position."""
         return self._table[self.settings[position]]
 
     def conversation(self, position: int) -> int:
-        """Number of the conversation that the line was written in."""
+        """Return the number of the conversation that the line at a position belongs to."""
         return self.conversations[self.settings[position]]
 
 
 def _pack_entry(numbers: dict[Setting, int], entry: Entry) -> tuple[Any, ...]:
-    """Pack the entry into plain values; its setting must be one of those that have `numbers`."""
+    """Pack the entry into plain values; its setting must be one of `numbers`."""
     return (
         *entry[:4],
         numbers[entry.setting],
@@ -164,7 +164,7 @@ def _pack_entry(numbers: dict[Setting, int], entry: Entry) -> tuple[Any, ...]:
 
 
 def _unpack_entry(table: list[Setting], values: tuple[Any, ...]) -> Entry:
-    """The inverse of `_pack_entry`; `table` are the settings by their numbers."""
+    """Invert `_pack_entry`; `table` holds the settings by their numbers."""
     parts, texts, results = values[6:9]
     return Entry._make(
         (

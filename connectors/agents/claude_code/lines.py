@@ -1,10 +1,10 @@
-"""The lines of a Claude Code session log as entries: what each line says, calls or answers, in compact form.
+"""Lines of a Claude Code session log as compact entries of texts, calls and answers.
 
-A line is one JSON object with a `type`; an export of the web client has them as the elements of `loglines`. `user` and
-`assistant` lines carry an API message; all other types keep the client's books and matter only as links of the chain
-that `parentUuid` makes. The copy of a result under `toolUseResult` is read for three flags and a shell's output. This
-module does not follow the chain (see `branches`) and makes no steps (see `steps`). Facts on the format: logs of
-versions 1.0 to 2.1; there is no published schema.
+A line is one JSON object with a `type`; an export of the web client holds the lines as elements of `loglines`. `user`
+and `assistant` lines carry an API message. All other types are the client's bookkeeping and matter only as links of the
+chain that `parentUuid` forms. The copy of a result under `toolUseResult` is read for three flags and a shell's output.
+This module does not follow the chain (see `branches`) and makes no steps (see `steps`). It covers logs of versions 1.0
+to 2.1; there is no published schema.
 """
 
 from __future__ import annotations
@@ -57,25 +57,25 @@ BOOKKEEPING: Final = frozenset(
         "worktree-state",
     }
 )
-"""Types of lines that are no records of the trajectory; they are read for their place in the chain alone."""
+"""Types of lines that are no records of the trajectory. They are read only for their position in the chain."""
 
 _EXPORT: Final = re.compile(
     rb'\s*\{\s*(?:"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*+"|[^\s",\[\]{}]+)\s*,\s*)*"loglines"\s*:\s*\[', re.DOTALL
 )
 _EXPORT_IDS: Final = ("session_id", "sessionId", "id", "uuid")
 _NAMELESS: Final = "session"
-"""Id of a session whose export names none; the same for all, so that equal ones stay equal."""
+"""Id of a session whose export names none. It is the same for all, so that equal sessions stay equal."""
 
 _SHAPES: Final[list[Shape]] = [{"loglines": []}]
 
 
 def is_export(head: bytes) -> bool:
-    """Return True if a log begins as the web client exports a session: an object whose `loglines` are the lines."""
+    """Return True if a log begins like an export of the web client: an object whose `loglines` are the lines."""
     return _EXPORT.match(head) is not None
 
 
 def _lines(blob: Blob, member: str) -> Iterator[tuple[int, Any | ParseError]]:
-    """(offset, line) of each line of a log, or of an export.
+    """Yield (offset, line) of each line of a log or of an export.
 
     Raises:
         ParseError: an export is no JSON document.
@@ -94,16 +94,16 @@ def _lines(blob: Blob, member: str) -> Iterator[tuple[int, Any | ParseError]]:
 
 
 def entries(blob: Blob, member: str, seen: dict[str, int], position: int) -> Iterator[Entry | ParseError]:
-    """The entries of a file of the log in the order of its lines, and an error for each line or block not carried on.
+    """Yield the entries of a file in the order of its lines, and an error for each line or block that is rejected.
 
-    A line whose `uuid` was met before is a replica, as a resumed session writes them, and is left out. Of an unknown
-    type of line or block the first is reported.
+    A line whose `uuid` is already known is a replica, as resumed sessions write them, and is left out. Only the first
+    line or block of an unknown type is reported.
 
     Args:
         blob: the log.
         member: the file.
-        seen: gets the place of each entry that has a `uuid`, by its digest; holds those of the files before.
-        position: of the first entry.
+        seen: receives the position of each entry that has a `uuid`; it holds those of the files before.
+        position: position of the first entry.
 
     Raises:
         ParseError: an export is no JSON document.
@@ -124,7 +124,7 @@ def entries(blob: Blob, member: str, seen: dict[str, int], position: int) -> Ite
 
 
 class _Reader:
-    """State while reading one log: ids and unknown types met, and what to report of the current line."""
+    """State while one log is read: known ids and unknown types, and the errors of the current line."""
 
     def __init__(self, blob: Blob, member: str, seen: dict[str, int], position: int) -> None:
         self._blob, self._member = blob, member
@@ -137,7 +137,7 @@ class _Reader:
         self._last = Setting("", None, None, None)
 
     def entry(self, line: Any) -> Entry | None:
-        """The entry of a line; None if it is no record, a replica, or reported."""
+        """Return the entry of a line; None if it is no record, a replica, or reported as an error."""
         if not isinstance(line, dict):
             self._report("not_an_object", f"wanted a JSON object, met {type(line).__name__}")
             return None
@@ -172,7 +172,7 @@ class _Reader:
             self._report(reason, f"{subject} of type {brief(kind)}; further ones in this log are not told")
 
     def _setting(self, line: dict[str, Any]) -> Setting:
-        """Return the line's setting; successive lines with equal ones share the object."""
+        """Return the line's setting. Successive lines with equal settings share the object."""
         get = line.get
         cells = (get("sessionId"), get("isSidechain"), get("agentId"), get("cwd"), get("version"))
         if cells != self._told:
@@ -182,7 +182,7 @@ class _Reader:
         return self._last
 
     def _link(self, line: dict[str, Any], kind: Any, uuid: str | None) -> Entry | None:
-        """Build the entry of a line that nobody spoke: a link of the chain, or a prompt queued while the agent ran."""
+        """Build the entry of a line without a speaker: a link of the chain, or a prompt queued while the agent ran."""
         parent, kept_ids = str_in(line, "parentUuid"), None
         setting = self._setting(line)
         texts: tuple[Said, ...] = ()
@@ -200,7 +200,9 @@ class _Reader:
         return Entry(self.offset, uuid, parent, kept_ids is None, setting, at, said=texts, kept=kept_ids)
 
     def _content(self, line: dict[str, Any]) -> Any:
-        """Content of the line's message, a string or a list; None, and reported, if there is none."""
+        """Return the content of the line's message, a string or a list; report an error and return None if there is
+        none.
+        """
         message = line.get("message")
         content = message.get("content") if isinstance(message, dict) else None
         if isinstance(content, str | list):
@@ -293,7 +295,7 @@ class _Reader:
     ) -> tuple[tuple[Said, ...], tuple[Result, ...]]:
         """Split a message to the agent into texts (the harness's if `own`, else the user's) and results.
 
-        Results are looked for where their `line` is given.
+        Results are read only if their `line` is given.
         """
         if isinstance(content, str):
             return tuple(Said(role, text, at, cwd) for role, text in voices(content, own)), ()
@@ -358,7 +360,7 @@ class _Reader:
         )
 
     def _whole(self, content: str) -> str:
-        """Return the content, or the file's text where the client moved it to another file."""
+        """Return the content, or the text of the file to which the client moved it."""
         try:
             return read_moved_answer(self._blob, content) or content
         except ParseError as error:
@@ -366,7 +368,9 @@ class _Reader:
             return content
 
     def _shown(self, content: Any) -> tuple[str | None, tuple[Attachment, ...]]:
-        """Text and attachments of a result's content; text is None where attachments hold it, or the log does not."""
+        """Return the text and attachments of a result's content; the text is None if it is attached or not in the
+        log.
+        """
         texts: list[str] = []
         attachments: list[Attachment] = []
         lost = False
@@ -390,7 +394,7 @@ class _Reader:
         return (None if (attachments or lost) and not texts else "\n".join(texts)), tuple(attachments)
 
     def _block(self, block: dict[str, Any]) -> Shown:
-        """Return what an image or document block shows; report it if it holds neither bytes nor text."""
+        """Return the content of an image or document block; report an error if it holds neither bytes nor text."""
         try:
             seen = shown_by(block)
         except MessageError as error:
@@ -402,20 +406,20 @@ class _Reader:
 
 
 def _add_text(parts: list[Part], kind: str, text: Any) -> None:
-    """Add a text or a thought that is not blank; the client writes a blank one as `(no content)`."""
+    """Append a text or thought unless it is blank; the client writes a blank one as `(no content)`."""
     if isinstance(text, str) and text and not text.isspace() and text != "(no content)":
         parts.append((kind, text))
 
 
 def _is_human(line: dict[str, Any]) -> bool:
-    """Return True if a message came from a person, as far as the line tells: later versions state origin and mode."""
+    """Return True if a message came from a person as far as the line states; later versions state origin and mode."""
     origin = line.get("origin")
     kind = origin.get("kind") if isinstance(origin, dict) else None
     return kind in (None, "human") and line.get("commandMode") in (None, "prompt", "bash")
 
 
 def _uuids_preserved(line: dict[str, Any]) -> tuple[str, ...]:
-    """Ids of the messages that a compaction says it kept, last first."""
+    """Return the ids of the messages that a compaction kept, last first."""
     metadata = line.get("compactMetadata")
     preserved = metadata.get("preservedMessages") if isinstance(metadata, dict) else None
     uuids = preserved.get("uuids") if isinstance(preserved, dict) else None

@@ -1,7 +1,7 @@
-"""The nodes of a Claude Code log while the tree grows, and afterwards: its turns and notes, calls and results.
+"""Nodes of a Claude Code log, while the tree grows and afterwards: its turns and notes, calls and results.
 
-A node is a number, and what is known of it stands in arrays under that number: as objects the nodes of a log of 2 GB
-would take more than a gigabyte. What was said and done is asked of the entries. See `branches` for what a node is.
+A node is a number, and its properties are in arrays under that number. As objects, the nodes of a log of 2 GB would
+take more than a gigabyte. Texts and calls are read from the entries. See `branches` for the definition of a node.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from trajmill.connectors.agents.claude_code.entry import Call, Entry, Part, Resu
 from trajmill.connectors.agents.claude_code.kept import ANSWERS, LOST, SPEAKS, EntryStore, pack, unpack
 
 NONE: Final = -1
-"""In place of a node, an entry, a call or a result: there is none."""
+"""Value that marks the absence of a node, an entry, a call or a result."""
 
 _RANDOM_ID: Final = 16
-"""Length from which a message id is taken for a random one; proxies are known that give every message the same id."""
+"""Length from which a message id counts as random. Some proxies give every message the same id."""
 
 
 class Nodes:
@@ -26,17 +26,17 @@ class Nodes:
 
     Attributes:
         kept: the entries.
-        parents: the node that each one follows, or `NONE`.
-        firsts: the first entry that was gathered into it.
-        lasts: the last one in the order of the log, replicas included.
-        tails: of a turn the entry that was gathered last.
+        parents: the node that each node follows, or `NONE`.
+        firsts: the first entry of each node.
+        lasts: the last entry of each node in the order of the log, replicas included.
+        tails: of a turn, the entry that was added last.
         turns: 1 for a turn, 0 for a note.
-        acts: 1 where it or a node above it holds a call.
-        followed: 1 where a later turn stands below it.
-        of_entry: the node that each entry is of or follows, or `NONE`.
-        calls: `pack` place of each call, in the order in which the tree grew; those of an entry stand together.
+        acts: 1 if the node or a node above it holds a call.
+        followed: 1 if a later turn is below the node.
+        of_entry: the node that each entry belongs to or follows, or `NONE`.
+        calls: packed position of each call (see `pack`), in the order of growth; the calls of an entry are adjacent.
         call_keys: id of each call, empty if it has none.
-        answers: `pack` place of the result of each call, or `NONE`.
+        answers: packed position of the result of each call, or `NONE`.
     """
 
     def __init__(self, store: EntryStore) -> None:
@@ -61,7 +61,7 @@ class Nodes:
         return len(self.parents)
 
     def add(self, parent: int, position: int, turn: bool) -> int:
-        """Add a node whose first entry stands at the position, and return its number."""
+        """Add a node whose first entry is at the position, and return its number."""
         node = len(self.parents)
         self.parents.append(parent)
         self._tops.append(node if parent < 0 else self._tops[parent])
@@ -76,9 +76,9 @@ class Nodes:
     def gather(
         self, node: int, position: int, parts: Sequence[Part], fresh: tuple[int, ...] | None
     ) -> list[tuple[Call, str]]:
-        """Take an entry into a turn, with its `parts`; `fresh` are those that the turn had not, None for all.
+        """Add an entry and its `parts` to a turn; `fresh` are the indices of the parts new to the turn, None for all.
 
-        The calls among them are returned, each with the digest of its id.
+        Return the new calls, each with its id.
         """
         if self.firsts[node] != position:
             self._next[self.tails[node]] = position
@@ -104,7 +104,7 @@ class Nodes:
         return self._tops[node]
 
     def path(self, end: int) -> array[int]:
-        """The nodes from the root to `end`."""
+        """Return the nodes from the root to `end`."""
         path = array("i")
         while end >= 0:
             path.append(end)
@@ -113,14 +113,14 @@ class Nodes:
         return path
 
     def entries(self, node: int) -> Iterator[int]:
-        """Yield the positions of the entries that were gathered into a turn."""
+        """Yield the positions of a turn's entries."""
         position = self.firsts[node]
         while position >= 0:
             yield position
             position = self._next[position]
 
     def parts(self, node: int) -> Iterator[tuple[Part, int]]:
-        """The parts of a turn, none twice, each with the number of the call or `NONE`."""
+        """Yield the parts of a turn without repetitions, each with the number of its call or `NONE`."""
         for position in self.entries(node):
             parts = self.kept[position].parts
             call = self._first_call[position]
@@ -133,7 +133,7 @@ class Nodes:
                     yield part, NONE
 
     def calls_of(self, node: int) -> Iterator[int]:
-        """Numbers of the calls of a turn."""
+        """Yield the numbers of a turn's calls."""
         for position in self.entries(node):
             call = self._first_call[position]
             while 0 <= call < len(self.calls) and unpack(self.calls[call])[0] == position:
@@ -145,22 +145,22 @@ class Nodes:
         return self.of_entry[unpack(self.calls[call])[0]]
 
     def said(self, node: int) -> tuple[Said, ...]:
-        """Texts of a note."""
+        """Return the texts of a note."""
         return self.kept[self.firsts[node]].said
 
     def result(self, number: int) -> Result:
-        """The result with that `pack` place."""
+        """Return the result at a packed position."""
         position, index = unpack(number)
         return self.kept[position].results[index]
 
     def answer(self, call: int) -> Result | None:
-        """The result of a call, None if it has none."""
+        """Return the result of a call; None if it has none."""
         number = self.answers[call]
         return None if number < 0 else self.result(number)
 
 
 def grow_nodes(store: EntryStore, links: Sequence[int], order: Sequence[int]) -> Nodes:
-    """Build the nodes of the log: each entry follows the one at its link, and comes after it in `order`."""
+    """Build the nodes of the log. Each entry follows the entry at its link, which comes before it in `order`."""
     growth = _Growth(store, links)
     for position in order:
         growth.add(position)
@@ -168,12 +168,12 @@ def grow_nodes(store: EntryStore, links: Sequence[int], order: Sequence[int]) ->
 
 
 def _digest(values: Any) -> bytes:
-    """Digest plain values to 16 bytes, however long their texts are."""
+    """Return a digest of 16 bytes of plain values."""
     return blake2b(repr(values).encode(), digest_size=16).digest()
 
 
 class _Growth:
-    """The tree while it grows, entry by entry, each after the one it follows."""
+    """The tree while it grows, entry by entry, each after the entry that it follows."""
 
     def __init__(self, store: EntryStore, links: Sequence[int]) -> None:
         self.nodes = Nodes(store)
@@ -190,10 +190,10 @@ class _Growth:
         self._waiting: dict[str, list[int]] = {}
 
     def add(self, position: int) -> None:
-        """Take in the entry at a position; its parent was taken in before."""
+        """Add the entry at a position, after its parent."""
         link, flags, nodes = self._links[position], self._kept.flags[position], self.nodes
         node = nodes.of_entry[link] if link >= 0 else NONE
-        # a parent that the log does not hold may have been an answer, so what follows it does not follow directly
+        # the log does not hold the parent, which may have been an answer, so this entry does not follow directly
         direct = link >= 0 and not flags & LOST and self._direct[link] == 1
         if flags & ANSWERS:
             for number in self._kept.results_of(position):
@@ -211,17 +211,17 @@ class _Growth:
             self._direct[position] = 1
 
     def _result(self, key: str) -> None:
-        """Note that the log holds a result for the calls of that id."""
+        """Record that the log holds a result for the calls of that id."""
         self._answered.add(key)
         for turn in self._waiting.pop(key, ()):
             self._open[turn] -= 1
 
     def _turn(self, position: int, entry: Entry, parent: int, direct: bool) -> int:
-        """The turn that the entry belongs to.
+        """Return the turn that the entry belongs to.
 
-        It continues the turn before it if it is of the same API message, though results of the first calls may have
-        come in while the model still wrote. It also does if nothing stands between and a call of that turn is open or
-        there is none: the next request cannot be made before every call is answered.
+        The entry continues the turn before it if it is part of the same API message, even if results of the first calls
+        arrived while the model was still writing. It also continues that turn if nothing stands between them and the
+        turn has an open call or no call, because the client cannot make the next request before every call is answered.
         """
         node, nodes = NONE, self.nodes
         message, request = entry.message_id, entry.request_id
@@ -240,7 +240,7 @@ class _Growth:
             fresh = self._new_parts(node, entry)
         self._messages[node], self._requests[node] = message, request
         for call, key in nodes.gather(node, position, entry.parts, fresh):
-            # a call is open unless a result has named it; one without an id stays open
+            # a call is open until a result names it; a call without an id stays open
             if call.call_id is None:
                 self._open[node] += 1
             elif key not in self._answered:
@@ -249,7 +249,7 @@ class _Growth:
         return node
 
     def _unfinished(self, turn: int) -> bool:
-        """Return True if the turn has no call yet, or one that was not answered so far."""
+        """Return True if the turn has no call yet or an unanswered call."""
         return not self.nodes.acts[turn] or self._open[turn] > 0
 
     def _is_message(self, turn: int, entry: Entry, message: str | None, request: str | None) -> bool:
@@ -261,7 +261,7 @@ class _Growth:
         return len(entry.message_id or "") >= _RANDOM_ID
 
     def _new_parts(self, turn: int, entry: Entry) -> tuple[int, ...] | None:
-        """Return the indices of the parts that the turn does not hold yet, None for all: a compaction repeats lines."""
+        """Return the indices of the parts that are new to the turn, None for all. A compaction repeats lines."""
         if not self._keyed[turn]:
             self._keyed[turn] = 1
             for part in self._kept[self.nodes.firsts[turn]].parts:
@@ -270,7 +270,7 @@ class _Growth:
         return None if len(fresh) == len(entry.parts) else fresh
 
     def _is_new(self, turn: int, part: Part) -> bool:
-        """Return True if the turn was not asked about the part before; a call without an id is always new."""
+        """Return True on the first request for this part of the turn; a call without an id is always new."""
         if isinstance(part, Call):
             if not part.call_id:
                 return True
@@ -283,7 +283,7 @@ class _Growth:
         return True
 
     def _note(self, position: int, entry: Entry, parent: int) -> int:
-        """The note of the entry: a new one, or the one that it repeats, at the same moment and under another id."""
+        """Return the note of the entry: a new note, or the one that it repeats at the same time under another id."""
         key = _digest((entry.at, entry.said)), parent
         node = self._siblings.get(key, NONE) if entry.at is not None else NONE
         if node < 0:

@@ -1,11 +1,12 @@
-"""One branch of a Claude Code conversation as the steps of a trajectory.
+"""Steps of one branch of a Claude Code conversation.
 
-Turns and words are made of the branch's entries, and steps of them as of any conversation (`conversation.steps`). What
-stood before a turn is the last result of the turn before that the log holds: of parallel calls the last in call order,
-so that each row's observation is the next observation of the row before it.
+The entries of the branch become turns and messages, and these become steps as in any conversation
+(`conversation.steps`). The observation before a turn is the last result of the previous turn that the log holds. Among
+parallel calls it is the last in call order, so that each row's observation is the next observation of the row before
+it.
 
-Who answered is told apart, since not all of it is the environment: the user answers questions and plans and refuses
-calls, a sub-agent answers `Task`, and the harness keeps the list of things to do and turns bad calls away.
+The origin of each answer is determined, since not every answer comes from the environment. The user answers questions
+and plans and refuses calls, a sub-agent answers `Task`, and the harness keeps the to-do list and rejects bad calls.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _POLLED_EXIT: Final = re.compile(r"<exit_code>(-?\d{1,10})</exit_code>")
 
 @record
 class Started:
-    """A sub-agent that a step started: its prompt, and its id if the log tells."""
+    """A sub-agent that a step started: its prompt, and its id if the log states it."""
 
     step: int
     prompt: str
@@ -55,9 +56,9 @@ class Started:
 
 @record
 class Course:
-    """The steps of a branch, what it was asked first and the sub-agents it started.
+    """The steps of a branch, its instruction and the sub-agents that it started.
 
-    `turns` are those that made steps, and `ends` the last step up to each of them.
+    `turns` are the turns that made steps, and `ends` the last step up to each of them.
     """
 
     steps: list[Step] | Steps
@@ -68,7 +69,7 @@ class Course:
 
 
 def course(nodes: Nodes, path: Sequence[int]) -> Course:
-    """The course of a branch whose turns and notes are those of `path`."""
+    """Build the course of the branch whose turns and notes are those of `path`."""
     first = next((index for index, node in enumerate(path) if nodes.turns[node]), len(path))
     instruction, opening = _instruction([text for node in path[:first] for text in nodes.said(node)])
     calls: list[_Start] = []
@@ -84,12 +85,14 @@ def course(nodes: Nodes, path: Sequence[int]) -> Course:
 
 
 def domain(course_steps: Iterable[Step]) -> str:
-    """The domain of a trajectory by its tools, those of user, harness and sub-agents left aside."""
+    """Return the domain of a trajectory by its tools, except those of the user, the harness and sub-agents."""
     return domain_of((step.action.name for step in course_steps), "terminal", tools_of_others(CLAUDE_CODE))
 
 
 class _Start(NamedTuple):
-    """A call that starts a sub-agent: its turn, how many calls of that are left with it, its prompt and the id told."""
+    """A call that starts a sub-agent: its turn, the calls of the turn from it to the end, its prompt and the stated
+    id.
+    """
 
     turn: int
     left: int
@@ -98,7 +101,7 @@ class _Start(NamedTuple):
 
 
 def _items(nodes: Nodes, path: Iterable[int], started: list[_Start]) -> Iterator[Item]:
-    """Turns and words of the path, one at a time; what starts a sub-agent is added to `started`."""
+    """Yield the turns and messages of the path; append the calls that start sub-agents to `started`."""
     for node in path:
         if not nodes.turns[node]:
             yield from map(_to_item, nodes.said(node))
@@ -121,7 +124,7 @@ def _items(nodes: Nodes, path: Iterable[int], started: list[_Start]) -> Iterator
 
 
 def _call(part: Call, result: Result | None, version: str | None, member: str) -> turns.Call:
-    """The call with its answer, if the log holds one; `version` is the client's."""
+    """Build the call with its answer, if the log holds one; `version` is the client's."""
     call = turns.Call(part.name, part.arguments, part.call_id, part.offset, member, at=part.at)
     call.limit = _limit(part)
     if result is not None:
@@ -148,10 +151,9 @@ def _to_item(text: Said) -> turns.Said:
 
 
 def _instruction(texts: list[Said]) -> tuple[str | None, list[Said]]:
-    """Split the texts before the first turn into the instruction and the others. The instruction is the user's first
-    text; where the user typed no more than a command, the last of these.
+    """Split the texts before the first turn into the instruction and the others.
 
-    That is the user's first text; where the user typed no more than a command, the last of these.
+    The instruction is the user's first text, or the last command if the user typed only commands.
     """
     position = next((index for index, text in enumerate(texts) if text.role == "user" and text.text), None)
     if position is None:
@@ -161,7 +163,7 @@ def _instruction(texts: list[Said]) -> tuple[str | None, list[Said]]:
 
 
 def _limit(part: Call) -> float | None:
-    """The seconds that the agent gave a command; its default is not in the log."""
+    """Return the time limit in seconds that the agent set for a command; the log does not hold the default limit."""
     if part.name not in _SHELLS or part.arguments is None or '"timeout"' not in part.arguments:
         return None
     timeout = json_value(part.arguments).get("timeout")
@@ -169,7 +171,7 @@ def _limit(part: Call) -> float | None:
 
 
 def _exit_code(name: str, result: Result, output: Output) -> int | None:
-    """The exit status that the log states; success is not stated and stays null."""
+    """Return the exit status that the log states. Success is not stated and stays null."""
     code = output.exit_code if result.exit_code is None else result.exit_code
     if code is None and name in _POLLS and (match := _POLLED_EXIT.search(result.content or "")) is not None:
         code = int(match[1])

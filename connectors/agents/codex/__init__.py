@@ -1,4 +1,4 @@
-r"""Codex CLI rollouts (`~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<uuid>.jsonl`), one JSON object a line.
+r"""Codex CLI rollouts (`~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<uuid>.jsonl`), one JSON object per line.
 
 >>> show(Codex(), '''
 ... {"type": "session_meta", "payload": {"id": "0190", "cwd": "/app", "cli_version": "0.120.0"}}
@@ -9,15 +9,15 @@ r"""Codex CLI rollouts (`~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<uuid>.json
 action  | {"name": "exec_command", "arguments": {"cmd": "ls"}}
 after   | notes.txt
 
-A rollout is one trajectory, in the order of its lines. A compaction does not end it: its summary is an interleaved
-text of role `compaction`. Nor does a rollback of the conversation, since what the dropped turns did to the files stays
-done. The system prompt is the rollout's `base_instructions`, before version 0.5x its `instructions`. A log that ends
-within a call, or in a turn that was aborted, is truncated there. Files of one session that was resumed or forked are
-not joined. A sub-agent's rollout names the thread that started it: it is read with that one's, and its parent step is
-the call that was answered by its id.
+A rollout is one trajectory, in the order of its lines. A compaction does not end it: its summary is an interleaved text
+of role `compaction`. A rollback of the conversation does not end it either, since the effects of the dropped turns on
+the files remain. The system prompt is the rollout's `base_instructions`, before version 0.5x its `instructions`. A log
+that ends within a call, or in an aborted turn, is truncated there. Files of one session that was resumed or forked are
+not joined. A sub-agent's rollout names the thread that started it. It is read together with the rollout of that thread,
+and its parent step is the call that was answered by its id.
 
-Rejected: results without a call and unknown items. Left out without a reject: events (every text stands in an item
-too), encrypted reasoning, snapshots, and thoughts after which the agent was interrupted.
+Rejected: results without a call and unknown items. Left out without a reject: events (every text is also in an item),
+encrypted reasoning, snapshots, and thoughts after which the agent was interrupted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from trajmill.schemas import Agent, Context, Environment, ParseError, Reject, Ta
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _SNIFFED_LINES: Final = 8
 _STARTED: Final = re.compile(r'"agent_id"\s*:\s*"([^"]+)"')
-"""The id of a sub-agent in the answer of the call that started it."""
+"""The sub-agent's id in the answer of the call that started it."""
 
 
 class Codex(Connector):
@@ -72,7 +72,7 @@ class Codex(Connector):
         return None
 
     def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
-        """Each rollout whose sub-agents have rollouts of their own."""
+        """Return the rollouts whose sub-agents have rollouts of their own."""
         return Answers(tuple(session_logs([_session(path, blob, "") for path, blob in asking])))
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -117,7 +117,7 @@ class Codex(Connector):
 
 
 def _session(path: str, blob: Blob, member: str) -> Session:
-    """The session of a rollout, by its first line."""
+    """Return the session of a rollout, read from its first line."""
     with blob.open(member) as stream:
         line = head_object(stream.read(HEAD_BYTES).split(b"\n", 1)[0]) or {}
     meta = line.get("payload")
@@ -143,7 +143,7 @@ def _instructions(meta: dict[str, Any]) -> str | None:
 
 
 def _relation(meta: dict[str, Any]) -> str | None:
-    """Return the relation of the rollout to another one, which is not in the same file."""
+    """Return the relation of the rollout to another rollout, which is in another file."""
     source = meta.get("source")
     if isinstance(source, dict) and "subagent" in source:
         return "subagent"

@@ -1,12 +1,12 @@
-"""The lines of a Codex rollout as turns and words; see `codex` for what becomes of them.
+"""Lines of a Codex rollout as turns and messages; `codex` describes what becomes of them.
 
-A line is `{timestamp, type, payload}`; before version 0.3 it was the bare item. Every text stands twice, as a
-`response_item` and as an `event_msg`: content is taken from the former. The latter tell where a response ended, and
-what a command put out, beside which shows what the client wrote around it.
+A line is `{timestamp, type, payload}`; before version 0.3 it was the bare item. Every text occurs twice, as a
+`response_item` and as an `event_msg`, and the content is taken from the former. The latter states where a response
+ended and what a command printed, which reveals the client's own words around the output.
 
-Where a turn ends: what the agent did after an answer is a new turn, except that versions up to 0.40 write call and
-answer of each parallel call in pairs, all at one moment and with neither token count nor turn context between them.
-Later versions write a whole session anew at one moment when it is resumed or forked, and leave out its token counts.
+Ends of turns: an action after an answer begins a new turn. As an exception, versions up to 0.40 write the call and
+answer of each parallel call in pairs, all at one moment, with neither a token count nor a turn context between them.
+Later versions rewrite a whole session at one moment when it is resumed or forked, and leave out its token counts.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ ITEMS: Final = frozenset(
         "tool_search_output",
     }
 )
-"""Items that are carried on."""
+"""Types of items that are kept."""
 
 _SERVED: Final = "web_search_call"
-"""A call that the model's API runs itself: the model goes on once it has the answer, which no log holds."""
+"""A call that the model's API runs itself. The model continues with the answer, which no log holds."""
 
 _SILENT: Final = frozenset({"ghost_snapshot", "compaction", "compaction_summary", "context_compaction", "other"})
 """Items without text: snapshots of the repository and encrypted summaries."""
 
 _AT_ONCE: Final = 20_000
-"""µs between two lines that were written together; a model takes longer to answer."""
+"""Largest distance in µs of two lines that were written together; a model takes longer to answer."""
 
 _PAIRED: Final = re.compile(r"0\.(?:[0-9]|[1-3][0-9]|40)(?![0-9])")
-"""Versions that write call and answer in pairs; a log that names no version is older than any that does."""
+"""Versions that write call and answer in pairs. A log without a version is older than any log with one."""
 
 
 class Reader:
-    """The items of one rollout, read line by line into `items`; what could not be read is in `errors`.
+    """Reader of one rollout, line by line, into `items`; `errors` collects what could not be read.
 
     Attributes:
         meta: payload of the first line, empty if there is none.
         model: the first model that is named.
-        cwd: the working folder, as last told.
-        interrupted: whether the turn was aborted, and nothing was done after.
+        cwd: the working folder that was stated last.
+        interrupted: whether the turn was aborted and no action followed.
     """
 
     def __init__(self, uri: str, member: str = "") -> None:
@@ -88,7 +88,7 @@ class Reader:
         self._paired = True
 
     def line(self, offset: int, line: Any) -> None:
-        """Take in one line."""
+        """Process one line."""
         if not isinstance(line, dict):
             self._report(offset, "not_an_object", f"wanted a JSON object, met {type(line).__name__}")
             return
@@ -115,7 +115,7 @@ class Reader:
             self._unknown_type(offset, kind, "a line")
 
     def _bare(self, offset: int, line: dict[str, Any], kind: Any) -> None:
-        """Take in a line of the old form, without a payload."""
+        """Process a line of the old form, without a payload."""
         if isinstance(kind, str) and (kind in ITEMS or kind in _SILENT):
             self.item(offset, line, line.get("timestamp"))
         elif "record_type" not in line:
@@ -149,7 +149,7 @@ class Reader:
             self._report(offset, "unknown_type", f"{name}; further ones in this log are not told")
 
     def item(self, offset: int, item: dict[str, Any], timestamp: Any) -> None:
-        """Take in one item of the conversation."""
+        """Process one item of the conversation."""
         kind = item.get("type")
         kind = kind if isinstance(kind, str) else brief(kind)
         if kind == "reasoning":
@@ -164,7 +164,7 @@ class Reader:
             self._unknown_type(offset, kind, "an item")
 
     def _acts(self, offset: int, timestamp: Any) -> Turn:
-        """Return the turn to which an act of the agent belongs, a new one where needed."""
+        """Return the turn to which an action of the agent belongs; begin a new turn where needed."""
         self.interrupted = False
         turn = self._turn
         if turn is not None and (self._answered or self._ended):
@@ -184,7 +184,7 @@ class Reader:
         return turn
 
     def _say(self, pieces: list[tuple[str, str]], attachments: tuple[Attachment, ...]) -> None:
-        """Note what was said between turns; texts of one voice in one message are one."""
+        """Add the messages between turns; texts of one role in one message are joined."""
         messages: list[Said] = []
         for role, text in pieces:
             if role == "user" and messages and messages[-1].role == "user":
@@ -215,7 +215,7 @@ class Reader:
             self._say([("harness", text) for text in texts if not text.isspace()], ())
 
     def _images(self, offset: int, part: Any) -> list[Attachment]:
-        """The image of a part as a list of one; empty, and reported, if the log does not hold its bytes."""
+        """Return the image of a part in a list; report an error and return an empty list if the log lacks its bytes."""
         if not isinstance(part, dict) or part.get("type") != "input_image":
             return []
         image = attachment_of_url(part.get("image_url"), "image")
@@ -253,7 +253,7 @@ class Reader:
             elif before != hash(output):
                 self._report(offset, "result_repeated", f"call {call_id:.80} was answered otherwise before")
             return
-        # An id may come again while a call of an earlier turn is open still, as one that was aborted is.
+        # An id may repeat while a call of an earlier turn is still open, such as an aborted call.
         now = self._turn.calls if self._turn is not None else []
         index = next((index for index, call in enumerate(waiting) if any(call is current for current in now)), 0)
         call = waiting[index]
@@ -288,11 +288,11 @@ class Reader:
         return Source(CODEX, text_in(self.meta, "cli_version"))
 
     def _searching(self) -> str:
-        """Return the id of the open search for tools, since the results of the API's own search name none."""
+        """Return the id of the open tool search; results of the API's own search name none."""
         return next((key for key, calls in self._waiting.items() if calls[0].name == "tool_search"), "")
 
     def _given(self, offset: int, raw_output: Any) -> tuple[Output, bool | None, tuple[Attachment, ...]]:
-        """Return the output, its error mark (None if it has none), and its images."""
+        """Return the output, its error flag (None if it has none), and its images."""
         error = None
         if isinstance(raw_output, dict) and "content" in raw_output:
             success = raw_output.get("success")
@@ -315,13 +315,13 @@ def _is_image(part: Any) -> bool:
 
 
 def _text(part: Any) -> str | None:
-    """The text of a part of a message or output, None if it has none."""
+    """Return the text of a part of a message or output; None if it has none."""
     text = part.get("text") if isinstance(part, dict) else part
     return text if isinstance(text, str) else None
 
 
 def _thoughts(item: dict[str, Any]) -> list[str]:
-    """Return the thoughts of the agent if the log holds them, else their summary."""
+    """Return the reasoning if the log holds it, else its summary."""
     for key in ("content", "summary"):
         parts = item.get(key)
         if isinstance(parts, list):
@@ -332,7 +332,7 @@ def _thoughts(item: dict[str, Any]) -> list[str]:
 
 
 def _name_and_arguments(kind: str, item: dict[str, Any]) -> tuple[str, str | None]:
-    """Name and arguments (as JSON text) of a call; the latter None if there are none to be read."""
+    """Return the name and the arguments (JSON text) of a call; the arguments are None if they cannot be read."""
     if kind == "function_call":
         name, namespace = item.get("name"), item.get("namespace")
         name = name if isinstance(name, str) else ""
@@ -356,6 +356,6 @@ def _name_and_arguments(kind: str, item: dict[str, Any]) -> tuple[str, str | Non
 
 
 def _arguments(arguments: Any) -> str | None:
-    """Return the arguments as JSON text of an object; malformed ones stand under `input`."""
+    """Return the arguments as JSON text of an object; malformed arguments are put under `input`."""
     arguments = arguments_in(arguments) if isinstance(arguments, str) else arguments
     return shallow_json(arguments) if isinstance(arguments, dict) else None

@@ -1,4 +1,4 @@
-"""AndroidControl (arXiv 2406.03679): human demonstrations, an episode a record of a TFRecord file.
+"""AndroidControl (arXiv 2406.03679): human demonstrations in TFRecord files, one episode per record.
 
 >>> show(AndroidControl(), tfrecord.frame_record(protos.example_of({
 ...     "episode_id": [7], "goal": ["Stop the music"], "step_instructions": ["Tap on Stop"],
@@ -15,16 +15,17 @@ after   | #1 window "org.example" [0,0][100,60]
 
 A record is a `tf.train.Example` with `episode_id`, `goal`, lists of `screenshots` (PNG), `accessibility_trees`
 (serialized forests), `screenshot_widths` and `screenshot_heights`, and, one fewer, `actions` (JSON) and
-`step_instructions` (github.com/google-research/google-research, android_control/README.md). So the observation of step
-i is screen i, the action is action i, and the next observation screen i + 1. The screen's text is its tree; its
+`step_instructions` (github.com/google-research/google-research, android_control/README.md). The observation of step i
+is screen i, the action is action i, and the next observation is screen i + 1. The text of a screen is its tree; its
 screenshot is an attachment by digest.
 
-The goal is the task. A step instruction is an annotator's text for the step (`Turn on the alarm`), not what the device
-showed, so it never is an observation. It describes its action as an agent's own words would, so it is the action's
-message; the data do not say when it was written. An instruction that took several actions stands at each of them.
+The goal is the task. A step instruction is an annotator's text for the step (`Turn on the alarm`), not output of the
+device, so it is never an observation. It describes its action as an agent's own words would, so it is the action's
+message; the data do not state when it was written. An instruction that took several actions is repeated at each of
+them.
 
-Coordinates are pixels of the screenshot, as are the boxes of the tree; a point is named by the node that takes it.
-Nothing says how an episode ended: there is no action for it, and no outcome.
+Coordinates are pixels of the screenshot, as are the boxes of the tree. A point is named by the node that takes the
+touch. The data do not state how an episode ended: there is no action for it, and no outcome.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class AndroidControl(Connector):
 
 
 class _Episode:
-    """The lists of one record, and its screens read once each; what could not be read is added to `errors`."""
+    """The lists of one record, and its screens, each read once; errors are added to `errors`."""
 
     def __init__(
         self, features: Mapping[str, Sequence[Any]], blob: Blob, offset: int, errors: list[ParseError]
@@ -106,7 +107,7 @@ class _Episode:
         self.screens = [self._screen(index) for index in range(len(self._trees))]
 
     def _check(self) -> None:
-        """Raise a `ParseError`, `no_actions` or `unaligned`, unless the lists tell which screen is which."""
+        """Raise a `ParseError`, `no_actions` or `unaligned`, unless the lists determine which screen is which."""
         wanted = (len(self.actions), len(self.actions) + 1)
         counts = {"screenshots": len(self._pictures), "accessibility_trees": len(self._trees)}
         if not self.actions:
@@ -130,7 +131,7 @@ class _Episode:
             return None
 
     def screen(self, index: int) -> Screen | None:
-        """Return the tree of the screen at the index; None if it is missing or could not be read."""
+        """Return the tree of the screen at the index; None if it is missing or unreadable."""
         return self.screens[index] if index < len(self.screens) else None
 
     def observation(self, index: int) -> Observation | None:
@@ -147,10 +148,10 @@ class _Episode:
 
 
 def _trajectory(episode: _Episode) -> Trajectory:
-    """The trajectory of an episode.
+    """Build the trajectory of an episode.
 
     Raises:
-        ParseError: `bad_record`: an action is no JSON object; without it the order of screens means nothing.
+        ParseError: `bad_record`: an action is no JSON object, so that the order of screens is undefined.
     """
     seen = [episode.observation(index) for index in range(len(episode.actions) + 1)]
     instructions = episode.instructions if len(episode.instructions) == len(episode.actions) else ()
@@ -184,7 +185,7 @@ def _object(data: Any, uri: str, offset: int) -> dict[str, Any]:
 
 
 def _action(value: dict[str, Any], screen: Screen | None, message: str | None) -> Action:
-    """An action of the data in the vocabulary of all Android logs; `type` there is a click, the text and enter."""
+    """Convert an action of the data to the Android vocabulary; the word `type` is a click, the text and enter."""
     word = value["action_type"]
     original = {key: item for key, item in value.items() if key != "action_type" and item is not None}
     x, y = act.number(value.get("x")), act.number(value.get("y"))

@@ -1,8 +1,8 @@
-"""A serialized accessibility forest (android_env's `AndroidAccessibilityForest`), read into a screen.
+"""A serialized accessibility forest (android_env's `AndroidAccessibilityForest`) as a screen.
 
-A window is a node of depth 0, the topmost first: the greater its layer, the nearer it is to the user. Under it come
-its views from the root down, in the order in which their parents name them; a view that the
-user does not see has no line, but what it holds may have one. It does not read files.
+A window is a node of depth 0, the topmost first: a window with a greater layer is nearer to the user. Its views follow
+from the root down, in the order in which their parents name them. A view that the user does not see has no line, but
+its descendants may have one. This module does not read files.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from trajmill.connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
 from trajmill.schemas import ParseError
 
 _APPLICATION: Final = 1
-"""The type of a window that an app has drawn: not a keyboard, nor the system's bars."""
+"""Type of a window that an app has drawn, as opposed to a keyboard or the system's bars."""
 
 _FLAG_FIELDS: Final = tuple("is_" + flag.replace("-", "_") for flag in FLAGS)
 
 
 def read_forest(data: bytes, uri: str, offset: int, is_raw: bool = False) -> Screen:
-    """The screen that a forest shows; its package is that of the focused window, else of the active one, else an app's.
+    """Read the screen of a forest. Its package is that of the focused window, else of the active one, else of an app.
 
     Args:
         data: the serialized message.
         uri: the input, for errors.
-        offset: where its record begins, likewise.
-        is_raw: whether it is to be shown as protobuf's own JSON form of the message.
+        offset: offset of its record, for errors.
+        is_raw: whether the screen is shown as protobuf's own JSON form of the message.
 
     Raises:
         ParseError: `bad_forest` (no such message), `no_nodes`, `nested_too_deeply`.
@@ -68,7 +68,7 @@ def read_forest(data: bytes, uri: str, offset: int, is_raw: bool = False) -> Scr
         raise ParseError(uri, offset, "no_nodes", "the forest holds no window")
     if max(depths) >= MAX_DEPTH:
         raise ParseError(uri, offset, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes")
-    # Of equals the topmost: max keeps the first.
+    # Of equal windows the topmost: max keeps the first.
     package = max(packages, key=lambda window_facts: window_facts[:3])[3]
     tree = Tree(nodes, depths)
     source = None
@@ -79,13 +79,13 @@ def read_forest(data: bytes, uri: str, offset: int, is_raw: bool = False) -> Scr
 
 
 def _roots(views: Any) -> list[Any]:
-    """The view of id 0, which android_env makes the root, and any other that is nobody's child."""
+    """Return the view of id 0, which is the root in android_env, and any other view that has no parent."""
     children = {child for view in views for child in view.child_ids}
     return [view for view in views if view.unique_id == 0 or view.unique_id not in children]
 
 
 def _walk(root: int, views: dict[int, Any], drawn: Box | None, nodes: list[Node], depths: list[int]) -> None:
-    """Add the view and all below it that lies within `drawn`, each once, whatever circles their ids make."""
+    """Add the view and all its descendants within `drawn`, each once, even if their ids form cycles."""
     waiting = [(root, 1)]
     while waiting:
         key, depth = waiting.pop()
@@ -117,9 +117,9 @@ def _node(view: Any) -> Node | None:
 
 
 def _box(shown: Any) -> Box | None:
-    """The box of a window or a view; None if it has none, or an empty one at the origin, which is the default.
+    """Return the box of a window or view; None if it has none, or the default, an empty box at the origin.
 
-    Boxes off any screen are what some views state that were never laid out.
+    Some views that were never laid out have boxes far off the screen; these give None too.
     """
     rect = shown.bounds_in_screen
     box = (rect.left, rect.top, rect.right, rect.bottom)

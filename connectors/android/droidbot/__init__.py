@@ -1,4 +1,4 @@
-"""Output folders of DroidBot (github.com/honeynet/droidbot): events, states, and which event led to which state.
+"""Output folders of DroidBot (github.com/honeynet/droidbot): events, states, and the transitions between states.
 
 >>> show(DroidBot(), {"events/event_2024-05-06_080010.json": '''
 ... {"tag": "2024-05-06_080010", "start_state": "a1", "stop_state": "b2", "event_str": "TouchEvent(state=a1, …)",
@@ -19,26 +19,26 @@ after   | #1 window "org.example" [0,0][90,40]
         |   #3 text "Watered" [0,0][90,40]
 
 `events/event_<tag>.json` holds `{tag, event, start_state, stop_state, event_str}`, `states/state_<tag>.json` the views
-of a state with its `state_str`, `utg.js` the app and the device. A tag is local time with a resolution of one second.
-So the observation is the state named by `start_state`, the action is the event, and the next observation is the state
-named by `stop_state`. DroidBot looks at the screen twice after an event: a second or so later (`stop_state`), and again
-before the next event (its `start_state`). Where the two differ within ten seconds the screen had not settled at the
-first look, which is then marked as cut by the recorder. Where the first was not saved, the second stands for it if it
-was seen within ten seconds, in the app that the event was made in or opened. A state that was not saved is null. Events
-are read in the order of their tags.
+of a state with its `state_str`, and `utg.js` the app and the device. A tag is local time with a resolution of one
+second. The observation is the state named by `start_state`, the action is the event, and the next observation is the
+state named by `stop_state`. DroidBot looks at the screen twice after an event: about a second later (`stop_state`), and
+again before the next event (its `start_state`). If the two differ within ten seconds, the screen had not settled at the
+first look, which is then marked as cut by the recorder. If the first state was not saved, the second replaces it,
+provided that it was seen within ten seconds, in the app in which the event was made or which it opened. A state that
+was not saved is null. Events are read in the order of their tags.
 
-A folder may hold several runs, each a trajectory of its own: see `runs`.
+A folder may hold several runs, each a trajectory of its own; see `runs`.
 
-DroidBot names a state by a hash of its activity and its views' signatures, and saves it when it meets that name first;
-two files may still carry one name. The one tagged like the event, else the nearest before it, is its start, and the
-first one after it its stop. A file counts only if DroidBot saved it since it last started afresh and at most ten
-seconds after the event. A start must hold the touched view in its box: where no file of the name does, the file that is
-tagged like the event may be the start, and else the screen before is null.
+DroidBot names a state by a hash of its activity and its views' signatures, and saves it when the name first occurs. Two
+files may still have one name. The start is the file with the event's tag, else the nearest before it; the stop is the
+first file after it. A file counts only if DroidBot saved it since its last restart and at most ten seconds after the
+event. A start must hold the touched view in its box. If no file of the name does, the file with the event's tag may be
+the start; otherwise the screen before is null.
 
-If an event could not be read, the event before it has only its own `stop_state` as next observation. The run
-goes on all the same, since each row states its own observation.
+If an event could not be read, the event before it has only its own `stop_state` as next observation. The run continues
+all the same, since each row states its own observation.
 
-The layout of 2016 has `device_states/` and one `droidbot_event.json`; it is read where its events name their states.
+The layout of 2016 has `device_states/` and one `droidbot_event.json`. It is read if its events name their states.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ class DroidBot(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder with `events/event_*.json`, `states/state_*.json` or their names of 2016, and its screenshots."""
+        """Yield each folder with `events/event_*.json`, `states/state_*.json` or their names of 2016, and its
+        screenshots.
+        """
         folders: dict[str, list[str]] = {}
         extras: dict[str, list[str]] = {}
         for path in paths:
@@ -165,7 +167,7 @@ class _Record:
 class _Records:
     """The JSON files of an output folder.
 
-    What could not be read stands in `errors`; `found` says whether events were met.
+    `errors` collects what could not be read; `found` states whether there were events.
     """
 
     def __init__(self, blob: Blob) -> None:
@@ -174,11 +176,11 @@ class _Records:
         self.found = False
 
     def json(self, member: str, prefix: bytes = b"") -> Any:
-        """The value of a whole file; None where it cannot be read.
+        """Return the value of a whole file; None if it cannot be read.
 
         Args:
             member: the file.
-            prefix: what stands before the value and an equals sign, if the file is a script.
+            prefix: text before the value and its equals sign, if the file is a script.
         """
         data = self._blob.read(member)
         body = data.partition(b"=")[2] if prefix and data.lstrip().startswith(prefix) else data
@@ -189,7 +191,7 @@ class _Records:
             return None
 
     def events(self) -> Iterator[_Record]:
-        """The events in the order of their tags, or of the list that holds them."""
+        """Yield the events in the order of their tags, or of the list that holds them."""
         named = _files_by_tag(self._blob, _EVENT)
         self.found = bool(named)
         for tag, member in named:
@@ -209,13 +211,13 @@ class _Records:
 
 
 def _files_by_tag(blob: Blob, pattern: re.Pattern[str]) -> list[tuple[str, str]]:
-    """(tag, member) of the files whose name fits, in the order of their tags."""
+    """Return (tag, member) of the files with a matching name, in the order of their tags."""
     named = [(match[2], member) for member in blob.members if (match := pattern.fullmatch(member))]
     return sorted(named, key=lambda pair: (act.natural(pair[0]), pair[1]))
 
 
 class _Output:
-    """The states of an output folder, and what is known of the app and the device."""
+    """The states of an output folder, and facts about the app and the device."""
 
     def __init__(self, blob: Blob, records: _Records) -> None:
         self._blob = blob
@@ -245,19 +247,19 @@ class _Output:
         self.package = self.package or environment_of(packages)
 
     def note(self, tag: str, kind: str) -> None:
-        """Take note of the next event: DroidBot starts afresh where it kills the app and after a long gap."""
+        """Record the next event: DroidBot starts afresh when it kills the app, and after a long gap."""
         gap = seconds_between(self._last, tag)
         if kind == "kill_app" or (gap is not None and gap > LONG_GAP):
             self._begin = tag
         self._last = tag
 
     def state(self, name: Any, tag: str, starts: bool, view: Mapping[str, Any] | None = None) -> State | None:
-        """The file of the state of that name which the event of that tag started from, or stopped at.
+        """Return the file of the named state from which the event of that tag started, or at which it stopped.
 
         Args:
-            name: the state's name (or tag), as the event has it.
-            tag: the event's.
-            starts: whether the event started from it.
+            name: the state's name (or tag), as given in the event.
+            tag: the event's tag.
+            starts: whether the event started from the state.
             view: the touched view, which the file must hold.
         """
         named = self._by_name.get(name, []) if isinstance(name, str) else []
@@ -272,12 +274,12 @@ class _Output:
         return [*before, *files[after:]][0] if starts else [*files[after:], *before][0]
 
     def _is_near(self, saved: str, tag: str) -> bool:
-        """Return True if a state was saved since DroidBot started afresh, and no later than soon after an event."""
+        """Return True if a state was saved since DroidBot's last restart and no later than shortly after an event."""
         spans = seconds_between(self._begin, saved), seconds_between(saved, tag)
         return all(span is None or span >= -SOON for span in spans)
 
     def observation(self, state: State | None) -> Observation | None:
-        """The state as an observation, with its screenshot if the folder holds it."""
+        """Return the state as an observation, with its screenshot if the folder holds it."""
         if state is None:
             return None
         if state.member not in self._observations:
@@ -291,12 +293,12 @@ class _Output:
 
 
 def _holding(files: Sequence[State], view: Mapping[str, Any]) -> list[State]:
-    """The files that hold a view in its box."""
+    """Return the files that hold a view in its box."""
     return [file for file in files if file.node(view) is not None]
 
 
 def _source(blob: Blob, member: str) -> Source | None:
-    """The file of a state as the text of its screen, if the recipe keeps the log's own text; else None."""
+    """Return the file of a state as the text of its screen if the recipe keeps the log's own text; else None."""
     if blob.choices.screen != "raw":
         return None
     return Source(blob.read(member).decode("utf-8", "replace"), "application/json", "droidbot_state")
@@ -304,10 +306,10 @@ def _source(blob: Blob, member: str) -> Source | None:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """One event: what was done, on which state, and what it said that it led to.
+    """One event: its action, the state before it, and the stated state after it.
 
-    `place` is the package in which it was made, or which it opened; `app` the app that it opened or closed, else the
-    one in which it was made.
+    `place` is the package in which it was made, or which it opened; `app` is the app that it opened or closed, else the
+    app in which it was made.
     """
 
     record: _Record
@@ -321,10 +323,10 @@ class _Event:
 
 
 def _event(record: _Record, output: _Output, uri: str) -> _Event:
-    """The event that a record tells.
+    """Read the event of a record.
 
     Raises:
-        ParseError: `bad_record`: it is no event.
+        ParseError: `bad_record`: the record is no event.
     """
     value = record.value
     event = value.get("event") if isinstance(value, dict) else None
@@ -346,21 +348,21 @@ def _event(record: _Record, output: _Output, uri: str) -> _Event:
 
 
 def _add(run: Run, event: _Event, following: _Record | None, output: _Output) -> None:
-    """Add an event to the run that it is of; `following` is the event after it, None if there is none."""
+    """Add an event to its run; `following` is the event after it, None if there is none."""
     run.app, run.tag = run.app or event.app, event.tag
     before, after = output.observation(event.start), _after(event, following, output, run.app)
     run.moves.add(event.action, before, after, event.record.offset, event.record.member)
 
 
 def _after(event: _Event, following: _Record | None, output: _Output, app: str | None) -> Observation | None:
-    """Return the observation that an event led to: the state that it stopped at, else the one with which the event soon
-    after it began.
+    """Return the observation after an event: the state that it stopped at, else the first state of an event soon after
+    it.
 
     Args:
         event: the event.
         following: the event after it, None if there is none.
         output: the states.
-        app: of the run, for an event of which it is not known where it was made.
+        app: app of the run, for an event whose own app is unknown.
     """
     stop = output.state(event.stop, event.tag, False)
     next_event = following.value if following is not None and isinstance(following.value, dict) else {}
@@ -370,7 +372,7 @@ def _after(event: _Event, following: _Record | None, output: _Output, app: str |
         return output.observation(stop)
     if stop is not None:
         seen = output.observation(stop)
-        # Two names mean two screens only where names are digests, as they are since 2017.
+        # Two names imply two screens only if names are digests, as they are since 2017.
         return replace(seen, truncation="recorder") if seen is not None and stop.name is not None else seen
     cause = next_event.get("event")
     view = cause.get("view") if isinstance(cause, dict) and isinstance(cause.get("view"), dict) else None
@@ -380,7 +382,7 @@ def _after(event: _Event, following: _Record | None, output: _Output, app: str |
 
 
 def _action(event: dict[str, Any], view: dict[str, Any] | None, start: State | None) -> Action:
-    """The event as an action; a touched view is named by its node where the observation shows it."""
+    """Convert the event to an action; a touched view is named by its node if the observation shows it."""
     kind = event["event_type"]
     original = {key: _shorten_argument(item) for key, item in event.items() if key != "event_type" and item is not None}
     if kind == "key" and isinstance(event.get("name"), str):
@@ -407,14 +409,14 @@ def _action(event: dict[str, Any], view: dict[str, Any] | None, start: State | N
 
 
 def _shorten_argument(value: Any) -> Any:
-    """Shorten an argument; of a view only the keys that identify it stay."""
+    """Shorten an argument; a view keeps only the keys that identify it."""
     if isinstance(value, dict) and "view_str" in value:
         return {name: value[name] for name in _VIEW_KEYS if name in value}
     return value
 
 
 def _point(event: Mapping[str, Any], side: str = "") -> act.Point | None:
-    """Return the point that the event touched: its own coordinates, else the centre of its view."""
+    """Return the point that the event touched: its own coordinates, else the center of its view."""
     x, y = act.number(event.get(f"{side}x")), act.number(event.get(f"{side}y"))
     if x and y:
         return x, y

@@ -1,4 +1,4 @@
-"""A state file of DroidBot, read into a screen that knows its views by DroidBot's names."""
+"""State files of DroidBot as screens whose views are found by DroidBot's names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TRUE: Final = (True, "true", "True")
 class State:
     """A state as saved. `name` is DroidBot's `state_str`, None in the layout of 2016.
 
-    `places` has the number of each view's node by (view_str, box), 0 for a view without a line.
+    `places` holds the number of each view's node by (view_str, box), 0 for a view without a line.
     """
 
     tag: str
@@ -53,17 +53,17 @@ class State:
 
     @property
     def package(self) -> str:
-        """That of its activity, else that of its screen."""
+        """The package of its activity, else of its screen."""
         return (self.activity or self.screen.package).partition("/")[0]
 
     def node(self, view: Mapping[str, Any]) -> int | None:
-        """The node of an event's view: 0 if it has no line, None if this state does not hold it."""
+        """Return the node of an event's view: 0 if it has no line, None if this state does not hold it."""
         name = view.get("view_str")
         return self.places.get((name, box_of(view.get("bounds")))) if isinstance(name, str) else None
 
 
 def box_of(bounds: Any) -> Box | None:
-    """The box of `[[left, top], [right, bottom]]`; None if it is not that."""
+    """Parse the box `[[left, top], [right, bottom]]`; None for any other value."""
     if not isinstance(bounds, list) or len(bounds) != 2:
         return None
     first, last = bounds
@@ -78,7 +78,7 @@ def box_of(bounds: Any) -> Box | None:
 
 
 def read_state(value: Any, tag: str, uri: str, member: str, source: Source | None = None) -> State:
-    """The state of a parsed state file; `source` is the file's own text, if the screen is to be shown as that.
+    """Read the state of a parsed state file; `source` is the file's own text, if the screen is to show it.
 
     Raises:
         ParseError: `bad_record` (no views in it), `no_nodes` (no view is the root of others), `nested_too_deeply`.
@@ -104,7 +104,7 @@ def read_state(value: Any, tag: str, uri: str, member: str, source: Source | Non
 
 
 class _Walk:
-    """The tree of a list of views that name their children by `temp_id`; a view is visited once."""
+    """The tree of a list of views that name their children by `temp_id`; each view is visited once."""
 
     def __init__(self, views: list[dict[str, Any]]) -> None:
         self.nodes: list[Node] = []
@@ -158,5 +158,5 @@ def _text(view: dict[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _flag(view: dict[str, Any], names: tuple[str, ...]) -> bool:
-    """Return True if a flag is set; a view that does not say so is enabled and visible."""
+    """Return True if a flag is set; a view is enabled and visible by default."""
     return next((view[name] in _TRUE for name in names if name in view), names[0] in _SET_UNLESS_TOLD)

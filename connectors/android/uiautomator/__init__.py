@@ -1,4 +1,4 @@
-"""Plain uiautomator dumps with an event log in the same folder: the log says what was done, the dumps what was seen.
+"""Folders of plain uiautomator dumps with an event log: the log holds the actions, the dumps the screens.
 
 >>> show(UiAutomator(), {"events.jsonl": '''
 ... {"action": "tap", "x": 100, "y": 100, "before": "dump_1.xml", "after": "dump_2.xml"}
@@ -15,19 +15,20 @@ action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 window "org.example" [0,0][540,200]
         |   #2 button "Stop" clickable [0,0][540,200]
 
-No tool fixes the form of the event log; `event_log` (JSON Lines), `adb` (commands) and `touch_log` (getevent) say what
-is read. Which screen an action was taken on, and which it led to, is taken from the log and never guessed:
+No tool defines the form of the event log; `event_log` (JSON Lines), `adb` (commands) and `touch_log` (getevent)
+document the supported forms. The screens before and after an action are taken from the log and never guessed:
 
-- The log names dumps beside its actions (`before`, `after`): these. Where only one side is named, the other is what the
-  neighbouring action names, or the one dump left over before the first or after the last. Where an action's `after`
-  shows something else than the next one's `before`, it had not settled, and is marked as cut by the recorder.
-- The log says when a screen was captured (`uiautomator dump`): an action's observation is the screen captured since the
-  action before it, and its next observation the one captured before the action after it, of several in a row the last,
-  since the others had not settled. Without such a capture it is null: after two actions in a row nobody saw the screen
-  between them. A pause after an action belongs to it; a pause between two captures is a `wait`. A file that was dumped
-  twice holds the last screen only.
-- The log says neither: the dumps, in the order of the numbers in their names, are the screens before each action, and
-  after the last if there is one more. Any other number of dumps, or a gap in theirs, is refused (`unaligned`).
+- The log names dumps beside its actions (`before`, `after`): these are used. If only one side is named, the other is
+  the dump that the adjacent action names, or the one dump left over before the first or after the last. If an action's
+  `after` shows something else than the next action's `before`, the screen had not settled, and is marked as cut by the
+  recorder.
+- The log states when a screen was captured (`uiautomator dump`): an action's observation is the screen captured since
+  the action before it. Its next observation is the screen captured before the action after it; of several consecutive
+  ones the last, since the others had not settled. Without such a capture it is null, because nobody saw the screen
+  between two consecutive actions. A pause after an action belongs to it; a pause between two captures is a `wait`. A
+  file that was dumped twice holds only the last screen.
+- The log states neither: the dumps, in the order of the numbers in their names, are the screens before each action, and
+  after the last if there is one more. Any other number of dumps, or a gap in their numbers, is refused (`unaligned`).
 
 A dump without an event log shows a screen and no transition, and is refused (`no_actions`).
 """
@@ -113,7 +114,8 @@ class UiAutomator(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder with an event log and dumps in it or in a folder `dumps` below; dumps alone are one log a folder.
+        """Yield each folder with an event log and dumps in it or in a subfolder `dumps`; dumps alone are one log per
+        folder.
 
         Task folders of AppAgent are left to their own connector.
         """
@@ -179,7 +181,7 @@ def _bases(paths: Sequence[str]) -> list[str]:
 
 
 def _log_of(paths: Sequence[str]) -> str | None:
-    """The event log among files of one folder, JSON Lines first; files in folders below do not count."""
+    """Return the event log among the files of one folder, JSON Lines first; files in subfolders do not count."""
     home = min((path.count("/") for path in paths), default=0)
     logs = [
         (_ENDINGS.index(match[1]), path)
@@ -195,7 +197,7 @@ def _join_folder(folder: str, paths: Sequence[str], anchor: str) -> Log:
 
 
 def _read(blob: Blob, log: str, screens: _Screens, files: Sequence[str]) -> Iterator[Entry | ParseError]:
-    """Yield the entries of the log, in whichever of the three forms it is written."""
+    """Yield the entries of the log, in any of its three forms."""
     with blob.open(log) as stream:
         head = stream.read(4096)
     if lists_gestures(head):
@@ -212,7 +214,7 @@ def _is_xml(blob: Blob) -> bool:
 
 
 class _Screens:
-    """The screens of a folder by file, each read once; what could not be read stands in `errors`."""
+    """The screens of a folder by file, each read once; `errors` collects what could not be read."""
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
@@ -220,7 +222,7 @@ class _Screens:
         self.errors: list[ParseError] = []
 
     def screen(self, file: str | None) -> Screen | None:
-        """The screen that the file shows; None if there is no file, or it cannot be read."""
+        """Return the screen in the file; None if there is no file, or if it cannot be read."""
         if file is None:
             return None
         if file not in self._seen:
@@ -233,14 +235,14 @@ class _Screens:
         return self._seen[file]
 
     def size(self, file: str) -> tuple[int, int] | None:
-        """Width and height of the largest window that the file shows; None if it shows none."""
+        """Return the width and height of the largest window in the file; None if there is none."""
         screen = self.screen(file)
         nodes = screen.tree.nodes if screen is not None else ()
         boxes = [node.bounds for node in nodes if node.role == "window" and node.bounds is not None]
         return max(((box[2], box[3]) for box in boxes), key=lambda size: size[0] * size[1], default=None)
 
     def packages(self) -> list[str]:
-        """The packages of the screens read, in that order."""
+        """Return the packages of the screens read, in reading order."""
         return [screen.package for screen in self._seen.values() if screen is not None]
 
 
@@ -262,7 +264,7 @@ def _add(moves: Moves, pair: Aligned, screens: _Screens, log: str) -> None:
 
 
 def _action(performed: Performed, screen: Screen | None) -> Action:
-    """The action with its target as a node of the screen it was taken on."""
+    """Build the action, with its target as a node of the screen before it."""
     name, arguments, original, reasoning = performed.name, performed.told, performed.original, performed.reasoning
     if name == COMPLETE:
         return Action(COMPLETE, call_text(COMPLETE, {}), own_arguments(original), reasoning=reasoning)

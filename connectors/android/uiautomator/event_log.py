@@ -1,7 +1,7 @@
-r"""Event logs in JSON Lines beside uiautomator dumps. No tool fixes their form; this docstring lists the keys read.
+r"""Event logs in JSON Lines beside uiautomator dumps. No tool defines their form; this docstring lists the keys read.
 
-One object a line. What was done stands under `action`, `event_type`, `action_type`, `type`, `event`, `kind`, `name` or
-`command`: a word (`tap`), an object of its own (`{"type": "tap", "x": 1}`), or an adb command. Words known:
+There is one object per line. The action is under `action`, `event_type`, `action_type`, `type`, `event`, `kind`, `name`
+or `command`: a word (`tap`), an object of its own (`{"type": "tap", "x": 1}`), or an adb command. Known words:
 
 - click: tap, click, touch, single_tap · long_press: long_tap, long_click, long_touch · swipe: drag, fling
 - scroll · input_text: text, type, type_text, set_text, input, enter_text · wait: sleep, idle, delay
@@ -10,12 +10,12 @@ One object a line. What was done stands under `action`, `event_type`, `action_ty
 - task_complete: finish, finished, done, complete · any other word is kept as it is
 - dump, screen, capture, snapshot, hierarchy, observe: not an action; a screen was captured here
 
-Where: `x` and `y`; `coordinate`, `coordinates`, `point` or `position` (a pair); `start`/`end`, `from`/`to`, `x1` … `y2`
-or `start_x` … `end_y` for swipes; `bounds`; `text`; `element` or `target` (an object with these, an id or a text).
-Fractions of the screen are left as they are. Which screen: `before`, `screen_before`, `dump_before`, `screen`, `dump`,
-`xml`, `hierarchy`, `file`, and `after`, `screen_after`, `dump_after`, `next_screen`, `next_dump`: a file name with or
-without its ending or folder, or a number. When: `time`, `timestamp`, `ts`. An object that does nothing states facts of
-the whole: `task`, `goal` or `instruction`, `task_id`, `device` or `serial`, `agent`, `model`, `package`.
+Location: `x` and `y`; `coordinate`, `coordinates`, `point` or `position` (a pair); `start`/`end`, `from`/`to`, `x1` …
+`y2` or `start_x` … `end_y` for swipes; `bounds`; `text`; `element` or `target` (an object with these, an id or a text).
+Fractions of the screen are kept. Screens: `before`, `screen_before`, `dump_before`, `screen`, `dump`, `xml`,
+`hierarchy`, `file`, and `after`, `screen_after`, `dump_after`, `next_screen`, `next_dump`: a file name with or without
+its ending or folder, or a number. Time: `time`, `timestamp`, `ts`. An object without an action states facts about the
+whole log: `task`, `goal` or `instruction`, `task_id`, `device` or `serial`, `agent`, `model`, `package`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _COMMAND: Final = re.compile(r"(?:adb(?:\.exe)?|input|am|monkey|uiautomator)\s+\
 
 
 def json_entries(blob: Blob, member: str) -> Iterator[Entry | ParseError]:
-    """Yield the entries of the log in order, and a `ParseError` for each line that says nothing known."""
+    """Yield the entries of the log in order, and a `ParseError` for each unknown line."""
     for offset, value in json_lines(blob, member):
         if isinstance(value, ParseError):
             yield value
@@ -116,7 +116,7 @@ def _entries(record: dict[str, Any], offset: int) -> Iterator[Entry]:
 
 
 def _beside(entries: list[Entry], record: Mapping[str, Any]) -> list[Entry]:
-    """The entries of a record's commands: the first action has its `before`, the last its `after`."""
+    """Complete the entries of a record's commands: the first action gets its `before`, the last its `after`."""
     acting = [index for index, entry in enumerate(entries) if isinstance(entry, Performed)]
     thought = next((record[key] for key in _THOUGHTS if isinstance(record.get(key), str)), None)
     for index in acting:
@@ -141,7 +141,7 @@ def _flatten(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def kind_of(record: Mapping[str, Any]) -> str | None:
-    """Return the word for the act that a record states; None if it states none."""
+    """Return the word for the action in a record; None if there is none."""
     for key in KIND_KEYS:
         value = record.get(key)
         if isinstance(value, str) and value.strip():
@@ -150,7 +150,7 @@ def kind_of(record: Mapping[str, Any]) -> str | None:
 
 
 def knows(word: str) -> bool:
-    """Return True if the word is one of those that event logs are known by."""
+    """Return True if the word is one by which event logs are recognized."""
     name = re.sub(r"[\s-]+", "_", word.strip().lower())
     return name in _WORDS or name in _KEY_WORDS or name in _CAPTURES or bool(_COMMAND.match(word))
 
@@ -188,7 +188,7 @@ def _parse_performed(name: str, word: str, record: dict[str, Any], offset: int, 
 
 
 def _text_arguments(action: str, name: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Collect the arguments of the action's text that do not say where it happened."""
+    """Collect the arguments of the action's text, except its location."""
 
     def word(*keys: str) -> str | None:
         entry = next((record[key] for key in keys if isinstance(record.get(key), str | int | float)), None)
@@ -226,7 +226,7 @@ def _text_arguments(action: str, name: str, record: Mapping[str, Any]) -> dict[s
 
 
 def _target(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that a record gives its element, under one spelling."""
+    """Return the attributes that a record states for its element, under one spelling."""
     names = {
         "bounds": ("bounds", "bbox"),
         "resource_id": ("resource_id", "resource-id", "resourceId"),
@@ -238,7 +238,7 @@ def _target(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _label(record: Mapping[str, Any], action: str) -> str | None:
-    """The label that a record gives its element; None if it gives none, or if the text is what was typed."""
+    """Return the label that a record states for its element; None if there is none, or if the text is typed text."""
     if action not in (act.CLICK, act.LONG_PRESS, act.SCROLL, act.SWIPE):
         return None
     labels = (record.get(key) for key in ("text", "content_desc", "content-desc", "content_description"))

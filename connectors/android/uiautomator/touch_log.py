@@ -1,10 +1,10 @@
-"""Gestures and keys of a getevent log as actions in pixels, for a log that has screens beside it.
+"""Gestures and keys of a getevent log as actions in pixels, for a log with screens beside it.
 
-Units of the touch device become pixels by its ranges (`getevent -p`, which `getevent -l` without them leaves out) and
-the size of the screens. A log whose device states no range, or whose screens lie while the device stands, is refused
-(`unscaled`): its points would be guesses. A gesture of one finger that stays within `TOUCH_SLOP` is a click, or from
-half a second on a long press; else it is a swipe. Several fingers at once are the action `multi_touch`, with the first
-and last point of each.
+Units of the touch device are converted to pixels by its ranges (`getevent -p`; plain `getevent -l` omits them) and the
+size of the screens. A log is refused (`unscaled`) if its device states no range, or if its screens are in landscape and
+the device in portrait, because its points would be guesses. A gesture of one finger that stays within `TOUCH_SLOP` is a
+click, or a long press from half a second on; else it is a swipe. Several fingers at once are the action `multi_touch`,
+with the first and last point of each.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from trajmill.connectors.connector import Blob
 from trajmill.schemas import ParseError
 
 TOUCH_SLOP: Final = 24
-"""Pixels that a finger may move within a tap: 8 dp (ViewConfiguration) at 480 dpi."""
+"""Largest movement of a finger within a tap, in pixels: 8 dp (ViewConfiguration) at 480 dpi."""
 
 LONG_PRESS_SECONDS: Final = 0.5
 
 
 def touch_entries(blob: Blob, member: str, size: tuple[int, int] | None) -> Iterator[Entry | ParseError]:
-    """Yield the entries of the log in order, and an error for each line that says nothing known.
+    """Yield the entries of the log in order, and an error for each unknown line.
 
     Args:
         blob: the log and its screens.
@@ -56,7 +56,7 @@ def _at(seconds: float | None) -> Moment | None:
 
 
 def _gesture_action(gesture: Gesture, across: float, down: float) -> Performed:
-    """A gesture as an action; `across` and `down` are pixels of a unit."""
+    """Convert a gesture to an action; `across` and `down` are pixels per unit."""
 
     def pixels(unit: Unit) -> act.Point:
         return int(unit[0] * across), int(unit[1] * down)

@@ -1,4 +1,4 @@
-r"""Conversations of language models with tools, as files: one JSON document, or one conversation or message a line.
+r"""Conversations of language models with tools, as files: one JSON document, or one conversation or message per line.
 
 >>> show(ChatTools(), r'''
 ... {"messages": [
@@ -10,9 +10,9 @@ r"""Conversations of language models with tools, as files: one JSON document, or
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
-Read are an object with `messages` (or `conversations`, `contents`, `prompt` and `completion`, `input` and `output`), a
-list of messages, a list of such objects, JSON lines of such objects (rows of data sets such as Toucan-1.5M or
-APIGen-MT, whose messages may be JSON text within the row), and JSON lines of messages, which are one conversation.
+The files read are an object with `messages` (or `conversations`, `contents`, `prompt` and `completion`, `input` and
+`output`), a list of messages, a list of such objects, JSON lines of such objects (rows of data sets such as Toucan-1.5M
+or APIGen-MT, whose messages may be JSON text within the row), and JSON lines of messages, which are one conversation.
 Messages have the shapes of OpenAI (chat and Responses), Anthropic, Gemini or Bedrock, or those of a framework:
 LangChain (also a saved thread of LangGraph), Pydantic AI, the AI SDK, the steps of smolagents, and the events of ADK's
 sessions (see `conversation.dialects`).
@@ -25,8 +25,8 @@ sessions (see `conversation.dialects`).
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
-Calls that stand in the texts are read in the forms of `conversation.written_calls`, such as lists of the functions that
-the system prompt declares, as ToolACE has them.
+Calls that are written in the texts are read in the forms of `conversation.written_calls`, such as lists of the
+functions that the system prompt declares, as in ToolACE.
 
 >>> show(ChatTools(), r'''
 ... [{"system": "Here is a list of functions in JSON format that you can invoke:\n[{\"name\": \"Get Bed\"}]",
@@ -37,11 +37,11 @@ the system prompt declares, as ToolACE has them.
 action  | {"name": "Get Bed", "arguments": {"number": 2}}
 after   | {"soil": "dry"}
 
-Each conversation with a call is a trajectory. A conversation is refused if it has no call, if its calls stand in the
-agent's text in another form, or if one of its messages has no known shape, since half a conversation would be a wrong
-one. Results of BFCL, rows of xLAM and the calls that a set of evaluations of ADK expects have no answers, and are
-refused as `action_only`. Whether the tools were real, simulated by code or by a model stands in no such log; the
-environment's kind is the default, `real`.
+Each conversation with a call is a trajectory. A conversation is refused if it has no call, if its calls are in the
+agent's text in another form, or if one of its messages has no known shape, since half a conversation would be wrong.
+Results of BFCL, rows of xLAM and the expected calls in evaluation sets of ADK have no answers, and are refused as
+`action_only`. These logs do not state whether the tools were real, simulated by code or by a model; the environment's
+kind is the default, `real`.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import Agent, Context, ParseError, Pile, Reject, Task, Trajectory
 
 _PART_BYTES: Final = 512
-"""Approximate memory of a part of a message besides its texts, in bytes."""
+"""Approximate memory of a part of a message without its texts, in bytes."""
 
 _WRITTEN_CALLS: Final = ("<tool_call>", "<function_call>", "<function=", "<invoke ")
 
 
 class ChatTools(Connector):
-    """Conversations with tool calls in the shapes of the large makers and of frameworks."""
+    """Conversations with tool calls in the shapes of the large providers and of frameworks."""
 
     name: ClassVar[str] = "chat_tools"
     version: ClassVar[str] = "17"
@@ -101,7 +101,7 @@ class ChatTools(Connector):
             return Sniff(0.5, f"{kind}: calls without what they gave")
         if beginning.lines and is_message(beginning.values[0]):
             acts = any(is_call(message) for message in beginning.values)
-            # the last line of a full head is cut, and what it lacks may be what makes it a message
+            # the last line of a full head is cut, and may therefore fail the check for a message
             complete = beginning.values[:-1] if len(head) >= HEAD_BYTES else beginning.values
             sure = all(is_message(message) for message in complete)
             return Sniff(0.5, "lines are chat messages with tool calls") if acts and sure else None
@@ -154,7 +154,7 @@ class ChatTools(Connector):
             yield from self.conversation(blob, row, offset)
 
     def _lines(self, blob: Blob, first: Any) -> Iterator[Trajectory | Reject]:
-        """One conversation a line, or one of the whole log if its first line is a message."""
+        """Yield one conversation per line, or one of the whole log if its first line is a message."""
         if is_message(first):
             yield from self._of_messages(blob)
             return
@@ -183,7 +183,7 @@ class ChatTools(Connector):
         yield from self._made(blob, conversation(message_parts), None, tools, 0)
 
     def conversation(self, blob: Blob, value: Any, offset: int) -> Iterator[Trajectory | Reject]:
-        """Yield the rejects of the conversation in `value`, which stands at `offset`, then at most a trajectory."""
+        """Yield the rejects of the conversation in `value` at `offset`, then at most one trajectory."""
         messages = value if isinstance(value, ARRAY) else messages_of(value)
         if messages is None:
             detail = "wanted an object with messages, or a list of messages"
@@ -237,7 +237,7 @@ class ChatTools(Connector):
 
 
 def _note_tools(messages: Sequence[Any], tools: list[Any]) -> Iterable[Any]:
-    """The messages as they are; the tools that they list are added to `tools` while they are read."""
+    """Return the messages unchanged; the tools that they list are appended to `tools` while they are read."""
     if isinstance(messages, list):
         tools += iterate_listed(messages)
         return messages
@@ -251,21 +251,21 @@ def _noting(messages: Iterable[Any], tools: list[Any]) -> Iterator[Any]:
 
 
 def find_written_calls(value: Any, messages: Sequence[Any]) -> Written | None:
-    """Find the way in which the calls of a conversation stand in its texts; None if it has others, or none."""
+    """Detect the notation of the calls in a conversation's texts; None if it has structured calls, or none."""
     if any(map(is_call, messages)):
         return None
     return detect_written(messages, system_beside(value), tools_beside(value))
 
 
 def _require_answers(blob: Blob, value: Any) -> None:
-    """Raise `action_only` if a log that begins with the value never tells what a call gave."""
+    """Raise `action_only` if a log that begins with the value never holds results of calls."""
     kind = action_only(value)
     if kind is not None:
         raise ParseError(blob.uri, 0, "action_only", f"{kind} holds calls, but nothing of what they gave")
 
 
 def _first_line(blob: Blob) -> Any | None:
-    """The value of the first line if it is an object or list and other lines follow; None if the log is a document.
+    """Return the first line's value if it is an object or list and other lines follow; None if the log is a document.
 
     Raises:
         ParseError: `empty`.

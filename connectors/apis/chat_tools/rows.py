@@ -1,7 +1,7 @@
-"""Objects that hold a conversation: the positions of its messages, tools, system prompt and outcome.
+"""Objects with a conversation: the positions of its messages, tools, system prompt and outcome.
 
-A row of a data set, a logged request, an item of an evaluation: an object with a list of messages, or JSON text of one,
-under a name that is in use for it. Messages themselves are read by `shapes`.
+Such an object is a row of a data set, a logged request, or an item of an evaluation, with a list of messages, or JSON
+text of one, under a known name. `shapes` reads the messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trajmill.schemas.record import record
 _MESSAGES: Final = ("messages", "conversations", "conversation", "contents", "steps", "events")
 _ROW: Final[dict[str, Shape]] = {key: [] for key in _MESSAGES}
 SHAPES: Final[list[Shape]] = [_ROW, [_ROW]]
-"""Values of a document of conversations, or of messages, that may be long."""
+"""Shapes of documents of conversations, or of messages, that may be long."""
 
 _PAIRS: Final = (("prompt", "completion"), ("input", "output"))
 _TOOLS: Final = ("tools", "available_tools", "functions", "tools_json", "tool_definitions")
@@ -35,13 +35,13 @@ _BFCL: Final = frozenset(
     {"id", "idx", "result", "input_token_count", "output_token_count", "latency", "reasoning_content", "traceback"}
 )
 _NAMELESS: Final = "conversation"
-"""Native id of a conversation whose log names it not; the same for all, so that equal ones stay equal."""
+"""Native id of a conversation whose log names none. It is the same for all, so that equal conversations stay equal."""
 
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use", "tool-call")
 
 
 def messages_of(value: Any) -> Sequence[Any] | None:
-    """The messages of an object that holds a conversation, None if it holds none."""
+    """Return the messages of an object with a conversation; None if there are none."""
     if not isinstance(value, Mapping):
         return None
     value = _row(value)
@@ -64,9 +64,7 @@ def messages_of(value: Any) -> Sequence[Any] | None:
 
 
 def _row(value: Any) -> Mapping[str, Any]:
-    """Return the row that a value is, else an empty one; that of a NeMo Gym rollout with its request and response in
-    it.
-    """
+    """Return the row in a value, else an empty one; the row of a NeMo Gym rollout includes its request and response."""
     row = value if type(value) is dict or isinstance(value, Mapping) else {}
     asked = row.get("responses_create_params")
     if not isinstance(asked, Mapping):
@@ -75,7 +73,7 @@ def _row(value: Any) -> Mapping[str, Any]:
 
 
 def _message_list(value: Any) -> Sequence[Any] | None:
-    """The value if it is a list of messages, or JSON text of one; each of them may be JSON text too."""
+    """Return the value if it is a list of messages, or JSON text of one; each message may be JSON text too."""
     value = parse_if_json(value)
     if isinstance(value, list) and value and isinstance(value[0], str):
         value = [parse_if_json(text) for text in value]
@@ -99,7 +97,7 @@ def _is_item(value: Mapping[str, Any]) -> bool:
 
 
 def is_call(message: Any) -> bool:
-    """Return True if the message holds a call of a tool."""
+    """Return True if the message holds a tool call."""
     if not isinstance(message, Mapping):
         return False
     if (messages := plain(message)) is not None:
@@ -121,7 +119,7 @@ def is_call(message: Any) -> bool:
 
 
 def action_only(value: Any) -> str | None:
-    """Name the value if it holds calls but never what they gave, as a result of BFCL or a row of xLAM; else None."""
+    """Return a name for the value if it holds calls but never results, as in BFCL or xLAM; else None."""
     if not isinstance(value, Mapping):
         return None
     keys = value.keys()
@@ -135,7 +133,9 @@ def action_only(value: Any) -> str | None:
 
 
 def conversations_in(value: Any) -> Iterator[Any]:
-    """The conversations of a document: a list of messages as it is, or each object of a list, or the object itself."""
+    """Yield the conversations of a document: a list of messages as it is, each object of a list, or the object
+    itself.
+    """
     if isinstance(value, Mapping):
         value = next((value[key] for key in ("rows", "eval_cases") if isinstance(value.get(key), list)), value)
     if isinstance(value, ARRAY) and not (value and is_message(value[0])):
@@ -145,24 +145,26 @@ def conversations_in(value: Any) -> Iterator[Any]:
 
 
 def _unwrap(value: Any) -> Any:
-    """The row itself, where a viewer has put its number beside it."""
+    """Return the row itself if a viewer has added its number."""
     row = value.get("row") if isinstance(value, Mapping) and "row_idx" in value else None
     return value if row is None else row
 
 
 def system_beside(value: Any) -> str | None:
-    """The system prompt that stands beside the messages of an object, if it is text."""
+    """Return the system prompt beside the messages of an object, if it is text."""
     row = _row(value)
     return next((row[key] for key in _SYSTEM if isinstance(row.get(key), str) and row[key]), None)
 
 
 def tools_beside(value: Any) -> list[dict[str, Any]]:
-    """The tools that stand beside the messages of an object, as a list or as JSON text of one."""
+    """Return the tools beside the messages of an object, from a list or JSON text of one."""
     return objects_of(_tools(_row(value)))
 
 
 def _tools(row: Mapping[str, Any]) -> Any:
-    """The tools of a row: a list or JSON text of one, of tools or JSON text of each; as it is, where it is neither."""
+    """Return the tools of a row from a list or JSON text of one, whose elements may be JSON text; else the value as it
+    is.
+    """
     tools = parse_if_json(next((row[key] for key in _TOOLS if row.get(key)), None))
     return [parse_if_json(tool) for tool in tools] if isinstance(tools, list) else tools
 
@@ -181,8 +183,7 @@ class Around:
 
 
 def around(value: Any, listed: list[Any]) -> Around:
-    """Read what an object states beside its messages, which list the tools `listed`; a bare list of messages states
-    nothing.
+    """Read the facts beside the messages of an object, whose messages list the tools `listed`; a bare list states none.
 
     Raises:
         MessageError: tools or system prompt nest too deeply.
@@ -204,14 +205,14 @@ def around(value: Any, listed: list[Any]) -> Around:
 
 
 def _instructions(value: Any) -> str | None:
-    """The system prompt that stands in the first message, as Pydantic AI writes it into each request."""
+    """Return the system prompt in the first message, where Pydantic AI writes it into each request."""
     messages = value.get("messages") if isinstance(value, Mapping) else value
     first = messages[0] if isinstance(messages, ARRAY) and messages else None
     return text_of(first.get("instructions")) if isinstance(first, Mapping) else None
 
 
 def _all_tools(tools: Any, listed: list[Any]) -> Any:
-    """The tools of a row, which may be JSON text, and those that its messages list."""
+    """Return the tools of a row, which may be JSON text, and those that its messages list."""
     if not listed:
         return tools
     declared: list[Any] = []
@@ -232,7 +233,7 @@ def _system(value: Any) -> str | None:
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:
-    """The outcome under the names that are in use for it: `resolved` or `success`, `reward` or `score`."""
+    """Return the outcome under its usual names: `resolved` or `success`, `reward` or `score`."""
     resolved = next((row[key] for key in ("resolved", "success") if isinstance(row.get(key), bool)), None)
     score = next((row[key] for key in ("reward", "score") if _is_number(row.get(key))), None)
     return None if resolved is None and score is None else Outcome(resolved, None if score is None else float(score))

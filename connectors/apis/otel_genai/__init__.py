@@ -1,4 +1,4 @@
-r"""Spans of language model agents: OTLP JSON, spans as exporters print them, and exports of places where traces lie.
+r"""Spans of language model agents: OTLP JSON, spans as exporters print them, and exports of trace stores.
 
 >>> show(OtelGenai(), r'''
 ... {"resourceSpans": [{"scopeSpans": [{"spans": [
@@ -12,7 +12,7 @@ r"""Spans of language model agents: OTLP JSON, spans as exporters print them, an
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
-Exports of Langfuse, LangSmith, Phoenix and MLflow hold the same in words of their own (see `exports` and `kin`):
+Exports of Langfuse, LangSmith, Phoenix and MLflow hold the same facts in their own terms (see `exports` and `kin`):
 
 >>> show(OtelGenai(), r'''
 ... {"id": "t3", "observations": [
@@ -27,17 +27,17 @@ after   | dry
 
 Spans with one `gen_ai.conversation.id`, else of one trace, are one conversation.
 
-- Where the spans of model calls hold the messages (as attributes, events or log records, see `events`), the
-  conversation is put together from these: each request repeats what was said before it. An `execute_tool` span gives
-  its call the times, and the result where no later request holds it.
-- Where they hold none, each `execute_tool` span is a step and a turn of its own, in the order of the file, in which
-  spans stand as they ended.
-- Spans of whole agents are read where no model call holds messages.
+- If the spans of model calls hold the messages (as attributes, events or log records, see `events`), the conversation
+  is assembled from these: each request repeats the earlier messages. An `execute_tool` span provides the times of its
+  call, and the result if no later request holds it.
+- If they hold none, each `execute_tool` span is a step and a turn of its own, in the order of the file, in which spans
+  are listed by their ends.
+- Spans of whole agents are read if no model call holds messages.
 
-A span that was exported twice counts once, and of two spans of one model call, one within the other, the inner one.
+A span that was exported twice counts once. Of two nested spans of one model call, the inner one counts.
 
-Messages are captured only by choice: spans without content, and tools without arguments, are rejected rather than
-read as calls without arguments. Agents within agents are conversations of their own, without their parents.
+Messages are captured only by choice: spans without content, and tools without arguments, are rejected rather than read
+as calls without arguments. Agents within agents are conversations of their own, without their parents.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _EXPORTS: Final = (
     ("spans of MLflow", (b'"mlflow.spanType"',), (b'"span_id"',)),
     ("spans of Phoenix", (b'"context"', b'"attributes"', b'"span_id"'), (b'"openinference"', b'"span_kind"')),
 )
-"""Exports, the keys that each has, and those of which it has one."""
+"""Kinds of exports, with the keys that all have, and the keys of which each has one."""
 
 _OURS: Final = (b'"gen_ai.', b'"openinference.', b'"traceloop.', b'"ai.toolCall.')
 
@@ -133,14 +133,14 @@ class OtelGenai(Connector):
 
 
 def _in_order(all_spans: Sequence[Span], places: Sequence[int]) -> Sequence[int]:
-    """The places of spans in the order of the log, or by time where the log has none of its own."""
+    """Return the indices of spans in the order of the log, or by time if the log has no order of its own."""
     if not all_spans[places[0]].exported:
         return places
     return sorted(places, key=lambda index: all_spans[index].begin or 0)
 
 
 def _documents(blob: Blob) -> Iterator[tuple[int, Any]]:
-    """(offset, document) of each line, or of each resource of a log that is one document."""
+    """Yield (offset, document) of each line, or of each resource of a log that is one document."""
     first = first_line(blob)
     by_line = first is not None and first.ended
     if first is not None and first.data is not None:
@@ -183,7 +183,7 @@ class _Group:
     agent: Agent = field(default_factory=Agent)
 
     def take(self, span: Span) -> None:
-        """Take a span or a log record in; one that is not of GenAI is passed over."""
+        """Process a span or a log record; one outside of the GenAI conventions is ignored."""
         if span.record:
             if span.events or span.values:
                 self.records.setdefault(span.key[1], []).append(span)
@@ -201,7 +201,7 @@ class _Group:
         self.agent = Agent(name, version, model)
 
     def talks(self) -> Iterator[_Talk]:
-        """Yield the spans that hold messages, with their log records; of agents only where no model call holds any."""
+        """Yield the spans with messages, with their log records; spans of agents only if no model call has messages."""
         records = dict(self.records)
         chats = [_add_records(span, records.pop(span.key[1], [])) for span in self.chats]
         chats += [
@@ -217,7 +217,7 @@ class _Group:
 
 
 class _Talk(NamedTuple):
-    """Span with the messages before its request, and the answer."""
+    """A span with the messages before its request, and the answer."""
 
     span: Span
     before: list[Part]
@@ -233,14 +233,15 @@ def _talk(span: Span) -> _Talk:
 
 
 def _add_records(span: Span, records: list[Span]) -> Span:
-    """Add to a span what its log records state."""
+    """Add the values and events of its log records to a span."""
     values = {key: value for record in records for key, value in record.values.items()}
     events = tuple(event for record in records for event in record.events)
     return replace(span, values={**values, **span.values}, events=(*span.events, *events)) if records else span
 
 
 def _groups(all_spans: Sequence[Span]) -> dict[str, array[int]]:
-    """The places of each group's spans in the order of the log; a span without a conversation is of its trace's first.
+    """Return the indices of each group's spans in log order; a span without a conversation belongs to its trace's
+    first.
 
     A span that was logged twice counts once.
     """
@@ -267,7 +268,7 @@ def _groups(all_spans: Sequence[Span]) -> dict[str, array[int]]:
 
 
 def _read(group: _Group, key: str, uri: str, connector: str) -> Iterator[Trajectory | Reject]:
-    """The trajectories of a group of spans."""
+    """Yield the trajectories of a group of spans."""
     chains = Chains()
     for span, before, answer, error in group.talks():
         if error is not None:
@@ -295,7 +296,7 @@ def _read(group: _Group, key: str, uri: str, connector: str) -> Iterator[Traject
 
 
 def _alone(left: list[Span], group: _Group, native_id: str, uri: str, connector: str) -> Iterator[Trajectory | Reject]:
-    """The trajectory of the tool spans that belong to no conversation."""
+    """Yield the trajectory of the tool spans that belong to no conversation."""
     alone: list[Span] = []
     parts: list[Part] = []
     for span in left:
@@ -338,9 +339,9 @@ def _set_times(step: Step, span: Span | None) -> Step:
 
 
 def _with_results(chain: Chain, left: list[Span]) -> tuple[list[Part], dict[str, Span]]:
-    """The parts of a conversation with the results that only tool spans hold, and the spans by call id.
+    """Return the parts of a conversation with the results that only tool spans hold, and the spans by call id.
 
-    The spans that belong to calls of the conversation are taken from `left`.
+    The spans that belong to calls of the conversation are removed from `left`.
     """
     known = {part.call_id: part.content for part in chain.parts if isinstance(part, Result)}
     parts: list[Part] = []
@@ -395,10 +396,10 @@ def _has_arguments(span: Span, call: Call) -> bool:
 
 
 def _parts(span: Span) -> list[Part]:
-    """A tool span by itself: its call and its result.
+    """Return the call and the result of a tool span.
 
     Raises:
-        MessageError: it names no tool, or its arguments nest too deeply.
+        MessageError: the span names no tool, or its arguments nest too deeply.
     """
     called = _call(span)
     return [called, _result(span, called) or Unlogged(span.offset)]
@@ -409,13 +410,13 @@ def _name(span: Span) -> str:
 
 
 def _call(span: Span) -> Call:
-    """The call of a tool span."""
+    """Return the call of a tool span."""
     arguments = text_of_value(span.values.get("gen_ai.tool.call.arguments"))
     return call(_name(span), arguments, span.text("gen_ai.tool.call.id"), span.offset)
 
 
 def _result(span: Span, called: Call) -> Result | None:
-    """Return the result that the span states for the call; None where it was not captured."""
+    """Return the result that the span states for the call; None if it was not captured."""
     captured = span.values.get("gen_ai.tool.call.result")
     if captured is None and span.failed:
         captured = span.message or span.text("error.type")

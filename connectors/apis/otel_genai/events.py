@@ -1,12 +1,12 @@
-"""Messages out of events: GenAI spans before version 1.37 of the conventions, and their kin.
+"""Messages from events: GenAI spans before version 1.37 of the conventions, and related conventions.
 
 Up to 1.36 a message is an event of its span, or a log record with the span's ids: `gen_ai.user.message`,
-`gen_ai.tool.message`, `gen_ai.choice`, … with the message in its attributes, in its body, or as JSON text under
-`gen_ai.event.content`; Logfire keeps the list of them as JSON text under `events`. Up to 1.27 one event holds all
-messages (`gen_ai.content.prompt`). Since 1.37 an event may hold the attributes that a span has not. Numbered attributes
-are those of OpenLLMetry (`gen_ai.prompt.0.content`) and of OpenInference (`llm.input_messages.0.message.content`).
+`gen_ai.tool.message`, `gen_ai.choice`, … The message is in its attributes, in its body, or JSON text under
+`gen_ai.event.content`; Logfire keeps the list of messages as JSON text under `events`. Up to 1.27 one event holds all
+messages (`gen_ai.content.prompt`). Since 1.37 an event may hold attributes that the span lacks. Numbered attributes are
+those of OpenLLMetry (`gen_ai.prompt.0.content`) and of OpenInference (`llm.input_messages.0.message.content`).
 
-Messages come in the shapes of chat completions. It reads no file and knows no span.
+The messages have the shapes of chat completions. This module reads no files and knows no spans.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SIDES: Final = {"prompt": "prompt", "completion": "completion", "input": "promp
 
 
 def parse_structured(value: Any) -> Any:
-    """Parse an attribute that is JSON text of an object or a list; anything else stays as it is."""
+    """Parse an attribute that is JSON text of an object or a list; other values are returned unchanged."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return json_value(value)
@@ -49,7 +49,7 @@ def parse_structured(value: Any) -> Any:
 
 
 def unquote(value: Any) -> Any:
-    """Parse as `parse_structured` does, also the JSON text of a text, as the AI SDK writes what a tool gave."""
+    """Parse like `parse_structured`, and also JSON text of a string, as the AI SDK writes results of tools."""
     if isinstance(value, str) and value[:1] == '"':
         try:
             return json_value(value)
@@ -59,7 +59,7 @@ def unquote(value: Any) -> Any:
 
 
 def messages_of(values: Mapping[str, Any], events: Iterable[Event], side: str) -> list[dict[str, Any]]:
-    """The messages of a request (`prompt`) or of its response (`completion`) in a span's events or attributes."""
+    """Return the messages of a request (`prompt`) or its response (`completion`) in a span's events or attributes."""
     listed = parse_structured(values.get("events"))
     listed_events = (
         [
@@ -120,7 +120,7 @@ def _calls(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attribute_messages(attribute: Any, side: str) -> list[dict[str, Any]]:
-    """The messages that one attribute holds: a list of them, one of them, or the text of the user or the agent."""
+    """Return the messages in one attribute: a list of them, one of them, or the text of the user or the agent."""
     role = "user" if side == "prompt" else "assistant"
     if isinstance(attribute, str):
         return [{"role": role, "content": attribute}] if attribute else []
@@ -133,7 +133,7 @@ def _attribute_messages(attribute: Any, side: str) -> list[dict[str, Any]]:
 
 
 def numbered_messages(values: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
-    """The messages of numbered attributes, by their numbers."""
+    """Return the messages of numbered attributes, in order of their numbers."""
     messages: dict[int, dict[str, Any]] = {}
     calls: dict[tuple[int, int], dict[str, Any]] = {}
     blocks: dict[tuple[int, int], dict[str, Any]] = {}

@@ -1,9 +1,9 @@
-"""Exports of Langfuse and LangSmith: observations and runs as spans, with the model's input and output in them.
+"""Exports of Langfuse and LangSmith: observations and runs as spans, with the model's input and output.
 
-Langfuse: a trace with its `observations`, a list of observations, or one a line. LangSmith: runs with their
-`child_runs`, a list of runs, or one a line. Both hold requests and responses as their clients had them: lists of
-messages of any maker, whole bodies of an API, generations of LangChain. Neither has an order of its own, so spans
-stand in that of their times. MLflow and Phoenix export spans whose attributes tell all (see `kin`).
+Langfuse: a trace with its `observations`, a list of observations, or one per line. LangSmith: runs with their
+`child_runs`, a list of runs, or one per line. Both hold requests and responses in the form of their clients: lists of
+messages of any provider, whole bodies of an API, generations of LangChain. Neither has an order of its own, so spans
+are sorted by time. MLflow and Phoenix export spans whose attributes hold everything (see `kin`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trajmill.connectors.conversation.shapes import ROLES
 from trajmill.connectors.reading.fields import object_of, objects_of, text_of
 
 Exported = tuple[dict[str, Any], dict[str, Any]]
-"""A span's frame in the words of OpenTelemetry, and its attributes."""
+"""The frame of a span in the terms of OpenTelemetry, and its attributes."""
 
 _KINDS: Final = {"GENERATION": "chat", "TOOL": "execute_tool", "llm": "chat", "tool": "execute_tool"}
 _OPERATION: Final = "gen_ai.operation.name"
@@ -28,7 +28,7 @@ _AGENT: Final = "invoke_agent"
 
 
 def observations(document: Any) -> Iterator[Exported]:
-    """The observations of an export of Langfuse."""
+    """Yield the observations of an export of Langfuse."""
     export = object_of(document)
     trace = object_of(export.get("trace")) or export
     session = text_of(trace.get("sessionId"))
@@ -53,7 +53,7 @@ def observations(document: Any) -> Iterator[Exported]:
 
 
 def runs(document: Any) -> Iterator[Exported]:
-    """The runs of an export of LangSmith, each before its children."""
+    """Yield the runs of an export of LangSmith, each before its children."""
     export = object_of(document)
     for run in objects_of(export.get("runs", [document])):
         if not isinstance(run.get("run_type"), str):
@@ -81,12 +81,12 @@ def runs(document: Any) -> Iterator[Exported]:
 
 
 def _utc(time: Any) -> Any:
-    """A time as LangSmith writes it, which is of UTC where it names no zone."""
+    """Return a time of LangSmith, which is UTC if it names no time zone."""
     return f"{time}Z" if isinstance(time, str) and not _ZONE.search(time) else time
 
 
 def _kind(word: str, parent: Any) -> str | None:
-    """The operation of a span of that kind; one that stands in no other is of a whole agent, as far as it is known."""
+    """Return the operation of a span of that kind; an unknown kind without a parent is assumed to be a whole agent."""
     return _KINDS.get(word, _AGENT if parent is None else None)
 
 
@@ -103,7 +103,7 @@ def _values(
 
 
 def tool(tool_input: Any, tool_output: Any) -> dict[str, Any]:
-    """The attributes of the span of a tool with these arguments and this result."""
+    """Return the attributes of a tool's span with these arguments and this result."""
     arguments, result = parse_structured(tool_input), None if tool_output == "null" else unquote(tool_output)
     if isinstance(arguments, dict) and arguments.keys() == {"input"}:
         inner = parse_structured(arguments["input"])
@@ -122,7 +122,7 @@ def tool(tool_input: Any, tool_output: Any) -> dict[str, Any]:
 
 
 def model_call(model_input: Any, model_output: Any, beside: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The attributes of the span of a model that was asked and said this; `beside` may hold its tools."""
+    """Return the attributes of a model's span with this input and output; `beside` may hold its tools."""
     asked, parsed_output = parse_structured(model_input), parse_structured(model_output)
     before, answer = _messages(asked), _messages(parsed_output)
     tools = [message["content"] for message in before or () if _is_definition(message)]
@@ -146,7 +146,7 @@ def _is_definition(message: Mapping[str, Any]) -> bool:
 
 
 def _messages(value: Any) -> list[dict[str, Any]] | None:
-    """Find the messages in a model's input or output; None where there are none."""
+    """Find the messages in a model's input or output; None if there are none."""
     if isinstance(value, list):
         while len(value) == 1 and isinstance(value[0], list):
             value = value[0]  # a batch of one
@@ -170,9 +170,9 @@ def _messages(value: Any) -> list[dict[str, Any]] | None:
 
 
 def _name_role(message: dict[str, Any]) -> dict[str, Any]:
-    """A message whose role may be the name of the tool that answered, as Langfuse's client for JavaScript writes it.
+    """Set the role of a message whose role may be the name of a tool, as Langfuse's client for JavaScript writes it.
 
-    That for Python keeps calls where LangChain does.
+    The client for Python keeps calls where LangChain does.
     """
     role, extra = message.get("role"), object_of(message.get("additional_kwargs"))
     if isinstance(role, str) and role not in ROLES and plain(message) is None:

@@ -1,8 +1,8 @@
-"""Attributes of kin of the GenAI conventions under the names of the conventions: OpenInference, OpenLLMetry, AI SDK.
+"""Attributes of conventions related to GenAI, under its standard names: OpenInference, OpenLLMetry, AI SDK.
 
-Each writes spans of model calls and of tools with attributes of its own. What they say is told again under the standard
-name (`gen_ai.tool.call.arguments`, …), unless the span says that already. Strands and Pydantic AI name theirs almost
-so. It reads no file and makes no items.
+Each of these writes spans of model calls and of tools with attributes of its own. Their values are copied to the
+standard names (`gen_ai.tool.call.arguments`, …), unless the span has these already. Strands and Pydantic AI use nearly
+the standard names. This module reads no files and makes no items.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _TOOL: Final = re.compile(
 
 
 def to_standard(name: str, values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
-    """Convert a span's attributes of its kin to the standard names; those that it has come first."""
+    """Convert a span's attributes of related conventions to the standard names; existing standard attributes take
+    precedence.
+    """
     if _MLFLOW[0] in values:
         return {**values, **_mlflow(*(parse_structured(values.get(key)) for key in _MLFLOW))}
     kind = _KINDS.get(plain_text(values.get("openinference.span.kind", values.get("traceloop.span.kind"))))
@@ -65,7 +67,7 @@ def _mlflow(kind: Any, span_input: Any, span_output: Any) -> dict[str, Any]:
 
 
 def flatten_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes with those of OpenInference under dotted keys, where an export of Phoenix holds them as objects."""
+    """Flatten the attributes of OpenInference to dotted keys, where an export of Phoenix holds them as objects."""
     by_key: dict[str, Any] = {}
     waiting = list(attributes.items())[::-1]
     while waiting:
@@ -117,7 +119,7 @@ def _model_call(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tools(values: Mapping[str, Any]) -> list[Any]:
-    """Definitions of tools that stand in numbered attributes, by their numbers."""
+    """Return the tool definitions in numbered attributes, in order of their numbers."""
     by_number: dict[int, Any] = {}
     for key, value in values.items():
         match = _TOOL.fullmatch(key) if key.startswith("llm.") else None

@@ -1,8 +1,8 @@
 """Spans of OTLP JSON: attributes as plain values, and the content of GenAI spans as parts of a conversation.
 
-Read are the attributes of the GenAI semantic conventions (`gen_ai.input.messages`, `gen_ai.tool.call.arguments`, …,
-from 1.37 on) and what was written before them and beside them (see `events`). A message's parts are text,
-reasoning, `tool_call` and `tool_call_response`. It groups no spans; see `otel_genai`.
+The module reads the attributes of the GenAI semantic conventions (`gen_ai.input.messages`,
+`gen_ai.tool.call.arguments`, …, from 1.37 on) and older and related forms (see `events`). A message's parts are text,
+reasoning, `tool_call` and `tool_call_response`. It does not group spans; see `otel_genai`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _ERRORS: Final = (2, "2", "STATUS_CODE_ERROR", "ERROR")
 class Span:
     """A span with plain attributes; `key` is its trace and its id, times are microseconds since 1970 UTC.
 
-    `record`: it is no span but a log record, with the one event that it tells of the span of its ids; `exported`: what
-    holds it has no order of its own.
+    `record`: this is a log record with one event of the span that has its ids; `exported`: the export has no order of
+    its own.
     """
 
     offset: int
@@ -58,31 +58,31 @@ class Span:
     exported: bool = False
 
     def packed(self) -> tuple[Any, ...]:
-        """The span as plain values; see `unpacked`."""
+        """Return the span as plain values; see `unpacked`."""
         first_cells = (self.offset, self.trace, self.key, self.name, self.begin, self.end, self.failed)
         return (*first_cells, self.message, self.values, self.events, self.record, self.parent, self.exported)
 
     @classmethod
     def unpacked(cls, values: tuple[Any, ...]) -> Span:
-        """The inverse of `packed`."""
+        """Invert `packed`."""
         return cls(*values)
 
     def text(self, *keys: str) -> str | None:
-        """The first of the attributes that is a text and not empty."""
+        """Return the first of the attributes that is a non-empty text."""
         return next((value for key in keys if isinstance(value := self.values.get(key), str) and value), None)
 
     @property
     def seconds(self) -> float | None:
-        """Duration in seconds; None if begin or end is not known."""
+        """Duration in seconds; None if begin or end is unknown."""
         known = self.begin is not None and self.end is not None and self.end >= self.begin
         return (self.end - self.begin) / 1e6 if known and self.end is not None and self.begin is not None else None
 
 
 def spans(offset: int, document: Any) -> Iterator[Span]:
-    """The spans and the events among the log records of a document, in its order; what is neither is passed over.
+    """Yield the spans, and the events among the log records, of a document in order; other content is skipped.
 
-    A document is of OTLP, or a span or a list of spans as the exporters to a console, MLflow and Phoenix write them, or
-    an export of Langfuse or LangSmith.
+    A document is OTLP, or a span or a list of spans in the form of console exporters, MLflow and Phoenix, or an export
+    of Langfuse or LangSmith.
     """
     data = object_of(document).get("data")
     listed = data if isinstance(data, list) else object_of(data).get("spans", object_of(document).get("spans"))
@@ -143,7 +143,7 @@ def _trace(span: dict[str, Any]) -> str:
 
 
 def _record(offset: int, record: dict[str, Any]) -> Span:
-    """Convert a log record to a span that holds what it states."""
+    """Convert a log record to a span that holds its values."""
     values, body = _attributes(record.get("attributes")), _plain(record.get("body"))
     name = plain_text(record.get("eventName") or record.get("event_name") or values.get("event.name") or "")
     trace = _trace(record)
@@ -164,7 +164,7 @@ def _record(offset: int, record: dict[str, Any]) -> Span:
 
 
 def _time(value: Any) -> int | None:
-    """Microseconds since 1970 UTC of nanoseconds as a number or its digits, or of an ISO 8601 text."""
+    """Convert nanoseconds (a number or its digits) or an ISO 8601 text to microseconds since 1970 UTC."""
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not text.isdigit():
         return microseconds(text)
@@ -183,7 +183,7 @@ def _attributes(listed: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any, levels: int = _LEVELS) -> Any:
-    """The plain value of an AnyValue of OTLP; integers may be texts there."""
+    """Return the plain value of an AnyValue of OTLP, in which integers may be texts."""
     if not isinstance(value, dict) or levels == 0:
         return None
     for kind, inner_value in value.items():
@@ -203,7 +203,7 @@ def _plain(value: Any, levels: int = _LEVELS) -> Any:
 
 
 def history(span: Span) -> list[Part]:
-    """List the parts before the span's request, the system prompt first; empty where it was not captured.
+    """List the parts before the span's request, the system prompt first; empty if they were not captured.
 
     Raises:
         MessageError: a message has no known shape.
@@ -221,7 +221,7 @@ def history(span: Span) -> list[Part]:
 
 
 def response_parts(span: Span) -> list[Part]:
-    """List the parts of the span's response; of several choices the first. Errors as of `history`."""
+    """List the parts of the span's response, of the first of several choices. Errors as for `history`."""
     messages = parse_structured(span.values.get("gen_ai.output.messages"))
     if messages is None:
         answer = messages_of(span.values, span.events, "completion")[:1]
@@ -237,7 +237,7 @@ def response_parts(span: Span) -> list[Part]:
 
 
 def _message(message: dict[str, Any], offset: int, all_parts: list[Part]) -> None:
-    """Add the parts of a message in their order."""
+    """Append the parts of a message in order."""
     parts, role = message.get("parts"), message.get("role")
     if parts is None or plain(message) is not None or not all("type" in part for part in objects_of(parts)):
         all_parts += parts_in([message], offset)
@@ -261,7 +261,7 @@ def _message(message: dict[str, Any], offset: int, all_parts: list[Part]) -> Non
 
 
 def result_of(value: Any, name: str | None, call_id: str | None, offset: int, failed: bool | None = None) -> Result:
-    """Convert what a call gave: texts and files of a result of MCP or of its blocks, else the value as text."""
+    """Convert the result of a call: the texts and files of an MCP result or its blocks, else the value as text."""
     parsed, envelope_of = parse_structured(value), None
     if isinstance(parsed, dict) and (message := plain(parsed)):  # of LangChain
         message_answer = answer(message[0], offset, None)
@@ -285,12 +285,12 @@ def result_of(value: Any, name: str | None, call_id: str | None, offset: int, fa
 
 
 def _are_blocks(value: Any) -> bool:
-    """Return True if the value is a list of content blocks as MCP has them."""
+    """Return True if the value is a list of MCP content blocks."""
     return isinstance(value, list) and all(isinstance(block, dict) and block.get("type") in _BLOCKS for block in value)
 
 
 def text_of_value(value: Any) -> str | None:
-    """A captured value as text: as it is, or its JSON text; None if it is empty."""
+    """Return a captured value as text: as it is, or its JSON text; None if it is empty."""
     if value is None or value == "":
         return None
     return value if isinstance(value, str) else shallow_json(value)

@@ -12,13 +12,13 @@ action  | {"name": "web_search", "arguments": {"query": "Lake Mirr"}}
 after   | Lake Mirr is 310 m deep.
 
 A `.json` log is one object `{version, status, eval, plan, results, samples}`. A `.eval` log is a zip archive of
-`header.json` (all of that but the samples), `samples/<id>_epoch_<n>.json` and a `_journal`; one that was interrupted
-has no header, and what it would say of the evaluation is then taken from `_journal/start.json`. An archive that was cut
-off is read as far as its members are whole, with a reject for what is not.
+`header.json` (all of that except the samples), `samples/<id>_epoch_<n>.json` and a `_journal`. An interrupted one has
+no header, and the facts about the evaluation are then taken from `_journal/start.json`. An archive that was cut off is
+read as far as its members are complete, with a reject for the rest.
 
-The domain of a trajectory follows from the tools that its sample called (see `sample.domain`), and tools are
-renamed to the common vocabulary in the search domain only. A sample that calls no tool is no interaction: a reject. In
-`.eval` logs a step's offset is where its sample begins in the archive, in `.json` logs where its call's id stands.
+The domain of a trajectory follows from the tools that its sample called (see `sample.domain`). Tools are renamed to the
+common vocabulary only in the search domain. A sample that calls no tool is no interaction and is rejected. In `.eval`
+logs a step's offset is the beginning of its sample in the archive, in `.json` logs the position of its call's id.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The messages of an Inspect sample as the steps of a trajectory.
+"""Steps of a trajectory from the messages of an Inspect sample.
 
-Tool results stand after the assistant message that called, and are paired with its calls by id, in order where a result
-has no id. A search that the model's provider ran within an assistant message (`tool_use` parts) is a turn of its own. A
-user message that the sample's input does not hold is the harness's.
+Tool results follow the assistant message with their calls. They are paired with the calls by id, or in order if a
+result has no id. A search that the model's provider ran within an assistant message (`tool_use` parts) is a turn of its
+own. A user message that is not in the sample's input is the harness's.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from trajmill.connectors.reading.values import JsonError, json_value
 from trajmill.schemas import Observation, Step, Steps
 
 _TURN_BYTES: Final = 2048
-"""Approximate memory of a turn besides the answers to its calls, in bytes."""
+"""Approximate memory of a turn without the answers to its calls, in bytes."""
 
 
 @dataclass(slots=True)
 class Course:
-    """The turns and words of a conversation as its messages come.
+    """Turns and messages of a conversation, built message by message.
 
     Attributes:
-        unmatched: ids of tool results that no call has.
-        acted: whether the agent has done or said something.
+        unmatched: ids of tool results without a call.
+        acted: whether the agent has made a call or sent a message.
     """
 
     held: Attachments
@@ -54,7 +54,7 @@ class Course:
     acted: bool = False
 
     def take(self, conversation: Sequence[Mapping[str, Any]]) -> Steps | list[Step]:
-        """The steps of a whole conversation."""
+        """Return the steps of a whole conversation."""
         index = 0
         while index < len(conversation):
             message = conversation[index]
@@ -133,7 +133,7 @@ class Course:
 
 
 def _parse_arguments(value: Any) -> Any:
-    """Arguments that a provider wrote as JSON text."""
+    """Parse arguments that a provider wrote as JSON text."""
     if not isinstance(value, str):
         return value
     try:
@@ -145,7 +145,9 @@ def _parse_arguments(value: Any) -> Any:
 def _pair_results(
     calls: Sequence[dict[str, Any]], results: list[Mapping[str, Any]], unmatched: list[str]
 ) -> list[Mapping[str, Any] | None]:
-    """The result of each call: by id, then those without an id in order; ids that no call has join `unmatched`."""
+    """Return the result of each call: by id, then those without an id in order; other ids are appended to
+    `unmatched`.
+    """
     answers: list[Mapping[str, Any] | None] = [None] * len(calls)
     for result in results:
         key = text_of(result.get("tool_call_id"))

@@ -1,9 +1,9 @@
-"""One sample of an Inspect log: the facts in its fields and events, apart from the order of its messages.
+"""One sample of an Inspect log: the facts in its fields and events, except the order of its messages.
 
-A sample whose messages were left out is rebuilt from its last model event, whose input may stand in the sample's
-message pool (`input_refs`, since 0.3.150). Any string `attachment://<hash>` (before 0.3.58 `tc://`) stands for the text
-of that hash in the sample itself, and nothing else is ever opened. `target` and what scorers wrote are not carried on.
-The steps are made in `course`.
+A sample whose messages were left out is rebuilt from its last model event, whose input may be in the sample's message
+pool (`input_refs`, since 0.3.150). Any string `attachment://<hash>` (before 0.3.58 `tc://`) refers to the text of that
+hash in the sample itself, and nothing else is ever opened. `target` and the texts of scorers are left out. `course`
+makes the steps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trajmill.schemas import Attachment, Context, Observation, Outcome, json_tex
 
 _PROTOCOLS: Final = ("attachment://", "tc://")
 _BY_HARNESS: Final = frozenset({"parsing", "approval"})
-"""Kinds of tool error by which a call never reached its tool."""
+"""Kinds of tool errors with which a call never reached its tool."""
 
 _OUT_OF_TIME: Final = "timeout"
 _CLIENT: Final = Source("inspect_ai")
@@ -38,10 +38,10 @@ _GRADES: Final[Mapping[Any, float]] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def domain(names: set[str]) -> str:
-    """The domain of a sample by the names of the tools it called.
+    """Return the domain of a sample from the names of the tools it called.
 
-    Searching comes before all others, since agents that search often run code besides; then a browser's tree (web), a
-    screen (os), editing (swe), a shell or interpreter (terminal). What is left are tools of a program's own (mcp).
+    Search has precedence, since agents that search often run code as well; then a browser's tree (web), a screen (os),
+    editing (swe), a shell or interpreter (terminal). Other tools belong to a program of their own (mcp).
     """
     if any(vocabulary.common_word(name) in (vocabulary.SEARCH, vocabulary.VISIT) for name in names):
         return "search"
@@ -55,22 +55,22 @@ def domain(names: set[str]) -> str:
 
 
 def objects(value: Any) -> Sequence[dict[str, Any]]:
-    """The objects of an array; none of what is no array."""
+    """Return the objects of an array; empty for other values."""
     if isinstance(value, Array):
         return Chosen(value, (index for index, item in enumerate(value) if isinstance(item, dict)))
     return objects_of(value)
 
 
 def each_object(value: Any) -> Iterator[dict[str, Any]]:
-    """The objects of an array, one at a time."""
+    """Yield the objects of an array."""
     return (item for item in value if isinstance(item, dict)) if isinstance(value, ARRAY) else iter(())
 
 
 class Attachments:
-    """The texts that a sample keeps under their hashes.
+    """The texts that a sample stores under their hashes.
 
     Args:
-        sample: the sample; the oldest logs keep them in its `transcript`.
+        sample: the sample; the oldest logs store them in its `transcript`.
     """
 
     def __init__(self, sample: Mapping[str, Any]) -> None:
@@ -79,14 +79,14 @@ class Attachments:
         self._held = texts if isinstance(texts, OBJECT) else {}
 
     def text(self, value: str) -> str | None:
-        """Return the text itself, or the attached text that it refers to; None if the sample does not hold that."""
+        """Return the text itself, or the attached text that it refers to; None if the sample does not hold it."""
         protocol = next((prefix for prefix in _PROTOCOLS if value.startswith(prefix)), None)
         if protocol is None or any(mark in value for mark in "\n ") or len(value) > 200:
             return value
         return text_of(self._held.get(value.removeprefix(protocol)))
 
     def value(self, value: Any) -> Any:
-        """A JSON value of at most `CARRIED_DEPTH` levels with every text resolved where the sample holds it."""
+        """Return a JSON value of at most `CARRIED_DEPTH` levels with all references resolved, as far as possible."""
         if isinstance(value, str):
             text = self.text(value)
             return value if text is None else text
@@ -97,7 +97,7 @@ class Attachments:
 
 @dataclass(slots=True)
 class Content:
-    """Content of a message; `lost` if a text of it is not in the log."""
+    """Content of a message; `lost` if one of its texts is not in the log."""
 
     texts: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -107,12 +107,12 @@ class Content:
 
     @property
     def text(self) -> str | None:
-        """The texts as one, None if there are none."""
+        """The texts joined to one; None if there are none."""
         return "\n".join(self.texts) if self.texts else None
 
 
 def content(message: Mapping[str, Any], attachments: Attachments) -> Content:
-    """The content of a message, which is a text or a list of parts."""
+    """Read the content of a message, which is a text or a list of parts."""
     parsed = Content()
     raw = message.get("content")
     parts: Any = [{"type": "text", "text": raw}] if isinstance(raw, str) and raw else raw
@@ -136,7 +136,9 @@ def content(message: Mapping[str, Any], attachments: Attachments) -> Content:
 
 
 def messages(sample: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-    """The messages of a sample; those of its last model event, and its answer, if the sample left its own out."""
+    """Return the messages of a sample, or those of its last model event and its answer if the sample left its own
+    out.
+    """
     own = objects(sample.get("messages"))
     if own:
         return own
@@ -156,7 +158,7 @@ def messages(sample: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
 
 
 def _resolve_references(refs: list[Any], pool: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages of a pool that ranges `[start, end)` refer to, no more than the pool has."""
+    """Return the messages of a pool that ranges `[start, end)` refer to, at most as many as the pool has."""
     referred: list[dict[str, Any]] = []
     for ref in refs:
         if isinstance(ref, list) and len(ref) == 2 and all(isinstance(bound, int) and bound >= 0 for bound in ref):
@@ -167,7 +169,7 @@ def _resolve_references(refs: list[Any], pool: Sequence[dict[str, Any]]) -> list
 
 
 def list_called_tools(conversation: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The names of the tools that a conversation calls."""
+    """Return the names of the tools that a conversation calls."""
     names = set()
     for message in conversation:
         if message.get("role") == "assistant":
@@ -192,7 +194,7 @@ def outcome(sample: Mapping[str, Any]) -> Outcome | None:
 
 
 def context(sample: Mapping[str, Any], system: str, attachments: Attachments, renamed: bool) -> Context:
-    """The system prompt, and the tools that any model event declares, since one agent may hand over to another."""
+    """Return the system prompt, and the tools of all model events, since one agent may hand over to another."""
     declared: list[dict[str, Any]] = []
     for event in each_object(sample.get("events")):
         if event.get("event") == "model":
@@ -219,7 +221,7 @@ class Times:
 
     @classmethod
     def of(cls, sample: Mapping[str, Any]) -> Times:
-        """The times that a sample's tool events state."""
+        """Read the times in a sample's tool events."""
         times: dict[str, tuple[int | None, float | None]] = {}
         for event in each_object(sample.get("events")):
             key = text_of(event.get("id"))
@@ -231,7 +233,7 @@ class Times:
 
 
 def observation(message: Mapping[str, Any], name: str, attachments: Attachments) -> tuple[Observation, Output]:
-    """Return what a tool message shows, and how its call ended: timeout and the harness's words."""
+    """Return the observation of a tool message, and its call's end: a timeout and the harness's words."""
     parsed = content(message, attachments)
     error = message.get("error")
     kind = error.get("type") if isinstance(error, dict) else None

@@ -1,4 +1,4 @@
-r"""Answer files of ToolBench: a tree of tries at one question, with the calls of real web APIs.
+r"""Answer files of ToolBench: a tree of attempts at one question, with the calls of real web APIs.
 
 >>> show(ToolBench(), r'''
 ... {"win": false, "answer_generation": {"query": "Is there water?", "function": [], "final_answer": ""},
@@ -10,7 +10,7 @@ r"""Answer files of ToolBench: a tree of tries at one question, with the calls o
 action  | {"name": "gauge_for_river", "arguments": {"river": "Orv"}}
 after   | {"error": "", "response": "dry"}
 
-ToolEval converts answers for its judges; of such a file each question is read (see `tool_eval`).
+ToolEval converts answers for its judges; each question of such a file is read (see `tool_eval`).
 
 >>> show(ToolBench(), r'''
 ... {"17": {"query": "Is there water?", "available_tools": [], "answer": {"method": "DFS", "total_steps": 3,
@@ -22,22 +22,22 @@ action  | {"name": "gauge_for_river", "arguments": {"river": "Orv"}}
 after   | dry
 
 `{win, tree: {tree: node}, answer_generation: {query, function, train_messages, final_answer, …}}`. A node is a
-`Thought`, an `Action` (the name of a function) or an `Action Input` (its arguments and what it gave), each the child of
-what stands before it: a call is two nested nodes, a message of the model up to three. At a node with several children
-the search went back and tried again. Each try really called its functions, and knew what stands on its path.
+`Thought`, an `Action` (the name of a function) or an `Action Input` (its arguments and result), each the child of the
+node before it: a call is two nested nodes, a message of the model up to three. At a node with several children the
+search went back and tried again. Each attempt really called its functions, and its context is its own path.
 
-The main trajectory is the path to the final answer; of a question without one, to where the model gave up, else the
-first path of the tree. Every other path to a leaf is a trajectory of relation `branch`, whole from the root, in the
-order of the tree, if it holds a call of its own; the shared beginning is repeated.
+The main trajectory is the path to the final answer; for a question without one, to the point where the model gave up,
+else the first path of the tree. Every other path to a leaf is a trajectory of relation `branch`, complete from the
+root, in the order of the tree, if it holds a call of its own; the shared beginning is repeated.
 
-`observation_code` (Downstream_tasks/rapidapi.py of ToolBench): 0 is a normal answer, 3 the final answer, 4 giving up;
-what `Finish` answers, and code 1, a name that no function has, is said by the harness; the others are errors. Code 11
-is given where a word such as "error" stands anywhere in an answer; if the answer begins like a normal one, with a key
-that is none of `_TOLD`, it is not known whether it is an error.
+`observation_code` (Downstream_tasks/rapidapi.py of ToolBench): 0 is a normal answer, 3 the final answer, 4 giving up.
+The answer of `Finish`, and code 1, an unknown function name, come from the harness; the other codes are errors. Code 11
+is given if a word such as "error" occurs anywhere in an answer; if the answer begins like a normal one, with a key
+outside of `_TOLD`, it is unknown whether it is an error.
 
-An answer over 1,024 characters was cut by the harness and ends with three dots. The prompt before another try at the
-same place ("This is not the first time you try this task …") is a harness note, known on the main path only. `win` says
-that the model gave an answer, not that it was right: the outcome is the agent's own.
+An answer over 1,024 characters was cut by the harness and ends with three dots. The prompt before another attempt at
+the same node ("This is not the first time you try this task …") is a harness note, known only on the main path. `win`
+means that the model gave an answer, not that it was right: the outcome is the agent's own claim.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from trajmill.schemas import Context, Observation, Outcome, ParseError, Reject, 
 from trajmill.schemas.record import record
 
 BRANCHES: Final = 256
-"""Paths of one tree that are carried on; each repeats its path from the root, so their number is bounded."""
+"""Largest number of paths of a tree that are kept. It is bounded because each path repeats its way from the root."""
 
 _KINDS: Final = ("Thought", "Action", "Action Input")
 _ANSWERED: Final = 3
@@ -71,13 +71,13 @@ _BEGIN: Final = re.compile(r"""\{"error": "[^"]{0,80}", "response": "[\[{\s]*(?:
 _TOLD: Final = frozenset(
     {"error", "errors", "message", "messages", "msg", "status", "code", "detail", "success", "info"}
 )
-"""First keys of answers that tell of themselves whether they are errors."""
+"""First keys of answers that state themselves whether they are errors."""
 
 _RETRY: Final = "This is not the first time you try this task"
 
 
 class ToolBench(Connector):
-    """Answer files of ToolBench (DFSDT and chains kept as trees)."""
+    """Answer files of ToolBench (DFSDT, and chains kept as trees)."""
 
     name: ClassVar[str] = "toolbench"
     version: ClassVar[str] = "5"
@@ -120,7 +120,7 @@ class ToolBench(Connector):
         yield from self._written(blob, writing)
 
     def _read_tool_eval(self, blob: Blob, value: dict[str, Any], data: bytes) -> Iterator[Trajectory | Reject]:
-        """The trajectories of the questions of a file of ToolEval, each at the place of its question."""
+        """Yield the trajectories of the questions in a file of ToolEval, each with the offset of its question."""
         empty, position = True, 0
         for name, question in tool_eval.questions(value):
             position = max(position, data.find(f"{json_text(name)}:".encode("utf-8", "surrogatepass"), position))
@@ -161,12 +161,12 @@ def _set_offset(output: Trajectory | Reject, offset: int) -> Trajectory | Reject
 
 
 def _name(uri: str) -> str:
-    """The name of the answer file without folders and endings: the number of the question and the method."""
+    """Return the name of the answer file without folders and endings: the number of the question and the method."""
     return uri.rpartition("/")[2].partition(".json")[0] or "answer"
 
 
 class _NodeCall(NamedTuple):
-    """A call of the tree: its node, the thought before it, and its place in the order of the tree."""
+    """A call of the tree: its node, the thought before it, and its number in the order of the tree."""
 
     call: Call
     thought: str | None
@@ -179,7 +179,7 @@ def _paths(root: Mapping[str, Any]) -> list[_Path]:
     """List the path to each leaf, in the order of the tree; calls that two paths share are one object.
 
     Raises:
-        MessageError: a node is not what the format says.
+        MessageError: a node does not match the format.
     """
     paths: list[_Path] = []
     waiting: list[tuple[Mapping[str, Any], _Path]] = [(root, _Path())]
@@ -202,7 +202,7 @@ def _paths(root: Mapping[str, Any]) -> list[_Path]:
 
 @record
 class _Path:
-    """Path to a node: its last call, the path to that, and the nodes after it without a call yet."""
+    """The path to a node: its last call, the path to that call, and the nodes after it without a call yet."""
 
     last: _NodeCall | None = None
     before: _Path | None = None
@@ -257,7 +257,7 @@ def _observation(name: str, node: Mapping[str, Any]) -> Observation | None:
 
 
 def _is_guess(code: int, content: str) -> bool:
-    """Return True if the code speaks of a word in the answer, and the answer begins as if it were a normal one."""
+    """Return True if the code refers to a word in the answer, but the answer begins like a normal one."""
     begin = _BEGIN.match(content)
     return code == _WORD and begin is not None and begin[1].lower() not in _TOLD
 
@@ -287,7 +287,7 @@ class _Answer:
         self.system = content if first.get("role") == "system" and isinstance(content, str) else None
 
     def notes(self) -> list[tuple[Mapping[str, Any], str]]:
-        """List the agent's messages that follow a prompt for another try, each with that prompt."""
+        """List the agent's messages that follow a prompt for another attempt, each with that prompt."""
         notes: list[tuple[Mapping[str, Any], str]] = []
         for dialogue in self.dialogues:
             prompt = dialogue[-2].get("content") if len(dialogue) > 2 and dialogue[-2].get("role") == "user" else None
@@ -301,7 +301,7 @@ def _lists(value: object) -> list[list[Any]]:
 
 
 class _Writing:
-    """The trajectories of one tree, one after the other, and which calls the earlier ones hold."""
+    """Builder of the trajectories of one tree, in order, with the calls that earlier ones hold."""
 
     def __init__(self, name: str, answer: _Answer, paths: list[_Path]) -> None:
         main = _find_main(paths, answer.final)
@@ -316,7 +316,7 @@ class _Writing:
         return path.last is not None and path.last.number not in self._holders
 
     def trajectory(self, path: Sequence[_NodeCall]) -> Trajectory:
-        """The trajectory of a path that is new."""
+        """Build the trajectory of a new path."""
         first = not self._holders
         native_id = self._name if first else f"{self._name}/{path[-1].number}"
         fork = next((self._holders[called.number] for called in reversed(path) if called.number in self._holders), None)
@@ -339,7 +339,7 @@ class _Writing:
 
 
 def _find_main(paths: Sequence[_Path], final: object) -> int:
-    """Find the number of the main path."""
+    """Return the index of the main path."""
     lasts = [(number, path.last) for number, path in enumerate(paths) if path.last is not None]
     for code in (_ANSWERED, _GAVE_UP):
         ends = [(number, last) for number, last in lasts if last.code == code]
@@ -350,7 +350,7 @@ def _find_main(paths: Sequence[_Path], final: object) -> int:
 
 
 def _ends_with(called: _NodeCall, final: object) -> bool:
-    """Return True if the call's arguments are the final answer that the file states."""
+    """Return True if the call's arguments equal the final answer in the file."""
     return isinstance(final, str) and call(called.call.name, final, None, 0).arguments == called.call.arguments
 
 

@@ -1,10 +1,10 @@
-"""Answers as ToolEval converts them for its judges, as the trees and answers that ToolBench itself writes.
+"""Answers that ToolEval converted for its judges, as trees and answers in ToolBench's own form.
 
 A file is an object of questions by their ids, `{id: {query, available_tools, answer: {method, total_steps,
 final_answer, answer_details}}}`, or one such question. `answer_details` is a tree of nodes `{role, message, next}`: a
-node of role `system` and one of `user`, whose texts were taken out, then `assistant` (what the model thought) and
-`tool` (name, arguments and response of a call). Codes of answers are not kept, so whether one is an error is not known;
-the response of `Finish` is always empty, and none.
+node of role `system` and one of `user`, whose texts were removed, then `assistant` (the model's thought) and `tool`
+(name, arguments and response of a call). Codes of answers are not kept, so it is unknown whether an answer is an error.
+The response of `Finish` is always empty, and counts as none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CODES: Final = {"give_answer": 3, "give_up_and_restart": 4, "give_up": 4}
 
 
 def is_question(value: Any) -> bool:
-    """Return True if the value is a question with its converted answer, as far as the beginning of a file holds it."""
+    """Return True if the value is a question with its converted answer, as far as a file's beginning shows it."""
     return (
         isinstance(value, dict)
         and all(key in value for key in _KEYS)
@@ -34,7 +34,7 @@ def is_question(value: Any) -> bool:
 
 
 def questions(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(id, question) of the questions of a document; the id of a lone one is empty."""
+    """Yield (id, question) of the questions of a document; the id of a single question is empty."""
     if is_question(value):
         yield "", value
     elif isinstance(value, dict):
@@ -59,10 +59,10 @@ def answer_of(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def root_of(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree of a question as ToolBench's, of thoughts, actions and their inputs.
+    """Convert the tree of a question to ToolBench's form of thoughts, actions and their inputs.
 
     Raises:
-        MessageError: a node is not what the format says.
+        MessageError: a node does not match the format.
     """
     root: dict[str, Any] = {"node_type": "Action Input", "description": "", "children": []}
     waiting = [(root, object_of(question["answer"]).get("answer_details"))]
@@ -80,7 +80,7 @@ def root_of(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _node(node: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The node that stands for one of ToolEval, and the one that its successors are children of."""
+    """Return the node for a node of ToolEval, and the node that becomes the parent of its successors."""
     role, message = node.get("role"), node.get("message")
     if role in ("system", "user"):
         new_node = {"node_type": "Action Input", "description": "", "children": []}
@@ -103,7 +103,7 @@ def _node(node: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _code(arguments: Any) -> int | None:
-    """The code of a `Finish` with these arguments."""
+    """Return the code of a `Finish` with these arguments."""
     try:
         value = json_value(arguments) if isinstance(arguments, str) else arguments
     except JsonError:

@@ -1,7 +1,7 @@
-"""Messages in the words of a framework, converted to the messages of a chat that `shapes` reads, a module each.
+"""Framework messages converted to the chat messages that `shapes` reads, one module per dialect.
 
-A dialect says how its bytes name a message, a call, a result and an error, and nothing of what holds the messages: the
-same words stand in files, in attributes of spans and in exports of traces.
+A dialect knows how its framework names a message, a call, a result and an error. It does not depend on the container,
+since the same messages occur in files, in attributes of spans and in exports of traces.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ Message = Mapping[str, Any]
 
 
 def plain(message: Message) -> list[dict[str, Any]] | None:
-    """Convert a framework's message to the messages of a chat, in their order; None where it is in no framework's
-    words.
-    """
+    """Convert a framework's message to chat messages in order; None if no dialect fits."""
     for dialect in (harmony, langchain, pydantic_ai, vercel, smolagents, adk):
         messages = dialect.plain(message)
         if messages is not None:

@@ -1,12 +1,12 @@
-"""Events of Google's Agent Development Kit: sessions, what its server answers, and its sets of evaluations.
+"""Events of Google's Agent Development Kit: sessions, answers of its server, and evaluation sets.
 
     {"author": "gardener", "invocationId": …, "content": {"role": "model", "parts": [{"functionCall": …}]}}
     {"user_content": …, "intermediate_data": {"tool_uses": [{"name": …, "args": {…}}], "tool_responses": […]},
         "final_response": …}
 
-An event's content is a message of Gemini, whoever of the agents is its author. Events without content change the
-session's state, and partial ones are told again as a whole. An invocation of a set of evaluations holds the user's
-words, calls, what they gave, and the last answer; its calls and answers may stand as `invocation_events` too.
+The content of an event is a Gemini message, whichever agent is its author. Events without content change the session's
+state, and partial events are repeated as a whole. An invocation of an evaluation set contains the user's words, calls,
+their results, and the last answer; its calls and answers may also be `invocation_events`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARKS: Final = ("invocationId", "invocation_id", "actions")
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a chat that an event or an invocation is; None of any other."""
+    """Convert an event or an invocation to chat messages; None for any other message."""
     if isinstance(message.get("user_content"), dict) and {"intermediate_data", "final_response"} & message.keys():
         return list(_invocation(message))
     if not isinstance(message.get("author"), str) or not any(key in message for key in _MARKS):
@@ -49,12 +49,12 @@ def _invocation(invocation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _drop_empty(part: dict[str, Any]) -> dict[str, Any]:
-    """The part without the members that hold nothing."""
+    """Return the part without null members."""
     return {key: value for key, value in part.items() if value is not None}
 
 
 def is_unanswered(value: Mapping[str, Any]) -> bool:
-    """Tell a case of an evaluation that holds the calls that are expected, and nothing of what they gave."""
+    """Check whether an evaluation case has only expected calls and no results."""
     between = [object_of(turn.get("intermediate_data")) for turn in objects_of(value.get("conversation"))]
     asked = any(turn.get("tool_uses") for turn in between)
     return asked and not any(turn.get("tool_responses") or turn.get("invocation_events") for turn in between)

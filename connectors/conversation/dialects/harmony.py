@@ -18,7 +18,7 @@ from trajmill.connectors.conversation.content import spoken_text
 from trajmill.connectors.reading.fields import objects_of, text_of
 
 KEYS: Final = frozenset({"channel", "recipient"})
-"""One of them is in each message of harmony that is no other maker's."""
+"""Keys of which every harmony message that could be another vendor's has at least one."""
 
 _NOBODY: Final = ("all", "user", "assistant")
 _TEXTS: Final = ("model_identity", "instructions", "text")
@@ -26,7 +26,7 @@ _FUNCTIONS: Final = "functions."
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Convert a message of harmony to the messages of a chat; None for any other."""
+    """Convert a harmony message to chat messages; None for any other message."""
     role, recipient = message.get("role"), text_of(message.get("recipient"))
     blocks = objects_of(message.get("content"))
     if role in ("system", "developer"):
@@ -47,7 +47,7 @@ def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _declaration_text(block: Mapping[str, Any]) -> str:
-    """The text of what a system or a developer declares; what it holds besides is JSON."""
+    """Return the text of a system or developer declaration; its other members follow as JSON."""
     texts = [text for key in _TEXTS if (text := text_of(block.get(key))) is not None]
     rest = {key: value for key, value in block.items() if key not in (*_TEXTS, "type") and value}
     return "\n\n".join([*texts, *([json_of(rest)] if rest else [])])

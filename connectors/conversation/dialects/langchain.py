@@ -4,8 +4,8 @@
     {"type": "tool", "content": …, "tool_call_id": …, "status": "error"}
     {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", "HumanMessage"], "kwargs": {"content": …}}
 
-Calls stand in `tool_calls`, those whose arguments the client could not parse in `invalid_tool_calls`; the blocks of the
-content repeat them. Before 2024 only `additional_kwargs` held them, in the words of OpenAI.
+Calls are in `tool_calls`, and in `invalid_tool_calls` if the client could not parse their arguments; the blocks of the
+content repeat them. Before 2024 only `additional_kwargs` contained them, in OpenAI's form.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _PRINTED: Final = re.compile(
     re.DOTALL,
 )
 _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "custom_tool_call", "input_json_delta"})
-"""Blocks of a content that repeat calls."""
+"""Types of content blocks that repeat calls."""
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Convert a message of LangChain to the message of a chat; None for any other."""
+    """Convert a LangChain message to a chat message; None for any other message."""
     kind, fields = message.get("type"), message
     if isinstance(message.get("kwargs"), dict) and isinstance(message.get("id"), list):
         fields = message["kwargs"]
@@ -50,7 +50,7 @@ def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def parse_printed(text: str) -> dict[str, Any] | None:
-    """Parse a tool's message in a text as Python prints it, which spans hold; None for any other text."""
+    """Parse a tool's message printed by Python, as in spans; None for any other text."""
     match = _PRINTED.fullmatch(text)
     content = literal_value(match[1]) if match is not None else None
     if match is None or content is None:

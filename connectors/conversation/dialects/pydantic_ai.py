@@ -3,9 +3,8 @@
     {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": …, "args": …, "tool_call_id": …}]}
     {"kind": "request", "parts": [{"part_kind": "tool-return", "content": …, "tool_call_id": …}]}
 
-A `retry-prompt` answers a call that the framework refused, or asks the model to answer again; since version 2 such an
-answer is a `tool-return` of the outcome `retried`. Tools that a provider ran
-are `builtin-tool-call` and `builtin-tool-return`.
+A `retry-prompt` answers a call that the framework refused, or asks the model for another answer; since version 2 it is
+a `tool-return` with the outcome `retried`. Tools run by a provider are `builtin-tool-call` and `builtin-tool-return`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _FAILED: Final = ("failed", "denied", "retried")
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Convert a request or a response to the messages of a chat; None for any other message."""
+    """Convert a request or a response to chat messages; None for any other message."""
     parts = objects_of(message.get("parts"))
     if not parts or not all("part_kind" in entry for entry in parts):
         return None
@@ -31,7 +30,7 @@ def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _request_message(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the message of a part of a request to the model."""
+    """Return the chat message of a part of a request."""
     kind, content = part["part_kind"], part.get("content")
     at = {"timestamp": part["timestamp"]} if "timestamp" in part else {}
     if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
@@ -45,7 +44,7 @@ def _request_message(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _blocks(content: Any) -> Any:
-    """Return the content of a user's message: a text, or texts, pictures and other files."""
+    """Return the content of a user's message: a text, or texts, images and other files."""
     if not isinstance(content, list):
         return content
     return [_picture(entry) if isinstance(entry, dict) else entry for entry in content]
@@ -60,7 +59,7 @@ def _picture(file: dict[str, Any]) -> dict[str, Any]:
 
 
 def _block(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of a response as a block of a content."""
+    """Convert a part of a response to a content block."""
     kind, content = plain_text(part["part_kind"]), part.get("content")
     if kind in ("tool-call", "builtin-tool-call"):
         call = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "input": part.get("args")}

@@ -26,7 +26,7 @@ _ERROR: Final = re.compile(r"Call id: ([^\n]{1,200})\nError:\n")
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a chat that a step is, or a message of the agent's model; None of any other."""
+    """Convert a step, or a message of the agent's model, to chat messages; None for any other message."""
     if message.get("role") in _ROLES:
         return [_message(message["role"], spoken_text(message.get("content")))]
     if "role" in message or "type" in message:

@@ -1,12 +1,12 @@
-"""Messages of the AI SDK: those of its models, and those of its user interfaces, which hold calls and answers in one.
+"""Messages of the AI SDK: model messages, and user interface messages, which contain calls and answers in one.
 
     {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": …, "toolName": …, "input": {…}}]}
     {"role": "tool", "content": [{"type": "tool-result", "toolCallId": …, "output": {"type": "json", "value": {…}}}]}
     {"role": "assistant", "parts": [{"type": "step-start"}, {"type": "tool-look", "toolCallId": …, "input": {…},
         "state": "output-available", "output": …}, {"type": "step-start"}, {"type": "text", "text": …}]}
 
-A step of the interface's message is one response of the model; without such marks, what it said after an answer is the
-next. Up to version 4 parts are `tool-invocation`, and arguments and results are `args` and `result`.
+A step of an interface message is one response of the model; without step marks, text after an answer begins the next
+response. Up to version 4 parts are `tool-invocation`, and arguments and results are `args` and `result`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DYNAMIC: Final = "dynamic-tool"
 
 
 def plain(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Convert a message of a user interface to the messages of a chat; None for any other."""
+    """Convert a user interface message to chat messages; None for any other message."""
     parts, role = objects_of(message.get("parts")), message.get("role")
     if not parts and (invoked := objects_of(message.get("toolInvocations"))):
         parts = [*({"type": "tool-invocation", "toolInvocation": invocation} for invocation in invoked)]
@@ -51,7 +51,7 @@ def _shown(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _steps(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The agent's messages and the answers between them."""
+    """Yield the agent's messages and the answers between them."""
     marked = any(entry["type"] == _STEP for entry in parts)
     blocks: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
@@ -70,7 +70,7 @@ def _steps(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _read_invocation(part: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The call in a part, and its answer, None as long as there is none."""
+    """Return the call in a part, and its answer; the answer is None while it is pending."""
     nested = part.get("toolInvocation")
     invocation = nested if isinstance(nested, dict) else part
     name, key = invocation.get("toolName") or plain_text(part["type"]).removeprefix(_TOOL), invocation.get("toolCallId")
@@ -87,10 +87,10 @@ def _input(invocation: Mapping[str, Any]) -> Any:
 
 
 def block(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a `tool-call` or a `tool-result` of a model's message to a block of a chat.
+    """Convert a `tool-call` or a `tool-result` of a model message to a chat block.
 
     Raises:
-        MessageError: it is another.
+        MessageError: The block has another type.
     """
     if part.get("type") == "tool-call":
         return {"type": "tool_use", "id": part.get("toolCallId"), "name": part.get("toolName"), "input": _input(part)}

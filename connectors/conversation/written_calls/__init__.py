@@ -50,12 +50,13 @@ _ROLES: Final = {
 
 
 def detect_written(messages: Sequence[Any], system: str | None, tools: list[dict[str, Any]]) -> Written | None:
-    """Detect how calls are written into the texts of a conversation that has no others; None where its texts hold none.
+    """Detect how calls are written into the texts of a conversation without other calls; None if its texts contain
+    none.
 
     Args:
-        messages: of the conversation.
-        system: the system prompt that stands beside them.
-        tools: that are declared beside them, where the prompts declare none.
+        messages: Messages of the conversation.
+        system: System prompt outside the messages.
+        tools: Tools declared outside the messages, used if the prompts declare none.
     """
     messages = list(_flat(messages))
     prompts = [_text(prompt) + str_of(prompt.get("functions")) for prompt in messages if _role(prompt) == "system"]
@@ -75,16 +76,16 @@ def detect_written(messages: Sequence[Any], system: str | None, tools: list[dict
 
 @record
 class Written:
-    """Form in which calls are written into the texts of a conversation, and the tools that are declared."""
+    """Form of the calls written into the texts of a conversation, and the declared tools."""
 
     form: Form
     tools: list[dict[str, Any]]
 
     def structured(self, messages: Iterable[Any]) -> Iterator[Any]:
-        """The messages, with calls as blocks and answers as messages of tools.
+        """Yield the messages, with calls as blocks and answers as tool messages.
 
         Raises:
-            MessageError: `bad_call` of what begins as a call and is none, `result_without_call` of an answer to none.
+            MessageError: `bad_call` for an invalid call, `result_without_call` for an answer without a call.
         """
         messages, names = list(_flat(messages)), names_in(self.tools)
         of_client = self.form is CLIENT_XML and any(map(client_xml.HEAD.match, map(_text, messages)))
@@ -106,19 +107,20 @@ class Written:
                 yield message
 
     def _is_answer(self, content: Any, waiting: list[Block]) -> bool:
-        """Check if a message of the user answers calls."""
+        """Check whether a user's message answers calls."""
         if self.form.head.match(spoken_text(content)):
             return bool(waiting) or self.form.close is not None
         return self.form.plain and any(call["name"].lower() not in ENDING for call in waiting)
 
     def _answers(self, message: Message, content: Any, names: list[str], is_alone: bool) -> Iterator[dict[str, Any]]:
-        """The answers in a message, each under the name of its call: as it says, else by its place.
+        """Yield the answers in a message, each under the name of its call: the stated name, or by position.
 
         Args:
-            message: of a tool or the user.
-            content: of the message.
-            names: of the calls before it.
-            is_alone: whether no other message answers these; what cannot be parted then stands after the last of them.
+            message: Message of a tool or the user.
+            content: Content of the message.
+            names: Names of the preceding calls.
+            is_alone: True if no other message answers these calls; an answer that cannot be split then belongs to the
+                last of them.
         """
         answers = self._parted(spoken_text(content), len(names))
         names = names[-1:] if is_alone and len(answers) == 1 else names
@@ -138,7 +140,7 @@ class Written:
                 yield {"role": HARNESS, "content": tail[0].strip()}
 
     def _parted(self, text: str, calls: int) -> list[tuple[Mapping[str, Any], str]]:
-        """The name and id that each answer in a text says, and what it shows."""
+        """Return the stated name and id of each answer in a text, and its content."""
         head, close, answers = self.form.head, self.form.close, []
         if close is not None:
             pieces = [piece for piece in close.split(text) if piece.strip()] or [text]
@@ -156,19 +158,19 @@ class Written:
 
 
 def _flat(messages: Iterable[Any]) -> Iterator[Any]:
-    """The messages, those of frameworks as the messages of a chat that they are."""
+    """Yield the messages, with framework messages converted to chat messages."""
     for message in messages:
         yield from (plain(message) if isinstance(message, Mapping) else None) or (message,)
 
 
 def _role(message: Any) -> str | None:
-    """The role of a message, by one name of each."""
+    """Return the role of a message under a common name; None if it is unknown."""
     role = message.get("role") or message.get("from") if isinstance(message, Mapping) else None
     return _ROLES.get(role) if isinstance(role, str) else None
 
 
 def _content(message: Any) -> Any:
-    """The content of a message, with the calls that Olmo's data has beside it; None of what is no message."""
+    """Return the content of a message, including the calls that Olmo's data has beside it; None for any other value."""
     if not isinstance(message, Mapping):
         return None
     content, lines = content_of(message), str_of(message.get("function_calls"))
@@ -180,7 +182,7 @@ def _text(message: Any) -> str:
 
 
 def _around(message: Message) -> dict[str, Any]:
-    """A message without its content."""
+    """Return a message without its content."""
     return {key: value for key, value in message.items() if key not in _OWN}
 
 
@@ -189,7 +191,7 @@ def _blocks(content: Any) -> list[Block]:
 
 
 def _is_shown(content: Any) -> bool:
-    """Check if a content is text or blocks, and no value of another kind."""
+    """Check whether a content is text or blocks."""
     blocks = content if isinstance(content, list) else []
     return isinstance(content, str) or any(isinstance(block, dict) and "type" in block for block in blocks)
 
@@ -207,7 +209,7 @@ def _of_client(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
 
 
 def _unwrap_answers(text: str, calls: int) -> list[tuple[Mapping[str, Any], str]]:
-    """Names and contents of the answers that a text is, as objects of both; none where it is no such text."""
+    """Return the names and contents of answers that are objects of both; empty for any other text."""
     value = value_or_none(text) if text.lstrip()[:1] in ("{", "[") else None
     listed = value if isinstance(value, list) and len(value) == calls else [value]
     answers: list[tuple[Mapping[str, Any], str]] = []

@@ -1,4 +1,4 @@
-"""Calls as ReAct and its followers ask for them (`Action: …`), and code that is to be run, in tags or a fence."""
+"""Calls in the form of ReAct and its successors (`Action: …`), and code to be run, in tags or a fence."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _BRACKETS: Final = re.compile(r"(\w[\w.-]{0,99})[ \t]?(?:\[(.*)\]|\((.*)\))", re
 _CODE: Final = {"execute_bash": "command"}
 
 ENDING: Final = frozenset({"finish", "answer", "final_answer", "submit"})
-"""Actions that hand in an answer: nothing of the world answers them."""
+"""Actions that submit an answer, to which no environment replies."""
 
 
 def asks_for_actions(text: str, own: bool) -> bool:
-    """Check if a text of others asks for thoughts and actions, or one of the agent begins with a thought."""
+    """Check whether others' text asks for thoughts and actions, or the agent's own text begins with a thought."""
     return _ASKED.search(text) is not None and (_THOUGHT.match if own else _THINKS.search)(text) is not None
 
 
 def asks_for_code(text: str, own: bool) -> bool:
-    """Check if a text asks for code as smolagents does."""
+    """Check whether a text asks for code in the way of smolagents."""
     return not own and "code blobs" in text
 
 
 def action(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The action that a text ends with, and behind it at most an observation that the harness put there."""
+    """Return the action at the end of a text, and the observation that the harness may have appended."""
     body, *observations = _SHOWN.split(text[mark.end() :], maxsplit=1)
     name, arguments, last = _action(body.strip())
     if _NEXT.search(last) or (observations and _NEXT.search(observations[0])):
@@ -44,7 +44,9 @@ def action(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
 
 
 def _action(text: str) -> tuple[str, Any, str]:
-    """Name and arguments of an action, and the last of its texts; words of a game are an argument of `action`."""
+    """Return the name and arguments of an action, and the last of its texts; words of a game become an argument of
+    `action`.
+    """
     if (match := _GIVEN.fullmatch(text)) is not None:
         return match[1].strip(), match[3] if match[2] == "Action Input" else {"argument": match[3]}, match[3]
     if (fenced := _FENCED.fullmatch(text)) is not None:
@@ -55,7 +57,7 @@ def _action(text: str) -> tuple[str, Any, str]:
 
 
 def blob(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The code between a fence or tags that smolagents runs."""
+    """Return the code between a fence or tags that smolagents runs."""
     closing = "</code>" if mark["mark"].startswith("<") else "```"
     end = text.find(closing, mark.end())
     if end < 0:
@@ -66,7 +68,7 @@ def blob(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
 
 
 def code(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The code between tags that are named as what runs it."""
+    """Return the code between tags named after the tool that runs it."""
     name = mark["mark"].strip(" \t<>")
     end = text.find(f"</{name}>", mark.end())
     if end < 0:

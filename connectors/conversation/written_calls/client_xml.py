@@ -1,4 +1,4 @@
-"""Calls in the XML of Cline and Roo, whose tools are tags, and what these clients answer in messages of the user."""
+"""Calls in the XML of Cline and Roo, whose tools are tags, and the answers of these clients in messages of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trajmill.connectors.conversation.written_calls.form import Block, bad_call,
 from trajmill.connectors.reading.fields import objects_of, str_of
 
 SPEAKING: Final = {"attempt_completion": "result", "ask_followup_question": "question", "plan_mode_respond": "response"}
-"""Tools that speak to the user, by the parameter that holds what they say."""
+"""Tools that speak to the user, with the parameter of their words."""
 
 _ACTING: Final = (
     "execute_command read_command_output read_file write_to_file replace_in_file apply_diff insert_content "
@@ -25,10 +25,10 @@ TOOLS: Final = "|".join(sorted([*SPEAKING, *_ACTING.split()]))
 HEAD: Final = re.compile(r"\[(?P<name>\w{2,60})(?: (?:for|to|in|from|on) .*?)?\] Result:\n*", re.DOTALL)
 
 LOST: Final = "lost"
-"""The role of an answer that no call waits for."""
+"""Role of an answer without a pending call."""
 
 _LONG: Final = frozenset({"content", "diff", "args", "arguments", "result", "patch"})
-"""Parameters that may hold what looks like tags; they end where their last closing tag stands."""
+"""Parameters that may contain apparent tags; they end at their last closing tag."""
 
 _PARAMETER: Final = re.compile(r"<([a-z_]{2,40})>")
 _SAYS: Final = re.compile(r"<(task|feedback|answer|user_message)>\s*(.*?)\s*</\1>", re.DOTALL)
@@ -42,7 +42,7 @@ _FAILED: Final = re.compile(
 
 
 def read_call(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The call that a tool's tag is; a tool that speaks to the user is what the agent says."""
+    """Return the call in a tool's tag; a tool that speaks to the user becomes the agent's words."""
     tool = mark["tool"]
     parameter = _PARAMETER.match(text, mark.end())
     is_long = parameter is not None and tool not in ("read_file", "execute_command")
@@ -54,7 +54,7 @@ def read_call(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
 
 
 def block_of(tool: str, parameters: Mapping[str, Any], key: str | None = None) -> Block:
-    """The block of a call of a tool of these clients."""
+    """Return the block of a tool call of these clients."""
     if tool in SPEAKING:
         return {"type": "text", "text": str_of(parameters.get(SPEAKING[tool])) or tool}
     if tool != "use_mcp_tool":
@@ -64,7 +64,7 @@ def block_of(tool: str, parameters: Mapping[str, Any], key: str | None = None) -
 
 
 def _parameters(body: str) -> dict[str, str]:
-    """The parameters of a call."""
+    """Return the parameters of a call."""
     values: dict[str, str] = {}
     position = 0
     while (opened := _PARAMETER.search(body, position)) is not None:
@@ -78,7 +78,7 @@ def _parameters(body: str) -> dict[str, str]:
 
 
 def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
-    """An answer as a message, without the client's words on how its call ended."""
+    """Return an answer as a message, without the client's words about the outcome of its call."""
     text, pictures = content, []
     if not isinstance(content, str):
         text = "\n".join(str_of(block.get("text")) for block in objects_of(content) if block.get("type") == "text")
@@ -97,8 +97,9 @@ def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
 
 
 def split_speakers(text: str) -> Iterator[dict[str, Any]]:
-    """Split a text into what user and client say: the content of the user's tags is the user's, and so is a text
-    without any.
+    """Split a text into the words of the user and the client.
+
+    The contents of the user's tags are the user's; so is a text without any tags.
     """
     position = 0
     if _CLIENT.match(text):
@@ -114,14 +115,14 @@ def split_speakers(text: str) -> Iterator[dict[str, Any]]:
 
 
 def answers(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
-    """The answers in a message of the user, and what user and client say in it, as messages.
+    """Yield the answers in a user's message, and the words of user and client in it, as messages.
 
-    An answer is what stands from its head to the next or to the client's words. One whose head names no tool that is
-    waited for has the role `LOST`.
+    An answer extends from its head to the next head or to the client's words. If its head names no pending tool, its
+    role is `LOST`.
 
     Args:
-        content: of the message.
-        waiting: blocks of the calls that have no answer yet; those that are answered are taken out.
+        content: Content of the message.
+        waiting: Blocks of the calls without an answer; answered ones are removed.
     """
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     tool, shown = "", list[Block]()
@@ -144,7 +145,7 @@ def answers(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
 
 
 def _read_answer(tool: str, shown: list[Block], waiting: list[Block]) -> Iterator[dict[str, Any]]:
-    """The answer under a head that names a tool, if it names one."""
+    """Yield the answer under a head that names a tool; nothing without a tool."""
     names = (MCP_PREFIX,) if tool == "use_mcp_tool" else (tool, f"use_{tool}")
     call = next((call for call in waiting if call["name"].startswith(names)), None) if tool else None
     if tool in SPEAKING:

@@ -1,4 +1,4 @@
-"""A form of calls in texts, and where in a text they stand: at its marks, outside thoughts, fences and inline code."""
+"""Form of calls in texts, and the positions of calls: at their marks, outside thoughts, fences and inline code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trajmill.connectors.conversation.calls import MessageError
 from trajmill.schemas.record import record
 
 Block = dict[str, Any]
-"""A block of a message's content, in Anthropic's words."""
+"""Block of a message's content, in Anthropic's form."""
 
 _SKIPPED: Final = r"|(?P<fence>^[ \t]*(?:```|~~~)[^\n]*$)|`[^`\n]+`|(?P<thought><think(?:ing)?>)"
 _FENCE_END: Final = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*$", re.MULTILINE)
@@ -21,19 +21,19 @@ _NEVER: Final = re.compile(r"(?!)")
 
 @record
 class Form:
-    """A form of calls in texts, and of their answers in messages of the user.
+    """Form of calls in texts, and of their answers in messages of the user.
 
     Attributes:
-        sign: stands in every text with such a call.
-        mark: begins a call.
-        read: what stands at a mark, as blocks, and where it ends; raises `MessageError` where it is no whole call.
-        head: begins an answer; it may name a call (`name`, `id`), and is the harness's.
-        close: ends an answer; None where answers go on to the next head.
-        tail: ends an answer too, and is the harness's.
-        plain: whether a message of the user without a head is an answer too, if it follows a call.
-        wrapped: whether an answer may be an object of name and content, or a list of them.
-        declared: whether names of calls must be among the declared tools.
-        asks: tells that a text of others, or the agent's own, asks for this form, which is read only then.
+        sign: Text that every text with such a call contains.
+        mark: Pattern of the beginning of a call.
+        read: Returns the blocks at a mark, and their end; raises `MessageError` if the call is not whole.
+        head: Pattern of the beginning of an answer; it may name a call (`name`, `id`), and is the harness's.
+        close: Pattern of the end of an answer; None if answers extend to the next head.
+        tail: Another pattern of the end of an answer, which is the harness's.
+        plain: True if a user's message without a head is an answer too when it follows a call.
+        wrapped: True if an answer may be an object of name and content, or a list of them.
+        declared: True if called names must be among the declared tools.
+        asks: Checks whether a text of others, or the agent's own, asks for this form, which is used only then.
     """
 
     sign: str
@@ -49,18 +49,18 @@ class Form:
 
 
 def mark_of(pattern: str) -> re.Pattern[str]:
-    """The pattern of a mark, and beside it those of what calls do not stand in."""
+    """Compile the pattern of a mark, together with the patterns of text that contains no calls."""
     return re.compile(f"(?P<mark>{pattern}){_SKIPPED}", re.MULTILINE)
 
 
 def first_mark(text: str, position: int, form: Form, names: Collection[str]) -> re.Match[str] | None:
-    """The first mark behind a place that stands where calls stand; a fence or thought that is not closed is none.
+    """Return the first mark after a position at which a call is possible; an unclosed fence or thought excludes none.
 
     Args:
-        text: of the agent.
-        position: where it is searched from; behind a thought that the text begins within, where it is 0.
-        form: of the mark.
-        names: of the declared tools.
+        text: Text of the agent.
+        position: Beginning of the search; at 0, a thought that the text begins within is skipped.
+        form: Form of the mark.
+        names: Names of the declared tools.
     """
     if form.sign not in text:
         return None
@@ -80,7 +80,9 @@ def first_mark(text: str, position: int, form: Form, names: Collection[str]) -> 
 
 @lru_cache(4)
 def _last_ends(text: str) -> tuple[int, int]:
-    """Return where the last line that may end a fence stands, and the last end of a thought; -1 where there is none."""
+    """Return the position of the last line that may end a fence, and of the last end of a thought; -1 if there is
+    none.
+    """
     fences = (end.start() for end in _FENCE_END.finditer(text)) if "```" in text or "~~~" in text else ()
     return max(fences, default=-1), max(text.rfind("</think>"), text.rfind("</thinking>"))
 
@@ -91,20 +93,20 @@ def _end(closing: re.Pattern[str], text: str, position: int) -> int:
 
 
 def call_block(name: str, arguments: Any, key: str | None = None) -> Block:
-    """The block of a call."""
+    """Return the block of a call."""
     return {"type": "tool_use", "name": name, "input": arguments, "id": key}
 
 
 def bad_call(wanted: str, text: str, position: int) -> MessageError:
-    """The error that what stands at a place of a text is no whole call."""
+    """Return the error of text that is no whole call."""
     return MessageError("bad_call", f"wanted {wanted}, met {text[position : position + 80]!r}")
 
 
 def blocks_in(text: str, form: Form, names: Collection[str] = ()) -> list[Block]:
-    """Split a text into words and calls, in its order; one block of the whole text where no mark stands in it.
+    """Split a text into words and calls, in order; without a mark, a single block of the whole text.
 
     Raises:
-        MessageError: `bad_call` of what begins as a call and is none.
+        MessageError: `bad_call` for an invalid call.
     """
     pieces: list[Block] = []
     begin = 0

@@ -1,4 +1,4 @@
-"""The forms in which agents write calls into their texts, as one table; see `form` for what its columns mean."""
+"""Table of the forms in which agents write calls into their texts; see `form` for its columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RESPONSE_END: Final = re.compile(r"\n?</tool_response>\s*(?=<tool_response>|\Z)
 _TEMPLATE: Final = re.compile(
     r"Observation:[ \t]*\n?|(?=OBSERVATION:|(?:Exit code: -?\d+\n)?(?:EXECUTION RESULT|Execution output) of \[)"
 )
-"""The heads that `harness_text` reads are left to it."""
+"""Heads of answers; those that `harness_text` reads are only looked ahead at."""
 
 _SHOWN: Final = re.compile(
     r"\s*(?:Observation|OBSERVATION|OS output|The output of the OS):[ \t]*\n*|The output of the OS is empty\."

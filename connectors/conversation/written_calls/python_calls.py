@@ -1,4 +1,4 @@
-"""Calls as in Python, `name(argument=value)`: a list of them that is the whole text, or one a line between tags."""
+"""Calls as in Python, `name(argument=value)`: a whole text that is a list of them, or one per line between tags."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LINES_END: Final = "</function_calls>"
 
 
 def read_list(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The calls of a text that is a list of them."""
+    """Return the calls of a text that is a list of them."""
     inner = text.strip()
     return _calls(inner[1:-1] if inner.endswith("]") else "", ",", text, mark), len(text)
 
 
 def read_lines(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The calls that stand one a line between tags."""
+    """Return the calls between tags, one per line."""
     end = text.find(_LINES_END, mark.end())
     return _calls(text[mark.end() : max(end, mark.end())], "\n", text, mark), end + len(_LINES_END)
 
@@ -46,7 +46,7 @@ def _call(text: str) -> Block | None:
 
 
 def _split(text: str, between: str) -> list[str] | None:
-    """The parts of a text between signs that stand in no quotes and brackets; None if these do not close."""
+    """Split a text at separators outside quotes and brackets; None if these do not close."""
     parts: list[str] = []
     closing: list[str] = []
     begin = position = 0
@@ -73,7 +73,7 @@ def _split(text: str, between: str) -> list[str] | None:
 
 
 def _pair(text: str) -> tuple[str, Any] | None:
-    """Name and value of an argument; None if it is none."""
+    """Return the name and value of an argument; None if it is invalid."""
     name, equal, written = text.partition("=")
     if not equal or _WORD.fullmatch(name.strip()) is None:
         return None
@@ -86,7 +86,7 @@ def _pair(text: str) -> tuple[str, Any] | None:
 
 
 def _is_json(value: Any) -> bool:
-    """Check if a Python literal is a JSON value."""
+    """Check whether a Python literal is a JSON value."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and _is_json(member) for key, member in value.items())
     if isinstance(value, list):

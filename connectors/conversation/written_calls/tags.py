@@ -15,7 +15,7 @@ _ARGUMENTS: Final = ("arguments", "parameters", "args")
 
 
 class _Tags(NamedTuple):
-    """Patterns of what opens a function and a parameter, each with its name, and of what closes them."""
+    """Patterns that open a function and a parameter, each with its name, and that close them."""
 
     function: re.Pattern[str]
     parameter: re.Pattern[str]
@@ -38,7 +38,9 @@ _GLM: Final = _Tags(
 
 
 def read_tags(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The calls between `<tool_call>` tags: JSON, a Python literal, or a function in Qwen3-Coder's or GLM's tags."""
+    """Return the calls between `<tool_call>` tags: JSON, a Python literal, or a function in tags of Qwen3-Coder or
+    GLM.
+    """
     begin = mark.end()
     inside = text[begin : begin + 4096].lstrip()
     if inside[:1] in ("{", "["):
@@ -53,13 +55,13 @@ def read_tags(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
 
 
 def function(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The call that is a function in Qwen3-Coder's tags."""
+    """Return the call of a function in Qwen3-Coder's tags."""
     call, end = _parameters(text, mark.start(), _QWEN)
     return [call], end
 
 
 def _parameters(text: str, begin: int, tags: _Tags) -> tuple[Block, int]:
-    """A function with its parameters, whose values are texts, and where it ends."""
+    """Return a function with its parameters, whose values are texts, and its end."""
     opened = tags.function.match(text, begin)
     arguments: dict[str, str] = {}
     position = begin if opened is None else opened.end()
@@ -77,7 +79,7 @@ def _parameters(text: str, begin: int, tags: _Tags) -> tuple[Block, int]:
 
 
 def _json(text: str, begin: int) -> tuple[list[Block], int]:
-    """The call, or list of calls, that a JSON value or a Python literal is, and where it ends."""
+    """Return the call, or list of calls, in a JSON value or a Python literal, and its end."""
     try:
         value, end = first_value(text, begin)
     except JsonError:

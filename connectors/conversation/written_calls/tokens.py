@@ -1,4 +1,4 @@
-"""Calls between special tokens: of Kimi K2, and of harmony, whose messages hold thoughts and texts too."""
+"""Calls between special tokens: of Kimi K2, and of harmony, whose messages contain thoughts and texts too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BODY_END: Final = re.compile(r"<\|(?:end|call|return)\|>|(?=<\|(?:start|channel
 
 
 def section(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The calls of a section of Kimi K2, under the ids that name their functions."""
+    """Return the calls of a Kimi K2 section, under the ids that name their functions."""
     calls: list[Block] = []
     position = mark.start() if mark["mark"] == "<|tool_call_begin|>" else mark.end()
     while (call := _KIMI.match(text, position)) is not None:
@@ -34,7 +34,7 @@ def section(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
 
 
 def channels(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """The thought, text or call that a message of harmony is."""
+    """Return the thought, text or call in a harmony message."""
     opened = _MESSAGE.match(text, mark.start())
     if opened is None:
         raise bad_call("a message with its channel", text, mark.start())

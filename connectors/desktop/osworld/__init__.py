@@ -22,31 +22,32 @@ action  | {"name": "click", "arguments": {"element": "#2", "x": 140, "y": 75}}
 after   | #1 window "Letter" description="Mail"
         |   #3 text "Saved" [100,60][180,90]
 
-`results/<action_space>/<observation_type>/<model>/<domain>/<task id>/traj.jsonl` has a line an action: `{step_num,
+`results/<action_space>/<observation_type>/<model>/<domain>/<task id>/traj.jsonl` has one line per action: `{step_num,
 action_timestamp, action, response, reward, done, info, screenshot_file}`, and in newer versions the instruction. The
 screenshot is taken after the action (`lib_run_single.py`), so it is the next observation, and the observation of a line
-is what the line before it showed. The screen before the first action is not saved, except by forks that write a step 0
-with the action `__init__`. Several lines share a `step_num` where one answer holds several actions; each has its own
-screen, so each is a turn, and the answer stands at the first only.
+is the screen of the line before it. The screen before the first action is not saved, except by forks that write a step
+0 with the action `__init__`. Several lines share a `step_num` if one answer holds several actions; each has its own
+screen, so each is a turn, and only the first has the text of the answer.
 
-Screens, the first that the folder has:
+The screen is the first of these that the folder has:
 
-1. an accessibility tree in OSWorld's XML dialect: in the line (`accessibility_tree`, or a file named by
-   `accessibility_tree_file`), or a file named as the step's screenshot but ending in `.xml`, or `step_<n>.xml`. Step 0
-   is what was there before the first action. OSWorld itself gives agents such trees but does not save them;
-   samples/os.md says what our recorder writes.
-2. the table that OSWorld's baseline agent logs before each answer (`runtime_log`). Between two actions of one answer
-   there is none.
-3. nothing: the content is null, and a screenshot an attachment.
+1. An accessibility tree in OSWorld's XML dialect: in the line (`accessibility_tree`, or a file named by
+   `accessibility_tree_file`), or a file named like the step's screenshot but ending in `.xml`, or `step_<n>.xml`. Step
+   0 is the screen before the first action. OSWorld itself gives agents such trees but does not save them; samples/os.md
+   describes the output of our recorder.
+2. The table that OSWorld's baseline agent logs before each answer (`runtime_log`). There is none between two actions of
+   one answer.
+3. Nothing: the content is null, and a screenshot an attachment.
 
-Screenshots are named by the second, so two lines may name one file: it shows what the later of them led to.
+The names of screenshots have a resolution of one second, so two lines may name one file: it shows the screen of the
+later line.
 
 A screen that was not at rest (`info.settled` is false, or the active window is busy) is marked as cut by the recorder.
 
-The action is pyautogui code, a word (WAIT, DONE, FAIL) or an object; `pyautogui` and `computer_13` say how they are
-read. What cannot be read as calls is the action `code`. The time of an action has no zone and is left out. OSWorld
-appends a run to the file of the run before: where `step_num` falls, another trajectory begins. `result.txt` is the last
-run's. A line that states an error of the harness is rejected.
+The action is pyautogui code, a word (WAIT, DONE, FAIL) or an object, read by `pyautogui` and `computer_13`. Code that
+cannot be read as calls is the action `code`. The time of an action has no time zone and is left out. OSWorld appends a
+run to the file of the run before: where `step_num` decreases, another trajectory begins. `result.txt` belongs to the
+last run. A line that states an error of the harness is rejected.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class OSWorld(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder with a `traj.jsonl`, and what OSWorld puts beside it."""
+        """Yield each folder with a `traj.jsonl`, and the files that OSWorld puts beside it."""
         folders: dict[str, list[str]] = {}
         for path in paths:
             folder, _, name = path.rpartition("/")
@@ -121,7 +122,7 @@ class OSWorld(Connector):
                 line = read_line(value, blob.uri, offset, log)
             except ParseError as error:
                 rejected.append(error)
-                # An action that cannot be read still changed the screen; an error of the harness did not.
+                # An unreadable action still changed the screen; an error of the harness did not.
                 unread = unread or error.reason != "harness_error"
                 continue
             instruction = instruction or line.instruction
@@ -146,7 +147,7 @@ class OSWorld(Connector):
 
 
 def _refuse_others(blob: Blob, log: str) -> None:
-    """Raise a `ParseError` for a file that only looks like a log: a git-lfs pointer, an accessibility tree alone."""
+    """Raise a `ParseError` for a file that only looks like a log: a git-lfs pointer, or only an accessibility tree."""
     with blob.open(log) as stream:
         head = stream.read(8192).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(POINTER):
@@ -157,9 +158,9 @@ def _refuse_others(blob: Blob, log: str) -> None:
 
 
 def _moves(run: Sequence[Line], folder: Folder) -> Moves:
-    """Convert a run into moves; each line's observation is the one that the line before it showed.
+    """Convert a run into moves; the observation of a line is the screen after the line before it.
 
-    After a line that could not be read, the observation is what the agent's own log says, or null.
+    After an unreadable line, the observation is taken from the agent's own log, or is null.
     """
     moves = Moves()
     before = folder.first(run)
@@ -168,7 +169,7 @@ def _moves(run: Sequence[Line], folder: Folder) -> Moves:
         if not line.follows:
             before = folder.logged(line)
         after = folder.after(run, turn)
-        # An answer of several actions is kept once, at the first of them.
+        # The text of an answer with several actions is kept once, at the first of them.
         again = turn > 0 and run[turn - 1].number == line.number and line.response == last_response
         last_response = line.response
         screen = None if folder.raw else before.screen

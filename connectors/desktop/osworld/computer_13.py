@@ -1,8 +1,8 @@
 """Structured actions as calls: OSWorld's `computer_13` and the computer tools of model providers.
 
-`{"action_type": "CLICK", "parameters": {"x": …, "y": …}}` is OSWorld's own action space; Anthropic's computer tool
-(`{"name": "computer", "input": {"action": "left_click", "coordinate": [x, y]}}`) and OpenAI's (`{"type": "click", "x":
-…, "y": …}`) stand in its logs as objects too, mostly beside the pyautogui code that they were turned into.
+`{"action_type": "CLICK", "parameters": {"x": …, "y": …}}` is OSWorld's own action space. Its logs also hold objects of
+Anthropic's computer tool (`{"name": "computer", "input": {"action": "left_click", "coordinate": [x, y]}}`) and of
+OpenAI's (`{"type": "click", "x": …, "y": …}`), mostly beside the pyautogui code made from them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _JOINT: Final = re.compile(r"[+\s]+")
 
 
 def call_of(action: Mapping[str, Any]) -> Call | None:
-    """The call that a structured action is; None if it is of no known form."""
+    """Return the call of a structured action; None if its form is unknown."""
     fields = action
     for inner in ("input", "arguments", "action"):
         nested = fields.get(inner)

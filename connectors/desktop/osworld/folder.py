@@ -25,7 +25,7 @@ _LOG_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Screen at one moment: the observation, and the screen if it is known as a tree."""
+    """The screen at one moment: the observation, and the screen if it is known as a tree."""
 
     observation: Observation | None
     screen: Screen | None
@@ -35,10 +35,10 @@ NOTHING: Final = Seen(None, None)
 
 
 class Folder:
-    """The screens of a folder, and its result; what could not be read stands in `errors`.
+    """The screens of a folder, and its result; `errors` collects what could not be read.
 
     Attributes:
-        raw: trees are kept as the log has them, so actions cannot name ids of nodes.
+        raw: whether trees are kept in the log's own form, so that actions cannot name ids of nodes.
 
     Args:
         blob: the folder.
@@ -52,7 +52,7 @@ class Folder:
         self._blob = blob
         self._log = log
         self._numbers = [line.number for run in runs for line in run]
-        # Named by the second: where a later line has the same name, its screenshot was written over the earlier one.
+        # Names have a resolution of one second: a later line with the same name has overwritten the earlier screenshot.
         self._last_named = {line.picture: line.offset for run in runs for line in run if line.picture is not None}
         self._runs = len(runs)
         self._trees: dict[int, list[str]] = {}
@@ -83,7 +83,7 @@ class Folder:
         return named[0] if len(named) == 1 else None
 
     def logged(self, line: Line) -> Seen:
-        """The screen that the agent was given before it answered with the line, if its log holds it."""
+        """Return the screen that the agent received before it answered with the line, if its log holds it."""
         answer = self._answers.get(line.offset)
         return Seen(answer.observation(), None) if answer is not None else NOTHING
 
@@ -105,7 +105,9 @@ class Folder:
         return Seen(Observation(None, form="screen", attachments=pictures), None) if pictures else NOTHING
 
     def _file_of(self, line: Line) -> str | None:
-        """The file with the tree after a line: the one it names, that of its screenshot's name, or of its number."""
+        """Return the file with the tree after a line: the file it names, or that of its screenshot's name or its
+        number.
+        """
         if line.tree_file is not None:
             if line.tree_file in self._blob.members:
                 return line.tree_file
@@ -124,14 +126,14 @@ class Folder:
         try:
             screen = read_screen(data, self._blob.uri, member, offset, self._reader)
         except ParseError as error:
-            # Places within a tree that stands in a line are not places in the file.
+            # Offsets within a tree that is embedded in a line are not offsets in the file.
             at = min(error.offset, offset) if member == self._log else error.offset
             self.errors.append(ParseError(error.uri, at, error.reason, error.detail, member, error.excerpt))
             return Seen(Observation(None, form="screen", attachments=pictures), None) if pictures else NOTHING
         return Seen(screen.observation(self.raw, pictures, settled), screen)
 
     def _pictures(self, name: str | None) -> tuple[Attachment, ...]:
-        """The screenshot of that name, if the folder holds it and not a pointer to it."""
+        """Return the screenshot of that name, if the folder holds it and not just a pointer to it."""
         if name is None or name not in self._blob.members:
             return ()
         with self._blob.open(name) as stream:
@@ -142,7 +144,7 @@ class Folder:
         return (attachment_of_member(self._blob, name, "screenshot", media_type),)
 
     def _read_network_log(self, runs: Sequence[Sequence[Line]]) -> dict[int, Answer]:
-        """The answer in `runtime.log` of each line that begins a step, by the line's offset."""
+        """Return the answer in `runtime.log` for each line that begins a step, by the line's offset."""
         if "runtime.log" not in self._blob.members:
             return {}
         with self._blob.open("runtime.log") as stream:
@@ -154,7 +156,7 @@ class Folder:
         return {line.offset: answer for line, answer in zip(begins, answers, strict=True) if answer is not None}
 
     def outcome(self) -> Outcome | None:
-        """Read `result.txt`: a score from 0 to 1, and solved at 1."""
+        """Read `result.txt`: a score from 0 to 1, where 1 means solved."""
         if "result.txt" not in self._blob.members:
             return None
         with self._blob.open("result.txt") as stream:

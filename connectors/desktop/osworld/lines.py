@@ -1,4 +1,4 @@
-"""One line of OSWorld's `traj.jsonl`, and its action."""
+"""Lines of OSWorld's `traj.jsonl`, and their actions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trajmill.schemas import COMPLETE, WAIT, Action, ParseError
 
 _WORDS: Final = {"WAIT": WAIT, "DONE": COMPLETE, "FAIL": act.FAIL}
 START: Final = "__init__"
-"""Action that forks of OSWorld write for a step 0, at which nothing was done."""
+"""Action that forks of OSWorld write for a step 0 without an action."""
 
 _TREE_FILES: Final = ("accessibility_tree_file", "a11y_tree_file")
 _TREES: Final = ("accessibility_tree", "a11y_tree")
@@ -31,14 +31,14 @@ class Line:
     """A line of the log; `action` is None for a line with only the task, or the screen before the first action.
 
     Attributes:
-        number: of the step, from 1; several lines may share it.
+        number: number of the step, from 1; several lines may share it.
         response: the agent's own words.
         tree: an accessibility tree in the line itself.
-        tree_file: the file that the line names as holding it.
-        picture: its screenshot's file.
-        settled: False if the recorder says that the screen was still changing.
-        start: of the first line of a run, the line with the screen before it, where there is one.
-        follows: whether the line before it in the log was read too, so that its screen is what this line acted on.
+        tree_file: the file with the tree, if the line names one.
+        picture: file of its screenshot.
+        settled: False if the recorder states that the screen was still changing.
+        start: for the first line of a run, the line with the screen before it, if any.
+        follows: whether the line before it in the log was read too, so that its screen is the observation of this line.
     """
 
     offset: int
@@ -58,10 +58,10 @@ class Line:
 
 
 def read_line(value: Any, uri: str, offset: int, member: str) -> Line:
-    """The line of a parsed record.
+    """Read the line of a parsed record.
 
     Raises:
-        ParseError: the record's own; `harness_error` (the line tells that the run broke down), `bad_record`.
+        ParseError: the record's own error; `harness_error` (the line reports that the run broke down), `bad_record`.
     """
     if isinstance(value, ParseError):
         raise value
@@ -98,7 +98,7 @@ def read_line(value: Any, uri: str, offset: int, member: str) -> Line:
 
 
 def _response(value: Any) -> str | None:
-    """The agent's words: the response if it is text, else the text in it."""
+    """Return the agent's words: the response if it is text, else the text in it."""
     if isinstance(value, dict):
         text = next((value[key] for key in _ANSWERS if text_of(value.get(key))), None)
         return text if text is not None else own_arguments(value)
@@ -109,12 +109,12 @@ def _response(value: Any) -> str | None:
 
 
 def action_of(line: Line, screen: Screen | None, reasoning: str | None) -> Action:
-    """The action of a line, with its target named on the screen that it was taken on.
+    """Return the action of a line, with its target named on the screen before it.
 
     Args:
-        line: one with an action.
-        screen: what the observation shows as a tree; None where it shows none.
-        reasoning: the agent's own.
+        line: a line with an action.
+        screen: the screen that the observation shows as a tree; None if it shows none.
+        reasoning: the agent's reasoning.
     """
     action = line.action if line.action is not None else ""
     if isinstance(action, str):

@@ -1,12 +1,12 @@
-"""Screens in OSWorld's `runtime.log`: the accessibility tree that the agent was given before each answer.
+"""Screens in OSWorld's `runtime.log`: the accessibility tree that the agent received before each answer.
 
 OSWorld saves no accessibility tree, but its baseline agent (`mm_agents/agent.py`) logs, for each answer, `LINEAR AT: `
-with the tree as a table (a line a widget: tag, name, text, class, description, position, size, between tabs) and then
-`RESPONSE: ` with the answer. The table is the log's own text form of the screen and is kept as it is. It has no id to
-name a widget by, and a text of several lines breaks its rows, so it is not made into a tree.
+with the tree as a table (one line per widget: tag, name, text, class, description, position, size, separated by tabs)
+and then `RESPONSE: ` with the answer. The table is the log's own text form of the screen and is kept as it is. It has
+no ids of widgets, and a text of several lines breaks its rows, so it is not converted to a tree.
 
-Where a task is run again, the log is appended to. An answer may come without a table; a table belongs to an answer if
-it stands after the answer before.
+If a task is run again, the log is appended to. An answer may have no table; a table belongs to an answer if it follows
+the previous answer.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _CUT: Final = "[...]"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of the agent: its text, and the table that stood before it."""
+    """One answer of the agent: its text, and the table before it."""
 
     response: str
     table: str | None
 
     def observation(self) -> Observation | None:
-        """The table as an observation; cut by the harness where it says so."""
+        """Return the table as an observation, cut by the harness if it is marked so."""
         if self.table is None:
             return None
         truncation = "harness" if self.table.endswith(_CUT) else "none"
@@ -43,7 +43,7 @@ class Answer:
 
 
 def answers_of(text: str) -> list[Answer]:
-    """The answers of a log, in order."""
+    """Return the answers of a log, in order."""
     opened = list(_OPENS.finditer(text))
     answers: list[Answer] = []
     table: str | None = None
@@ -59,10 +59,10 @@ def answers_of(text: str) -> list[Answer]:
 
 
 def align_answers(responses: list[str | None], answers: list[Answer]) -> list[Answer | None]:
-    """Find for each response of a trajectory its answer in the log: the next one with the same text; None without one.
+    """Find the log's answer for each response of a trajectory: the next one with the same text; None if there is none.
 
-    The search for a response begins behind the answer found last. A response that is not found does not move that
-    place, so the responses after it are still found.
+    The search for a response begins after the answer found last. A response that is not found does not advance this
+    position, so that later responses are still found.
     """
     matches: list[Answer | None] = []
     start = 0

@@ -16,14 +16,14 @@
 action  | {"name": "look", "arguments": {"bed": 2}}
 after   | dry
 
-Streamable HTTP of the Model Context Protocol becomes sessions (see `wire_session`), told apart by the session id in
-their headers, else by URL. Exchanges with APIs become conversations (see `connectors.conversation`): a call stands in
-a response, its result in a later request, and that result is the observation. Streamed responses are put together,
-of server-sent events, of Amazon's event streams and of lines of JSON (Ollama) alike. Other traffic is passed over.
+Streamable HTTP of the Model Context Protocol becomes sessions (see `wire_session`), distinguished by the session id in
+their headers, else by URL. Exchanges with APIs become conversations (see `connectors.conversation`): a response holds a
+call, and a later request holds its result, which is the observation. Streamed responses are assembled, from server-sent
+events, Amazon's event streams and lines of JSON (Ollama). Other traffic is skipped.
 
 A cassette may hold one call twice: on the wire, and in the conversation of the model that made it. It counts once: a
-session whose answered calls all stand in a conversation is rejected as `in_conversation`, and the conversation is given
-its server. A conversation that branches off an earlier one is carried on if it holds a result that the earlier does
+session whose answered calls are all part of a conversation is rejected as `in_conversation`, and the conversation is
+given its server. A conversation that branches off an earlier one is kept if it holds a result that the earlier one does
 not.
 """
 
@@ -108,7 +108,7 @@ class VcrCassette(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no exchange of MCP or of a language model answers a call")
 
     def _merge_sessions(self, blob: Blob, chains: Chains, sessions: list[Trajectory]) -> Iterator[Trajectory | Reject]:
-        """Yield the conversations that are carried on, then the sessions that none of them holds."""
+        """Yield the conversations that are kept, then the sessions that none of them contains."""
         wire = {id(session): _calls(session) for session in sessions}
         doubled: set[int] = set()
         for conversation in self._conversations(blob, chains):
@@ -152,10 +152,10 @@ class VcrCassette(Connector):
 
 
 def _interactions(blob: Blob) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(offset, interaction) of a cassette's interactions.
+    """Yield (offset, interaction) of a cassette's interactions.
 
     Raises:
-        ParseError: it is no cassette.
+        ParseError: the log is no cassette.
     """
     with blob.open() as stream:
         is_object = stream.read(256).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
@@ -176,7 +176,7 @@ def _interactions(blob: Blob) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _take(exchange: Exchange, reader: SessionReader, chains: Chains) -> Iterator[Trajectory | Reject]:
-    """Give an exchange to the sessions or to the conversations."""
+    """Pass an exchange to the sessions or to the conversations."""
     asked = exchange.asked
     if is_message(asked):
         yield from _on_the_wire(exchange, reader)
@@ -190,10 +190,10 @@ def _take(exchange: Exchange, reader: SessionReader, chains: Chains) -> Iterator
 
 
 def _on_the_wire(exchange: Exchange, reader: SessionReader) -> Iterator[Trajectory | Reject]:
-    """The messages of an exchange with a server of MCP.
+    """Process the messages of an exchange with an MCP server.
 
-    An error without an id answers the request it came with, and so does one that comes with a status of HTTP for a
-    failure, whatever its id. A failure without a message is no answer that the agent was shown, but ends the turn.
+    An error without an id answers the request of its exchange. So does an error with an HTTP status of failure,
+    whatever its id. A failure without a message is no answer that the agent saw, but it ends the turn.
     """
     failed = (exchange.status or 200) >= FAILED
     opens = isinstance(exchange.asked, dict) and exchange.asked.get("method") == "initialize"
@@ -214,7 +214,7 @@ def _on_the_wire(exchange: Exchange, reader: SessionReader) -> Iterator[Trajecto
 
 
 def _response(body: Any) -> dict[str, Any]:
-    """The response of an API as one object, empty if it is none; a stream is put together."""
+    """Return the response of an API as one object, empty if there is none; a stream is assembled."""
     if isinstance(body, dict):
         return body
     if isinstance(body, str):
@@ -225,7 +225,7 @@ def _response(body: Any) -> dict[str, Any]:
 
 
 def _parent(chain: Chain, carried: dict[int, str]) -> tuple[str | None, int]:
-    """Find the carried conversation that this one branches off and the index of its first part that is not shared."""
+    """Find the kept conversation that this one branches off and the index of its first part that is not shared."""
     fork, ancestor = len(chain.parts), chain
     while ancestor.parent is not None:
         fork, ancestor = min(fork, ancestor.shared), ancestor.parent
@@ -235,7 +235,7 @@ def _parent(chain: Chain, carried: dict[int, str]) -> tuple[str | None, int]:
 
 
 def _refusal(chain: Chain, dialog: Settled, fork: int) -> tuple[str, str] | None:
-    """Return reason and detail of why a conversation is not carried on; None if it is."""
+    """Return the reason and the detail of a conversation's rejection; None if it is kept."""
     if not any(isinstance(part, Call) for part in chain.parts):
         return "no_calls", "a conversation without a call"
     if not any(map(is_answered_call, dialog.steps)):
@@ -270,7 +270,7 @@ def _trajectory(chain: Chain, dialog: Settled, native_id: str, parent: str | Non
 
 
 def _calls(trajectory: Trajectory) -> list[tuple[str, str, str]]:
-    """(name, arguments, what it gave) of each answered call."""
+    """Return (name, arguments, result) of each answered call."""
     return [
         (step.action.name, canonical(step.action.arguments), (seen.content or "").strip())
         for step, seen in _answered_calls(trajectory)
@@ -278,16 +278,16 @@ def _calls(trajectory: Trajectory) -> list[tuple[str, str, str]]:
 
 
 def _answered_calls(trajectory: Trajectory) -> Iterator[tuple[Step, Observation]]:
-    """The answered calls, each with its answer."""
+    """Yield the answered calls, each with its answer."""
     for step in trajectory.steps:
         if step.next_observation is not None and step.action.call_id is not None:
             yield step, step.next_observation
 
 
 def _with_envelopes(conversation: Trajectory, sessions: list[Trajectory]) -> Trajectory:
-    """Add to a conversation's answers the objects in which servers gave them, as their sessions hold them.
+    """Add to a conversation's answers the original result objects from the servers' sessions.
 
-    Not where the conversation is too long to stand in memory.
+    Nothing is added if the conversation is too long to be kept in memory.
     """
     if not sessions or not isinstance(conversation.steps, list):
         return conversation
@@ -318,13 +318,15 @@ def _with_envelopes(conversation: Trajectory, sessions: list[Trajectory]) -> Tra
 
 
 def _is_call(served: tuple[str, str, str], own: tuple[str, str, str]) -> bool:
-    """Return True if a call of a session is that of a conversation, where its name may have a prefix of the harness."""
+    """Return True if a call of a session equals a call of a conversation, whose name may have a prefix of the
+    harness.
+    """
     name = served[0]
     return own[1:] == served[1:] and (own[0] == name or own[0].endswith(("_" + name, "-" + name)))
 
 
 def _within(session: list[tuple[str, str, str]], conversation: list[tuple[str, str, str]]) -> bool:
-    """Return True if each call of a session stands in the conversation."""
+    """Return True if every call of a session occurs in the conversation."""
     left = list(conversation)
     for call in session:
         match = next((candidate for candidate in left if _is_call(call, candidate)), None)

@@ -1,8 +1,8 @@
-"""HTTP exchanges as cassettes of VCR hold them: bodies decoded, headers in lower case. It knows no API.
+"""HTTP exchanges in cassettes of VCR: decoded bodies, headers in lower case. Independent of any API.
 
-Bodies come as text, as bytes that may be compressed, as JSON already parsed (`parsed_body`), or within `{string: …}`
-or `{type: json, content: …}`; VCR for Ruby adds an encoding and `base64_string`. Lines of JSON objects (NDJSON) are a
-list. A body is unpacked up to a size. An event stream of Amazon's is the list of its events.
+Bodies are text, possibly compressed bytes, parsed JSON (`parsed_body`), or wrapped in `{string: …}` or `{type: json,
+content: …}`; VCR for Ruby adds an encoding and `base64_string`. Lines of JSON objects (NDJSON) become a list. Bodies
+are unpacked up to a size limit. An event stream of Amazon's becomes the list of its events.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from trajmill.connectors.reading.fields import plain_text
 from trajmill.connectors.reading.values import json_value
 
 FAILED: Final = 400
-"""Lowest status of HTTP that is a failure."""
+"""Lowest HTTP status of a failure."""
 
 UNPACKED_BYTES: Final = 16 << 20
-"""A compressed body that is longer unpacked is not read."""
+"""Largest unpacked size of a compressed body in bytes; larger ones are not read."""
 
 CASSETTE_BYTES: Final = 64 << 20
-"""Unpacked bytes of the compressed bodies of a cassette; those behind are not read."""
+"""Largest total of unpacked bytes per cassette; compressed bodies beyond it are not read."""
 
 _TYPED: Final = {"type", "content"}
 _KINDS: Final = ("json", "text", "base64")
-"""Keys by which newer cassettes name the kind of a body: JSON that is parsed, a text, or bytes."""
+"""Names of the kinds of a body in newer cassettes: parsed JSON, text, or bytes."""
 
 
 class BodyError(Exception):
-    """A body that cannot be read: why, for a person. Always turned into a reject."""
+    """Error for a body that cannot be read, with an explanation. It is always turned into a reject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its response; bodies are JSON values where they are JSON, else text, else None.
+    """One request and its response. Bodies are JSON values if possible, else text, else None.
 
-    `text` is that of the response's body where it is one JSON value.
+    `text` is the text of the response's body if that is one JSON value.
     """
 
     offset: int
@@ -56,16 +56,16 @@ class Exchange:
 
 
 class Unpacker:
-    """Unpacks the bodies of a cassette that are compressed by gzip, zlib or zstandard, told by how they begin."""
+    """Decompressor of a cassette's bodies in gzip, zlib or zstandard, recognized by their first bytes."""
 
     def __init__(self) -> None:
         self._left = CASSETTE_BYTES
 
     def __call__(self, data: bytes) -> bytes:
-        """The bytes of a body that may be compressed.
+        """Return the bytes of a body that may be compressed.
 
         Raises:
-            BodyError: it is damaged, or too long unpacked, by itself or with those before it.
+            BodyError: the body is damaged, or too long when unpacked, alone or together with those before it.
         """
         limit = min(UNPACKED_BYTES, self._left)
         try:
@@ -88,7 +88,7 @@ class Unpacker:
 
 
 def exchange(offset: int, value: dict[str, Any], unpack: Unpacker) -> Exchange:
-    """The exchange of an interaction `{request, response}`.
+    """Read the exchange of an interaction `{request, response}`.
 
     Raises:
         BodyError: a body cannot be unpacked or is not UTF-8.
@@ -113,7 +113,7 @@ def exchange(offset: int, value: dict[str, Any], unpack: Unpacker) -> Exchange:
 
 
 def _headers(value: Any) -> dict[str, str]:
-    """Headers by lower-case name; of several values the first."""
+    """Return headers by lower-case name, with the first of several values."""
     by_name: dict[str, str] = {}
     for name, values in value.items() if isinstance(value, dict) else ():
         first = values[0] if isinstance(values, list) and values else values
@@ -123,7 +123,7 @@ def _headers(value: Any) -> dict[str, str]:
 
 
 def _body(message: dict[str, Any], unpack: Unpacker) -> tuple[Any, str | None]:
-    """The body of a message, and its text where that is one JSON value."""
+    """Return the body of a message, and its text if that is one JSON value."""
     for key in ("parsed_body", "body", "content"):
         body = message.get(key)
         if isinstance(body, dict) and body.keys() == _TYPED and body["type"] in _KINDS:
@@ -160,7 +160,7 @@ def _read(body: Any, unpack: Unpacker) -> tuple[Any, str | None]:
 
 
 def _lines(text: str) -> Any:
-    """The objects of a body of several lines, each a JSON object; the text itself if it is none."""
+    """Return the objects of a body of several lines, each a JSON object; else the text itself."""
     objects = []
     for line in text.splitlines():
         if line.strip():

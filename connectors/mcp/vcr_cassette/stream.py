@@ -1,7 +1,7 @@
-"""Streamed answers of language model APIs put together again: the deltas of their events to one response.
+"""Assembly of streamed answers of language model APIs: the deltas of their events become one response.
 
-The result has the shape that the same API gives without streaming, as far as `shapes` reads it. Events that are not
-JSON end nothing and are passed over.
+The result has the shape of the same API without streaming, as far as `shapes` reads it. Events that are not JSON are
+skipped.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from trajmill.connectors.reading.server_events import sse_data
 from trajmill.connectors.reading.values import json_value
 
 _MOST: Final = 4096
-"""Parallel blocks or calls of one answer; a larger index is not believed."""
+"""Largest number of parallel blocks or calls of one answer; a larger index is ignored."""
 
 
 def events(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a stream of server-sent events."""
+    """Yield the JSON objects of a stream of server-sent events."""
     for data in sse_data(text):
         if data[:1] == "{":
             try:
@@ -30,7 +30,7 @@ def events(text: str) -> Iterator[dict[str, Any]]:
 
 
 def assemble(chunks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """Assemble the response from the chunks; None if they are of no known API."""
+    """Assemble the response from the chunks; None if their API is unknown."""
     listed = list(chunks)
     for chunk in listed:
         kind = chunk.get("type")
@@ -52,7 +52,7 @@ def assemble(chunks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _chat(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """A chat completion; tool calls are put together by index (their arguments come in pieces)."""
+    """Assemble a chat completion; tool calls are joined by index, since their arguments arrive in pieces."""
     message: dict[str, Any] = {"role": "assistant", "content": "", "reasoning_content": ""}
     calls: dict[int, dict[str, Any]] = {}
     response: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def _samples(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _ollama(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """A response of Ollama; each chunk has a piece of the text or whole calls, and the last says that it is done."""
+    """Assemble a response of Ollama: chunks hold a piece of the text or whole calls, and the last states the end."""
     message: dict[str, Any] = {"role": "assistant", "content": "", "thinking": ""}
     calls: list[Any] = []
     response: dict[str, Any] = {}
@@ -128,7 +128,7 @@ def _grow(calls: dict[int, dict[str, Any]], part: dict[str, Any], number: int) -
 
 
 def _anthropic(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """A message of Anthropic, block by block."""
+    """Assemble a message of Anthropic, block by block."""
     response: dict[str, Any] = {"type": "message", "role": "assistant"}
     blocks: dict[int, dict[str, Any]] = {}
     written: dict[int, str] = {}
@@ -157,7 +157,7 @@ def _anthropic(chunks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _bedrock(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """A response of Bedrock's Converse, block by block; each event is an object of its kind."""
+    """Assemble a response of Bedrock's Converse, block by block; each event is an object of its kind."""
     blocks: dict[int, dict[str, Any]] = {}
     written: dict[int, str] = {}
     for chunk in chunks:
@@ -197,7 +197,7 @@ def _add_delta(block: dict[str, Any], delta: dict[str, Any]) -> str:
 
 
 def _responses(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """A response of the Responses API: as its last event gives it, else of the items that were done."""
+    """Return a response of the Responses API: as its last event states it, else made of the completed items."""
     last_response: dict[str, Any] = {"object": "response"}
     done: dict[int, Any] = {}
     for chunk in chunks:
@@ -213,7 +213,7 @@ def _responses(chunks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _gemini(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """A response of Gemini; texts that follow one another are one part, unless one is a thought."""
+    """Assemble a response of Gemini; consecutive texts are one part, unless only one of them is a thought."""
     parts: list[dict[str, Any]] = []
     response: dict[str, Any] = {}
     for chunk in chunks:

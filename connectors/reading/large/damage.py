@@ -1,7 +1,6 @@
-"""Faults of a JSON document that is not held in memory, with the byte and the words that a reader of the whole would
-give.
+"""Errors of a JSON document that is not held in memory, with the offset and wording of a reader of the whole.
 
-Only what stands behind the last sound place is decoded; which place that is, `outline` tells.
+Only the bytes after the last valid place, which `outline` determines, are decoded.
 """
 
 from __future__ import annotations
@@ -13,26 +12,28 @@ from trajmill.connectors.reading.lines import WHOLE_BYTES
 from trajmill.connectors.reading.values import JsonError, json_value
 
 NEAR_BYTES: Final = 1 << 20
-"""Bytes from the damage on that are looked at first; four times as many as long as they do not tell."""
+"""Bytes from the damage on that are decoded first; four times as many until the error is certain."""
 
 _AHEAD: Final = 64
-"""Bytes behind an error from which on it is none of the end of what was looked at."""
+"""Bytes after an error from which on it is not caused by the end of the decoded bytes."""
 
 
 class DocumentError(JsonError):
-    """A document that is no JSON; `offset` is a byte of it."""
+    """Error of a document that is no JSON; `offset` is a byte of the document."""
 
     def __init__(self, error: JsonError, offset: int, source: Source) -> None:
         super().__init__(error.reason, offset, str(error))
         self._source = source
 
     def bytes_from(self, begin: int, end: int) -> bytes:
-        """The document's bytes between two places."""
+        """Return the document's bytes between two offsets."""
         return self._source.read(max(begin, 0), max(begin, end, 0))
 
 
 class BadPlaceError(Exception):
-    """From a place on, or soon after it, the document is no JSON; what stands before is to a reader as `before` is."""
+    """Error of a document that is no JSON at or soon after a place; for a reader, `before` is equivalent to the bytes
+    before it.
+    """
 
     def __init__(self, position: int, before: bytes) -> None:
         super().__init__(position, before)
@@ -41,9 +42,7 @@ class BadPlaceError(Exception):
 
 
 def fault(source: Source, start: int, bad: BadPlaceError) -> DocumentError:
-    """Return the error that a reader of the whole would raise for a document that begins at `start` and is JSON up to a
-    place.
-    """
+    """Return the error of a reader of the whole for a document that begins at `start` and is JSON up to a place."""
     size = source.size()
     length = NEAR_BYTES
     while True:

@@ -1,12 +1,12 @@
-"""A large JSON document as its outline: what is small stands in memory, long arrays and objects stay in the file.
+"""Outline of a large JSON document: small parts are in memory, long arrays and objects stay in the file.
 
-A connector says by a shape which parts of a document may be long. They become an `Array` or an `Object`, which decode
-what is asked for and let it go again; all else becomes plain values. The whole document is gone through before anything
-is given out, so that one that is cut or damaged is refused as a whole, for the reason and at the byte that a reader
-would name that holds all of it (see `DocumentError`).
+A connector names by a shape which parts of a document may be long. They become an `Array` or an `Object`, which decode
+elements on demand and drop them again; other parts become plain values. The whole document is checked before any value
+is returned. A truncated or damaged document is thus refused as a whole, with the reason and the byte that a reader of
+the whole would name (see `DocumentError`).
 
-How structure is found is the matter of `structure`, what the parts are that of `parts`, and what is said of a damaged
-document that of `damage`. No format is known here.
+`structure` finds the structure, `parts` defines the parts, and `damage` describes the errors of a damaged document. No
+format is known here.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from trajmill.schemas import ParseError
 __all__ = ["ARRAY", "MANY", "OBJECT", "Array", "Chosen", "DocumentError", "Object", "Shape", "outline", "read_if_small"]
 
 LARGE_BYTES: Final = 32 << 20
-"""A document of more bytes is read by its outline."""
+"""Size in bytes above which a document is read by its outline."""
 
 PIECE_BYTES: Final = 1 << 20
-"""A part within an array that takes no more bytes is a plain value nevertheless."""
+"""Size in bytes up to which a part within an array is a plain value."""
 
 BLOCK_BYTES: Final = 1 << 18
-"""Neighbouring elements of so many bytes are decoded together."""
+"""Bytes of adjacent elements that are decoded together."""
 
 MEMBERS: Final = 1 << 20
-"""Members of an object whose places are held in memory."""
+"""Largest number of members of an object whose places are held in memory."""
 
 Shape: TypeAlias = "Mapping[str, Shape] | list[Shape] | None"
-"""Parts of a document that may be long: an object by the shapes of its members, an array by that of its elements (`[]`
-if they are plain values). `MANY` is an object of many members.
+"""Parts of a document that may be long: an object by the shapes of its members, an array by that of its elements.
+
+`[]` is an array of plain values. `MANY` is an object of many members.
 """
 
 MANY: Final[dict[str, Shape]] = {"": None}
@@ -56,10 +57,10 @@ _SIGNS: Final = {OPEN_LIST: b"[", OPEN_OBJECT: b"{"}
 
 
 def read_if_small(blob: Blob, member: str = "") -> bytes | None:
-    """The bytes of a member, None if it is to be read by its outline.
+    """Return the bytes of a member; None if it has to be read by its outline.
 
     Raises:
-        ParseError: the stream fails.
+        ParseError: The stream fails.
     """
     with blob.open(member) as stream:
         data = stream.read(LARGE_BYTES + 1)
@@ -67,17 +68,17 @@ def read_if_small(blob: Blob, member: str = "") -> bytes | None:
 
 
 def outline(stream: BinaryIO, uri: str, member: str, shapes: Sequence[Shape]) -> Any:
-    """The value of a document: plain, but for long parts of the first of the shapes that fits.
+    """Return the value of a document: plain, except for long parts of the first shape that fits.
 
     Args:
-        stream: the document, readable at any place; it is closed when the value is gone.
-        uri: of the input, for errors.
-        member: of the input, for errors.
-        shapes: an array or an object each.
+        stream: Document, seekable; it is closed with the value.
+        uri: URI of the input, for errors.
+        member: Member of the input, for errors.
+        shapes: Shapes, each an array or an object.
 
     Raises:
-        DocumentError: it is no JSON document.
-        ParseError: `value_too_long` of a part that is of no shape, `too_many_values` of an object.
+        DocumentError: The document is no JSON.
+        ParseError: `value_too_long` for a part without a shape, `too_many_values` for an object.
     """
     return _Reader(Source(stream), uri, member).document(shapes)
 
@@ -87,10 +88,10 @@ def _fits(shape: Shape, kind: int) -> bool:
 
 
 class _Reader:
-    """Goes through a document once, finds its parts, and sees to it that every byte of it is JSON.
+    """Reader that walks a document once, finds its parts, and checks that every byte is JSON.
 
-    What is decoded of it begins where it stands in the document; where that fails, `BadPlaceError` names the last place
-    before.
+    Each decoded piece begins at its place in the document. If it fails, `BadPlaceError` names the last valid place
+    before it.
     """
 
     def __init__(self, source: Source, uri: str, member: str) -> None:
@@ -100,7 +101,7 @@ class _Reader:
         self._structure = Structure(source.stream, self._start)
 
     def document(self, shapes: Sequence[Shape]) -> Any:
-        """The value of the document; see `outline`."""
+        """Return the value of the document; see `outline`."""
         try:
             return self._document(shapes)
         except BadPlaceError as bad:
@@ -117,7 +118,7 @@ class _Reader:
         return value
 
     def _end(self) -> int:
-        """Return where the document ends, before NUL bytes that a writer left."""
+        """Return the end of the document, before NUL bytes that a writer left."""
         return self._source.end_of(b"\0")
 
     def _blank(self, begin: int, end: int, bad: BadPlaceError) -> None:
@@ -125,7 +126,7 @@ class _Reader:
             raise bad
 
     def _value(self, begin: int, end: int, bad: BadPlaceError, listed: bool = False) -> Any:
-        """The value that stands between two places, or the values of a part of an array."""
+        """Return the value between two offsets, or the values of a part of an array."""
         if end - begin > WHOLE_BYTES:
             detail = f"a part of the document has more than {WHOLE_BYTES} bytes and would have to be held in memory"
             raise ParseError(self._uri, begin, "value_too_long", detail, self._member)
@@ -142,7 +143,7 @@ class _Reader:
             raise bad from None
 
     def _part(self, shape: Shape, before: bytes) -> tuple[Any, int]:
-        """The array or object whose opening comes next, and where it ends."""
+        """Return the array or object that opens with the next token, and its end."""
         item = self._structure.next()
         assert item is not None
         (position, kind), level = item
@@ -180,7 +181,7 @@ class _Reader:
                 raise bad
 
     def _behind(self, position: int, end: int) -> int:
-        """Return where the value begins that stands behind a token."""
+        """Return the beginning of the value after a token."""
         for data in self._source.pieces(position + 1, end):
             rest = data.lstrip(_BLANK)
             if rest:
@@ -191,7 +192,7 @@ class _Reader:
     def _blocks(
         self, array: Array, last: int, begins: list[int], ends: list[int], bad: BadPlaceError, opened: bytes
     ) -> BadPlaceError:
-        """Add elements, in blocks, and return the error to raise for bytes behind them."""
+        """Add elements in blocks and return the error to raise for the bytes after them."""
         block: list[int] = []
         before = behind = last
         for begin, end in zip(begins, ends, strict=True):
@@ -213,7 +214,9 @@ class _Reader:
     def _long(
         self, array: Array, last: int, level: int, shape: Shape, bad: BadPlaceError, opened: bytes
     ) -> tuple[BadPlaceError, int, int]:
-        """Adds the element behind the last separator by its own outline; the separator behind it as of `_array`."""
+        """Add the element after the last separator by its own outline; return the separator after it, as in
+        `_array`.
+        """
         token = self._structure.peek()
         assert token is not None
         self._blank(last + 1, token[0], bad)
@@ -262,7 +265,7 @@ class _Reader:
     def _member_value(
         self, shape: Shape, colon: int, level: int, bad: BadPlaceError, opened: bytes
     ) -> tuple[Any, tuple[int, int]]:
-        """The value behind a colon, and the token that ends it."""
+        """Return the value after a colon, and the token that ends it."""
         token = self._structure.peek()
         fits = token is not None and _fits(shape, token[1])
         if fits and token is not None and (level == 1 or self._structure.is_long(level, colon, PIECE_BYTES)):

@@ -1,6 +1,6 @@
-"""Parts of a JSON document that stay in its file, and are decoded when they are asked for.
+"""Parts of a JSON document that stay in its file and are decoded on demand.
 
-Where they begin and end is found by `outline`.
+`outline` finds their bounds.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Any, BinaryIO, Final, overload
 from trajmill.connectors.reading.values import json_value
 
 READ_BYTES: Final = 1 << 18
-"""Bytes read at a time of what is only looked at."""
+"""Bytes read at a time of parts that are only scanned."""
 
 
 class Source:
-    """The bytes of a document, read at any place.
+    """Bytes of a document with random access.
 
     Args:
-        stream: closed with this object.
+        stream: Stream, closed with this object.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
 
     def read(self, begin: int, end: int) -> bytes:
-        """The bytes from one place up to another."""
+        """Return the bytes between two offsets."""
         self.stream.seek(begin)
         return self.stream.read(end - begin)
 
     def size(self) -> int:
-        """Bytes of the whole document."""
+        """Return the size of the whole document, in bytes."""
         return self.stream.seek(0, 2)
 
     def end_of(self, padding: bytes) -> int:
-        """Return where the document ends, without these bytes behind it."""
+        """Return the end of the document without the padding bytes after it."""
         end = self.size()
         while end:
             begin = max(0, end - READ_BYTES)
@@ -47,7 +47,7 @@ class Source:
         return 0
 
     def pieces(self, begin: int, end: int) -> Iterator[bytes]:
-        """The bytes from one place up to another, a piece at a time."""
+        """Yield the bytes between two offsets, piece by piece."""
         while begin < end and (data := self.read(begin, min(end, begin + READ_BYTES))):
             yield data
             begin += len(data)
@@ -57,10 +57,10 @@ class Source:
 
 
 class Array(Sequence[Any]):
-    """An array of a document, of which two blocks of neighbouring elements stand in memory.
+    """Array of a document, with two blocks of adjacent elements in memory.
 
     Attributes:
-        offsets: where each element begins in the document, in bytes.
+        offsets: Beginning of each element in the document, in bytes.
     """
 
     def __init__(self, source: Source) -> None:
@@ -72,13 +72,13 @@ class Array(Sequence[Any]):
         self._blocks: dict[int, list[Any]] = {}
 
     def extend(self, offsets: Sequence[int], end: int) -> None:
-        """Adds a block of elements, of which the last one ends before `end`."""
+        """Add a block of elements that ends before `end`."""
         self._firsts.append(len(self.offsets))
         self._ends.append(end)
         self.offsets.extend(offsets)
 
     def append(self, offset: int, value: Any) -> None:
-        """Adds an element that has an outline of its own."""
+        """Add an element that has an outline of its own."""
         self._outlines[len(self._firsts)] = value
         self.extend([offset], offset)
 
@@ -116,14 +116,14 @@ class Array(Sequence[Any]):
 
 
 class Chosen(Sequence[Any]):
-    """Some elements of an array, each read when it is asked for.
+    """Some elements of an array, each read on demand.
 
     Attributes:
-        places: which of them.
+        places: Indexes of the elements.
 
     Args:
-        elements: the array.
-        indexes: which of its elements.
+        elements: Array.
+        indexes: Indexes of the elements.
     """
 
     def __init__(self, elements: Sequence[Any], indexes: Iterable[int]) -> None:
@@ -144,14 +144,14 @@ class Chosen(Sequence[Any]):
 
 
 class Object(Mapping[str, Any]):
-    """An object of a document, each member of which is decoded when it is asked for."""
+    """Object of a document whose members are decoded on demand."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._places: dict[str, tuple[int, int]] = {}
 
     def put(self, key: str, begin: int, end: int) -> None:
-        """Adds the member whose value stands between two places; of several of one key the last one counts."""
+        """Add the member whose value is between two offsets; among members of the same key the last counts."""
         self._places[key] = begin, end
 
     def __getitem__(self, key: str) -> Any:
@@ -165,6 +165,6 @@ class Object(Mapping[str, Any]):
 
 
 ARRAY: Final = (list, Array)
-"""Types of an array of a document that was read by its outline or whole."""
+"""Types of an array of a document, whether read whole or by its outline."""
 
 OBJECT: Final = (dict, Object)

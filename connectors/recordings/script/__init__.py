@@ -1,4 +1,4 @@
-r"""Recordings of script(1) of util-linux: a typescript, with its timing file where there is one.
+r"""Recordings of script(1) of util-linux: a typescript, with its timing file if there is one.
 
 >>> show(Script(), {"day.typescript": '''
 ... Script started on 2026-02-03 04:05:06+00:00 [COMMAND="bash" TERM="xterm" COLUMNS="60" LINES="12"]
@@ -16,20 +16,19 @@ action  | [{"keystrokes": "date +%Y\n", "duration": 0.0}]
 after   | $ date +%Y
         | 2026
 
-Format: script(1), scriptreplay(1) and what util-linux 2.38 writes. A typescript is a line `Script started on …`, the
-raw bytes of the terminal and, unless the recorder was killed, a line `Script done on …`; see `typescripts` for how
-files with several recordings are told apart and `timing` for the two forms of timing. A trajectory is one
-recording. Where input was recorded it alone says what was typed, otherwise the echo does, as in asciicasts.
+Format: script(1), scriptreplay(1) and the output of util-linux 2.38. A typescript is a line `Script started on …`, the
+raw bytes of the terminal and, unless the recorder was killed, a line `Script done on …`. `typescripts` explains files
+with several recordings, and `timing` the two forms of timing. A trajectory is one recording. If input was recorded,
+only the input determines the typed text, otherwise the echo does, as in asciicasts.
 
-A timing file counts bytes, so the typescript is cut first and decoded afterwards, as UTF-8; bytes that are not UTF-8
-become U+FFFD. The terminal's size is that of the header or of the timing, else 80x24; without either its width is what
-the lines at prompts tell.
+A timing file counts bytes, so the typescript is split first and decoded afterwards, as UTF-8; bytes that are not UTF-8
+become U+FFFD. The terminal's size is that of the header or of the timing, else 80x24; without either its width is
+derived from the lines at prompts.
 
-A timing file belongs to the last recording of a typescript, or to all of them if it adds up to that. If it fits neither
-(`timing_mismatch`), or if there is none, only the order of the output is known: a typed line is then what stands behind
-a prompt that comes back (see `prompts`), its arguments say `"source": "inferred"`, and no step has a time. An input log
-alone holds no output and is refused. A timing file whose name has another stem than the typescript's is not searched
-for.
+A timing file belongs to the last recording of a typescript, or to all of them if its sum fits all. If it fits neither
+(`timing_mismatch`), or if there is none, only the order of the output is known. A typed line is then the text after a
+recurring prompt (see `prompts`), its arguments state `"source": "inferred"`, and no step has a time. An input log alone
+holds no output and is refused. A timing file whose name has another stem than the typescript's is not found.
 """
 
 from __future__ import annotations
@@ -69,9 +68,9 @@ class Script(Connector):
         return Sniff(0.95, f"the first line is that of script(1): {_line(match[0])}") if match else None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each timing file with the typescript, and the input log, whose names differ in the ending alone.
+        """Yield each timing file with the typescript and the input log, whose names differ only in the ending.
 
-        A folder that holds one such recording gives it its name; if it holds several, the common stem is added.
+        A folder with one such recording gives it its name; if there are several, the common stem is added.
         """
         known, taken = set(paths), set[str]()
         logs: dict[str, list[tuple[str, dict[str, str], str]]] = {}
@@ -137,10 +136,10 @@ class Script(Connector):
 
 
 class _Files:
-    """The files of a log by what they are, `opened` to be read at any place. Without a timing file there is the output.
+    """The files of a log by role, opened for random access. Without a timing file there is only the output.
 
     Raises:
-        ParseError: the log is an input log alone (`no_output`).
+        ParseError: the log is only an input log (`no_output`).
     """
 
     def __init__(self, blob: Blob, opened: ExitStack) -> None:
@@ -158,7 +157,7 @@ class _Files:
 
 
 def _read(files: _Files, block: Typescript, timing: Timing | None, names: Counter[str]) -> tuple[Session, Recording]:
-    """The session of a block, read, and what is said of it; `names` counts the dates met."""
+    """Return the session of a block, read, and its description; `names` counts the dates so far."""
     facts = {**block.facts, **(timing.facts if timing else {})}
     prompts = None if timing is not None else prompts_of(files.output, block)
     columns, rows = _size(facts, COLUMNS if prompts is None else prompts.columns)

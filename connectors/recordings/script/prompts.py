@@ -1,11 +1,10 @@
-r"""Prompts of a typescript without timing, and its output as events that pause where somebody began to type.
+r"""Prompts of a typescript without timing, and its output as events with pauses where typing began.
 
-Only the order of such output is known. A prompt of a shell or of an interpreter stands at the beginning of a line and
-comes back after each command, in another folder perhaps: prompts are alike that begin and end alike. Those are taken
-that come twice, or stand behind the switch to bracketed paste in a form that cannot be mistaken; a prompt of a form
-that is not known is taken if it is also the first that the recording shows. What follows a prompt on its line was
-typed, key by key as the terminal echoed it. What a program asked in between, and its answer, stay in the program's
-output.
+Only the order of such output is known. A prompt of a shell or of an interpreter is at the beginning of a line and
+recurs after each command, perhaps in another folder: prompts are alike if they begin and end alike. A prompt is
+accepted if it occurs twice, or follows the switch to bracketed paste in an unmistakable form; a prompt of an unknown
+form is accepted if it is also the first in the recording. The text after a prompt on its line was typed, key by key as
+the terminal echoed it. Questions of a program in between, and the answers to them, stay in the program's output.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PLAIN: Final = r"(?:ba|da|z|k)?sh-\d[\d.]{0,10}[$#] "
 _CERTAIN: Final = re.compile(
     rf"(?:\([\w.-]{{1,60}}\) )?[\w.-]{{1,60}}@[\w.-]{{1,100}}:[~/][^\s$#%>]{{0,300}}[$#] |{_PLAIN}"
 )
-"""A prompt that cannot be mistaken: Debian's `user@host:folder$ ` and bash's own `bash-5.2$ `."""
+"""An unmistakable prompt: Debian's `user@host:folder$ ` and bash's own `bash-5.2$ `."""
 
 _KNOWN: Final = re.compile(
     rf"(?:\([\w.-]{{1,60}}\) )?\[?[\w.-]{{1,60}}@[\w.-]{{1,100}}(?:[:\s][^\n$#%>]{{0,200}})?\]?[$#%>] |{_PLAIN}"
@@ -44,11 +43,11 @@ _KNOWN: Final = re.compile(
 
 _ANY: Final = re.compile(r"[^\n$#%>❯➜]{0,200}[$#%>❯➜] ")
 _WRAP: Final = re.compile(r"([^\n\r\x08]{20,}) \r(?![\r\n])")
-"""Bytes with which a line editor goes on in the next row, which tell how wide the terminal is."""
+"""Bytes with which a line editor continues in the next row, which reveal the width of the terminal."""
 
 _NAME_END: Final = re.compile(r"[:~/\s]")
 COLUMNS: Final = 80
-"""Of a terminal that nothing is known of."""
+"""Columns of a terminal of unknown size."""
 
 _HEAD_BYTES: Final = 2048
 _KINDS: Final = 4096
@@ -56,17 +55,17 @@ _PAUSE_SECONDS: Final = 1.0
 _KEY_SECONDS: Final = 0.1
 
 Kind = tuple[str, str]
-"""By which prompts are alike: the name that one begins with, and its last two characters."""
+"""Key by which prompts are alike: the name at the beginning, and the last two characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Kinds and properties of the prompts of a block.
+    """The kinds of prompts in a block, and properties of its lines.
 
     Attributes:
-        kinds: of prompts.
+        kinds: kinds of prompts.
         is_plain: whether lines have lost their carriage returns.
-        columns: of a terminal on which no line with a prompt was broken elsewhere than where line editors broke it.
+        columns: columns of a terminal on which lines with a prompt break only where line editors broke them.
     """
 
     kinds: Set[Kind]
@@ -77,7 +76,7 @@ class Prompts:
 def iterate_untimed_events(
     stream: BinaryIO, block: Typescript, prompts: Prompts, uri: str, member: str
 ) -> Iterator[Event]:
-    """Give the output of a block as events, with a pause behind each prompt and between the keys typed there."""
+    """Yield the output of a block as events, with a pause after each prompt and between the keys typed there."""
     offset, now = block.begin, 0.0
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for segment, may_prompt in _segments(stream, block):
@@ -97,7 +96,7 @@ def iterate_untimed_events(
 
 
 def _keys(typed: str) -> Iterator[str]:
-    """Yield the keys that were typed on a line by itself, one by one, then the end of the line."""
+    """Yield the keys of a line that was typed by itself, one by one, then the end of the line."""
     enter = _ENTER.search(typed)
     end = len(typed) if enter is None else enter.start()
     yield from (keys for keys in _KEYS.findall(typed[:end]) if keys)
@@ -106,7 +105,7 @@ def _keys(typed: str) -> Iterator[str]:
 
 
 def _segments(stream: BinaryIO, block: Typescript) -> Iterator[tuple[bytes, bool]]:
-    """The lines of a block, cut where a shell sets a prompt off too; and whether one may begin with a prompt."""
+    """Yield the lines of a block, also split where a shell marks a prompt, and whether each may begin with a prompt."""
     left, starts_line = block.size, True
     stream.seek(block.begin)
     while left and (line := stream.readline(min(left, PIECE_BYTES))):
@@ -118,7 +117,7 @@ def _segments(stream: BinaryIO, block: Typescript) -> Iterator[tuple[bytes, bool
 
 
 def prompts_of(stream: BinaryIO, block: Typescript) -> Prompts:
-    """Tell the prompts of a block by reading it once."""
+    """Find the prompts of a block by reading it once."""
     counts: Counter[Kind] = Counter()
     certain: set[Kind] = set()
     first: Kind | None = None
@@ -146,7 +145,7 @@ def prompts_of(stream: BinaryIO, block: Typescript) -> Prompts:
 
 
 def _prompt_end(segment: bytes, prompts: Set[Kind]) -> int | None:
-    """Return where the prompt ends that a segment begins with; None if it begins with none."""
+    """Return the end of the prompt at the beginning of a segment; None if there is no prompt."""
     text = _visible(segment)
     for form in (_KNOWN, _ANY):
         match = form.match(text)
@@ -168,5 +167,5 @@ def _head(segment: bytes) -> str:
 
 
 def _visible(segment: bytes) -> str:
-    """The beginning of a segment without what takes up no cell."""
+    """Return the beginning of a segment without characters that take up no cell."""
     return _HIDDEN.sub("", _head(segment))

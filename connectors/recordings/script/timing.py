@@ -1,9 +1,9 @@
-r"""Timing files of script(1), classic and advanced, and the events that they cut a typescript into.
+r"""Timing files of script(1), classic and advanced, and the events into which they split a typescript.
 
-Classic: lines `<seconds since the last> <bytes of output>`. Advanced (man scriptreplay, `--log-in` and `--log-io`):
-`H 0.0 NAME value`, `O <seconds> <bytes>`, `I <seconds> <bytes>`, `S <seconds> SIGWINCH ROWS=43 COLS=132`. Counts are of
-bytes, without the first and the last line of the log that they are of. Under `--log-io` one log holds both streams in
-the order of the lines.
+Classic: lines `<seconds since the last> <bytes of output>`. Advanced (man scriptreplay, `--log-in` and `--log-io`): `H
+0.0 NAME value`, `O <seconds> <bytes>`, `I <seconds> <bytes>`, `S <seconds> SIGWINCH ROWS=43 COLS=132`. Counts are
+bytes, without the first and the last line of their log. With `--log-io` one log holds both streams in the order of the
+lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trajmill.schemas import ParseError
 MAX_SECONDS: Final = 1e9
 
 PIECE_BYTES: Final = 16 << 20
-"""More output at once is taken for several pieces of output at the same time."""
+"""Largest piece of output in bytes; larger output is split into pieces with the same time."""
 
 _SHORT: Final = "the timing goes on after the recording's end"
 _SHORT_INPUT: Final = "the timing goes on after the input log's end"
@@ -37,18 +37,18 @@ _WINDOW: Final = re.compile(r"ROWS=(\d{1,5})\s+COLS=(\d{1,5})", re.ASCII)
 
 
 Record = tuple[int, float, str, int | tuple[int, int]]
-"""(offset in the file, seconds since the last, `O`, `I`, `S` or `r`, bytes or (columns, rows))."""
+"""(offset in the file, seconds since the last record, `O`, `I`, `S` or `r`, bytes or (columns, rows))."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A timing file, or the part of one that is of one recording.
+    """A timing file, or the part of it that belongs to one recording.
 
     Attributes:
-        stream: the file, which can be read at any place.
-        begin: where the first record of the part stands.
-        count: how many records it has.
-        facts: what the header lines say, by name.
+        stream: the file, opened for random access.
+        begin: offset of the first record of the part.
+        count: number of records.
+        facts: values of the header lines, by name.
         totals: bytes of all records by their code.
         fault: why reading ended before the file did; None if it did not.
     """
@@ -61,18 +61,18 @@ class Timing:
     fault: ParseError | None = None
 
     def total(self, codes: str) -> int:
-        """Bytes of all records of the codes."""
+        """Return the bytes of all records of the codes."""
         return sum(self.totals.get(code, 0) for code in codes)
 
     def records(self) -> Iterator[Record]:
-        """The records of the part; the stream must not be read elsewhere before the last of them."""
+        """Return the records of the part; the stream must not be read elsewhere until the last of them."""
         return islice(
             (record for record in _read(self.stream, self.begin, {}) if not isinstance(record, _Bad)), self.count
         )
 
     @property
     def one_log(self) -> bool:
-        """Check if the header says that input and output went into one log."""
+        """Whether the header states that input and output went into one log."""
         return "INPUT_LOG" in self.facts and self.facts["INPUT_LOG"] == self.facts.get("OUTPUT_LOG")
 
 
@@ -84,7 +84,7 @@ class _Bad(NamedTuple):
 
 
 def timing_of(stream: BinaryIO, uri: str, member: str) -> Timing:
-    """Add up the records of a timing file, up to the first line that is no record.
+    """Sum up the records of a timing file, up to the first line that is no record.
 
     Raises:
         ParseError: `bad_timing`, if the first line is no record, or the file is empty.
@@ -107,7 +107,7 @@ def timing_of(stream: BinaryIO, uri: str, member: str) -> Timing:
 
 
 def _read(stream: BinaryIO, offset: int, facts: dict[str, str]) -> Iterator[Record | _Bad]:
-    """The records from a place on, up to a line that is no record; what header lines say goes to `facts`."""
+    """Yield the records from an offset up to a line that is no record; header lines are stored in `facts`."""
     stream.seek(offset)
     while raw := stream.readline(LINE_BYTES):
         line = raw.decode("utf-8", "replace").strip()
@@ -122,7 +122,7 @@ def _read(stream: BinaryIO, offset: int, facts: dict[str, str]) -> Iterator[Reco
 
 
 def _take(line: str, offset: int, records: list[Record], facts: dict[str, str]) -> bool:
-    """Take in a line if it is one of a timing file, and tell if it is."""
+    """Process a line; return False if it does not belong to a timing file."""
     if match := _CLASSIC.fullmatch(line):
         delay, code, value = _number(match[1]), "O", match[2]
     elif match := _COUNT.fullmatch(line):
@@ -149,13 +149,13 @@ def _number(text: str) -> float:
 def fit_timing(
     timing: Timing, blocks: Sequence[Typescript], entered: bool, uri: str, member: str
 ) -> list[Timing | None]:
-    """The timing of each recording of the file: of all if it adds up to them all, else of the last.
+    """Return the timing of each recording of the file: of all if the sizes add up to them all, else only of the last.
 
-    Input that was `entered` stands in a log of its own.
-    A recording that was cut off need not add up, since the recorder writes its two files one after the other.
+    Input that was `entered` is in a log of its own. The sizes of an interrupted recording need not add up, since the
+    recorder writes its two files one after the other.
 
     Raises:
-        ParseError: `timing_mismatch`, if it fits neither.
+        ParseError: `timing_mismatch`, if the timing fits neither.
     """
     codes = "OI" if not entered and timing.one_log else "O"
     total, last = timing.total(codes), blocks[-1]
@@ -171,7 +171,7 @@ def fit_timing(
 
 
 def _parts(timing: Timing, codes: str, blocks: Sequence[Typescript]) -> list[Timing | None] | None:
-    """The timing cut up among all recordings; None if it does not come out even."""
+    """Split the timing among all recordings; None if the sizes do not match."""
     parts: list[Timing | None] = []
     records = timing.records()
     for block in blocks:
@@ -189,16 +189,16 @@ def _parts(timing: Timing, codes: str, blocks: Sequence[Typescript]) -> list[Tim
 def iterate_timed_events(
     timing: Timing, block: Typescript, output: BinaryIO, entered: BinaryIO | None, uri: str, members: tuple[str, str]
 ) -> Iterator[Event]:
-    """The events of a recording, and its exit status as the last.
+    """Yield the events of a recording, with its exit status as the last.
 
-    Input comes with its offset in the input log if there is one. Input of which there is no log is left out.
+    Input has its offset in the input log if there is one. Input without a log is left out.
 
     Args:
-        timing: of this recording.
-        block: where its output stands.
-        output: the output log, which can be read at any place.
+        timing: timing of this recording.
+        block: the part of the output log that holds its output.
+        output: the output log, opened for random access.
         entered: the input log, if there is one.
-        uri: as in provenance.
+        uri: URI for errors.
         members: names of the output log and the input log.
 
     Raises:
@@ -231,7 +231,9 @@ def iterate_timed_events(
 
 
 class _Part:
-    """The bytes of a log between two places; `fault` is uri, member and what to say where they are too few."""
+    """The bytes of a log between two offsets; `fault` is the URI, member and detail of the error if they are too
+    few.
+    """
 
     def __init__(self, stream: BinaryIO, begin: int, end: int, fault: tuple[str, str, str]) -> None:
         self.at = begin
@@ -241,7 +243,7 @@ class _Part:
         stream.seek(begin)
 
     def pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
-        """The next bytes with their offset, in pieces where they are many."""
+        """Yield the next bytes with their offset, in several pieces if they are many."""
         if self.at + size > self._end:
             uri, member, detail = self._fault
             raise ParseError(uri, self.at, "truncated", detail, member)

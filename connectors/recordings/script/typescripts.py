@@ -1,9 +1,9 @@
-r"""The recordings in a typescript of script(1): where each begins and ends, and what its first and last line say.
+r"""The recordings in a typescript of script(1): their beginnings and ends, and the facts in their first and last lines.
 
-`script -a` appends to a file, so one file may hold several recordings, and a recorder that was killed leaves no last
-line. What was recorded may itself show such lines, but a terminal ends them with `\r\n`, script with `\n` alone; only
-in a file that was checked out with other line ends does the very first line end with `\r\n`, and so do all others. The
-notices that script shows on the screen (`Script done.`) are output like any other. `script -r` of macOS and BSD writes
+`script -a` appends to a file, so one file may hold several recordings, and a killed recorder leaves no last line. The
+recorded output may itself contain such lines, but a terminal ends them with `\r\n`, script with `\n` alone. Only in a
+file that was checked out with other line ends does the very first line end with `\r\n`, and so do all others. The
+notices that script shows on the screen (`Script done.`) are ordinary output. `script -r` of macOS and BSD writes
 another format, which is not read.
 """
 
@@ -21,12 +21,12 @@ from trajmill.schemas import ParseError
 
 START: Final = re.compile(rb"Script started on ([^\r\n]{4,4000})\r?\n")
 RECORDINGS: Final = 100_000
-"""More of them in one file are refused."""
+"""Largest number of recordings in one file; more are refused."""
 
 _STARTED: Final = b"Script started on "
 _DONE: Final = re.compile(rb"(?:\r?\n)?Script done on ([^\r\n]{4,4000})\r?\n")
 _LINE: Final = 4096
-"""A first or last line is shorter."""
+"""Bound on the length of a first or last line."""
 _CHUNK: Final = 1 << 20
 _ATTRIBUTES: Final = re.compile(r"(.*?)(?: \[(.*)\])?", re.DOTALL)
 _ATTRIBUTE: Final = re.compile(r'([A-Z_]{2,30})="(.*?)"(?= [A-Z_]{2,30}="|$)')
@@ -37,13 +37,13 @@ class Typescript:
     """One recording of a file.
 
     Attributes:
-        date: when it began, as the first line says.
-        began: that in seconds since 1970 UTC; None if the line does not tell the zone.
+        date: its beginning, as stated in the first line.
+        began: that time in seconds since 1970 UTC; None if the line states no time zone.
         facts: COMMAND, TERM, TTY, COLUMNS and LINES, as far as the first line has them.
-        begin: where the first byte that the terminal was sent stands in the file.
-        end: where the last one ends.
-        done: whether a last line says that recording ended.
-        status: exit status of what was run; None if the last line does not say.
+        begin: offset of the first byte of output in the file.
+        end: end of the last byte of output.
+        done: whether a last line states that the recording ended.
+        status: exit status of the command; None if the last line does not state it.
     """
 
     date: str
@@ -56,14 +56,14 @@ class Typescript:
 
     @property
     def size(self) -> int:
-        """Bytes that the terminal was sent."""
+        """Number of bytes of output."""
         return self.end - self.begin
 
     def ending(self, now: float, uri: str, member: str) -> Iterator[Event]:
-        """The exit status as an event.
+        """Yield the exit status as an event.
 
         Raises:
-            ParseError: `truncated`, if there is no last line: the recorder was killed.
+            ParseError: `truncated`, if there is no last line because the recorder was killed.
         """
         if not self.done:
             raise ParseError(uri, self.end, "truncated", "the recording has no line 'Script done on …'", member)
@@ -72,11 +72,11 @@ class Typescript:
 
 
 def typescripts_of(stream: BinaryIO, uri: str, member: str) -> list[Typescript]:
-    """The recordings in the file, in order; empty if it does not begin with one.
+    """Return the recordings in the file, in order; empty if it does not begin with a recording.
 
     Args:
-        stream: the file, which can be read at any place.
-        uri: as in provenance.
+        stream: the file, opened for random access.
+        uri: URI for errors.
         member: the file's name in the log.
 
     Raises:
@@ -102,9 +102,9 @@ def typescripts_of(stream: BinaryIO, uri: str, member: str) -> list[Typescript]:
 
 
 def _starts(stream: BinaryIO) -> list[tuple[int, int, bytes]]:
-    """Return where each first line begins and ends, and its text; empty if the file does not begin with one.
+    """Return begin, end and text of each first line; empty if the file does not begin with one.
 
-    Past `RECORDINGS` no more are looked for.
+    The search ends after more than `RECORDINGS` lines.
     """
     starts: list[tuple[int, int, bytes]] = []
     stream.seek(0)
@@ -127,7 +127,7 @@ def _starts(stream: BinaryIO) -> list[tuple[int, int, bytes]]:
 
 
 def _done(stream: BinaryIO, begin: int, limit: int, *, is_converted: bool) -> tuple[int, bytes | None]:
-    """Return where the recording between two offsets ends, and the text of its last line, None if it has none."""
+    """Return the end of the recording between two offsets, and the text of its last line, None if it has none."""
     base = max(begin, limit - _LINE)
     stream.seek(base)
     data = stream.read(limit - base)
@@ -140,7 +140,7 @@ def _done(stream: BinaryIO, begin: int, limit: int, *, is_converted: bool) -> tu
 
 
 def _attributes(line: bytes) -> tuple[str, dict[str, str]]:
-    """The date of a first or last line, and what stands in its brackets by name."""
+    """Return the date of a first or last line, and the values in its brackets by name."""
     match = _ATTRIBUTES.fullmatch(line.decode("utf-8", "replace"))
     date, inside = (match[1], match[2] or "") if match else ("", "")
     return date.strip(), dict(_ATTRIBUTE.findall(inside))

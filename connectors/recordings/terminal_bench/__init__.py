@@ -14,16 +14,17 @@ after   | # date +%Y
         | 2031
         | #
 
-Layout and quirks: the runs published as terminal-bench-leaderboard. What is read is `sessions/agent.cast`. The raw
-`agent.log` and the panes repeat it, so they belong to the log but are not read; `tests.cast` shows the verifier, not
-the agent. Where the recording shows the log of a known agent (`agent_logs`), the agent's steps are taken from that log.
-Where another agent was installed and started, the recording shows that agent's own text, and the trial is refused
-(`unknown_agent_log`). Otherwise each line typed into the terminal is an action of the agent.
+Layout and quirks follow the runs published as terminal-bench-leaderboard. The file that is read is
+`sessions/agent.cast`. The raw `agent.log` and the panes repeat it, so they belong to the log but are not read;
+`tests.cast` shows the verifier, not the agent. If the recording shows the log of a known agent (`agent_logs`), the
+agent's steps are taken from that log. If another agent was installed and started, the recording shows that agent's own
+text, and the trial is refused (`unknown_agent_log`). Otherwise each line typed into the terminal is an action of the
+agent.
 
-What the harness types is no step: `clear` at the beginning, ^D at the end, and `; tmux wait -S done` behind a command,
-which is taken off actions and screens. A recording of nothing else is refused (`empty_recording`), whatever its reward:
-the agent worked elsewhere. A trial whose agent could not be installed is refused too (`agent_installation_failed`). The
-results.json of a whole run, with all its trials, is no log.
+Input of the harness is no step: `clear` at the beginning, ^D at the end, and `; tmux wait -S done` after a command,
+which is removed from actions and screens. A recording with nothing else is refused (`empty_recording`), whatever its
+reward, because the agent worked elsewhere. A trial whose agent could not be installed is refused too
+(`agent_installation_failed`). The results.json of a whole run, with all its trials, is no log.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ class TerminalBench(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder of a results.json with recordings, panes or commands, unless episodes of an agent lie in it."""
+        """Yield each folder of a results.json with recordings, panes or commands, unless it holds episodes of an
+        agent.
+        """
         known = set(paths)
         folders: dict[str, dict[str, str]] = {}
         for path in paths:
@@ -148,10 +151,10 @@ class Trial:
 
 
 def trial_of(blob: Blob, member: str) -> Trial:
-    """The trial that a results.json describes.
+    """Read the trial of a results.json.
 
     Raises:
-        ParseError: it is no JSON document, or not that of a trial (`no_trial`).
+        ParseError: the member is no JSON document, or no trial (`no_trial`).
     """
     value, _ = json_document(blob, member)
     if not isinstance(value, dict) or not isinstance(value.get("trial_name"), str):
@@ -168,7 +171,7 @@ def trial_of(blob: Blob, member: str) -> Trial:
 
 
 def _outcome(value: dict[str, Any]) -> Outcome | None:
-    """Return the judgment of the trial; the score is the part of the tests that passed."""
+    """Return the judgment of the trial; the score is the share of tests that passed."""
     resolved, tests = value.get("is_resolved"), value.get("parser_results")
     score = None
     if isinstance(tests, dict) and tests:
@@ -178,8 +181,8 @@ def _outcome(value: dict[str, Any]) -> Outcome | None:
 
 
 def _commands(blob: Blob, faults: list[ParseError]) -> Iterator[str]:
-    """Yield the commands that the harness sent to the terminal before the tests, an entry a line; unreadable lines go
-    to `faults`.
+    """Yield the commands that the harness sent to the terminal before the tests, one per line; unreadable lines go to
+    `faults`.
     """
     if COMMANDS not in blob.members:
         return
@@ -199,10 +202,10 @@ def _commands(blob: Blob, faults: list[ParseError]) -> Iterator[str]:
 
 
 def _keys(line: str) -> list[str]:
-    """The keys that a line of commands.txt lists.
+    """Return the keys listed in a line of commands.txt.
 
     Raises:
-        ValueError, SyntaxError, RecursionError, MemoryError: it lists none.
+        ValueError, SyntaxError, RecursionError, MemoryError: the line is no list of keys.
     """
     keys = ast.literal_eval(line)
     keys = [keys] if isinstance(keys, str) else keys
@@ -212,7 +215,7 @@ def _keys(line: str) -> list[str]:
 
 
 class _Cast:
-    """The agent's recording, read whole; `error` says why reading ended before it did."""
+    """The agent's recording, read whole; `error` holds why reading ended before it did."""
 
     def __init__(self, blob: Blob) -> None:
         self.error: ParseError | None = None
@@ -230,16 +233,16 @@ class _Cast:
 
     @property
     def typed(self) -> list[str]:
-        """Typed input, an event an entry."""
+        """Typed input, one entry per event."""
         return [data for _, _, code, data in self.events if code == "i"]
 
     @property
     def is_empty(self) -> bool:
-        """Check that nothing was typed but the harness's own commands, and nothing else was shown."""
+        """Whether only the harness's own commands were typed, and nothing else was shown."""
         return all(keys.strip("\r\n") in _HARNESS for keys in self.typed) and len(self.events) < _FEW_EVENTS
 
     def printed(self) -> Printed:
-        """The output as one text."""
+        """Return the output as one text."""
         return Printed((offset, now, data) for offset, now, code, data in self.events if code == "o")
 
 
@@ -248,7 +251,7 @@ def _within(error: ParseError) -> ParseError:
 
 
 def _read_runs(cast: _Cast) -> tuple[list[list[Step]], list[tuple[int, str, str]]]:
-    """The steps that were typed into the terminal, without the harness's own, and where some cannot be told."""
+    """Return the steps typed into the terminal, without the harness's own, and the gaps with unclear input."""
     session = Session(cast.header.columns, cast.header.rows)
     session.read(cast.events)
     session.error = cast.error
@@ -274,7 +277,7 @@ def _read_runs(cast: _Cast) -> tuple[list[list[Step]], list[tuple[int, str, str]
 
 
 def _own(run: Run) -> tuple[list[Act], Ending] | None:
-    """The acts of the run without what the harness typed, and their ending; None if nothing is left."""
+    """Return the acts of the run without the harness's input, and their ending; None if nothing is left."""
     acts, ending = list(run.acts), run.ending
     while acts and acts[0].keys.strip("\r\n") == "clear":
         del acts[0]
@@ -297,7 +300,7 @@ def _strip_markers(seen: Observation | None) -> Observation | None:
 def _trajectories(
     runs: Sequence[list[Step]], trial: Trial, cast: _Cast, log: AgentLog | None, commands: Sequence[str]
 ) -> Iterator[Trajectory]:
-    """The trajectories of the runs, each the continuation of the one before."""
+    """Yield the trajectories of the runs, each the continuation of the one before."""
     header: Header = cast.header
     model_match = next((hit for command in commands if (hit := _MODEL.search(command))), None) if log else None
     model = model_match[1] if model_match else None

@@ -1,14 +1,14 @@
-r"""Steps of an agent that ran inside a recorded terminal and logged there what it did: mini-swe-agent and OpenHands.
+r"""Steps of an agent that ran inside a recorded terminal and logged its actions there: mini-swe-agent and OpenHands.
 
-In such a recording the only input is the command that started the agent; what it did stands in the output. The logs of
-these two programs are read as their versions of 2025 print them:
+In such a recording the only input is the command that started the agent; its actions are in the output. The logs of
+these two programs are read in the form of their versions of 2025:
 
-- mini-swe-agent: coloured headings (`mini-swe-agent (step 1, $0.00):`, `User:`, `System:`), below them the message. An
+- mini-swe-agent: colored headings (`mini-swe-agent (step 1, $0.00):`, `User:`, `System:`), each above a message. An
   agent's message holds a thought and one block of bash, the user's `<returncode>` and `<output>` (`wrapped_output`).
-  rich wraps the text at the width of the terminal; those line breaks are taken out again (`unfold`).
-- OpenHands: `12:00:00 - ACTION` and `12:00:00 - OBSERVATION` above `**CmdRunAction (…)**` and
-  `**CmdOutputObservation (…)**`. Nothing is wrapped. Actions that the agent did not take (its runtime sets itself up)
-  are left out with their answers. Actions other than commands keep the log's own text as their argument.
+  rich wraps the text at the width of the terminal; these line breaks are removed (`unfold`).
+- OpenHands: `12:00:00 - ACTION` and `12:00:00 - OBSERVATION` above `**CmdRunAction (…)**` and `**CmdOutputObservation
+  (…)**`. Nothing is wrapped. Actions that the agent did not take (the setup of its runtime) are left out with their
+  answers. Actions other than commands keep the log's own text as their argument.
 
 Spinners, log lines of libraries and horizontal rules are left out.
 """
@@ -46,7 +46,7 @@ _LIBRARY: Final = re.compile(
     r"(?:\d\d:\d\d:\d\d - LiteLLM[^\n]*|LiteLLM(?: completion\(\)|\.Info: )[^\n]*|Provider List: [^\n]*"
     r"|Give Feedback / Get Help: [^\n]*|INFO:(?:httpx|LiteLLM|openai):[^\n]*|[ \t]*)\n"
 )
-"""Lines that libraries of the client log, wherever they stand: here before a message."""
+"""Lines that libraries of the client log anywhere; matched here before a message."""
 
 _FENCE: Final = re.compile(r"^```(bash)?[ \t]*$", re.MULTILINE)
 _BEGINS: Final = "--BEGIN AGENT OBSERVATION--\n"
@@ -68,7 +68,7 @@ _HANDS_OUTPUT: Final = re.compile(r"\*\*CmdOutputObservation \((.*?)exit code=(-
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Point at which an agent did something that its log does not tell; `offset` is that of the record."""
+    """A point at which an agent did something that its log does not show; `offset` is that of the record."""
 
     offset: int
     reason: str
@@ -80,11 +80,11 @@ class AgentLog:
     """Contents of an agent's log.
 
     Attributes:
-        name: of the agent.
-        version: of the agent, if it says so.
-        system: its system prompt, if it says so.
+        name: name of the agent.
+        version: version of the agent, if stated.
+        system: its system prompt, if stated.
         told: its turns in order; a new run begins after each gap.
-        gaps: where the log does not tell what was done.
+        gaps: points at which the log does not show the action.
     """
 
     name: str
@@ -94,12 +94,12 @@ class AgentLog:
     gaps: list[Gap] = field(default_factory=list)
 
     def runs(self) -> list[list[Step]]:
-        """The steps of each run that has any."""
+        """Return the steps of each run that has any."""
         return [list(builder.steps()) for builder in self.told if builder.acted]
 
 
 class Printed:
-    """All output of a recording as one text, and when and where each part of it came.
+    """All output of a recording as one text, with the time and offset of each part.
 
     Args:
         events: (offset, seconds, output) in order.
@@ -118,17 +118,17 @@ class Printed:
         self.text = "".join(parts)
 
     def at(self, position: int) -> tuple[int, float]:
-        """(offset, seconds) of the event that the character is part of."""
+        """Return (offset, seconds) of the event that the character is part of."""
         return self._events[bisect_right(self._starts, position) - 1] if self._events else (0, 0.0)
 
 
 def plain(output: str) -> str:
-    r"""Output as it could be read in the end: without colours; of a line drawn again (`\r`, erasures) the last form."""
+    r"""Return output in its final form: without colors, and with the last state of a redrawn line (`\r`, erasures)."""
     return "\n".join(_draw_lines(output)) if "\x1b" in output or "\r" in output else output
 
 
 def _draw_lines(output: str) -> list[str]:
-    """The lines that a terminal without a width would show."""
+    """Return the lines that a terminal of unlimited width would show."""
     lines: list[list[str]] = [[]]
     row, column, size = 0, 0, 0
     for piece in _CONTROLS.split(output):
@@ -158,8 +158,8 @@ def agent_log(printed: Printed, columns: int, began: float | None) -> AgentLog |
 
     Args:
         printed: the output.
-        columns: of the terminal, at which mini-swe-agent wraps.
-        began: when the recording began, in seconds since 1970 UTC.
+        columns: columns of the terminal, at which mini-swe-agent wraps.
+        began: beginning of the recording, in seconds since 1970 UTC.
     """
     if match := _MINI.search(printed.text):
         version = re.sub(_ESCAPES, "", match[1]).strip(".") or None
@@ -170,7 +170,7 @@ def agent_log(printed: Printed, columns: int, began: float | None) -> AgentLog |
 
 
 class _Mini:
-    """Reads a log of mini-swe-agent."""
+    """Reader of a log of mini-swe-agent."""
 
     def __init__(self, printed: Printed, columns: int, began: float | None, log: AgentLog) -> None:
         self._printed, self._columns, self._began, self._log = printed, columns, began, log
@@ -196,7 +196,7 @@ class _Mini:
         return log
 
     def _add(self, pending: tuple[int, str, str | None], answer: str | None, answered_at: int | None) -> None:
-        """Adds the step of an agent's message (where it begins, its thought, its command) and the answer to it."""
+        """Add the step of an agent's message (its offset, thought and command) and the answer to it."""
         start, thought, command = pending
         offset, now = self._printed.at(start + 2)
         if command is None:
@@ -221,13 +221,13 @@ class _Mini:
 
 
 def _without_noise(body: str) -> str:
-    """A message without what other programs printed after it, and without blank lines around it."""
+    """Return a message without the output of other programs after it, and without blank lines around it."""
     noise = _MINI_NOISE.search(body)
     return (body[: noise.start()] if noise else body).strip("\n")
 
 
 def _message(body: str, columns: int) -> str:
-    """A message as it was before the console broke its lines, without what libraries logged before it."""
+    """Return a message without the console's line breaks, and without lines that libraries logged before it."""
     body, begin = unfold(body, columns), 0
     while (line := _LIBRARY.match(body, begin)) is not None:
         begin = line.end()
@@ -235,7 +235,9 @@ def _message(body: str, columns: int) -> str:
 
 
 def _mini_action(body: str, columns: int) -> tuple[str, str | None]:
-    """(thought, command) of an agent's message; the command is None unless there is exactly one block of bash."""
+    """Return (thought, command) of an agent's message; the command is None unless there is exactly one block of
+    bash.
+    """
     body = _message(body, columns)
     blocks: list[tuple[int, str]] = []
     opened: re.Match[str] | None = None
@@ -263,10 +265,10 @@ def _mini_answer(body: str | None, columns: int, is_harness: bool) -> tuple[Obse
 
 
 def unfold(text: str, columns: int) -> str:
-    """The text without the line breaks that a console put in because the next word did not fit its width.
+    """Remove the line breaks that a console inserted because the next word did not fit its width.
 
-    Such a break stands after a line of the full width, or after the blank behind which the next word would not fit: the
-    blank stays at the end of the line, and nothing else leaves one there.
+    Such a break follows a line of the full width, or a blank after which the next word would not fit. The blank stays
+    at the end of the line, and nothing else leaves one there.
     """
     lines = text.split("\n")
     unwrapped_lines = [lines[0]]
@@ -281,7 +283,7 @@ def unfold(text: str, columns: int) -> str:
 
 
 def _hands(printed: Printed, began: float | None, log: AgentLog) -> AgentLog:
-    """Reads a log of OpenHands: an observation answers the action before it, since the log names no ids."""
+    """Read a log of OpenHands. An observation answers the action before it, since the log has no ids."""
     builder = log.told[0]
     call: Call | None = None
     begun, is_open = 0.0, False
@@ -303,14 +305,14 @@ def _hands(printed: Printed, began: float | None, log: AgentLog) -> AgentLog:
 
 
 def _tell(builder: Told, call: Call | None) -> None:
-    """Tells a call with what came of it; what stands before the next is that, or not known."""
+    """Add a call with its result, which is also the observation before the next call, or None if unknown."""
     if call is not None:
         builder.turn([call])
         builder.show(call.shown)
 
 
 def _hands_records(printed: Printed) -> Iterator[tuple[int, str | None, str]]:
-    """(position in the output, kind, text) of each record of the log; kind is None for lines of other loggers."""
+    """Yield (position in the output, kind, text) of each record of the log; kind is None for lines of other loggers."""
     text, original_offset = _strip_colours(printed.text)
     heads = list(_HANDS_RECORD.finditer(text))
     for number, head in enumerate(heads):
@@ -319,7 +321,7 @@ def _hands_records(printed: Printed) -> Iterator[tuple[int, str | None, str]]:
 
 
 def _strip_colours(text: str) -> tuple[str, _Places]:
-    """The text without escape sequences and carriage returns, and where its characters stood before."""
+    """Return the text without escape sequences and carriage returns, and a map to the original positions."""
     parts: list[str] = []
     begins: list[int] = []
     stood: list[int] = []
@@ -348,7 +350,7 @@ class _Places:
 
 
 def _hands_action(body: str, log: AgentLog) -> Action | None:
-    """The action of a record; None if the agent did not take it. A system prompt goes to `log`."""
+    """Return the action of a record; None if the agent did not take it. A system prompt is stored in `log`."""
     record = _HANDS_ACTION.match(body)
     if record is None:
         return None
@@ -374,7 +376,7 @@ def _hands_action(body: str, log: AgentLog) -> Action | None:
 
 
 def _hands_observation(body: str) -> tuple[Observation, Output]:
-    """(what was shown, how the command ended) of a record, without the lines that OpenHands adds at the ends."""
+    """Return (observation, end of the command) of a record, without the lines that OpenHands adds at the ends."""
     output = _HANDS_OUTPUT.match(body)
     begin, end = body.find(_BEGINS), body.rfind(_ENDS)
     if begin >= 0 and begin + len(_BEGINS) <= end:

@@ -1,4 +1,4 @@
-r"""Episodes of Terminus, the agent of Terminal-Bench: a folder `episode-N` each, with prompt.txt and response.txt.
+r"""Episodes of Terminus, the agent of Terminal-Bench: folders `episode-N` with prompt.txt and response.txt.
 
 >>> show(Terminus(), {"episode-0/prompt.txt": '''
 ... Task Description:
@@ -22,19 +22,19 @@ after   | root@h:/app# date +%Y
 action  | []
 after   | (not in the log)
 
-An episode's response is an action: keystrokes with the seconds to wait after each. What the terminal then showed stands
-in the prompt of the next episode, below `New Terminal Output:` or `Current Terminal Screen:`; what else the harness
-wrote there, its headings included, goes to `interleaved`. So the last episode has no next observation. A prompt that
-holds only the harness's own words (a summary was handed over) leaves the observation before it unknown.
+The response of an episode is an action: keystrokes with the seconds to wait after each. The terminal's answer is in the
+prompt of the next episode, below `New Terminal Output:` or `Current Terminal Screen:`. The harness's other text there,
+including its headings, is `interleaved`. The last episode therefore has no next observation. After a prompt that holds
+only the harness's own words (a summary was handed over), the observation before the next action is unknown.
 
-A response that the harness refused (`Previous response had parsing errors`) changed nothing: if it can be read, it is
+A response that the harness refused (`Previous response had parsing errors`) changed nothing. If it can be read, it is
 kept with the harness's words as next observation, else it is a reject. A response with prose around it, or without its
-last braces, is mended as the harness mended it, but only where the next prompt shows that it did so (`Extra text
-detected`, `AUTO-CORRECTED`, or the question whether the task is complete); the prose is the agent's message. A response
-that the harness understood and this reader does not ends the trajectory, and another continues it.
+last braces, is repaired as the harness repaired it, but only if the next prompt shows this (`Extra text detected`,
+`AUTO-CORRECTED`, or the question whether the task is complete); the prose is the agent's message. A response that the
+harness understood and this reader does not ends the trajectory, and another one continues it.
 
-Where the folder is that of a trial of Terminal-Bench, the task and the outcome come from its results.json, and its
-recordings and panes, which show the same, belong to the log but are not read. Of debug.json only the model is read.
+If the folder belongs to a trial of Terminal-Bench, the task and the outcome are those of its results.json. Its
+recordings and panes, which show the same, belong to the log but are not read. Only the model is read from debug.json.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Terminus(Connector):
         return Sniff(0.6, "named as a prompt of Terminus, and shows a terminal") if _SHOWN.search(head) else None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """The episodes below one folder; with the files of the trial that they are of, if there is one."""
+        """Yield the episodes below one folder, with the files of their trial, if there is one."""
         folders: dict[str, dict[int, dict[str, str]]] = {}
         trials: dict[str, list[str]] = {}
         for path in paths:
@@ -125,7 +125,7 @@ class Terminus(Connector):
 
 
 class _Files(NamedTuple):
-    """Members of an episode, empty where there is none."""
+    """Members of an episode, empty if missing."""
 
     prompt: str
     response: str
@@ -133,19 +133,19 @@ class _Files(NamedTuple):
 
 
 class Episodes(ABC):
-    """Reads prompts and responses, one pair an episode, into runs of steps; a new run begins where one is missing.
+    """Reader of prompts and responses, one pair per episode, into runs of steps; a missing one begins a new run.
 
-    In a run, what each step led to is what the next step saw. Where the texts stand is told by a subclass.
+    Within a run, the next observation of a step is the observation of the step after it. Subclasses provide the texts.
 
     Args:
-        uri: of the log.
+        uri: URI of the log.
         connector: name, for rejects.
-        offset: where the episodes stand in their members.
-        numbers: of the episodes, ascending.
-        bare: whether a prompt without any heading is the terminal's text as a whole.
+        offset: offset of the episodes in their members.
+        numbers: numbers of the episodes, ascending.
+        bare: whether a prompt without any heading is entirely the terminal's text.
 
     Attributes:
-        thoughts: what the agent thought before a response, where it stands apart from it, by the episode's number.
+        thoughts: reasoning that is stored apart from a response, by the episode's number.
     """
 
     def __init__(self, uri: str, connector: str, offset: int, numbers: Sequence[int], bare: bool) -> None:
@@ -160,26 +160,26 @@ class Episodes(ABC):
 
     @abstractmethod
     def asked(self, number: int) -> str | None:
-        """The text of an episode's prompt; None, and a reject where there should be one, if there is none."""
+        """Return the text of an episode's prompt; None if there is none, with a reject if one was expected."""
 
     @abstractmethod
     def answered(self, number: int) -> str | None:
-        """The text of an episode's response; None, and a reject where there should be one, if there is none."""
+        """Return the text of an episode's response; None if there is none, with a reject if one was expected."""
 
     def runs(self) -> list[list[Step]]:
-        """The steps of each run that has any."""
+        """Return the steps of each run that has any."""
         return [list(builder.steps()) for builder in self.told if builder.acted]
 
     def member(self, number: int) -> str:
-        """The member that an episode's response stands in."""
+        """Return the member that holds an episode's response."""
         return ""
 
     def read(self) -> None:
-        """Reads all episodes in the order of their numbers."""
+        """Read all episodes in the order of their numbers."""
         first, last = self._numbers[0], self._numbers[-1]
         run, offset, thoughts = self.told[-1], self._place, self.thoughts
         before, completed = first - 2, False
-        # The prompt after an episode is that of the next, where none is left out.
+        # The prompt after an episode is that of the next one, if none is missing.
         known, after = first - 1, None
         for number in self._numbers:
             prompt = after if number == known else self._prompt(number)
@@ -216,7 +216,7 @@ class Episodes(ABC):
             completed = complete
 
     def _response(self, number: int, after: Prompt | None) -> Response | None:
-        """Return the parsed response of the episode; None, and a reject, if that cannot be told."""
+        """Return the parsed response of the episode; add a reject and return None if it is unclear."""
         text = self.answered(number)
         try:
             return response_of(text) if text is not None else None
@@ -228,12 +228,12 @@ class Episodes(ABC):
             return None
 
     def _prompt(self, number: int) -> Prompt | None:
-        """The prompt of the episode; None if there is none."""
+        """Return the prompt of the episode; None if there is none."""
         text = self.asked(number)
         return None if text is None else prompt_of(text, self._bare and number != self._numbers[0])
 
     def text_of(self, data: bytes, member: str) -> str | None:
-        """The bytes as text; None, and a reject, if there are too many."""
+        """Return the bytes as text; add a reject and return None if there are too many."""
         if len(data) > MAX_BYTES:
             self.reject("too_large", f"a file of more than {MAX_BYTES} bytes", member)
             return None
@@ -241,13 +241,13 @@ class Episodes(ABC):
         return text.replace("\r\n", "\n") if "\r" in text else text
 
     def reject(self, reason: str, detail: str, member: str, excerpt: str = "") -> None:
-        """Notes that a prompt or a response is not carried on."""
+        """Record that a prompt or a response is rejected."""
         fault = ParseError(self._uri, self._place, reason, detail, member, excerpt[:4096].encode())
         self.rejects.append(Reject.of(fault, connector=self._connector))
 
 
 class _Folder(Episodes):
-    """The episodes of a log whose members are their files.
+    """The episodes of a log, stored as its members.
 
     Raises:
         ParseError: `no_episodes`.
@@ -290,7 +290,7 @@ class _Folder(Episodes):
 
 
 def _asks(response: Response, after: Prompt) -> bool:
-    """Check if the prompt after a response shows that the harness read it as one that declares the task done."""
+    """Check if the prompt after a response shows that the harness read it as a declaration that the task is done."""
     return response.complete and _QUESTION in after.note
 
 
@@ -299,7 +299,7 @@ def _join_thoughts(thought: str, reasoning: str | None) -> str | None:
 
 
 def _files(blob: Blob) -> Mapping[int, _Files]:
-    """The members of each episode, by its number."""
+    """Return the members of each episode, by its number."""
     names: dict[int, dict[str, str]] = {}
     for member in blob.members:
         if match := _EPISODE.fullmatch(member):
@@ -313,7 +313,7 @@ def _files(blob: Blob) -> Mapping[int, _Files]:
 def trajectories_of(
     log: Episodes, runs: Sequence[list[Step]], native_id: str, task: Task, outcome: Outcome | None = None
 ) -> Iterator[Trajectory]:
-    """The trajectories of the runs that hold steps, each but the first the continuation of the one before."""
+    """Yield the trajectories of the runs with steps, each the continuation of the one before."""
     for number, steps in enumerate(runs):
         if number < len(runs) - 1:
             steps[-1] = replace(steps[-1], truncated=True)

@@ -1,10 +1,9 @@
-"""Conversations of Terminus as data sets publish them: a row with its messages, read as the episodes that they were.
+"""Conversations of Terminus in published data sets: rows of messages, read as the original episodes.
 
 Each user message is the prompt of an episode, each message of the agent its response (Nemotron's Terminal-Corpus,
-traces of Harbor as `conversations`). Thinking that stands before a response in `<think>` is its reasoning. A follow-up
-without the headings by which Terminus tells the terminal's text from its own is the terminal's as a whole, if no
-follow-up of the row has them. What an episode's prompt and response mean is told in `recordings.terminus` and
-`conversation.terminus_texts`.
+traces of Harbor as `conversations`). Thinking in `<think>` before a response is its reasoning. Terminus uses headings
+to separate the terminal's text from its own. If no follow-up of the row has them, each follow-up is entirely the
+terminal's text. `recordings.terminus` and `conversation.terminus_texts` document the prompts and responses of episodes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _THOUGHT: Final = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
 
 
 class Turns(NamedTuple):
-    """The messages of a row as pairs of a prompt and a response; `last` is what stood after the last response."""
+    """The messages of a row as pairs of a prompt and a response; `last` is the text after the last response."""
 
     system: str | None
     pairs: list[tuple[str, str]]
@@ -38,7 +37,7 @@ class Turns(NamedTuple):
 
 
 def turns_of(messages: Any) -> Turns | None:
-    """The turns of a conversation of Terminus; None if the messages are no such conversation, or call a tool."""
+    """Return the turns of a Terminus conversation; None if the messages are no such conversation, or call a tool."""
     if not isinstance(messages, list) or not messages:
         return None
     system, prompts = None, list[str]()
@@ -46,7 +45,7 @@ def turns_of(messages: Any) -> Turns | None:
     for message in messages:
         if not isinstance(message, dict):
             return None
-        # Roles and texts are in the words of OpenAI's form or of ShareGPT's.
+        # Roles and texts use the names of OpenAI's form or of ShareGPT's.
         role = message["role"] if "role" in message else message.get("from")
         text = message["content"] if "content" in message else message.get("value")
         if not isinstance(role, str) or not isinstance(text, str) or message.get("tool_calls"):
@@ -74,20 +73,20 @@ def _is_response(text: str) -> bool:
 def trajectories(
     blob: Blob, connector: str, offset: int, turns: Turns, row: Mapping[str, Any]
 ) -> Iterator[Trajectory | Reject]:
-    """The trajectories of a row, each the continuation of the one before, and a reject for what cannot be read.
+    """Yield the trajectories of a row, each the continuation of the one before, and a reject for each unreadable part.
 
     Args:
-        blob: that the row stands in.
+        blob: the log that holds the row.
         connector: name, for rejects.
-        offset: of the row.
-        turns: of the row's conversation.
-        row: for what it says of the whole.
+        offset: offset of the row.
+        turns: turns of the row's conversation.
+        row: the row, for its facts about the whole.
     """
     log = _Row(blob.uri, connector, offset, turns)
     log.read()
     yield from log.rejects
     runs = log.runs()
-    # rows without a name share one, so that equal ones stay equal; only a continuation has to tell its parent
+    # Rows without a name share one, so that equal rows stay equal; only a continuation must name its parent
     base = next((row[key] for key in _NAMES if isinstance(row.get(key), str) and row[key]), None)
     base = base or (UNDATED if len(runs) < 2 else f"row-{offset}")
     model, task = row.get("model"), row.get("task")
@@ -97,7 +96,7 @@ def trajectories(
 
 
 class _Row(Episodes):
-    """The episodes that a row's conversation was; what stood after the last response is the prompt of one more."""
+    """The episodes of a row's conversation; the text after the last response is the prompt of one more episode."""
 
     def __init__(self, uri: str, connector: str, offset: int, turns: Turns) -> None:
         self._prompts = [prompt for prompt, _ in turns.pairs]

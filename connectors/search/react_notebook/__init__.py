@@ -12,11 +12,12 @@ r"""Notebooks of ReAct (`.ipynb`, arXiv 2210.03629): the episodes that their cel
 action  | {"name": "web_search", "arguments": {"entity": "Lake Mirr"}}
 after   | Lake Mirr is a lake, 31 m deep.
 
-Only the standard output of cells is read, each cell's parts joined, since one episode may be printed in several. An
-episode begins with its number in the data set and its question or claim. The line that begins with `{'steps':` ends
-it: its `em` is the outcome, the reference answer in it is not carried on. An episode that ends so without an answer ran
-out of steps. A notebook without outputs, as they are published to be run, is refused. What the notebook on WebShop
-prints is read by `webshop` and is of the domain web; what that of ALFWorld prints is not of this format.
+Only the standard output of cells is read, with each cell's parts joined, since one episode may be printed in several
+parts. An episode begins with its number in the data set and its question or claim. It ends with the line that begins
+with `{'steps':`, whose `em` is the outcome; the reference answer in it is left out. An episode that ends in this way
+without an answer ran out of steps. A notebook without outputs, as published for execution, is refused. `webshop` reads
+the output of the notebook on WebShop, which has the domain web; the output of the one on ALFWorld is not of this
+format.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from trajmill.schemas import Agent, Outcome, ParseError, Reject, Task, Trajector
 _BEGIN: Final = re.compile(r"([0-9]{1,9}) ((?:Claim|Question): .*)")
 _END: Final = "{'steps':"
 _SIGNS: Final = frozenset("0123456789{")
-"""Beginnings of lines that begin or end an episode."""
+"""First characters of lines that begin or end an episode."""
 
 _EXACT: Final = re.compile(r"'em': (True|False|[01](?:\.0)?)[,}]")
 
@@ -82,7 +83,7 @@ class ReactNotebook(Connector):
 
 
 def _cell_outputs(data: bytes, uri: str) -> Iterator[str]:
-    """The standard output of each code cell, empty where it has none.
+    """Yield the standard output of each code cell, empty if it has none.
 
     Raises:
         ParseError: `bad_json`, `truncated`, `bad_record` (no notebook).
@@ -107,7 +108,7 @@ def _text(output: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Episode:
-    """A printed episode: its number in the data set, its question, its lines, and the line that ends it if there is."""
+    """A printed episode: its number in the data set, its question, its lines, and the line that ends it, if any."""
 
     index: str
     question: str
@@ -116,7 +117,7 @@ class _Episode:
 
 
 def _episodes(printed: Sequence[str], shops: list[str]) -> Iterator[_Episode]:
-    """The episodes in an encyclopedia; the texts of cells that printed some in WebShop are added to `shops`."""
+    """Yield the episodes in an encyclopedia; the texts of cells with episodes in WebShop are appended to `shops`."""
     for text in printed:
         begun: re.Match[str] | None = None
         start = 0
@@ -160,7 +161,7 @@ def _trajectory(episode: _Episode, finder: TextPlaces, number: int) -> Trajector
 
 
 def _shopping(shops: Sequence[str], finder: TextPlaces) -> Iterator[Trajectory | None]:
-    """The trajectory of each episode in WebShop that stands in the texts of `shops`; None for one without an action."""
+    """Yield the trajectory of each WebShop episode in the texts of `shops`; None for one without an action."""
     number = 0
     for text in shops:
         for episode in webshop_text.episodes(text):
@@ -170,5 +171,5 @@ def _shopping(shops: Sequence[str], finder: TextPlaces) -> Iterator[Trajectory |
 
 
 def _task_id(episode: _Episode) -> str:
-    """The number with its data set: claims are FEVER's, questions HotpotQA's."""
+    """Return the number with its data set: claims belong to FEVER, questions to HotpotQA."""
     return f"{'fever' if episode.question.startswith('Claim: ') else 'hotpotqa'}/{episode.index}"

@@ -8,9 +8,10 @@
 
     1 0.0 0.0 0.0                      episodes so far, mean score, shares of successes and of failures
 
-`reset` is the harness's: what it shows stands before the first action. So are its answers to a thought (`OK.`) and to
-an action that the page does not offer (`Invalid action!`). The score of a purchase is the reward; an episode that ends
-without one ran out of steps. This module finds no episodes in a notebook; see `react_notebook`.
+`reset` is an action of the harness, and its output is the observation before the first action. The harness also answers
+a thought (`OK.`) and an action that the page does not offer (`Invalid action!`). The score of a purchase is the reward;
+an episode that ends without one ran out of steps. This module does not search notebooks for episodes; see
+`react_notebook`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ _TOOLS: Final = json_text(
 
 @dataclass(slots=True)
 class Episode:
-    """The lines of an episode from its reset on; `number` is the one printed before it, `ended` whether it did end."""
+    """The lines of an episode after its reset; `number` is printed before it, `ended` is True if its end was
+    printed.
+    """
 
     number: str
     lines: list[str] = field(default_factory=list)
@@ -72,7 +75,7 @@ class Episode:
 
 
 def episodes(text: str) -> Iterator[Episode]:
-    """The episodes that a cell printed, in order."""
+    """Yield the episodes that a cell printed, in order."""
     current: Episode | None = None
     before = ""
     for line in text.split("\n"):
@@ -92,12 +95,12 @@ def episodes(text: str) -> Iterator[Episode]:
 
 
 def trajectory(episode: Episode, count: int, offset_of: Callable[[str], int]) -> Trajectory | None:
-    """The trajectory of an episode; None if it holds no action.
+    """Return the trajectory of an episode; None if it holds no action.
 
     Args:
-        episode: as printed.
-        count: which of the notebook's it is, from 0.
-        offset_of: the offset of an action's line.
+        episode: the printed episode.
+        count: number of the episode in the notebook, from 0.
+        offset_of: returns the offset of an action's line.
     """
     first, moves = _moves(episode.lines)
     builder = Told(in_memory=True)
@@ -129,7 +132,7 @@ def trajectory(episode: Episode, count: int, offset_of: Callable[[str], int]) ->
 
 
 def _moves(lines: Sequence[str]) -> tuple[str | None, list[tuple[str, str | None]]]:
-    """(what the reset showed, each action with what it led to); of an action that nothing follows, that is None."""
+    """Return the observation after the reset, and each action with its observation, None if nothing follows it."""
     pairs: list[tuple[str, list[str] | None]] = [("", None)]
     blank = True
     for line in lines:

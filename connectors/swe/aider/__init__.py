@@ -21,16 +21,16 @@ r"""Aider chat histories (`.aider.chat.history.md`); each start of Aider in whic
 action  | {"name": "edit", "arguments": {"content": "x.py\n```\n<<<<<<< SEARCH\n0\n=======\n1\n>>>>>>> REPLACE\n```"}}
 after   | Applied edit to x.py
 
-The action is the model's reply: `edit` where it holds edits or Aider applied some, else a message. The next observation
-is what Aider then put out: edits applied, commits, output of linters and tests. To a message without such an output it
-is what the user said next. Between turns stand the words of the harness (the count of tokens, hints, notices of
-interruption, what it asks the user), commands of the user with their output, and what the user said that is not an
-answer, a typed `y` or `n` among it.
+The action is the model's reply: `edit` if it holds edits or Aider applied some, else a message. The next observation is
+Aider's output after it: edits applied, commits, output of linters and tests. After a message without such output, it is
+the user's next message. Between turns are the words of the harness (token counts, hints, notices of interruption,
+questions to the user), commands of the user with their output, and messages of the user that are no answer, including a
+typed `y` or `n`.
 
-The file holds neither the system prompt nor the files that the model was shown (the `action_space` is derived: what
-`edit` does), and the output of commands stands in it
-cut and trimmed as Aider printed it. Times are local and without a zone, so no step has one. A session without a reply
-is rejected as `no_transitions`, and what stands before the first start, its beginning lost, as `no_start`.
+The file holds neither the system prompt nor the files that the model saw (the `action_space` is derived: the effect of
+`edit`), and it holds the output of commands cut and trimmed as Aider printed it. Times are local and without a time
+zone, so no step has one. A session without a reply is rejected as `no_transitions`, and the text before the first
+start, whose beginning is lost, as `no_start`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _TOOLS: Final = json_text(
         }
     ]
 )
-"""Tools of the world of these sessions, which their files do not name."""
+"""Tools in the environment of these sessions, which the files do not name."""
 
 _NOTES: Final = (
     "Tokens: ",
@@ -83,20 +83,21 @@ _NOTES: Final = (
     "Unexpected error: litellm",
     "litellm.",
 )
-"""Beginnings of lines by which Aider tells the user of itself, not of the repository."""
+"""Beginnings of lines with which Aider reports about itself, not about the repository."""
 
 _ASKED: Final = re.compile(
     r"([A-Z][^\n]*\?(?: \([^\n]{1,80}\[[^\n\]]{1,16}\]:?)?) ([ynasd]|yes|no|all|skip|don't)", re.IGNORECASE
 )
-"""Questions of Aider to the user, and the typed answers."""
+"""Questions of Aider to the user, with the typed answers."""
 
 _FILES_ASKED: Final = "Add these files to the chat?"
-"""Before it stand the files that the reply names, a line each."""
+"""Question that follows a list of the files named in the reply, one per line."""
 
 _REFUSED: Final = "did not conform to the edit format"
 _UNMET: Final = "failed to match!"
-"""An edit that was read, and asks for lines that the file does not hold: what the file holds decides, so the answer is
-the environment's though it stands under the same heading; other edits of the reply may have been applied."""
+"""An edit that was parsed, but whose lines are not in the file. The content of the file decides, so the answer is the
+environment's although it has the same heading; other edits of the reply may have been applied.
+"""
 
 
 class Aider(Connector):
@@ -169,7 +170,7 @@ def _trajectory(session: Session) -> Trajectory | None:
 
 
 def _close(course: Told, pending: tuple[Block, Call] | None, put_out: list[Block], reply: str = "") -> bool:
-    """Adds the turn that is pending; whether the user's `reply` was taken as its answer."""
+    """Add the pending turn; return True if the user's `reply` was used as its answer."""
     if pending is None:
         return False
     block, action = pending
@@ -188,7 +189,7 @@ def _close(course: Told, pending: tuple[Block, Call] | None, put_out: list[Block
 
 
 def _shown(text: str) -> Observation:
-    """Return what Aider printed after a reply; the harness's answer where it could not read the reply."""
+    """Return Aider's output after a reply; it is the harness's if Aider could not parse the reply."""
     if _REFUSED not in text or _APPLIED in text:
         return Observation(text, form="stream")
     if _UNMET in text:
@@ -197,7 +198,7 @@ def _shown(text: str) -> Observation:
 
 
 def _sort_lines(put_out: list[Block]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Lines about the repository; and (who says it, line) where Aider tells of itself, or asks the user and is told."""
+    """Sort lines: those about the repository, and (role, line) of Aider's own reports and its dialog with the user."""
     output_lines: list[str] = []
     notes: list[tuple[str, str]] = []
     for line in (line.rstrip() for block in put_out for line in block.texts):

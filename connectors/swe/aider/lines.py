@@ -1,10 +1,10 @@
-"""The blocks of an Aider chat history: what the user typed, what Aider put out, what the model replied.
+"""Blocks of an Aider chat history: the user's input, Aider's output, and the model's replies.
 
-How `aider/io.py` writes the file decides: a line of the user or of Aider ends in exactly two spaces, and each block but
-a further line of Aider's begins after a blank line. So a `####` heading or a `>` quote of the model, which do not, stay
-in its reply. Aider prefixes only the first line of an output of several lines: it runs to the line that ends in two
-spaces. Replies that were interrupted leave fences open; within one, a line of the user's counts after two blank lines
-alone, which follow a reply, since code can hold a line like it.
+The rules follow how `aider/io.py` writes the file. A line of the user or of Aider ends in exactly two spaces, and each
+block except a further line of Aider's begins after a blank line. A `####` heading or a `>` quote of the model does
+neither and stays in its reply. Aider prefixes only the first line of an output of several lines, which continues up to
+the line that ends in two spaces. Interrupted replies leave fences open. Within an open fence, a line counts as the
+user's only after two blank lines, which follow a reply, since code can hold a similar line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FENCE: Final = re.compile(r"\s{0,3}(?:```|~~~)")
 
 @dataclass(slots=True)
 class Block:
-    """Lines of one voice: `user`, `tool` (Aider) or `reply` (the model); `offset` is that of the first."""
+    """Lines of one voice: `user`, `tool` (Aider) or `reply` (the model); `offset` is that of the first line."""
 
     voice: str
     offset: int
@@ -36,13 +36,13 @@ class Block:
 
     @property
     def text(self) -> str:
-        """The block's text without prefixes; blank lines around it are left out."""
+        """The block's text without prefixes and without blank lines around it."""
         return "\n".join(self.texts).strip("\n")
 
 
 @dataclass(slots=True)
 class Session:
-    """The blocks from one start of Aider to the next; `started` is its local time, None before the first start."""
+    """The blocks between two starts of Aider; `started` is the local time, None before the first start."""
 
     started: str | None
     offset: int
@@ -50,7 +50,7 @@ class Session:
 
 
 def sessions(blob: Blob) -> Iterator[Session]:
-    """The sessions of a chat history in order.
+    """Yield the sessions of a chat history in order.
 
     Raises:
         ParseError: `line_too_long`.
@@ -66,7 +66,7 @@ def sessions(blob: Blob) -> Iterator[Session]:
 
 
 class _Reader:
-    """Puts lines into blocks, one session after the other."""
+    """Collector of lines into blocks, one session after the other."""
 
     def __init__(self) -> None:
         self.session = Session(None, 0)
@@ -77,7 +77,7 @@ class _Reader:
         self._texts: list[str] = []
 
     def take(self, text: str, offset: int) -> Session | None:
-        """Takes a line; the session before, if the line starts a new one."""
+        """Process a line; return the finished session if the line starts a new one."""
         header = _HEADER.fullmatch(text) if text.startswith("# aider") else None
         if header is not None:
             finished, self.session = self.session, Session(header[1], offset)

@@ -1,4 +1,4 @@
-r"""OpenHands logs: arrays and folders of events, or `output.jsonl`: an evaluated instance or a resolved issue a line.
+r"""OpenHands logs: arrays and folders of events, or `output.jsonl`, one evaluated instance or resolved issue per line.
 
 >>> show(OpenHands(), '''
 ... [{"id": 1, "source": "user", "action": "message", "args": {"content": "Make the kite fly."}},
@@ -19,24 +19,23 @@ The resolver of issues writes its events without ids, with all arguments beside 
 action  | {"name": "run", "arguments": {"command": "ls"}}
 after   | kite.py
 
-An array stands alone or, as the app's interface gives it, under `trajectory`; a folder has a file for each event, and
-JSON Lines have an event a line.
+An array is alone or, as the app's API returns it, under `trajectory`; a folder has one file per event, and JSON Lines
+have one event per line.
 
-An observation answers the action that it names as its cause, wherever it stands. In logs whose events carry no ids (the
+An observation answers the action that it names as its cause, at any position. In logs whose events have no ids (the
 oldest, and pairs `[action, observation]`), it answers the action before it. Actions of one reply of the model are the
-calls of one turn. What the user answers to a message of the agent is its next observation; what comes after `finish`
-answers nothing. An evaluation answers in the
-user's place; that answer is the harness's. Other words of both stand between turns. `finish` and a message to the user
-are steps like others, often without an answer.
+calls of one turn. The user's answer to a message of the agent is its next observation; a message after `finish` answers
+nothing. In an evaluation, the harness answers in the user's place. Other messages of both are between turns. `finish`
+and a message to the user are steps like others, often without an answer.
 
-A run that ends within an action, or an evaluated one that ends in neither `finish` nor a message, is truncated.
-Timestamps without a zone give durations, but no time of their own. The patch that the evaluation took from the
-repository is no action of the agent and is left out. Of an evaluated line, the report's verdict is the outcome;
-of a resolved issue, what a language model guessed of it, which the outcome's verifier says.
+A run that ends within an action, or an evaluated run that ends in neither `finish` nor a message, is truncated.
+Timestamps without a time zone give durations, but no time of their own. The patch that the evaluation took from the
+repository is no action of the agent and is left out. The outcome of an evaluated line is the report's verdict; that of
+a resolved issue is a language model's guess, which the outcome's verifier states.
 
-Where a folder lost events, each gap is a reject and the rest is read. What the agent saw before the action after a gap
-is not known, and no observation goes by place to an action on the other side of it. Turns that the agent SDK rolled
-back stay where they were: the agent forgot them, the world did not.
+If a folder lost events, each gap is a reject and the rest is read. The observation before the action after a gap is
+unknown, and no observation is matched by position to an action on the other side of it. Turns that the agent SDK rolled
+back are kept: the agent forgot them, but their effects remain.
 """
 
 from __future__ import annotations
@@ -111,14 +110,14 @@ class OpenHands(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Folders of conversations, a file for each event."""
+        """Yield folders of conversations, with one file per event."""
         yield from folders(paths)
 
     def is_sliceable(self, blob: Blob) -> bool:
         return self._runs_of(blob) == self._rows and is_by_line(blob)
 
     def _runs_of(self, blob: Blob) -> Callable[[Blob], Iterator[_Run | Reject]]:
-        """Return what reads the runs of a blob."""
+        """Return the function that reads the runs of a blob."""
         if blob.members != ("",):
             return self._folder
         with blob.open("") as stream:
@@ -192,7 +191,7 @@ class OpenHands(Connector):
 
 @dataclass(slots=True)
 class _Given:
-    """Prompts and tools that the agent was given before it acted."""
+    """Prompts and tools that the agent received before its first action."""
 
     instruction: str | None = None
     system: str | None = None
@@ -201,9 +200,9 @@ class _Given:
 
 @dataclass(slots=True)
 class _Run:
-    """The events of one run, and the line of `output.jsonl` that holds them, if one does.
+    """The events of one run, and the line of `output.jsonl` that holds them, if any.
 
-    Where events stand in members of their own, `offsets` are places in `members`, the event being all of its member.
+    If events have members of their own, `offsets` are indices into `members`, and each event is all of its member.
     """
 
     uri: str
@@ -218,7 +217,7 @@ class _Run:
 
     @property
     def instance(self) -> str | None:
-        """The id of the instance, or of the issue as its host writes it."""
+        """Id of the instance, or of the issue in its host's form."""
         issue, repo = self.row.get("issue"), self._repository
         number = whole_number_of(issue.get("number")) if isinstance(issue, dict) else None
         issue_id = f"{repo}#{number}" if repo is not None and number is not None else None
@@ -230,7 +229,7 @@ class _Run:
         return text_in(self.row, "instance", "repo") or (f"{owner}/{name}" if owner and name else None)
 
     def trajectory(self) -> Trajectory | None:
-        """The trajectory of the run; None if it holds no action."""
+        """Return the trajectory of the run; None if it holds no action."""
         events = list(self._told())
         answers = self._answers(events)
         course, opening = Told(in_memory=True), _Given(text_in(self.row, "instruction"))
@@ -270,7 +269,7 @@ class _Run:
                     self._refuse("bad_event", str(error), offset)
 
     def _answers(self, events: Sequence[Event]) -> dict[int, Shown]:
-        """id(action) → its observation: by cause where ids are unique, else the observation after it."""
+        """Map id(action) to its observation: by cause if ids are unique, else to the observation after it."""
         counts = Counter(event.ident for event in events if isinstance(event, Did) and event.ident is not None)
         named = {event.ident: event for event in events if isinstance(event, Did) and counts[event.ident or ""] == 1}
         answers: dict[int, Shown] = {}
@@ -323,10 +322,10 @@ class _Run:
 
 
 class _Telling:
-    """Tells events to a course: turns of one reply together, and what was said between them.
+    """Converter of events to a course: the turns of one reply together, and the messages between them.
 
-    An answer may come after later actions (a task was delegated, and the actions are the delegate's). Such an answer
-    stood before none of them, so from then on the order of the events tells what did.
+    An answer may arrive after later actions (a task was delegated, and these are the delegate's actions). It was then
+    not the observation before them, so from that point the order of the events determines the observations.
     """
 
     def __init__(self, course: Told, opening: _Given, answers: Mapping[int, Shown], members: Sequence[str]) -> None:
@@ -344,7 +343,7 @@ class _Telling:
         self._lost = False
 
     def tell(self, events: Sequence[Event]) -> None:
-        """Adds all events in order."""
+        """Add all events in order."""
         used = {id(shown) for shown in self._answers.values()}
         for event in events:
             if isinstance(event, Shown) and id(event) in used:
@@ -379,14 +378,14 @@ class _Telling:
             self._note(message.role, message.text)
 
     def _note(self, role: str, text: str) -> None:
-        """Keeps words for the next turn, behind those that come with the answers of an open one."""
+        """Keep a message for the next turn, after those that belong to the answers of an open turn."""
         if self._open:
             self._notes.append((role, text))
         else:
             self._course.say(role, text)
 
     def _first(self, message: Said) -> bool:
-        """Check if this is the agent's task: the first message, or the instruction that the line holds."""
+        """Check if this is the agent's task: the first message, or the instruction in the line."""
         first = (self._given.instruction is None and not self._lost) or (
             self._asked is not None and message.text.strip() == self._asked.strip()
         )
@@ -394,14 +393,14 @@ class _Telling:
         return first
 
     def _lose(self) -> None:
-        """Ends the open turn at events that are not there: what the next action saw is not known."""
+        """End the open turn at missing events, so that the observation of the next action is unknown."""
         self._close()
         self._course.show(None)
         self._last = None
         self._lost = True
 
     def _close(self) -> None:
-        """Ends the open turn."""
+        """End the open turn."""
         acts = [_act(did, shown, self._members) for did, shown in self._open]
         if self._overtaken:
             self._course.show(self._before)
@@ -415,7 +414,7 @@ class _Telling:
 
 
 def _all_tools(known: str | None, more: str) -> str | None:
-    """The tools of a session that was told of some before, both as JSON texts of arrays."""
+    """Merge the tools of a session with those stated earlier, both as JSON text of arrays."""
     if known is None or known == more:
         return more
     tools = json_value(known)
@@ -424,7 +423,7 @@ def _all_tools(known: str | None, more: str) -> str | None:
 
 
 def _asks(did: Did) -> bool:
-    """Check if the user's next words answer the action; words after the agent has finished answer nothing."""
+    """Check if the user's next message answers the action; messages after the agent has finished answer nothing."""
     return did.action.name == "message"
 
 
@@ -433,7 +432,7 @@ def _speaks(did: Did) -> bool:
 
 
 def _place(members: Sequence[str], offset: int) -> tuple[str, int]:
-    """(member, offset) of an event: the beginning of its own member, where events have members of their own."""
+    """Return (member, offset) of an event, which is the beginning of its own member if it has one."""
     return (members[offset], 0) if members else ("", offset)
 
 

@@ -1,14 +1,14 @@
-"""Events of OpenHands in one form: what was done, what was shown, what was said.
+"""Events of OpenHands in one form: actions, observations and messages.
 
 Two families are read: events with `action` or `observation` (0.x), whose observations name their cause by its number
-from 2024 on, and events with a `kind` (the agent SDK, 1.x), where `action_id` and `tool_call_id` do. Nothing is paired
-here. Bookkeeping (state changes, recalls, condensation requests, null observations, state updates) is nothing at all.
+from 2024 on, and events with a `kind` (the agent SDK, 1.x), which use `action_id` and `tool_call_id`. This module pairs
+nothing. Bookkeeping (state changes, recalls, condensation requests, null observations, state updates) is dropped.
 
-What the agent was shown of a file edited by OpenHands's own tool stands in `formatted_output_and_error` where the log
-has it; `content` is then a diff that the agent never saw. The model's call is taken from the raw reply in
-`tool_call_metadata`, since the event itself holds it translated; where the reply was taken out, its name and id stand
-beside it, and its arguments are translated back. Errors that say that there was no such call, or that nothing was done,
-are replies of the harness.
+For a file edited by OpenHands's own tool, the agent saw `formatted_output_and_error` if the log has it; `content` is
+then a diff that the agent never saw. The model's call is taken from the raw reply in `tool_call_metadata`, since the
+event holds it in translated form. If the reply was removed, the call's name and id are stored beside it, and its
+arguments are translated back. Errors that state that there was no such call, or that nothing was done, are replies of
+the harness.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _OWN_KEYS: Final = frozenset(
         "wait_for_response",
     }
 )
-"""Arguments that OpenHands adds to an action, or that stand in other columns."""
+"""Arguments that OpenHands adds to an action, or that are stored in other columns."""
 
 _NESTED_KEYS: Final = frozenset({"args", "extras", "id", "source", "cause", "message", "tool_call_metadata"})
-"""One of these stands in every event but those of OpenHands's resolver for issues."""
+"""Every event has at least one of these keys, except those of OpenHands's resolver for issues."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LOCAL_EPOCH: Final = _EPOCH.replace(tzinfo=None)
@@ -71,7 +71,7 @@ _PARAMETERS: Final = {
     "execute_ipython_cell": ("code",),
     "str_replace_editor": ("command", "path", "file_text", "old_str", "new_str", "insert_line", "view_range"),
 }
-"""Parameters of the tools of OpenHands, of the arguments that an event has for them."""
+"""Parameters of OpenHands's tools among the arguments of their events."""
 
 _RUN: Final = ("run", "run_ipython")
 _NO_OBSERVATIONS: Final = frozenset({"agent_state_changed", "null", "recall", "agent_condensation"})
@@ -99,7 +99,7 @@ class Did:
 
 @record
 class Shown:
-    """An observation, the event that caused it if it says so, and what the harness's words around it tell."""
+    """An observation, the event that caused it if stated, and the end of the command by the harness's words."""
 
     seen: Observation | None
     offset: int
@@ -108,12 +108,12 @@ class Shown:
     at: int | None = None
     told: Output = Output(None)
     alone: bool = False
-    """An error that may answer nothing: what could not be read as a call at all."""
+    """An error that may answer nothing, because no call could be parsed at all."""
 
 
 @record
 class Said:
-    """Words to the agent, by user or harness, or `system` and `tools` for what it was given at the start."""
+    """A message to the agent from the user or harness, or its initial prompt (`system`) or tools (`tools`)."""
 
     role: str
     text: str
@@ -123,21 +123,21 @@ class Said:
 
 @record
 class Gap:
-    """Events that the log lost: what was done, shown or said here is not known."""
+    """Gap left by events that the log lost: actions, observations and messages are unknown here."""
 
 
 Event: TypeAlias = Did | Shown | Said | Gap
 
 
 class BadEventError(Exception):
-    """An event that cannot be carried on; the message says why."""
+    """Error for an event that cannot be kept; the message explains why."""
 
 
 def event_of(value: Any, offset: int) -> list[Event]:
     """Convert an event of the log to events in order; empty for bookkeeping.
 
     Raises:
-        BadEventError: it is no event.
+        BadEventError: the value is no event.
     """
     if not isinstance(value, dict):
         raise BadEventError("wanted an object")
@@ -151,12 +151,14 @@ def event_of(value: Any, offset: int) -> list[Event]:
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """Return True if an event has arguments or extras beside its name, and no source, as the resolver's."""
+    """Return True if an event has its arguments or extras at the top level, and no source, as the resolver writes
+    it.
+    """
     return _NESTED_KEYS.isdisjoint(value)
 
 
 def _source(value: Mapping[str, Any]) -> Any:
-    """Whose an event is; a flat message that waits for no answer is what the agent was told."""
+    """Return the source of an event; a flat message that waits for no answer is an input to the agent."""
     if _is_flat(value) and value.get("action") == "message" and value.get("wait_for_response") is not True:
         return "user"
     return value.get("source")
@@ -223,7 +225,7 @@ def _call(name: str, args: Mapping[str, Any], value: Mapping[str, Any], own: Map
 
 
 def _tool_arguments(name: str, tool: str, event_arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of an event as its tool was given them."""
+    """Return the arguments of an event in the form that its tool received."""
     if name == "call_tool_mcp":
         mcp_arguments = event_arguments.get("arguments")
         return mcp_arguments if isinstance(mcp_arguments, dict) else {}
@@ -237,7 +239,7 @@ def _tool_arguments(name: str, tool: str, event_arguments: dict[str, Any]) -> di
 
 
 def _find_call(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """The id of the model's reply, and the call within it that the event came from, as far as they stand in the log."""
+    """Return the id of the model's reply, and the call in it that the event came from, as far as the log holds them."""
     metadata = value.get("tool_call_metadata")
     if not isinstance(metadata, dict):
         return None, {}
@@ -297,7 +299,7 @@ def _read_observation(value: Mapping[str, Any], offset: int) -> list[Event]:
 
 
 def _around(metadata: Mapping[str, Any], beside: Mapping[str, Any]) -> Output:
-    """Read the harness's words before and after an output, and the mark `beside` it, for how it ended."""
+    """Read the end of a command from the harness's words before and after its output, and the flag in `beside`."""
     before, after = metadata.get("prefix"), metadata.get("suffix")
     notes = tuple([words for words in (before, after) if isinstance(words, str) and words]) if before or after else ()
     output = read_output(after.strip("\n"), CLIENT) if isinstance(after, str) else Output(None)
@@ -371,7 +373,7 @@ def _sdk_action(value: Mapping[str, Any], offset: int, at: int | None, is_utc: b
 
 
 def _limit(arguments: Any) -> float | None:
-    """The seconds that an agent gave its command."""
+    """Return the time limit in seconds that an agent set for its command."""
     values = value_or_none(arguments) if isinstance(arguments, str) else arguments
     return limit_of(values.get("timeout")) if isinstance(values, dict) else None
 
@@ -396,13 +398,13 @@ def _sdk_observation(value: Mapping[str, Any], offset: int, at: int | None) -> S
 
 
 def exit_code(value: Any) -> int | None:
-    """An exit code as logged; None for -1, by which OpenHands says that the command still runs."""
+    """Return an exit code as logged; None for -1, by which OpenHands states that the command still runs."""
     code = whole_number_of(value)
     return code if code is not None and abs(code) < 2**31 and code != -1 else None
 
 
 def moment(value: Any) -> tuple[int | None, bool]:
-    """(microseconds on the log's clock, whether that is UTC) of a timestamp in ISO 8601; naive ones are local."""
+    """Return (microseconds on the log's clock, whether that is UTC) of an ISO 8601 timestamp; naive ones are local."""
     if not isinstance(value, str) or len(value) > 64:
         return None, False
     try:
@@ -414,7 +416,7 @@ def moment(value: Any) -> tuple[int | None, bool]:
 
 
 def _speaker(text: str) -> str:
-    """Return the speaker of a user's words: the harness, where an evaluation answers for the user."""
+    """Return the role for a user's message: the harness, if an evaluation answers for the user."""
     return "harness" if is_clients(text, "openhands") else "user"
 
 

@@ -1,13 +1,13 @@
-"""Folders in which OpenHands keeps a conversation with one file for each event: which files they are, and their events.
+"""Conversation folders of OpenHands with one file per event: their files and events.
 
 Three layouts are known. OpenHands 0.x: `sessions/<id>/events/<number>.json` (or `users/…/conversations/<id>/…`), beside
 pages of 25 events (`event_cache/<from>-<to>.json`), `metadata.json` and pickles. The agent SDK, 1.x:
-`<id>/events/event-<number>-<event id>.json` beside `base_state.json`. What the app lets a user download, a zip file
-with `event_<number>_<event id>.json` and `meta.json`.
+`<id>/events/event-<number>-<event id>.json` beside `base_state.json`. The app's download: a zip file with
+`event_<number>_<event id>.json` and `meta.json`.
 
-Events come in the order of their numbers. Pages repeat what stands in the files, and are asked only for a number that
-has no file. Pickles are part of the log by name, and never opened. What events mean is the business of others, as is a
-number that is nowhere: it is named, and stands in the order as a gap.
+Events are sorted by number. Pages repeat the events of the files, and are used only for a number that has no file.
+Pickles belong to the log by name, and are never opened. This module does not interpret events. A number without any
+event is reported, and is a gap in the order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DESCRIBING: Final = ("metadata.json", "base_state.json", "meta.json")
 _SESSION: Final = re.compile(r"(?:[\w.]{1,80}-)?[0-9a-f][0-9a-f-]{10,38}[0-9a-f]")
 
 MISSING: Final = object()
-"""Stands in the order of events for those that are not there."""
+"""Value in place of a missing event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Told:
     """Contents of a folder.
 
     Attributes:
-        events: values in the order of their numbers, `MISSING` where some are nowhere.
-        members: where each of them stands; for `MISSING` the member after it.
-        faults: a missing number, a file that is no JSON or whose number another file has, in that order.
+        events: values in the order of their numbers, with `MISSING` for missing ones.
+        members: the member of each event; for `MISSING` the member after it.
+        faults: errors for missing numbers, files that are no JSON, and repeated numbers, in that order.
         native_id: the conversation's id.
-        model: the model that the conversation was set to.
+        model: the model configured for the conversation.
     """
 
     events: Sequence[Any]
@@ -59,12 +59,12 @@ class Told:
 
 
 def is_event(uri: str) -> bool:
-    """Check if a file is named as one event of a conversation."""
+    """Check if a file is named like one event of a conversation."""
     return _EVENT.fullmatch(uri) is not None
 
 
 def folders(paths: Sequence[str]) -> Iterator[Log]:
-    """Each folder with files of events, or with pages of them, and what OpenHands writes beside them."""
+    """Yield each folder with files or pages of events, and the files that OpenHands writes beside them."""
     by_folder: dict[str, list[tuple[int, int, str]]] = {}
     beside: dict[str, list[str]] = {}
     for path in paths:
@@ -81,7 +81,7 @@ def folders(paths: Sequence[str]) -> Iterator[Log]:
 
 
 def conversation(blob: Blob) -> Told:
-    """The conversation that a folder holds."""
+    """Read the conversation in a folder."""
     faults: list[ParseError] = []
     by_number: dict[int, tuple[Any, str]] = {}
     damaged: set[int] = set()
@@ -116,7 +116,7 @@ def _number(match: re.Match[str]) -> int:
 
 
 def _value(blob: Blob, member: str, faults: list[ParseError]) -> Any:
-    """The JSON value of a member; None, with a fault, where it has none."""
+    """Return the JSON value of a member; add a fault and return None if it has none."""
     try:
         return json_document(blob, member)[0]
     except ParseError as error:
@@ -125,7 +125,7 @@ def _value(blob: Blob, member: str, faults: list[ParseError]) -> Any:
 
 
 def _from_pages(blob: Blob, by_number: dict[int, tuple[Any, str]], faults: list[ParseError]) -> None:
-    """Adds events that have no readable file from the pages that repeat them; a page is read only if it is needed."""
+    """Add events that have no readable file from the pages that repeat them; a page is read only if needed."""
     pages = (
         (int(match[2]), int(match[3]), page_member)
         for page_member in blob.members
@@ -141,7 +141,9 @@ def _from_pages(blob: Blob, by_number: dict[int, tuple[Any, str]], faults: list[
 
 
 def _describe(blob: Blob) -> tuple[str | None, str | None]:
-    """(id, model) of the conversation as the files beside its events tell them, the id failing that by the folder."""
+    """Return (id, model) of the conversation from the files beside its events; the id may come from the folder's
+    name.
+    """
     native_id: str | None = None
     model: str | None = None
     for member in _DESCRIBING:
@@ -153,6 +155,6 @@ def _describe(blob: Blob) -> tuple[str | None, str | None]:
 
 
 def session_of(uri: str) -> str | None:
-    """The conversation's id that a folder or a file of events is named by."""
+    """Return the conversation's id in the name of a folder or file of events."""
     name = uri.rpartition("/")[2].removesuffix(".jsonl")
     return name if _SESSION.fullmatch(name) else None

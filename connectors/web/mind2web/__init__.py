@@ -1,4 +1,4 @@
-r"""Mind2Web tasks (arXiv 2306.06070): what a person did on a website for a task, with the page before each act.
+r"""Mind2Web tasks (arXiv 2306.06070): a person's actions on a website for a task, with the page before each action.
 
 >>> show(Mind2Web(), r'''
 ... [{"annotation_id": "b-1", "website": "shop", "confirmed_task": "Open", "action_reprs": ["[button]  Open -> CLICK"],
@@ -18,16 +18,16 @@ after   | #1 document
 action  | {"name": "type", "arguments": {"element": "#3", "text": "Ada"}}
 after   | (not in the log)
 
-A task is an object `{annotation_id, website, domain, subdomain, confirmed_task, action_reprs, actions}`; an action
+A task is an object `{annotation_id, website, domain, subdomain, confirmed_task, action_reprs, actions}`. An action
 holds `raw_html` and `cleaned_html` of the page before it, `operation{op, original_op, value}` and the candidates for
-its target by `backend_node_id`. Files hold one task, an array of them, or one a line; or, in Multimodal-Mind2Web and in
-tables, a row for each action (`rows`). Some writers kept candidates as the text of a Python list, and attributes are
-always the text of a JSON object.
+its target by `backend_node_id`. Files hold one task, an array of tasks, or one task per line; Multimodal-Mind2Web and
+tables hold a row for each action (`rows`). Some writers stored candidates as the text of a Python list, and attributes
+are always the text of a JSON object.
 
-The observation is the compact tree of `raw_html`, which has boxes and so tells what was not laid out; without it that
-of `cleaned_html`. The next observation is the page before the next action; after the last one the log shows nothing,
-so it is null. The mark that the recorder left on the target (`data_pw_testid_buckeye`) never gets into an observation.
-A task whose pages were taken out (`action_reprs` alone) is refused.
+The observation is the compact tree of `raw_html`, which has boxes and therefore shows which elements were not laid out;
+without it, that of `cleaned_html`. The next observation is the page before the next action. After the last action the
+log shows nothing, so it is null. The recorder's mark on the target (`data_pw_testid_buckeye`) never becomes part of an
+observation. A task whose pages were removed (only `action_reprs`) is refused.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class Mind2Web(Connector):
 
 
 def read_tasks(values: Iterable[tuple[int, Any]], blob: Blob, name: str) -> Iterator[Trajectory | Reject]:
-    """The trajectories of tasks, or of rows of actions, and a reject for each that is not carried on.
+    """Yield the trajectories of tasks, or of rows of actions, and a reject for each one that is invalid.
 
     Args:
         values: (offset, task, row or `ParseError`), in the order of the log.
-        blob: that they stand in.
-        name: of the connector that reads it, for rejects.
+        blob: the log that holds them.
+        name: name of the connector, for rejects.
     """
     for offset, value in tasks_of(values):
         if isinstance(value, ParseError):
@@ -110,10 +110,10 @@ def read_tasks(values: Iterable[tuple[int, Any]], blob: Blob, name: str) -> Iter
 
 
 def _tasks(blob: Blob) -> Iterator[tuple[int, Any]]:
-    """(offset, task) of a file, whichever way it holds them.
+    """Yield (offset, task) of a file in any of its layouts.
 
     Raises:
-        ParseError: reading cannot go on.
+        ParseError: reading cannot continue.
     """
     with blob.open() as stream:
         head = stream.read(4096)
@@ -135,7 +135,7 @@ def _tasks(blob: Blob) -> Iterator[tuple[int, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """One candidate for a target: the number of its node, its box, and a short description."""
+    """One candidate for a target: the number of its node, a short description, and the middle of its box."""
 
     number: str
     described: str
@@ -143,7 +143,7 @@ class _Candidate:
 
 
 class _Task:
-    """One task. `problems` are the actions that could not be read."""
+    """One task; `problems` lists the actions that could not be read."""
 
     def __init__(self, value: Any, offset: int, uri: str, raw: bool) -> None:
         self.problems: list[ParseError] = []
@@ -155,7 +155,7 @@ class _Task:
         actions = value.get("actions")
         self._actions: list[Any] = actions if isinstance(actions, list) else []
         own = value.get(OFFSETS)
-        # Only `rows` puts a tuple there: JSON has none.
+        # Only `rows` puts a tuple there; JSON has no tuples.
         self._offsets: Sequence[int] = own if isinstance(own, tuple) else [offset] * len(self._actions)
         reprs = value.get("action_reprs")
         self._reprs: list[Any] = reprs if isinstance(reprs, list) else []
@@ -166,7 +166,7 @@ class _Task:
             raise ParseError(uri, offset, "no_pages", detail)
 
     def moves(self) -> Moves:
-        """Build the moves with the pages around them; a page that cannot be read is null, an action is left out."""
+        """Build the moves with the pages around them. An unreadable page is null, an unreadable action is left out."""
         seen = [self._seen(record, number) for number, record in enumerate(self._actions)]
         moves = Moves()
         for number, record in enumerate(self._actions):
@@ -182,7 +182,7 @@ class _Task:
         return moves
 
     def trajectory(self, moves: Moves) -> Trajectory:
-        """The task as a trajectory."""
+        """Return the task as a trajectory."""
         value = self._value
         ident = text_of(value.get("annotation_id")) or text_of(value.get("id"))
         instruction = text_of(value.get("confirmed_task"))
@@ -190,7 +190,7 @@ class _Task:
         return Trajectory(ident or "", "web", moves.steps, Environment(id=website), task=Task(ident, instruction))
 
     def _seen(self, record: Any, index: int) -> tuple[Observation | None, _Page | None]:
-        """The page before an action, as an observation and to find targets in."""
+        """Return the page before an action as an observation, and in a form that targets can be found in."""
         raw, cleaned = (
             text_of(record.get(name)) if isinstance(record, dict) else None for name in ("raw_html", "cleaned_html")
         )
@@ -203,7 +203,7 @@ class _Task:
             taken = snapshot(html)
             candidates = _candidates(record.get("pos_candidates")) if isinstance(record, dict) else []
             self._targets.update([each.number for each in candidates if each.number in taken.nodes][:1])
-            # Numbers last as long as a document does: what was acted on stays a line.
+            # Node numbers are valid for a document's lifetime, so nodes that were acted on keep their lines.
             targets = {taken.nodes[number] for number in self._targets if number in taken.nodes}
             page = page_of(taken.document, self._address(record), targets=targets)
         except ValueError as error:
@@ -243,7 +243,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page to find targets in: what is shown of it, and its nodes by number."""
+    """A page to find targets in: its shown form, and its nodes by number."""
 
     shown: Page | None
     nodes: Mapping[str, DomNode]
@@ -258,7 +258,7 @@ def _build_action(
     node: DomNode | None,
     chosen: _Candidate | None,
 ) -> Action:
-    """The action of an operation."""
+    """Build the action of an operation."""
     point = chosen.point if chosen is not None and element is None else None
     coordinates = {"x": act.whole(point[0]), "y": act.whole(point[1])} if point is not None else {}
     if op == "SELECT":
@@ -274,12 +274,12 @@ def _build_action(
 def _target(
     candidates: Sequence[_Candidate], page: _Page | None
 ) -> tuple[int | None, DomNode | None, _Candidate | None]:
-    """The line of the first candidate that is shown, its node, and the candidate itself."""
+    """Return the line of the first candidate that is shown, its node, and the candidate itself."""
     if page is not None:
         for candidate in candidates:
             node = page.nodes.get(candidate.number)
             element = act.line_of(page.shown, node)
-            # Line 1 is the whole page. It stands for what has no line of its own, and names no target.
+            # Line 1 is the whole page. It represents nodes without a line of their own, and names no target.
             if node is not None and element is not None and element > 1:
                 return element, node, candidate
         for candidate in candidates:
@@ -289,7 +289,7 @@ def _target(
 
 
 def _candidates(value: Any) -> list[_Candidate]:
-    """The candidates for a target, the one that was acted on first, then the element around it."""
+    """Return the candidates for a target: the original target first, then the top-level target, then the others."""
     rows = _literal(value) if isinstance(value, str) else value
     ranked = []
     for row in rows if isinstance(rows, list) else []:
@@ -306,7 +306,7 @@ def _candidates(value: Any) -> list[_Candidate]:
 
 
 def _middle(box: str | None) -> tuple[float, float] | None:
-    """The middle of the box `left,top,width,height`; None if it is none."""
+    """Return the middle of the box `left,top,width,height`; None if it is invalid."""
     try:
         left, top, width, height = (float(part) for part in (box or "").split(","))
     except ValueError:
@@ -317,7 +317,7 @@ def _middle(box: str | None) -> tuple[float, float] | None:
 
 
 def _object(value: Any) -> dict[str, Any] | None:
-    """The object itself, or the one that a JSON or Python text holds; None if it is neither."""
+    """Return the object itself, or the object in a JSON or Python text; None if there is none."""
     if isinstance(value, str):
         try:
             value = json_value(value)
@@ -327,7 +327,7 @@ def _object(value: Any) -> dict[str, Any] | None:
 
 
 def _literal(text: str) -> Any:
-    """The value of a JSON text, or of a Python text of plain values; None if it is neither."""
+    """Return the value of a JSON text, or of a Python text of plain values; None if it is neither."""
     if len(text) > _LITERAL_BYTES:
         return None
     try:
@@ -341,7 +341,7 @@ def _literal(text: str) -> Any:
 
 
 def _option(select: DomNode | None, value: str) -> str:
-    """The text of the option that was chosen; the recorder wrote some without their punctuation (`5 00 PM`)."""
+    """Return the text of the chosen option; the recorder wrote some texts without their punctuation (`5 00 PM`)."""
     if select is None:
         return value
     texts = [collapse_space(shown_text(node)) for node in walk(select) if node.tag == "option"]

@@ -1,9 +1,10 @@
-"""A page as Mind2Web keeps it, as a DOM: HTML written as XML, with what the recorder measured as attributes.
+"""A page of Mind2Web as a DOM: HTML written as XML, with the recorder's measurements as attributes.
 
-Attribute names have `_` for `-`; a text node is an element `text`; `bounding_box_rect` is left, top, width and height
-in pixels of the page, all -1 for what was not laid out; `input_value`, `input_checked` and `option_selected` are the
-live state of fields; `is_clickable` says that something listens to clicks. Boxes say what is hidden, and are then left
-out of the page: all of them move when a scroll bar comes or goes, and actions name their elements without them.
+Attribute names have `_` for `-`; a text node is an element `text`. `bounding_box_rect` is left, top, width and height
+in pixels of the page, all -1 for an element that was not laid out. `input_value`, `input_checked` and `option_selected`
+are the live state of fields. `is_clickable` means that something listens to clicks. Boxes determine which elements are
+hidden, and are then left out of the page, because all boxes move when a scroll bar appears or disappears, and actions
+name their elements without them.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _UNDRAWN: Final = frozenset({"html", "body", "head", "title"})
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A page: its document, and its nodes by the numbers that the browser gave them (`backend_node_id`)."""
+    """A page: its document, and its nodes by the browser's numbers (`backend_node_id`)."""
 
     document: DomNode
     nodes: Mapping[str, DomNode]
 
 
 def snapshot(html: str) -> Snapshot:
-    """The page of an HTML text. Elements that were not laid out are hidden, if the page tells boxes at all.
+    """Parse the page of an HTML text. Elements that were not laid out are hidden if the page states any boxes.
 
     Raises:
-        ValueError: it nests too deeply, or has too many elements, to be a page.
+        ValueError: the page nests too deeply, or has too many elements.
     """
     body = html.partition(">")[2] if html[:9].lower() == "<!doctype" else html
     if html.count("<") > MAX_TAGS:
@@ -56,17 +57,17 @@ def snapshot(html: str) -> Snapshot:
 
 
 def xml_root(data: bytes) -> etree._Element:
-    """The root element of XML, whose entities are not expanded.
+    """Return the root element of XML, without expanding entities.
 
     Raises:
-        etree.XMLSyntaxError: it is not well-formed.
+        etree.XMLSyntaxError: the data are not well-formed.
     """
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, remove_comments=True)
     return etree.fromstring(data, parser)
 
 
 def _fill(document: DomNode, root: etree._Element, layout: _Layout) -> None:
-    """Puts all that is in the XML into the document."""
+    """Append all content of the XML to the document."""
     texts, place_node = Texts(), layout.place
     blank, text_node = texts.blank.get, texts.node
     top = DomNode(str(root.tag).lower(), NO_ATTRIBUTES, "", [])
@@ -102,7 +103,7 @@ def _all_text(source: etree._Element) -> str:
 
 
 def _lay_out(document: DomNode, layout: _Layout) -> None:
-    """Gives the nodes of a document that was read as HTML to the layout, as `_fill` does while it reads XML."""
+    """Pass the nodes of a document that was read as HTML to the layout, as `_fill` does while it reads XML."""
     stack = [(document, False)]
     while stack:
         parent, in_option = stack.pop()
@@ -117,7 +118,7 @@ _DROPPED, _PLAIN, _VALUE, _FLAG, _NUMBER = range(5)
 
 @lru_cache(maxsize=4096)
 def _meaning(name: str) -> tuple[int, str]:
-    """(what an attribute of the recorder's is, its name in HTML)"""
+    """Return (kind of a recorder's attribute, its name in HTML)."""
     key = name.lower().replace("_", "-")
     if key == "backend-node-id":
         return _NUMBER, key
@@ -129,7 +130,7 @@ def _meaning(name: str) -> tuple[int, str]:
 
 
 class _Layout:
-    """Layout of a document; nodes are placed in it parents first. `nodes` are those with a number."""
+    """Layout of a document, whose nodes are placed parents first. `nodes` holds the nodes with a number."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, DomNode] = {}
@@ -137,7 +138,7 @@ class _Layout:
         self._undrawn: list[tuple[DomNode, DomNode, bool]] = []
 
     def place(self, node: DomNode, parent: DomNode, recorded: Iterable[tuple[str, str]], in_option: bool) -> None:
-        """Gives a node its attributes by the names that HTML has; a text that was not laid out is empty."""
+        """Give a node its attributes under their HTML names; a text that was not laid out becomes empty."""
         attributes: dict[str, str] = {}
         box: str | None = None
         for name, value in recorded:
@@ -158,7 +159,7 @@ class _Layout:
         node.attributes = attributes
         tag = node.tag
         if tag == "a" and "href" not in attributes:
-            # Addresses were taken out of the data, links were not.
+            # The data set removed addresses, but not links.
             attributes["href"] = ""
         if box is not None and box[:1] in "- " and not _is_drawn(box):
             self._leave_out(node, parent, in_option)
@@ -173,7 +174,7 @@ class _Layout:
             node.text = ""
 
     def hide(self) -> None:
-        """Hides the elements that were not laid out and hold nothing that was."""
+        """Hide the elements that were not laid out and contain no element that was."""
         for node, parent, is_kept in reversed(self._undrawn):
             if node in self._shows:
                 self._shows.add(parent)
@@ -182,5 +183,5 @@ class _Layout:
 
 
 def _is_drawn(box: str) -> bool:
-    """Check if the box is that of an element that was laid out."""
+    """Check if the box belongs to an element that was laid out."""
     return box[:1].isdecimal() or not box.replace(" ", "").startswith("-1,-1,-1,-1")

@@ -1,9 +1,9 @@
-"""Mind2Web where each action is a row of its own, as Multimodal-Mind2Web keeps it, put together to tasks.
+"""Tasks of Mind2Web from rows of one action each, as in Multimodal-Mind2Web.
 
-A row is an action with the columns of its task beside it: `annotation_id`, `website`, `confirmed_task`, `action_reprs`,
-and `target_action_index`, its place among the actions. Neighbouring rows with the same `annotation_id` are one task,
-its actions in the order of their places. Where no row has a place, the next observation of the action before it is
-null. Screenshots are not read.
+A row is an action with the columns of its task: `annotation_id`, `website`, `confirmed_task`, `action_reprs`, and
+`target_action_index`, its position among the actions. Adjacent rows with the same `annotation_id` are one task, with
+its actions in order of their positions. If the row of a position is missing, the next observation of the action before
+it is null. Screenshots are not read.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Final
 from trajmill.connectors.reading.fields import whole_number_of
 
 ABSENT: Final = object()
-"""In place of an action whose row is not there."""
+"""Value in place of an action whose row is missing."""
 
 OFFSETS: Final = "offsets of actions"
-"""Key of a task that was put together: where each of its rows begins, as a tuple."""
+"""Key of a task that was built from rows: the offset of each row, as a tuple."""
 
 _COLUMNS: Final = (
     "action_uid",
@@ -40,23 +40,23 @@ _NEEDED: Final = frozenset({"annotation_id", "operation"})
 _PAGES: Final = frozenset({"raw_html", "cleaned_html"})
 _OWN: Final = frozenset(_COLUMNS[:5])
 MAX_PLACE: Final = 4096
-"""A place beyond is none: the row counts as the next one."""
+"""Largest valid position; a row with a larger one counts as the next row."""
 
 
 def is_row(columns: Iterable[str]) -> bool:
-    """Check if columns, or the keys of an object, are those of one action with its task."""
+    """Check if columns, or the keys of an object, are those of an action with its task."""
     names = set(columns)
     return names >= _NEEDED and bool(names & _PAGES) and "actions" not in names
 
 
 def columns_read(columns: Collection[str]) -> list[str] | None:
-    """The columns that are read of a table whose rows are actions with their tasks; None of any other table."""
+    """Return the columns to read from a table of actions with their tasks; None for any other table."""
     return [column for column in _COLUMNS if column in columns] if is_row(columns) else None
 
 
 @dataclass(slots=True)
 class _Open:
-    """The rows of one task so far."""
+    """Rows of one task so far."""
 
     offset: int
     ident: Any
@@ -64,17 +64,17 @@ class _Open:
     actions: dict[int, tuple[int, dict[str, Any]]] = field(default_factory=dict)
 
     def whole(self) -> dict[str, Any]:
-        """The task as a file of tasks has it, with the offsets of its actions."""
+        """Return the task as in a file of tasks, with the offsets of its actions."""
         none = self.offset, ABSENT
         rows = [self.actions.get(number, none) for number in range(max(self.actions) + 1)]
         return {**self.task, "actions": [action for _, action in rows], OFFSETS: tuple(offset for offset, _ in rows)}
 
 
 def tasks_of(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """(offset, task) of values that are tasks or rows of actions; what is neither comes as it is.
+    """Yield (offset, task) of values that are tasks or rows of actions; other values are passed through.
 
     Args:
-        values: (offset, value), in the order of the log. A task of rows comes out when the next one begins.
+        values: (offset, value), in the order of the log. A task built from rows is yielded when the next one begins.
     """
     opened: _Open | None = None
     for offset, value in values:
@@ -96,7 +96,9 @@ def tasks_of(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
 
 
 def _place(row: dict[str, Any], opened: _Open | None) -> int:
-    """Return the number of a row among the actions of its task: the stated one, else behind those before it."""
+    """Return the number of a row among the actions of its task: the stated number, else the one after the largest so
+    far.
+    """
     stated = row.get("target_action_index")
     if isinstance(stated, str) and stated.isascii() and stated.isdigit() and len(stated) < 6:
         stated = int(stated)

@@ -1,4 +1,4 @@
-r"""Traces of Playwright (`trace.zip`, versions 3 to 10): each call of its API on a page, and the page as it then was.
+r"""Traces of Playwright (`trace.zip`, versions 3 to 10): each call of its API on a page, and the page at that time.
 
 >>> show(PlaywrightTrace(), '''
 ... {"version": 8, "type": "context-options", "browserName": "chromium", "options": {}}
@@ -17,30 +17,29 @@ action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 document value="https://tea.example/"
         |   #3 text "Brewing"
 
-Each `.trace` of an archive is the log of one browser context, and becomes a trajectory. (`test.trace` is the test
-runner's: it only repeats the calls as steps, and gives none.) For each call the trace holds snapshots of the page's
-frames before it, at its input and after it; a snapshot says which of them it is by its name (`beforeSnapshot`, up to
-version 8) or by its phase (from 9 on). Here
+Each `.trace` of an archive is the log of one browser context, and becomes a trajectory. (`test.trace` belongs to the
+test runner. It only repeats the calls as steps, and yields no trajectory.) For each call the trace holds snapshots of
+the page's frames before it, at its input and after it. The name of a snapshot (`beforeSnapshot`, up to version 8) or
+its phase (from 9 on) states which of them it is. Rules:
 
-- the observation is the page in the snapshot before the call, each iframe with its document if that has a snapshot.
-  Calls on the keyboard and mouse have none; it is then the snapshot at their input;
-- what a call that reads (`innerText`, `isVisible`) or a script (`evaluate`) returned is its next observation; that of
-  an assertion during which the page stayed as it was is whether it passed, and what it met;
-- else the next observation is the snapshot before the next call on the same page, since the page has had time to settle
-  until then. It is the snapshot after the call itself where the next call is on another page, began before this one
-  ended (`Promise.all`), or does not exist. A call that never ended, in a trace that breaks off, has none;
-- assertions (`expect`, `waitFor…`) are actions that wait for a state: they take time, and can fail. Calls that only
-  read are `extract`; calls that do not act on a page are left out (`calls` lists both);
-- a call that failed has `is_error` set on what was then shown. Its message is Playwright's own and not the page's, so
-  it comes before the next action as the harness's word;
-- the target of a call is the node that a snapshot marks with the call's id (`__playwright_target__`; marks of earlier
-  calls may still be there), found again in the snapshot before. Where no node is marked, the selector stands for it;
-- the last frame of the page's screencast up to a snapshot is attached to what that shows. A browser tells of a frame
-  some time after it was painted, so it may show what stood there a moment before.
+- The observation is the page in the snapshot before the call, each iframe with its document if that has a snapshot.
+  Calls on the keyboard and mouse have no such snapshot; their observation is the snapshot at their input.
+- The result of a call that reads (`innerText`, `isVisible`) or of a script (`evaluate`) is its next observation. For an
+  assertion during which the page did not change, it is whether the assertion passed, and the value it found.
+- For other calls the next observation is the snapshot before the next call on the same page, since the page has had
+  time to settle by then. It is the snapshot after the call itself if the next call is on another page, began before
+  this one ended (`Promise.all`), or does not exist. A call that never ended, in a trace that breaks off, has none.
+- Assertions (`expect`, `waitFor…`) are actions that wait for a state: they take time, and can fail. Calls that only
+  read are `extract`; calls that do not act on a page are left out (`calls` lists both).
+- A failed call has `is_error` set on its next observation. Its message is Playwright's own and not the page's, so it is
+  a harness text before the next action.
+- The target of a call is the node that a snapshot marks with the call's id (`__playwright_target__`; marks of earlier
+  calls may still be there), located in the snapshot before. If no node is marked, the selector is used.
+- The last frame of the page's screencast up to a snapshot is attached to its observation. A browser reports a frame
+  some time after it was painted, so it may show the state of a moment before.
 
-What the style sheets of a page hide is left out. Console messages and the rest of the network logs are not read (see
-`har` for HTTP). Traces in a blob report
-(`report.jsonl` beside `resources/*.zip`) are read each on its own.
+Content that the style sheets of a page hide is left out. Console messages and the rest of the network logs are not read
+(see `har` for HTTP). Traces in a blob report (`report.jsonl` beside `resources/*.zip`) are read one by one.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class PlaywrightTrace(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder that holds `.trace` files beside their `.network` files: an archive that was unpacked."""
+        """Yield each folder that holds `.trace` files beside their `.network` files, which is an unpacked archive."""
         folders: dict[str, list[str]] = {}
         files: dict[str, list[str]] = {}
         for path in paths:
@@ -132,7 +131,7 @@ class PlaywrightTrace(Connector):
 
 
 def _names(head: bytes) -> Iterator[str]:
-    """The names of the members of a zip archive whose headers stand in its beginning."""
+    """Yield the names of the members of a zip archive whose headers are in its beginning."""
     begin = 0
     while (begin := head.find(_ZIP, begin)) >= 0 and begin + 30 <= len(head):
         size = int.from_bytes(head[begin + 26 : begin + 28], "little")
@@ -141,10 +140,10 @@ def _names(head: bytes) -> Iterator[str]:
 
 
 def _parts(blob: Blob) -> Iterator[Part | Reject]:
-    """The traces of an input in the order of their names, and what of an archive is no member.
+    """Yield the traces of an input in order of their names, and rejects for the damaged members of an archive.
 
     Raises:
-        ParseError: the archive cannot be read, or holds none.
+        ParseError: the archive cannot be read, or holds no trace.
     """
     if blob.members != ("",):
         for name in blob.members:
@@ -188,10 +187,10 @@ def _file_beside(blob: Blob, name: str) -> bytes | None:
 
 
 def _within(archive: Archive, frame: str) -> Attachment | None:
-    """A frame of the screencast that an archive holds.
+    """Return a frame of the screencast from an archive.
 
     Raises:
-        ParseError: it cannot be unpacked.
+        ParseError: the frame cannot be unpacked.
     """
     name = f"{_RESOURCES}/{frame}"
     if name not in archive.members:

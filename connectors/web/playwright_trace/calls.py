@@ -1,4 +1,4 @@
-"""Calls of Playwright's API in the one vocabulary of `action`: which are actions, what they are called, what they say.
+"""Calls of Playwright's API in the vocabulary of `action`: which calls are actions, their names and their texts.
 
 | call | action |
 |---|---|
@@ -11,8 +11,9 @@
 | textContent, getAttribute, isVisible, title, content, … | `extract`; its result is the answer |
 | evaluate… | `evaluate`, likewise |
 
-Left out is what does not act on a page: set-up (routes, cookies, bindings, contexts, tracing), handles of objects,
-requests that a script makes beside the page, and the steps of the test runner, which stand for calls logged elsewhere.
+Calls that do not act on a page are left out: setup (routes, cookies, bindings, contexts, tracing), handles of objects,
+requests that a script makes beside the page, and the steps of the test runner, which represent calls that are logged
+elsewhere.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ _WORDS: Final = {
     "goto": (act.GOTO, "url", "url"),
     "setContent": (act.GOTO, "html", "html"),
 }
-"""Method → name of the action, its argument, and the parameter that it is."""
+"""Name of the action, its argument, and the parameter that holds it, by method."""
 _PASSWORD: Final = re.compile("passw|passcode|secret", re.IGNORECASE)
-"""In a selector: a field whose text is not told, also where no snapshot says what it is."""
+"""Selector of a field whose text is masked even if no snapshot shows the field's type."""
 _READS: Final = frozenset(
     {"textContent", "innerText", "innerHTML", "getAttribute", "inputValue", "isChecked", "isDisabled", "isEditable"}
     | {"isEnabled", "isHidden", "isVisible", "queryCount", "title", "content", "ariaSnapshot", "boundingBox"}
@@ -80,16 +81,16 @@ def action_of(
     call_id: str,
     onto: int | None = None,
 ) -> Action | None:
-    """The action that a call is; None if it is none.
+    """Return the action of a call; None if the call is no action.
 
     Args:
-        kind: the class of the object it is called on, as the protocol names it.
-        method: as the protocol names it.
-        params: as logged.
-        element: the line that stands for its target in the page before, if it is known.
+        kind: class of the object that is called, as the protocol names it.
+        method: method, as the protocol names it.
+        params: the logged parameters.
+        element: line of the target in the page before, if known.
         secret: whether the target is a password field.
         call_id: the log's id of the call.
-        onto: the line that stands for what it drags its target onto, if it does and that is known.
+        onto: line of the element that the target is dragged onto, if known.
     """
     if kind not in _CLASSES:
         return None
@@ -124,12 +125,12 @@ def action_of(
 
 
 def is_mouse_call(call_fields: Mapping[str, Any]) -> bool:
-    """Tell whether a call moves the mouse to a point of the page, of which the log does not say what is there."""
+    """Return True if a call moves the mouse to a point of the page; the log does not state what is there."""
     return call_fields.get("class") == "Page" and call_fields.get("method") in _MOUSE
 
 
 def _device(method: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """(name, arguments) of a call on the page's keyboard, mouse or window."""
+    """Return (name, arguments) of a call on the page's keyboard, mouse or window."""
     point = {axis: act.whole(float(params[axis])) for axis in ("x", "y") if _is_number(params.get(axis))}
     if method in _KEYS:
         return _KEYS[method], {"key": str_of(params.get("key"))}
@@ -156,7 +157,7 @@ def _device(method: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]
 
 
 def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[str, dict[str, Any]] | None:
-    """(name, arguments) of a call on a frame or element."""
+    """Return (name, arguments) of a call on a frame or element."""
     if method in _POINTING:
         name = _POINTING[method]
         if name == act.CLICK and params.get("button") == "right":
@@ -181,9 +182,9 @@ def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[s
 
 
 def _wait_arguments(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a wait."""
+    """Return the arguments of a wait."""
     if method == "waitForTimeout":
-        # In later versions `timeout` is the limit that every call has.
+        # In later versions, `timeout` is the time limit of every call.
         waited = params.get("waitTimeout", params.get("timeout"))
         return {"seconds": float(waited) / 1000 if _is_number(waited) else None}
     if method == "expect":

@@ -1,8 +1,8 @@
-"""DOMs of the snapshots in a Playwright trace, each rebuilt from what it says anew and what it takes over from earlier.
+"""DOMs of the snapshots in a Playwright trace, each rebuilt from its new nodes and from references to earlier ones.
 
-A snapshot is one tree of a frame: a string is text, `["TAG", {attributes}, child…]` an element, and `[[n, m]]` node m
-of the snapshot n before in the same frame, nodes counted in post-order, references not counted. A subtree that is taken
-over is the same `DomNode` again, so a page that hardly changes costs hardly anything. Facts of the format:
+A snapshot is one tree of a frame: a string is text, `["TAG", {attributes}, child…]` is an element, and `[[n, m]]` is
+node m of the snapshot n before in the same frame. Nodes are counted in post-order, without references. A referenced
+subtree is the same `DomNode` object, so a page that hardly changes costs hardly anything. Source of the format:
 `packages/playwright-core/src/server/trace/recorder/snapshotterInjected.ts` and `snapshotRenderer.ts` of
 microsoft/playwright.
 """
@@ -17,10 +17,12 @@ from trajmill.connectors.screens.dom import MAX_LEVELS, DomNode
 from trajmill.connectors.screens.stylesheets import Sheet
 
 MAX_NODES: Final = 1_000_000
-"""Nodes of a snapshot, references followed. No page has more; by references a few bytes can stand for any number."""
+"""Largest number of nodes of a snapshot, references followed. No page has more, but a few bytes of references can
+represent any number.
+"""
 
 _TARGETS: Final = 256
-"""Marked nodes that are remembered of a tree: up to version 8 the marks of earlier calls stay on their nodes."""
+"""Largest number of marked nodes kept per tree. Up to version 8 the marks of earlier calls stay on their nodes."""
 
 _MARK: Final = "__playwright_"
 _VALUE: Final = "__playwright_value_"
@@ -30,7 +32,7 @@ _SHEET: Final = "__playwright_style_sheet_"
 _POPOVER: Final = "__playwright_popover_open_"
 _SOURCE: Final = "/snapshot/"
 _FRAME: Final = "data-frame"
-"""In place of the address of an iframe, which a snapshot does not hold, the id of the frame in it."""
+"""Attribute that replaces the address of an iframe, which a snapshot does not hold, by the id of its frame."""
 _STATES: Final = {
     "__playwright_checked_": "checked",
     "__playwright_selected_": "selected",
@@ -38,14 +40,14 @@ _STATES: Final = {
 
 
 class LostNodeError(ValueError):
-    """A snapshot refers to a node that no snapshot before it has."""
+    """Error for a snapshot that refers to a node that no earlier snapshot holds."""
 
 
 Target: TypeAlias = tuple[DomNode, str]
-"""A node that is marked as the target of a call, and its mark: the call's id, or the name of a snapshot of it."""
+"""A node marked as the target of a call, and its mark: the call's id, or the name of a snapshot of it."""
 
 _Tree: TypeAlias = tuple[DomNode, int, int, tuple[Target, ...]]
-"""A node, how many nodes and levels it has, and the first of them that are marked as targets."""
+"""A node, its numbers of nodes and levels, and the first nodes in it that are marked as targets."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,9 +55,9 @@ class _Snapshot:
     """A snapshot as logged.
 
     Attributes:
-        html: as logged.
+        html: the logged tree.
         nodes: the sources of its own nodes in post-order; None until a later snapshot refers to one.
-        built: the trees made so far, by `id` of their source.
+        built: the trees built so far, by `id` of their source.
     """
 
     html: Any
@@ -65,11 +67,11 @@ class _Snapshot:
 
 @dataclass(slots=True, eq=False)
 class FrameDom:
-    """A frame's document in a snapshot.
+    """The document of a frame in a snapshot.
 
     Attributes:
-        document: its root; shared with other snapshots, but for the documents in its iframes.
-        targets: the nodes that the snapshot marks as targets, of its own call or of earlier ones.
+        document: the root, shared with other snapshots except for the documents in its iframes.
+        targets: the nodes that the snapshot marks as targets of its own call or of earlier calls.
     """
 
     document: DomNode
@@ -77,7 +79,7 @@ class FrameDom:
 
 
 class Frame:
-    """The snapshots of one frame in their order."""
+    """The snapshots of one frame, in order."""
 
     def __init__(self) -> None:
         self._snapshots: list[_Snapshot] = []
@@ -85,20 +87,22 @@ class Frame:
         self._documents: dict[DomNode, DomNode] = {}
 
     def add(self, html: Any) -> int:
-        """The place of the next snapshot."""
+        """Add the next snapshot and return its index."""
         self._snapshots.append(_Snapshot(html))
         return len(self._snapshots) - 1
 
     def forget(self) -> None:
-        """Lets no later snapshot refer to earlier ones: references count back, and one between may have been lost."""
+        """Prevent later snapshots from referring to earlier ones: references count back, and a snapshot may have been
+        lost.
+        """
         self._floor = len(self._snapshots)
 
     def dom(self, number: int) -> FrameDom:
-        """The document of the snapshot at that place.
+        """Return the document of the snapshot at that index.
 
         Raises:
-            LostNodeError: it refers to a node that is not there, or is no tree.
-            ValueError: it nests too deeply, or has too many nodes.
+            LostNodeError: the snapshot refers to a missing node, or is no tree.
+            ValueError: the snapshot nests too deeply, or has too many nodes.
         """
         root, _, _, targets = self._built(number, self._snapshots[number].html)
         document = self._documents.get(root)
@@ -107,8 +111,8 @@ class Frame:
         return FrameDom(document, list(targets))
 
     def _built(self, number: int, html: Any) -> _Tree:
-        """A tree of the snapshot at that place."""
-        # A frame of the stack is an element whose children are yet to come; a tree is built without recursion.
+        """Build a tree of the snapshot at that index."""
+        # An entry of the stack is an element whose children are still to come; the tree is built without recursion.
         done: _Tree | None = None
         stack = [_Open(number, None, [html].__iter__(), DomNode("#holder"))]
         while stack:
@@ -141,7 +145,7 @@ class Frame:
         raise LostNodeError("a snapshot is not one tree")
 
     def _begin(self, number: int, source: Any) -> _Open | _Tree | None:
-        """A node that is done at once, or an element whose children are to come; None for what is no node."""
+        """Return a finished node, or an element whose children are still to come; None if the source is no node."""
         if isinstance(source, str):
             return DomNode("#text", text=source), 1, 1, ()
         if not isinstance(source, list) or not source:
@@ -158,7 +162,7 @@ class Frame:
         return _Open(number, source, iter(source[2:]), *_element(source))
 
     def _referred(self, number: int, reference: list[Any]) -> tuple[int, Any]:
-        """The snapshot and source of the node that a reference names."""
+        """Return the snapshot and the source of the node that a reference names."""
         if len(reference) == 2 and all(type(part) is int and part >= 0 for part in reference):
             target = number - reference[0]
             if target >= (self._floor if number >= self._floor else 0):
@@ -168,11 +172,11 @@ class Frame:
         raise LostNodeError(f"a snapshot refers to node {brief(reference, 40)}, which is not there")
 
     def _nodes(self, number: int) -> list[Any]:
-        """The sources of a snapshot's own nodes in post-order."""
+        """Return the sources of a snapshot's own nodes in post-order."""
         snapshot = self._snapshots[number]
         if snapshot.nodes is None:
             nodes: list[Any] = []
-            # Parents before their last children, turned around: post-order.
+            # Parents first and last children first, reversed, is post-order.
             stack = [snapshot.html]
             while stack:
                 source = stack.pop()
@@ -187,7 +191,7 @@ class Frame:
 
 
 def _element(source: list[Any]) -> tuple[DomNode, str | None]:
-    """(the node of an element without what is in it, its mark as a target if it has one)"""
+    """Return (the node of an element without its content, its mark as a target or None)."""
     node, mark = DomNode(source[0].lower()), None
     marks_and_attributes = source[1] if len(source) > 1 and isinstance(source[1], dict) else {}
     is_marked = False
@@ -211,7 +215,7 @@ def _element(source: list[Any]) -> tuple[DomNode, str | None]:
 
 
 def _set_state(node: DomNode, marks: dict[str, Any]) -> None:
-    """Gives a node the state that the marks tell; its attributes only say how a field began."""
+    """Apply the state given by the marks to a node; its attributes give only the initial state of a field."""
     attributes = node.attributes
     for mark, name in _STATES.items():
         if mark in marks:
@@ -232,7 +236,7 @@ _END: Final = object()
 
 
 class _Open:
-    """An element in the making: `rest` are the sources of the children that are yet to come."""
+    """An element under construction; `rest` yields the sources of the remaining children."""
 
     __slots__ = ("levels", "node", "place", "rest", "size", "source", "targets")
 
@@ -246,7 +250,7 @@ class _Open:
         self.targets: tuple[Target, ...] = () if mark is None else ((node, mark),)
 
     def take(self, done: _Tree) -> None:
-        """Takes a child in."""
+        """Add a child."""
         child, size, levels, targets = done
         if child.tag == "#shadow":
             self.node.shadow = child.children
@@ -259,17 +263,17 @@ class _Open:
 
 
 def frame_of(node: DomNode) -> str:
-    """The id of the frame that an iframe shows; empty if the node is none, or shows nothing."""
+    """Return the id of the frame in an iframe; empty if the node is no iframe, or shows nothing."""
     return node.attributes.get(_FRAME, "")
 
 
 def iframes(document: DomNode) -> list[DomNode]:
-    """The iframes of a document, those in shadow roots too."""
+    """Return the iframes of a document, including those in shadow roots."""
     return [node for node in nodes_under(document) if node.tag in ("iframe", "frame")]
 
 
 def nodes_under(top: DomNode) -> list[DomNode]:
-    """The node and all that is under it in document order, shadow roots first."""
+    """Return the node and all its descendants in document order, shadow roots first."""
     nodes = []
     stack = [top]
     while stack:
@@ -281,9 +285,10 @@ def nodes_under(top: DomNode) -> list[DomNode]:
 
 
 def same_place(node: DomNode, before: DomNode, after: DomNode) -> DomNode | None:
-    """The node of the document `before` that is where `node` is in `after`, if it is of the same kind; else None.
+    """Return the node of the document `before` at the position of `node` in `after` if its kind is equal; else a unique
+    node alike.
 
-    A shared node is itself. Kinds are equal if tag, id, name, type and role are.
+    A shared node matches itself. Kinds are equal if tag, id, name, type, role, href and aria-label are.
     """
     path = _path(after, node)
     match: DomNode | None = before
@@ -303,7 +308,7 @@ def same_place(node: DomNode, before: DomNode, after: DomNode) -> DomNode | None
 
 
 def _path(top: DomNode, node: DomNode) -> list[tuple[bool, int]] | None:
-    """(in the shadow root?, place among its children) of each step from the top to the node."""
+    """Return (in the shadow root?, index among the children) for each step from the top to the node."""
     stack: list[tuple[DomNode, tuple[Any, ...]]] = [(top, ())]
     while stack:
         current, way = stack.pop()

@@ -1,7 +1,6 @@
-"""Contents of single events of a Playwright trace: the call, whichever version logged it, its result, and why it
-failed.
+"""Contents of single events of a Playwright trace: calls of all versions, their results, and their errors.
 
-`session` puts calls and snapshots together to transitions.
+`session` combines calls and snapshots to transitions.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from trajmill.connectors.screens.stylesheets import Viewport
 from trajmill.schemas import json_text
 
 UNEXPECTED: Final = "unexpected"
-"""Under this name a call holds the last value that its assertion met in place of the wanted one."""
+"""Key of a call for the actual value that its failed assertion found last."""
 
 
 def modern(event: dict[str, Any]) -> dict[str, Any]:
-    """A whole call as version 3 and older log it, in the terms of later ones."""
+    """Convert a complete call as logged by version 3 and older to the fields of later versions."""
     metadata = event.get("metadata")
     if not isinstance(metadata, dict):
         return event
@@ -42,23 +41,25 @@ def modern(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_mark_of(mark: str, ident: str) -> bool:
-    """Check if the mark of a target is the call's: its id, or the name of a snapshot of it; an empty one fits any."""
+    """Check if a target's mark belongs to the call: its id, or the name of a snapshot of it; an empty mark fits any
+    call.
+    """
     return mark in ("", ident) or mark.endswith(f"@{ident}")
 
 
 def is_call(event: Mapping[str, Any]) -> bool:
-    """Check if an event is a call of the program's, not one that Playwright makes for itself."""
+    """Check if an event is a call of the program, as opposed to an internal call of Playwright."""
     return isinstance(event.get("class"), str) and isinstance(event.get("method"), str) and not event.get("internal")
 
 
 def parts_of(event: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
-    """Class, method and parameters of a call."""
+    """Return class, method and parameters of a call."""
     params = event.get("params")
     return str(event["class"]), str(event["method"]), params if isinstance(params, dict) else {}
 
 
 def failure_of(event: Mapping[str, Any]) -> str | None:
-    """Playwright's message if the call failed; None if it did not."""
+    """Return Playwright's message if the call failed; None if it did not."""
     error = event.get("error")
     if isinstance(error, str) and error:
         return error
@@ -76,11 +77,11 @@ def failure_of(event: Mapping[str, Any]) -> str | None:
 
 
 def result_of(event: Mapping[str, Any]) -> str | None:
-    """Return the answer of a call that ended to the program: a text as it is, other values as JSON; None if there is
+    """Return the answer of a finished call to the program, a text as it is, other values as JSON; None if there is
     none.
 
-    An assertion answers whether it passed, and what it met, where the trace tells. The HTML of the whole page is no
-    answer: the page is shown.
+    The answer of an assertion is whether it passed, and the value it found, if the trace states it. The HTML of the
+    whole page is no answer, because the observation shows the page.
     """
     result, method = object_of(event.get("result")), event.get("method")
     if method == "expect":
@@ -102,7 +103,7 @@ def result_of(event: Mapping[str, Any]) -> str | None:
 
 
 def unexpected_of(message: Any) -> Any:
-    """The value that an assertion met in place of the wanted one, by a line of its log; None if that tells none."""
+    """Return the actual value that an assertion found, from a line of its log; None if the line states none."""
     kind, _, value = plain_text(message).strip().partition(" value ")
     if kind != "unexpected" or not value:
         return None
@@ -111,7 +112,7 @@ def unexpected_of(message: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a page's script, which the protocol tells with its type: `{"n": 2}`, `{"a": [{"s": "x"}]}`."""
+    """Convert a value of a page's script, which the protocol tags with its type: `{"n": 2}`, `{"a": [{"s": "x"}]}`."""
     if not isinstance(value, dict):
         return None
     kind, content = next(iter(value.items()), ("", None))
@@ -130,27 +131,27 @@ def _plain(value: Any) -> Any:
 
 
 def browser_of(options: Mapping[str, Any]) -> str | None:
-    """The browser's name, if the context's options tell it."""
+    """Return the browser's name if the context's options state it."""
     name = options.get("browserName")
     return name if isinstance(name, str) and name else None
 
 
 def window_of(options: Mapping[str, Any]) -> str | None:
-    """Return the size of the window, in words, if the context's options tell it."""
+    """Return the size of the window, in words, if the context's options state it."""
     context = options.get("options")
     view = viewport_of(context.get("viewport") if isinstance(context, dict) else None)
     return f"window of {view.width} by {view.height} pixels" if view is not None else None
 
 
 def viewport_of(size: Any) -> Viewport | None:
-    """The size of a window; None if it is none."""
+    """Return the size of a window; None if the value is invalid."""
     if not isinstance(size, dict) or not isinstance(size.get("width"), int) or not isinstance(size.get("height"), int):
         return None
     return Viewport(size["width"], size["height"])
 
 
 def number_of(value: Any) -> float | None:
-    """A time in milliseconds; None if it is none."""
+    """Return a time in milliseconds; None if the value is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e16:
         return None
     return float(value)

@@ -1,6 +1,6 @@
-"""The style sheets that links of a trace's pages stand for: bodies of the network log, or what scripts made of them.
+"""Style sheets that pages of a trace link: bodies from the network log, or versions changed by scripts.
 
-Facts of the format: `packages/trace/src/snapshot.ts` (`ResourceSnapshot`, `ResourceOverride`) of microsoft/playwright.
+Source of the format: `packages/trace/src/snapshot.ts` (`ResourceSnapshot`, `ResourceOverride`) of microsoft/playwright.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class LinkedSheets:
     """Style sheets by address.
 
     Args:
-        read: the bytes of a file of the trace by its name; None if it is not there.
-        network: the name of its network log.
+        read: returns the bytes of a file of the trace by its name; None if the file is missing.
+        network: name of the trace's network log.
     """
 
     def __init__(self, read: Callable[[str], bytes | None], network: str) -> None:
@@ -34,14 +34,14 @@ class LinkedSheets:
         self._changed: dict[tuple[str, int], dict[str, str | int]] = {}
 
     def add(self, frame: str, number: int, snapshot: Mapping[str, Any]) -> None:
-        """Takes in which sheets scripts have changed in a frame's snapshot at that place."""
+        """Record the sheets that scripts have changed in a frame's snapshot of that number."""
         for override in objects_of(snapshot.get("resourceOverrides")):
             reference = override.get("ref") or override.get("sha1") or override.get("file")
             if isinstance(reference, str | int) and isinstance(override.get("url"), str):
                 self._changed.setdefault((frame, number), {})[override["url"]] = reference
 
     def sheet(self, frame: str, number: int, address: str) -> Sheet | None:
-        """The sheet of that address in a frame's snapshot; None if the trace does not hold it."""
+        """Return the sheet of that address in a frame's snapshot; None if the trace does not hold it."""
         reference = self._changed.get((frame, number), {}).get(address)
         if isinstance(reference, int):
             reference = self._changed.get((frame, number - reference), {}).get(address)
@@ -60,7 +60,7 @@ class LinkedSheets:
             return None
 
     def _read_network_log(self) -> dict[str, str]:
-        """The files of the sheets in the network log by their addresses."""
+        """Return the files of the sheets in the network log by their addresses."""
         if self._files is None:
             self._files = {}
             for _, value in line_values(BytesIO(self._file(self._network) or b""), ""):

@@ -1,4 +1,4 @@
-"""The screencast of a trace: which frame of it was the last that a page had shown at some time."""
+"""The screencast of a trace: the last frame that a page had shown at a given time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trajmill.schemas import Attachment
 
 
 class Screencast:
-    """The frames by page, as far as they were told.
+    """The screencast frames by page.
 
     Args:
-        picture: a frame by the name of its file, as of `Part`.
+        picture: returns a frame by the name of its file, as in `Part`.
     """
 
     def __init__(self, picture: Callable[[str], Attachment | None]) -> None:
@@ -25,7 +25,7 @@ class Screencast:
         self._frames: dict[str, list[tuple[float, str]]] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Takes in a record of a frame: its page, its time in milliseconds of the trace's clock, and its file."""
+        """Add a record of a frame: its page, its time in milliseconds of the trace's clock, and its file."""
         at, name = number_of(event.get("timestamp")), str_of(event.get("sha1"))
         if at is None or not name:
             return
@@ -33,10 +33,10 @@ class Screencast:
         frames.insert(bisect_right(frames, at, key=itemgetter(0)), (at, name))
 
     def last(self, page: str, at: float | None) -> Attachment | None:
-        """The last frame of a page up to that time; None if there is none, or the time is not known.
+        """Return the last frame of a page up to that time; None if there is none, or if the time is unknown.
 
         Raises:
-            ParseError: it cannot be read; told once.
+            ParseError: the frame cannot be read; raised once per frame.
         """
         frames = self._frames.get(page, [])
         count = 0 if at is None else bisect_right(frames, at, key=itemgetter(0))

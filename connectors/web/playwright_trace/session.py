@@ -1,6 +1,6 @@
-"""One context of a Playwright trace: its calls and snapshots put together to transitions.
+"""One context of a Playwright trace: its calls and snapshots combined to transitions.
 
-The docstring of `playwright_trace`, which opens the archives, says what becomes what.
+The docstring of `playwright_trace`, which opens the archives, states the rules.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ from trajmill.schemas import Attachment, Context, Environment, Observation, Pars
 
 FORMAT: Final = "playwright_trace"
 NEWEST: Final = 10
-"""The newest version that is read. A later one may number nodes otherwise."""
+"""The newest version that is read. A later version may number nodes differently."""
 
 _PHASES: Final = {"before": "beforeSnapshot", "action": "inputSnapshot", "after": "afterSnapshot"}
 _MAX_FRAMES: Final = 8
-"""Levels of frames in frames."""
+"""Deepest nesting of frames that is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One `.trace`: its bytes, and where it is.
+    """One `.trace`: its bytes and its location.
 
     Attributes:
-        base: where it begins in an archive, None if it is a file itself.
-        picture: a frame of its screencast by the name of its file; None if that is not there.
-        read: the bytes of a file beside it by its name; None if that is not there.
+        base: offset in an archive; None if the trace is a file itself.
+        picture: returns a frame of its screencast by the name of its file; None if it is missing.
+        read: returns the bytes of a file beside the trace by its name; None if it is missing.
     """
 
     uri: str
@@ -76,9 +76,9 @@ class Part:
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call: its record, or what of it was merged from `before`, `input` and `after`.
+    """A call: its record, or the record merged from `before`, `input` and `after`.
 
-    `began` and `ended` are the numbers of the records of the trace that say so, `ended` None if none does.
+    `began` and `ended` are the numbers of the trace records of its beginning and end; `ended` is None if there is none.
     """
 
     ident: str
@@ -90,10 +90,10 @@ class _Call:
 
 @dataclass(slots=True, eq=False)
 class _Dom:
-    """A page in one snapshot: its documents by the ids of their frames, and the marked nodes: frame, node and mark.
+    """A page in one snapshot: its documents by frame id, and the marked nodes as (frame, node, mark).
 
-    `sheets` are those that its links stand for, `hover` is what the pointer is over; `key` is equal for snapshots of
-    which the same is shown.
+    `sheets` are the style sheets of its links and `hover` is the node under the pointer. `key` is equal for snapshots
+    that show the same.
     """
 
     url: str
@@ -109,7 +109,7 @@ _HOVER: Final = ":hover"
 
 
 class _Pointer(NamedTuple):
-    """Position in which the last call left the mouse: a frame, its address and document, and the node in it."""
+    """Mouse position after the last call: a frame, its address and document, and the node in it."""
 
     frame: str
     url: str
@@ -119,9 +119,10 @@ class _Pointer(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _View:
-    """Contents of a page in one snapshot; `page` is None where the observation is HTML.
+    """Contents of a page in one snapshot; `page` is None if the observation is HTML.
 
-    `target` and `onto` are the nodes that the call acts on and drags that onto, None after the call.
+    `target` is the node that the call acts on and `onto` the node that it is dragged onto; both are None after the
+    call.
     """
 
     observation: Observation
@@ -132,7 +133,7 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class _Shot:
-    """Number of a frame's snapshot, and its description of the frame."""
+    """The number of a frame's snapshot, and the snapshot's facts about the frame."""
 
     frame: str
     place: int
@@ -144,11 +145,11 @@ class _Shot:
 
 
 class Session:
-    """One `.trace`: everything is read, then calls and snapshots are put together.
+    """One `.trace`. All of it is read before calls and snapshots are combined.
 
     Args:
         part: the trace.
-        raw: whether observations are HTML, not compact trees.
+        raw: whether observations are HTML instead of compact trees.
     """
 
     def __init__(self, part: Part, raw: bool) -> None:
@@ -171,10 +172,10 @@ class Session:
         self._taken = 0
 
     def read(self) -> Iterator[Reject]:
-        """A reject for each line that is not read.
+        """Read the trace and yield a reject for each unreadable line.
 
         Raises:
-            ParseError: the trace cannot be opened, or is of a version that is not known.
+            ParseError: the trace cannot be opened, or its version is unknown.
         """
         part = self._part
         with part.open() as stream:
@@ -192,7 +193,7 @@ class Session:
                 yield Reject.of(ParseError(part.uri, offset, why, detail, part.member, excerpt), FORMAT)
 
     def _take(self, event: dict[str, Any], offset: int) -> bool:
-        """Takes a record in; whether it is one."""
+        """Process a record; return True if it is valid."""
         kind = event.get("type")
         self._taken += 1
         if kind == "context-options":
@@ -254,12 +255,12 @@ class Session:
     # Views
 
     def _name(self, call: _Call, phase: str) -> str:
-        """The name of the call's snapshot of that phase."""
+        """Return the name of the call's snapshot of that phase."""
         name = call.told.get(_PHASES[phase])
         return name if isinstance(name, str) else f"{phase}@{call.ident}"
 
     def _page_of(self, call: _Call) -> str:
-        """The id of the page that the call is on; empty if it is not known."""
+        """Return the id of the call's page; empty if unknown."""
         page_id = call.told.get("pageId")
         if isinstance(page_id, str):
             return page_id
@@ -269,7 +270,7 @@ class Session:
         return ""
 
     def _dom(self, call: _Call, phase: str) -> _Dom | None:
-        """The page in the call's snapshot of that phase; None if there is none, or it cannot be rebuilt."""
+        """Return the page in the call's snapshot of that phase; None if there is none, or if it cannot be rebuilt."""
         name = self._name(call, phase)
         if name not in self._doms:
             try:
@@ -281,7 +282,7 @@ class Session:
         return self._doms.setdefault(name, None)
 
     def _view(self, call: _Call, phase: str) -> _View | None:
-        """Return the view of the page in the call's snapshot of that phase; None if that cannot be told."""
+        """Return the view of the page in the call's snapshot of that phase; None if there is none."""
         name = self._name(call, phase)
         if name not in self._views and (dom := self._dom(call, phase)) is not None:
             try:
@@ -295,14 +296,14 @@ class Session:
         return self._views.setdefault(name, None)
 
     def _shown(self, dom: _Dom, shape: DomNode | None = None) -> tuple[Observation, Page | None]:
-        """Return the observation of a page, made once for all snapshots that show the same.
+        """Return the observation of a page, built once for all snapshots that show the same.
 
         Args:
             dom: the page.
-            shape: the part of a drawing that the call acts on, which then has a line.
+            shape: the part of a drawing that the call acts on, which is then given a line.
 
         Raises:
-            ValueError: it nests too deeply.
+            ValueError: the page nests too deeply.
         """
         key = (*dom.key, shape)
         known = self._known.get(key)
@@ -311,7 +312,7 @@ class Session:
             if self._raw:
                 known = html_observation(document, dom.url or None), None
             else:
-                # Snapshots share the nodes of links, and another one may have other sheets at them.
+                # Snapshots share the nodes of links, and another snapshot may have other sheets at them.
                 for link, sheet in dom.sheets:
                     link.sheet = sheet
                 targets = [node for _, node, _ in dom.targets] + ([shape] if shape is not None else [])
@@ -321,7 +322,7 @@ class Session:
         return known
 
     def _shown_then(self, call: _Call, shots: Sequence[_Shot]) -> tuple[Attachment, ...]:
-        """The last frame of the screencast when a snapshot was taken, if the log holds it."""
+        """Return the last frame of the screencast at the time of a snapshot, if the log holds it."""
         main = next((shot for shot in reversed(shots) if shot.is_main), None)
         try:
             frame = self._screencast.last(main.page, main.at) if main is not None else None
@@ -338,7 +339,7 @@ class Session:
         main = [shot for shot in shots if shot.is_main]
         if not main:
             return None
-        # Of several snapshots of one name the last counts.
+        # The last of several snapshots with one name counts.
         frames = {shot.frame: shot for shot in shots}
         frame, url = main[-1].frame, main[-1].url
         top = self._frames[frame].dom(main[-1].place)
@@ -353,7 +354,7 @@ class Session:
         key = (url, viewport, hover, *addresses, *documents.values(), *(sheet for _, sheet in sheets))
         dom = _Dom(url, viewport, documents, targets, sheets, hover, key)
         if len(self._frames) > 1:
-            # Snapshots share the nodes of iframes, and rebuilding another one puts other documents into them.
+            # Snapshots share the nodes of iframes, and rebuilding another snapshot puts other documents into them.
             self._shown(dom)
         return dom
 
@@ -364,7 +365,7 @@ class Session:
         documents: Mapping[str, DomNode],
         sheets: Sequence[tuple[DomNode, Sheet | None]],
     ) -> DomNode | None:
-        """The node that the pointer is over, if the document in which a call left it is still there."""
+        """Return the node under the pointer, if the document in which a call left it still exists."""
         pointer = self._pointers.get(page)
         if pointer is None or pointer.frame not in documents or frames[pointer.frame].url != pointer.url:
             return None
@@ -375,7 +376,7 @@ class Session:
         return _in_other(pointer.node, pointer.document, documents[pointer.frame])
 
     def _has_hover(self, document: DomNode) -> bool:
-        """Tell whether a style sheet in a document asks for the pointer; others show the same wherever that is."""
+        """Return True if a style sheet in a document depends on the pointer."""
         if document not in self._hovers:
             self._hovers[document] = any(
                 (node.sheet is not None and node.sheet.holds(_HOVER))
@@ -385,7 +386,7 @@ class Session:
         return self._hovers[document]
 
     def _linked_sheets(self, document: DomNode, shot: _Shot) -> list[tuple[DomNode, Sheet | None]]:
-        """The links of a document with the sheets that they stand for in that snapshot."""
+        """Return the links of a document with their style sheets in that snapshot."""
         if document not in self._links:
             self._links[document] = sheet_links(document, shot.url)
         return [(node, self._linked.sheet(shot.frame, shot.place, url)) for node, url in self._links[document]]
@@ -397,7 +398,7 @@ class Session:
         documents: dict[str, DomNode],
         targets: list[tuple[str, DomNode, str]],
     ) -> None:
-        """Puts into iframes the documents of their own snapshots, and adds these and their marked nodes."""
+        """Put the documents of the frames' own snapshots into iframes, and add them and their marked nodes."""
         stack = [(document, 0)]
         while stack:
             current, level = stack.pop()
@@ -415,7 +416,7 @@ class Session:
     # Steps
 
     def trajectories(self) -> Iterator[Trajectory | Reject]:
-        """The trajectory of the context, if a call acted on a page, after a reject for each damaged snapshot."""
+        """Yield a reject for each damaged snapshot, then the trajectory of the context, if a call acted on a page."""
         calls = [call for call in self._calls.values() if is_call(call.told)]
         acted = [(call, action_of(*parts_of(call.told), None, False, call.ident)) for call in calls]
         moves = self._moves([call for call, action in acted if action is not None])
@@ -451,8 +452,8 @@ class Session:
             self._move_pointer(call, page)
             after: _View | None = None
             if call.ended is not None:
-                # A call without a page opened it: the first call on that page shows it. A call that began before this
-                # one ended shows the page before this one's effect.
+                # A call without a page opened it, and the first call on that page shows it. A call that began before
+                # this one ended shows the page before this one's effect.
                 is_later = following is not None and following.began >= call.ended
                 if following is not None and is_later and page in ("", self._page_of(following)):
                     after = self._begun(following)
@@ -482,11 +483,13 @@ class Session:
         return moves
 
     def _begun(self, call: _Call) -> _View | None:
-        """The page as the call begins: of calls on keyboard and mouse there is a snapshot at their input alone."""
+        """Return the page at the beginning of the call. Calls on keyboard and mouse have a snapshot only at their
+        input.
+        """
         return self._view(call, "before") or self._view(call, "action")
 
     def _move_pointer(self, call: _Call, page: str) -> None:
-        """Note what the pointer is over after a call that moved it."""
+        """Record the node under the pointer after a call that moved it."""
         if is_mouse_call(call.told):
             self._pointers[page] = None
         elif isinstance(call.told.get("point"), dict) and (dom := self._dom(call, "action")) is not None:
@@ -497,7 +500,7 @@ class Session:
             )
 
     def _targets(self, call: _Call, before: _Dom) -> tuple[DomNode | None, DomNode | None]:
-        """The node of the page before that the call acts on, and the one that it drags that onto, by the marks."""
+        """Return the node of the page before that the call acts on, and the node it is dragged onto, from the marks."""
         if self._raw or call.told.get("class") == "Page":
             return None, None
         if call.told.get("method") == DRAG:
@@ -518,7 +521,7 @@ class Session:
         return None, None
 
     def _marked(self, call: _Call, before: _Dom, dom: _Dom | None) -> list[DomNode]:
-        """The nodes of the page before that a snapshot marks as the call's."""
+        """Return the nodes of the page before that a snapshot marks as the call's targets."""
         nodes: list[DomNode] = []
         for frame, node, mark in dom.targets if dom is not None else []:
             if dom is not None and frame in before.documents and is_mark_of(mark, call.ident):
@@ -536,14 +539,14 @@ class Session:
 
 
 def _in_other(node: DomNode, document: DomNode, other_document: DomNode) -> DomNode | None:
-    """The node of another snapshot's document that is where the node is in its own."""
+    """Return the node in another snapshot's document at the position of the node in its own document."""
     return node if document is other_document else same_place(node, other_document, document)
 
 
 def _answer(name: str, call: _Call, secret: bool, before: _View | None, after: _View | None) -> Observation | None:
-    """Return the observation that a call led to: the result of one that asks, else the page.
+    """Return the observation after a call: the result of a call that asks for something, else the page.
 
-    An assertion is answered by its result where the page did not change meanwhile.
+    The result of an assertion is its observation if the page did not change.
     """
     shown = after.observation if after else None
     is_still = before is not None and shown is not None and before.observation.content == shown.content

@@ -1,4 +1,4 @@
-"""rrweb recordings (github.com/rrweb-io/rrweb): what a person did in a page, and the page as it then was.
+"""rrweb recordings (github.com/rrweb-io/rrweb): a person's actions on a page, and the state of the page.
 
 >>> show(Rrweb(), '''
 ... [{"type": 4, "timestamp": 1700000000000, "data": {"href": "https://tea.example/", "width": 800, "height": 600}},
@@ -15,12 +15,12 @@ action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 document value="https://tea.example/"
         |   #2 button "Brewing"
 
-The DOM is rebuilt from full snapshots and mutations (`dom`); raw events of mouse, keyboard and fields are put together
-to acts (`acts`). An observation is the page's compact tree when the act began, so the next observation is the page just
-before the next act: it has had all that time to settle. The last one is the page at the recording's end.
+The DOM is rebuilt from full snapshots and mutations (`dom`). Raw events of mouse, keyboard and fields are combined to
+actions (`acts`). An observation is the page's compact tree at the beginning of the action, so the next observation is
+the page just before the next action, when the page has settled. The last one is the page at the end of the recording.
 
-An event that names nodes the DOM does not have is rejected, and the DOM goes on. A window is a trajectory of its own
-where the log tells windows apart. Masked texts (`***`) stay as the recorder wrote them.
+An event that names nodes missing from the DOM is rejected, and the DOM continues. Each window is a trajectory of its
+own if the log distinguishes windows. Masked texts (`***`) stay as the recorder wrote them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One act in an rrweb recording: what was shown when it began, its element and arguments, and the action made of it.
+"""One action in an rrweb recording: its screen, element and arguments, and the `Action` built from them.
 
-`acts` says which raw events make an act.
+`acts` defines which raw events form an action.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from trajmill.connectors.web import action as act
 from trajmill.schemas import Action, Observation
 
 EFFECT_MS: Final = 500
-"""A scroll, resize or second click this soon after an act is part of it."""
+"""A scroll, resize or second click this soon after an action is part of it."""
 
 BURST_MS: Final = 30
-"""Events this soon after one another come of the same act: nobody acts twice within that time."""
+"""Events this soon after one another belong to one action; nobody acts twice within that time."""
 
 PAGE_MS: Final = 5000
-"""A new page this soon after an act is its effect."""
+"""A new page this soon after an action is its effect."""
 
 REST_MS: Final = 1000
-"""A scroll that pauses for longer is two."""
+"""A longer pause splits a scroll in two."""
 
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """Screen at the beginning of an act."""
+    """The screen at the beginning of an action."""
 
     observation: Observation | None
     page: Page | None
@@ -37,15 +37,16 @@ class Seen:
 
 @dataclass(slots=True, eq=False)
 class Act:
-    """One act in the making.
+    """An action under construction.
 
     Attributes:
-        kind: its name as an action.
-        observation: what was shown when it began.
-        page: the same to find elements on. Let go when the next act begins: a page is made of thousands of objects.
-        line: the line that stands for its element there.
+        kind: name of the action.
+        observation: the screen at its beginning.
+        page: the same screen, to find elements on. It is released when the next action begins, because a page has
+            thousands of objects.
+        line: line of its element on that page.
         node: its element.
-        time: that of its last event, in milliseconds.
+        time: time of its last event, in milliseconds.
     """
 
     kind: str
@@ -62,7 +63,7 @@ class Act:
 
 @dataclass(slots=True, eq=False)
 class Press:
-    """A mouse button or finger that went down; `used`: an act was made of it; `up`: where it was let go."""
+    """A mouse button or finger that went down; `used`: an action was made of it; `up`: it was released."""
 
     node: DomNode | None
     seen: Seen
@@ -76,7 +77,7 @@ class Press:
 
 
 def point_of(position: Mapping[str, Any]) -> list[int] | None:
-    """The whole x and y of a position; None if it has none."""
+    """Return the whole x and y of a position; None if it has none."""
     x, y = position.get("x"), position.get("y")
     if not isinstance(x, int | float) or not isinstance(y, int | float) or not abs(x) + abs(y) < 1e9:
         return None
@@ -84,7 +85,7 @@ def point_of(position: Mapping[str, Any]) -> list[int] | None:
 
 
 def action_of(person_act: Act) -> Action:
-    """The act as an action: its element by the line of the tree, else by its point or a short description."""
+    """Return the action, with its element named by the line of the tree, else by its point or a short description."""
     node, arguments = person_act.node, person_act.told
     element = person_act.line
     if node is not None and node.tag == "#document" and person_act.kind == act.SCROLL:
@@ -102,7 +103,7 @@ def action_of(person_act: Act) -> Action:
 
 
 def _describe(node: DomNode) -> str:
-    """A short description of an element that is not shown: its tag with its id, name or first words."""
+    """Return a short description of an element that is not shown: its tag with its id, name or first words."""
     for name in ("id", "name", "aria-label"):
         if node.attributes.get(name):
             return f'{node.tag}[{name}="{node.attributes[name][:80]}"]'

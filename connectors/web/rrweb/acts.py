@@ -1,26 +1,28 @@
-"""Acts of a person in one window of an rrweb recording: raw events put together to acts.
+"""Actions of a person in one window of an rrweb recording, combined from raw events.
 
-In a recording mousedown, focus, mouseup, click and each change of a field are events of their own. Here
+In a recording, mousedown, focus, mouseup, click and each change of a field are separate events. They are combined as
+follows:
 
-- a press and the click that follows are one click, whose observation is the page when the press began. Part of it are
-  clicks that the browser adds (a click on a label clicks its field), the two clicks before a dblclick, and the mouse
-  events that follow a touch;
-- changes of a field by keystrokes are one `fill` with its last text, and so are changes of the text of an editable
-  element that has the focus; a choice in a list is one `select_option`, with
-  the click that opened it; a checkbox changed without a click is a `check`;
-- a scroll is one act until it rests. A scroll or resize within `EFFECT_MS` of another act is its effect. A scroll of
-  what is not shown is none: scripts measure so when an element changes its size;
-- a new page (its nodes are numbered from 1 again) within `PAGE_MS` of an act is its effect, else a `goto` or `reload`;
-  a second snapshot of the same nodes, of which no load was told, is a checkpoint of the recorder (rrweb 1) and no act;
-- a field that the focus came to without a press is seen by what is done to it next as it was before, if that follows
-  within `BURST_MS`, or the focus came later than `EFFECT_MS` after an act;
-- what scripts change (`userTriggered: false`, or a field that has not the focus) is no act, nor is what changes in
-  another field within `BURST_MS` of an act (`EFFECT_MS` of a click, if the field is emptied) unless the focus came
-  there for a text: a form that is cleared as it is sent;
-- a text that goes at once, as where a page clears its field after Enter, of which the recorder tells nothing, is a
-  `fill` of its own, and not the last text of the one before. It begins with what else changed within `BURST_MS`.
+- A press and the click that follows are one click, whose observation is the page at the beginning of the press. It
+  includes clicks that the browser adds (a click on a label clicks its field), the two clicks before a dblclick, and the
+  mouse events after a touch.
+- Changes of a field by keystrokes are one `fill` with the last text, and so are changes of the text of a focused
+  editable element. A choice in a list is one `select_option`, including the click that opened it. A checkbox that
+  changes without a click is a `check`.
+- A scroll is one action until it rests. A scroll or resize within `EFFECT_MS` of another action is its effect. A scroll
+  of an element that is not shown is no action: scripts measure size changes in this way.
+- A new page (its nodes are numbered from 1 again) within `PAGE_MS` of an action is its effect, else a `goto` or
+  `reload`. A second snapshot of the same nodes without a load event is a checkpoint of the recorder (rrweb 1) and no
+  action.
+- For a field that was focused without a press, the observation of the next action on it is the page before the focus,
+  if that action follows within `BURST_MS`, or if the focus came later than `EFFECT_MS` after an action.
+- Changes by scripts (`userTriggered: false`, or a field without the focus) are no action. Neither is a change of
+  another field within `BURST_MS` of an action (`EFFECT_MS` of a click, if the field is emptied), unless the field was
+  focused for a text: a form may be cleared as it is sent.
+- A text that disappears at once, as when a page clears its field after Enter, which the recorder does not report, is a
+  `fill` of its own, and not the last text of the one before. It begins with the other changes within `BURST_MS`.
 
-Without time stamps, only order counts: what could be an effect of the act before is one.
+Without time stamps only the order counts: whatever could be an effect of the previous action is one.
 """
 
 from __future__ import annotations
@@ -55,25 +57,25 @@ _SHEET, _DECLARATION, _ADOPTION = 8, 13, 15
 _UP, _DOWN, _CLICK, _CONTEXT, _DOUBLE, _FOCUS, _BLUR, _TOUCH, _TOUCH_MOVE, _TOUCH_END, _TOUCH_CANCEL = range(11)
 _BY_TOUCH: Final = 2
 _ADDRESS_TAGS: Final = ("$url_changed", "$pageview")
-"""Custom events by which PostHog tells of a changed address."""
+"""Custom events by which PostHog reports a changed address."""
 _TEXTS: Final = frozenset({"", "text", "search", "email", "url", "tel", "password", "textarea"})
-"""Fields whose value is what was typed; others have none while it is incomplete."""
+"""Types of fields whose value is the typed text; other fields have no value while they are incomplete."""
 _PAGES: Final = frozenset({"#document", "html", "body"})
 """Elements that scroll as a page; those in frames have no line of their own."""
 _LEADS_ON: Final = frozenset({act.CLICK, act.DBLCLICK, act.FILL, act.SELECT_OPTION, act.CHECK, act.UNCHECK, act.GOTO})
-"""Acts that may open a new page."""
+"""Actions that may open a new page."""
 
 Problem = tuple[str, str]
-"""Reason and detail of what is rejected of an event."""
+"""Reason and detail of a reject for an event."""
 
 _CLICKS: Final = frozenset({act.CLICK, act.DBLCLICK})
 
 
 class Acts:
-    """The acts in one window, from its events in order.
+    """The actions in one window, built from its events in order.
 
     Args:
-        raw: whether observations are the HTML of the DOM, not its compact tree.
+        raw: whether observations are the HTML of the DOM instead of its compact tree.
     """
 
     def __init__(self, raw: bool = False) -> None:
@@ -100,7 +102,7 @@ class Acts:
         self._time: float | None = None
 
     def take(self, event: Mapping[str, Any], offset: int) -> list[Problem]:
-        """Takes the next event in; what of it could not be used."""
+        """Process the next event; return the problems with it."""
         self._problems = []
         self._offset = offset
         time = event.get("timestamp")
@@ -133,7 +135,7 @@ class Acts:
         return self._problems
 
     def trajectory(self, window: str) -> Trajectory | None:
-        """All acts as a trajectory; None if nobody acted."""
+        """Return all actions as a trajectory; None if there are none."""
         self._close_press()
         if not self._acts:
             return None
@@ -169,7 +171,7 @@ class Acts:
         return self._shown[1]
 
     def _seen_before(self, node: DomNode | None) -> Seen:
-        """Return the current screen, without the focus that came to the node for the sake of what is now done to it."""
+        """Return the current screen, without a focus that the node received only for the action that follows."""
         reached = self._reached
         if reached is None or reached[0] is not node or reached[2] != self._mutations:
             return self._seen()
@@ -182,7 +184,7 @@ class Acts:
         return seen
 
     def _follows(self, limit: float, scrolls: bool = False) -> bool:
-        """Check if the last act was less than `limit` milliseconds ago; without times, if there was one."""
+        """Check if the last action was at most `limit` milliseconds ago; without times, if there was one."""
         last = self._acts[-1] if self._acts else None
         if last is None or (not scrolls and last.kind in (act.SCROLL, act.RESIZE)):
             return False
@@ -199,7 +201,7 @@ class Acts:
         press: Press | None = None,
         arguments: dict[str, Any] | None = None,
     ) -> Act:
-        """A new act, with the page as it was when it began: now, or with the press."""
+        """Begin an action, with the page at its beginning: the current page, or the page at the press."""
         if press is None:
             self._close_press()
         original = {key: value for key, value in data.items() if key not in ("source", "type")}
@@ -226,7 +228,7 @@ class Acts:
         return begun
 
     def _close_press(self) -> None:
-        """Makes a click of a press that changed the page so that the browser never told of a click."""
+        """Turn a press into a click if it changed the page so that the browser reported no click."""
         press, self._press = self._press, None
         if press is None or press.used or press.is_touch or not press.up or press.node is None:
             return
@@ -312,7 +314,9 @@ class Acts:
             handlers[source](node, data)
 
     def _begin_burst(self) -> None:
-        """Holds the page before a first change beside the field that is being filled: its text may go with it."""
+        """Store the page before a first change outside the field that is being filled; its text may disappear with the
+        change.
+        """
         node, last = self._filling, self._acts[-1] if self._acts else None
         if node is None or last is None or self._is_within(last.time, BURST_MS):
             return
@@ -321,9 +325,9 @@ class Acts:
             self._burst = Press(node, self._seen(), self._offset, self._time, self._mutations, target, False)
 
     def _edited(self, data: Mapping[str, Any]) -> DomNode | None:
-        """The `contenteditable` element that has the focus, if the mutation changes its text.
+        """Return the focused `contenteditable` element if the mutation changes its text.
 
-        What a button outside of it does to its text is the click's effect.
+        A change of its text by a button outside of it is the effect of the click.
         """
         editor = self.mirror.focus
         if editor is None or editor.attributes.get("contenteditable", "false").lower() == "false":
@@ -342,14 +346,14 @@ class Acts:
         return editor
 
     def _move(self, data: Mapping[str, Any]) -> None:
-        """The pointer is where the last of some positions says."""
+        """Move the pointer to the last of several positions."""
         positions = data.get("positions")
         last = positions[-1] if isinstance(positions, list) and positions else None
         if isinstance(last, dict) and (node := self.mirror.node(last.get("id"))) is not None:
             self.mirror.hover_over(node)
 
     def _point_at(self, node: DomNode, data: Mapping[str, Any]) -> None:
-        """The pointer is over the node if a mouse or pen acts on it; a finger leaves."""
+        """Move the pointer to the node if a mouse or pen acts on it; a finger has no pointer."""
         if data.get("type") in (_UP, _DOWN, _CLICK, _CONTEXT, _DOUBLE) and data.get("pointerType") != _BY_TOUCH:
             self.mirror.hover_over(node)
 
@@ -363,7 +367,7 @@ class Acts:
         self._point_at(node, data)
         if kind in (_DOWN, _TOUCH):
             self._presses_told = self._presses_told or kind == _DOWN
-            # After a touch the browser sends mouse events too; they are the same press.
+            # After a touch the browser also sends mouse events, which belong to the same press.
             if not (press is not None and press.is_touch and kind == _DOWN):
                 self._close_press()
                 self.mirror.aim_at(node)
@@ -488,7 +492,7 @@ class Acts:
         self.mirror.fill(node, text, checked)
 
     def _is_effect(self, node: DomNode, text: str) -> bool:
-        """Check if the act before changed a field that it was not done to."""
+        """Check if the previous action on another element changed this field."""
         last = self._acts[-1] if self._acts else None
         is_pressed = self._press is not None and not self._press.used
         if last is None or self._time is None or last.node is node or is_pressed:

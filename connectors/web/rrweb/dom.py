@@ -1,9 +1,10 @@
-"""The DOM that an rrweb recording describes, rebuilt: a full snapshot, and the mutations applied to it.
+"""The DOM of an rrweb recording, rebuilt from a full snapshot and the mutations applied to it.
 
-A node has one number as long as it lives, and events name it by that. An event that names nodes which are not there
-raises `MissingNodeError` after the rest of it was applied, and the DOM goes on. Sheets stand at their `style` or
-`link`, those that a script adopts as nodes without a number after all else in their document or shadow root. Canvases
-and fonts change nothing that is kept here. Facts of the format: `packages/types/src/index.ts` of rrweb-io/rrweb.
+A node keeps one number as long as it exists, and events name it by that number. An event that names missing nodes
+raises `MissingNodeError` after the rest of it is applied, and the DOM continues. Style sheets are attached to their
+`style` or `link`. Sheets that a script adopts are nodes without a number at the end of their document or shadow root.
+Canvases and fonts change nothing that is kept here. Source of the format: `packages/types/src/index.ts` of
+rrweb-io/rrweb.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ _CHECKED: Final = ("checkbox", "radio")
 
 
 class MissingNodeError(ValueError):
-    """An event names nodes that the DOM does not have, or is not shaped as such an event is."""
+    """Error for an event that names nodes that the DOM does not have, or that has an invalid shape."""
 
 
 class Mirror:
-    """The DOM of one window, as it stands after the events given so far.
+    """The DOM of one window after the events so far.
 
     Attributes:
         url: the window's address.
-        focus: the element that has the focus, as far as the recording says.
-        viewport: the size of the window, None if it is not told.
-        changes: raised by everything that may show.
+        focus: the focused element, as far as the recording states it.
+        viewport: the size of the window; None if it is not stated.
+        changes: counter that every visible change increases.
     """
 
     def __init__(self) -> None:
@@ -54,24 +55,24 @@ class Mirror:
 
     @property
     def document(self) -> DomNode | None:
-        """The document, None before a full snapshot."""
+        """The document; None before a full snapshot."""
         return self._document
 
     @property
     def is_known(self) -> bool:
-        """Check if a full snapshot was met."""
+        """Whether there was a full snapshot."""
         return self._document is not None
 
     def node(self, ident: Any) -> DomNode | None:
-        """The node of that number; None if the DOM has none."""
+        """Return the node of that number; None if there is none."""
         return self._nodes.get(ident) if isinstance(ident, int) else None
 
     def number(self, node: DomNode | None) -> int | None:
-        """The number of the node; None if the DOM does not have it."""
+        """Return the number of the node; None if the DOM does not have it."""
         return self._numbers.get(node) if node is not None else None
 
     def is_within(self, ident: Any, around: DomNode) -> bool:
-        """Check if the node of that number is the other one or under it."""
+        """Check if the node of that number is the other node or a descendant of it."""
         node = self.node(ident)
         while node is not None and node is not around:
             node = self._around[node][0] if node in self._around else None
@@ -91,40 +92,40 @@ class Mirror:
         return self._page[1]
 
     def aim_at(self, node: DomNode) -> None:
-        """The node is what someone acts on: from now on it is no part of the text around it."""
+        """Mark the node as a target, so that it is no longer merged into the text around it."""
         if node not in self._targets:
             self._targets.add(node)
             self.changes += 1
 
     def visit(self, url: str) -> None:
-        """The window's address changes."""
+        """Change the window's address."""
         if url != self.url:
             self.url = url
             self.changes += 1
 
     def focus_on(self, node: DomNode | None) -> None:
-        """The focus moves to the node, or away."""
+        """Move the focus to the node, or remove it."""
         if node is not self.focus:
             self.focus = node
             self.changes += 1
 
     def hover_over(self, node: DomNode | None) -> None:
-        """The pointer moves to the node."""
+        """Move the pointer to the node."""
         if node is not self._hover:
             self._hover = node
             self.changes += 1
 
     def resize(self, width: Any, height: Any) -> None:
-        """The window changes its size."""
+        """Change the size of the window."""
         if isinstance(width, int) and isinstance(height, int) and (width, height) != self.viewport:
             self.viewport = Viewport(width, height)
             self.changes += 1
 
     def snapshot(self, data: Any) -> None:
-        """Replaces the DOM by that of a full snapshot.
+        """Replace the DOM by that of a full snapshot.
 
         Raises:
-            MissingNodeError: the snapshot holds no document; the DOM is then not known.
+            MissingNodeError: the snapshot holds no document; the DOM is then unknown.
         """
         self._nodes, self._numbers, self._around = {}, {}, {}
         self._targets = set()
@@ -137,7 +138,7 @@ class Mirror:
         self._document = self._built(root)[0]
 
     def holds(self, root: Any) -> bool:
-        """Check if a serialized document has the nodes of this DOM, by number, tag and text, and no others."""
+        """Check if a serialized document has exactly the nodes of this DOM, by number, tag and text."""
         stack, count = [root], 0
         while stack:
             source = stack.pop()
@@ -150,10 +151,10 @@ class Mirror:
         return count == len(self._nodes)
 
     def mutate(self, data: dict[str, Any]) -> None:
-        """Applies a mutation: what is removed, then added, then changed.
+        """Apply a mutation: removals, then additions, then changes.
 
         Raises:
-            MissingNodeError: some of it names nodes that are not there; the rest is applied.
+            MissingNodeError: some changes name missing nodes; the rest is applied.
         """
         self.changes += 1
         gone = [removal.get("id") for removal in objects_of(data.get("removes"))]
@@ -178,10 +179,10 @@ class Mirror:
             raise MissingNodeError(f"{len(missing)} changes of nodes that are not there, first the {missing[0]}")
 
     def edit_sheet(self, data: dict[str, Any]) -> None:
-        """Rules are added to a sheet or taken from it, or all of it is replaced.
+        """Add rules to a style sheet, remove rules, or replace all of it.
 
         Raises:
-            MissingNodeError: the sheet is not there.
+            MissingNodeError: the sheet is missing.
         """
         sheet = self._sheet(data)
         self.changes += 1
@@ -193,10 +194,10 @@ class Mirror:
         _insert_rules(sheet, data.get("adds"))
 
     def declare(self, data: dict[str, Any]) -> None:
-        """A declaration of a rule is set or removed.
+        """Set or remove a declaration of a rule.
 
         Raises:
-            MissingNodeError: the sheet is not there.
+            MissingNodeError: the sheet is missing.
         """
         sheet, path = self._sheet(data), _path(data.get("index"))
         self.changes += 1
@@ -212,10 +213,10 @@ class Mirror:
             sheet.declare(path, f"{gone['property']}: revert")
 
     def adopt(self, data: dict[str, Any]) -> None:
-        """A document or shadow root takes on sheets that scripts constructed, in place of those it had.
+        """Replace the constructed style sheets that a document or shadow root adopts.
 
         Raises:
-            MissingNodeError: the document or host is not there.
+            MissingNodeError: the document or host is missing.
         """
         node = self.node(data.get("id"))
         if node is None:
@@ -246,13 +247,13 @@ class Mirror:
         raise MissingNodeError(f"the style sheet of node {brief(data.get('id'))} is not there")
 
     def _reset_sheet(self, text: DomNode) -> None:
-        """The text of a `style` takes the place of the rules that it had."""
+        """Let the text of a `style` replace the rules that it had."""
         parent = self._around[text][0] if text in self._around else None
         if parent is not None and parent.tag == "style":
             parent.sheet = None
 
     def fill(self, node: DomNode, text: str, checked: bool) -> None:
-        """A field holds a text, or is checked or not."""
+        """Set the text of a field, or its checked state."""
         self.changes += 1
         attributes = node.attributes
         if node.tag == "input" and attributes.get("type", "").lower() in _CHECKED:
@@ -270,7 +271,7 @@ class Mirror:
             attributes["value"] = text
 
     def play(self, node: DomNode, plays: bool) -> None:
-        """A video or sound is played or paused."""
+        """Mark a video or sound as playing or paused."""
         self.changes += 1
         if plays:
             node.attributes["playing"] = ""
@@ -278,7 +279,7 @@ class Mirror:
             node.attributes.pop("playing", None)
 
     def _built(self, root: dict[str, Any]) -> tuple[DomNode, list[int]]:
-        """The node of a serialized one with all that is under it, and the numbers of them all."""
+        """Build the node of a serialized node with all its descendants, and return it with the numbers of them all."""
         top, numbers = _node(root), list[int]()
         self._know(root, top, numbers)
         stack = [(root, top)]
@@ -322,9 +323,9 @@ class Mirror:
         return True
 
     def _add_all(self, adds: list[dict[str, Any]]) -> list[str]:
-        """Adds nodes, each once its parent and next sibling are there; tells of those that never get a parent.
+        """Add nodes, each once its parent and next sibling exist; report those that never get a parent.
 
-        A node whose next sibling never comes stands last in its parent.
+        A node whose next sibling never appears becomes the last child of its parent.
         """
         waiting: dict[int, list[dict[str, Any]]] = {}
         ready = [entry for entry in adds[::-1] if isinstance(entry.get("node"), dict)]
@@ -348,7 +349,7 @@ class Mirror:
         ]
 
     def _absent(self, addition: dict[str, Any]) -> int | None:
-        """The number of a node that an added one waits for; None if it can be added."""
+        """Return the number of a node that an added node waits for; None if it can be added."""
         for name in ("parentId", "nextId"):
             number = addition.get(name)
             if self.node(number) is None and (name == "parentId" or isinstance(number, int)):
@@ -358,7 +359,7 @@ class Mirror:
         return None
 
     def _add(self, addition: dict[str, Any]) -> list[int]:
-        """Adds a node whose parent is there; the numbers that are known now."""
+        """Add a node whose parent exists, and return the numbers that are new."""
         parent = self._nodes[addition["parentId"]]
         source = addition["node"]
         old = self.node(source.get("id"))
@@ -388,7 +389,7 @@ class Mirror:
 
 
 def _all(node: DomNode) -> Iterator[DomNode]:
-    """The node and all that is under it, shadow roots and frames included."""
+    """Yield the node and all its descendants, including shadow roots and frames."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -400,7 +401,7 @@ def _all(node: DomNode) -> Iterator[DomNode]:
 
 
 def _place_in(parent: DomNode, source: dict[str, Any]) -> list[DomNode]:
-    """The list that a child of the parent belongs in: its children, or those of its shadow root."""
+    """Return the list that a child of the parent belongs to: its children, or those of its shadow root."""
     if source.get("isShadow") is not True:
         return parent.children
     if parent.shadow is None:
@@ -409,7 +410,7 @@ def _place_in(parent: DomNode, source: dict[str, Any]) -> list[DomNode]:
 
 
 def _node(source: dict[str, Any]) -> DomNode:
-    """The node of a serialized one, without what is under it."""
+    """Build the node of a serialized node, without its descendants."""
     kind = source.get("type")
     if kind == ELEMENT:
         tag = source.get("tagName")
@@ -427,9 +428,9 @@ def _node(source: dict[str, Any]) -> DomNode:
 
 
 def _change_attributes(node: DomNode, changes: dict[str, Any]) -> None:
-    """Sets the attributes, or takes those away that are null; of a style given in parts, the parts.
+    """Set attributes, or remove those that are null; a style given in parts is changed in these parts.
 
-    The recorder's own (`rr_…`, `_cssText`) are left out, but for the state of a video or sound.
+    The recorder's own attributes (`rr_…`, `_cssText`) are left out, except the state of a video or sound.
     """
     attributes = node.attributes
     for name, value in changes.items():
@@ -450,7 +451,7 @@ def _change_attributes(node: DomNode, changes: dict[str, Any]) -> None:
 
 
 def _change_style(style: str, changes: dict[str, Any]) -> str:
-    """The style attribute with some declarations set, or taken away (`false`)."""
+    """Return the style attribute with some declarations set, or removed (`false`)."""
     declared = {name.lower(): value.strip() for name, value in _STYLE.findall(style)}
     for name, value in changes.items():
         declaration = value[0] if isinstance(value, list) and value else value
@@ -462,7 +463,7 @@ def _change_style(style: str, changes: dict[str, Any]) -> str:
 
 
 def _path(index: Any) -> list[int]:
-    """The path of a rule; the first where none is told."""
+    """Return the path of a rule; the first rule if none is stated."""
     path = index if isinstance(index, list) else [0 if index is None else index]
     return path if all(type(step) is int for step in path) else []
 
@@ -474,10 +475,10 @@ def _insert_rules(sheet: Sheet, adds: Any) -> None:
 
 
 def options_of(select: DomNode) -> list[DomNode]:
-    """The options of a list."""
+    """Return the options of a list."""
     return [node for node in _all(select) if node.tag == "option"]
 
 
 def option_value(option: DomNode) -> str:
-    """Return the value that a list holds when the option is chosen."""
+    """Return the value of a list when the option is chosen."""
     return option.attributes.get("value", collapse_space(text_of(option)))

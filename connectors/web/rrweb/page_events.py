@@ -1,13 +1,13 @@
-"""The events of an rrweb recording, from each way in which they are kept, with their byte offsets.
+"""Events of an rrweb recording, from all layouts in which they are stored, with their byte offsets.
 
-- a JSON array of events, or an object that holds one (`events`, `snapshots`, `data.snapshots`), read one at a time;
-  also as the value of a script (`const events = […];`), as far as it is JSON;
-- PostHog's object of windows (`snapshot_data_by_window_id`: window → events), bare, or in `result` or `data`;
-- JSON Lines: an event a line; or `[window, event]` or `{"window_id": …, "data": [events]}`, as PostHog keeps them;
-- packed events (`packFn: pack` of rrweb): each a string of zlib bytes, one character a byte; and PostHog's, whose event
-  names a compression version `cv` and holds gzip strings in place of the values.
+- A JSON array of events, or an object that holds one (`events`, `snapshots`, `data.snapshots`), read one at a time;
+  also as the value of a script (`const events = […];`), as far as it is JSON.
+- PostHog's object of windows (`snapshot_data_by_window_id`: window → events), bare, or in `result` or `data`.
+- JSON Lines: one event per line; or `[window, event]` or `{"window_id": …, "data": [events]}`, as PostHog writes them.
+- Packed events (`packFn: pack` of rrweb): each a string of zlib bytes, one character per byte; and PostHog's events,
+  which name a compression version `cv` and hold gzip strings in place of the values.
 
-It does not know what an event means.
+This module does not interpret the events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trajmill.connectors.reading.values import json_value, value_or_none
 from trajmill.schemas import ParseError
 
 INFLATED_BYTES: Final = 64 << 20
-"""A packed event that grows larger is refused."""
+"""Largest unpacked size in bytes of a packed event; larger ones are refused."""
 
 _HEAD: Final = 4096
 SCRIPT: Final = (
@@ -44,7 +44,9 @@ _COMPRESSED: Final = ("texts", "attributes", "removes", "adds")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as logged, or a `ParseError` if it is none; `window` is "" where the log tells none apart."""
+    """One event as logged, or a `ParseError` if it is invalid; `window` is empty if the log does not distinguish
+    windows.
+    """
 
     offset: int
     window: str
@@ -52,10 +54,10 @@ class Event:
 
 
 def events(blob: Blob) -> Iterator[Event]:
-    """The events in the order of the log.
+    """Yield the events in the order of the log.
 
     Raises:
-        ParseError: reading cannot go on; what was yielded before stands.
+        ParseError: reading cannot continue; the events yielded before are valid.
     """
     with blob.open() as stream:
         head = stream.read(_HEAD)
@@ -72,7 +74,7 @@ def events(blob: Blob) -> Iterator[Event]:
 
 
 def _is_line(head: bytes, blob: Blob) -> bool:
-    """Check if the first line is a whole JSON value, or the file is no JSON object at all."""
+    """Check if the first line is a complete JSON value, or the file is no JSON object at all."""
     if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return True
     with blob.open() as stream:
@@ -86,7 +88,7 @@ def _is_line(head: bytes, blob: Blob) -> bool:
 
 
 def _within(blob: Blob) -> Iterator[Event]:
-    """The events of the array in an object, or of the arrays by window."""
+    """Yield the events of the array in an object, or of the arrays by window."""
     with blob.open() as stream:
         if f'"{_BY_WINDOW}"'.encode() in stream.read(_HEAD):
             yield from _windows(blob)
@@ -110,7 +112,7 @@ def _within(blob: Blob) -> Iterator[Event]:
 
 
 def _windows(blob: Blob) -> Iterator[Event]:
-    """The events of each window, one window after the other."""
+    """Yield the events of each window, one window after the other."""
     value, _ = json_document(blob)
     holders = [value, *(value.get(key) for key in ("result", "data"))] if isinstance(value, dict) else []
     windows = next(
@@ -128,7 +130,7 @@ def _elements(blob: Blob, path: tuple[str, ...]) -> Iterator[Event]:
 
 
 def _rows(blob: Blob) -> Iterator[Event]:
-    """The events of an array of packed ones, or of lines of `[window, event]`."""
+    """Yield the events of an array of packed events, or of lines of `[window, event]`."""
     with blob.open() as stream:
         line = next((line for line in stream if line.strip()), b"")
     value = value_or_none(line)
@@ -155,7 +157,7 @@ def _lines(blob: Blob) -> Iterator[Event]:
 
 
 def _event(value: Any, offset: int, window: str, uri: str) -> Event:
-    """The event of a value, unpacked."""
+    """Unpack a value and return its event."""
     try:
         if isinstance(value, str):
             value = _inflate(value)
@@ -185,11 +187,11 @@ def _is_packed(name: str, value: Any) -> bool:
 
 
 def _inflate(text: str) -> Any:
-    """The JSON value of a packed string.
+    """Return the JSON value of a packed string.
 
     Raises:
-        ValueError: it is no packed JSON, or larger than `INFLATED_BYTES`.
-        zlib.error: its bytes are damaged.
+        ValueError: the string is no packed JSON, or larger than `INFLATED_BYTES`.
+        zlib.error: the bytes are damaged.
     """
     if not text.startswith(_PACKED):
         raise ValueError("its bytes are neither zlib nor gzip")

@@ -1,1 +1,1 @@
-"""Dataflow as an engine: what its jobs are told, and what they may cost."""
+"""Dataflow as an engine: the options of its jobs, and their limits of cost."""

@@ -1,12 +1,12 @@
-"""The options of a Dataflow job: those that are given, and those that follow from how trajmill works.
+"""Options of a Dataflow job: the given ones, and those that follow from how trajmill works.
 
-An element of ours is a part, which takes minutes and is a few bytes to the service. So each process of a machine does
-one at a time, and the number of machines is fixed: the service tells by bytes how much is left, would see nothing to do
-for more than one, and take machines away from long parts.
+An element is a part, which takes minutes but has a few bytes for the service. Each process of a machine therefore
+handles one at a time, and the number of machines is fixed: the service estimates the remaining work by bytes, would see
+no work for more than one machine, and would take machines away from long parts.
 
-What a run may cost is refused before anything is submitted, and held by a time limit afterwards. The jobs of a run
-share the limit: each is told how much of it is left, and the service itself cancels it then, whether or not the process
-that submitted it is still there.
+A run that may cost too much is refused before anything is submitted, and a time limit applies afterwards. The jobs of a
+run share the limit: each receives the remaining time, after which the service itself cancels it, whether or not the
+submitting process still exists.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trajmill.schemas import ConfigError, ShardError
 
 _HOUR_S: Final = 3600
 _LEAST_S: Final = 600
-"""Below which no job is begun: its machines would start, and then be stopped."""
+"""Seconds below which no job is started, since its machines would be stopped right after their start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Ceiling:
     """Limits of cost and time for all jobs of a run together.
 
     Attributes:
-        hours: of time; None as many as the cost allows.
-        cost: in the currency of the price; None for any.
-        price: of one machine for an hour, with its disk and the engine's fee.
+        hours: hours of time; None for as many as the cost allows.
+        cost: cost in the currency of the price; None for no limit.
+        price: price of one machine for an hour, with its disk and the engine's fee.
     """
 
     hours: float | None = None
@@ -42,10 +42,11 @@ class Ceiling:
     price: float | None = None
 
     def seconds(self, machines: int) -> int:
-        """The seconds that jobs on so many machines may take together.
+        """Return the seconds that jobs on this many machines may take together.
 
         Raises:
-            ConfigError: no limit is given, one needs a price that is not given, or the hours cost more than they may.
+            ConfigError: there is no limit, the price for a cost limit is missing, the hours exceed the cost, or the
+                time is too short.
         """
         if self.hours is None and self.cost is None:
             raise ConfigError("A run on Dataflow needs a limit: --max-hours, or --max-cost with --price.")
@@ -70,18 +71,18 @@ class Ceiling:
 
 
 class Meter:
-    """The seconds that jobs of this process have taken since it was last reset."""
+    """Seconds that jobs of this process have taken since the last reset."""
 
     def __init__(self) -> None:
         self._taken = 0.0
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start again at 0."""
         self._taken = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Counts while it lasts."""
+        """Count the time of the block."""
         begun = time.monotonic()
         try:
             yield
@@ -89,10 +90,10 @@ class Meter:
             self._taken += time.monotonic() - begun
 
     def left(self, seconds: int) -> int:
-        """Return what is left of so many seconds.
+        """Return the rest of this many seconds.
 
         Raises:
-            ShardError: less than a job can be begun with.
+            ShardError: the rest is too short to start a job.
         """
         left = int(seconds - self._taken)
         if left < _LEAST_S:
@@ -105,11 +106,14 @@ class Meter:
 
 RUNNER: Final = "DataflowRunner"
 MACHINE: Final = "n2-standard-4"
-"""Each process has 4 GB there; over 1 GB of logs in one part the hungriest stage took 1."""
+"""Default machine type.
+
+Each process has 4 GB there; with over 1 GB of logs in one part, the most demanding stage took 1 GB.
+"""
 
 DISK_GB: Final = 50
 TIME_LIMIT: Final = "max_workflow_runtime_walltime_seconds"
-"""The service's option by which it cancels a job itself."""
+"""Option of the service by which it cancels a job itself."""
 
 VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "project": ("GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"),
@@ -117,7 +121,7 @@ VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "temp_location": ("TRAJMILL_DATAFLOW_TEMP",),
     "sdk_container_image": ("TRAJMILL_DATAFLOW_IMAGE",),
 }
-"""Environment variables that stand in for an option that is not given."""
+"""Environment variables that replace options that are not given."""
 
 _WANTED: Final[Mapping[str, str]] = {
     "project": "--project=ID",
@@ -138,7 +142,7 @@ _QUIET: Final = "disable_logging_submission_environment"
 
 
 def is_installed() -> bool:
-    """Return True if the packages of the extra are there."""
+    """Return True if the packages of the extra are installed."""
     try:
         return find_spec("google.cloud.dataflow") is not None and find_spec("gcsfs") is not None
     except ModuleNotFoundError:
@@ -146,7 +150,7 @@ def is_installed() -> bool:
 
 
 def require_installed() -> None:
-    """Returns if the packages of the extra are there.
+    """Check that the packages of the extra are installed.
 
     Raises:
         ConfigError: they are not.
@@ -156,10 +160,10 @@ def require_installed() -> None:
 
 
 def cores_of(machine: str) -> int:
-    """Return the cores of a machine type, of which each works by itself.
+    """Return the number of cores of a machine type, each of which works separately.
 
     Raises:
-        ConfigError: its name does not tell.
+        ConfigError: its name does not contain the number.
     """
     match = _CORES.fullmatch(machine)
     if match is None:
@@ -172,17 +176,17 @@ def cores_of(machine: str) -> int:
 def job_flags(
     user_flags: Sequence[str], workers: int, ceiling: Ceiling, variables: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Return the flags that jobs take beside those that are given, which win.
+    """Return the flags of jobs besides the given ones, which take precedence.
 
     Args:
         user_flags: flags of Beam, as on a command line.
-        workers: processes that are to work at once; so many machines are taken as have so many cores.
-        ceiling: what the jobs may cost.
-        variables: of the environment.
+        workers: number of processes that work at once, which gives the number of machines by their cores.
+        ceiling: limits of cost and time.
+        variables: environment variables; those of this process by default.
 
     Raises:
-        ConfigError: packages are missing; or options are missing or no valid ones, all of which are told; or the jobs
-            may cost more than they are allowed to.
+        ConfigError: packages are missing; or options are missing or not valid, all of which are reported; or the jobs
+            may cost more than allowed.
     """
     require_installed()
     known = options_of(user_flags)
@@ -229,7 +233,7 @@ def _variable(name: str, variables: Mapping[str, str] | None) -> str:
 
 
 def options_of(flags: Sequence[str]) -> dict[str, Any]:
-    """Every option of Beam by name, as the flags say it.
+    """Return the value of every option of Beam by name, from flags.
 
     Raises:
         ConfigError: a flag has no valid value.
@@ -240,7 +244,7 @@ def options_of(flags: Sequence[str]) -> dict[str, Any]:
 
 
 def faults_of(options: Any, runner: Any) -> list[str]:
-    """List what Beam finds wrong with options, without what it would look for, or make, in the cloud."""
+    """List the faults that Beam finds in options, without the checks that access or create resources in the cloud."""
     from apache_beam.options.pipeline_options import GoogleCloudOptions
     from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 
@@ -260,7 +264,7 @@ def time_limit(options: Any) -> int | None:
 
 
 def limit_to(options: Any, seconds: int) -> None:
-    """Have the service cancel a job with these options after so many seconds."""
+    """Let the service cancel a job with these options after this many seconds."""
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     view = options.view_as(GoogleCloudOptions)

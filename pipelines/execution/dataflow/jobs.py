@@ -1,4 +1,4 @@
-"""Dataflow's jobs: submitted, waited for, and told what they may take."""
+"""Dataflow's jobs: their submission, waiting, and time limits."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from trajmill.pipelines.storage.paths import filesystem_of, url_of
 from trajmill.schemas import ConfigError, ShardError
 
 FILES: Final = "/opt/trajmill/files"
-"""The folder of the image for what recipes name and workers read: models, templates."""
+"""Folder in the image for files that recipes name and workers read: models, templates."""
 
 METER: Final = Meter()
 
 
 def require_reachable(options: Any, paths: Sequence[str]) -> None:
-    """Check that a job can reach what it has to, as far as that is seen from here.
+    """Check that a job can reach its paths, as far as that can be determined here.
 
     Args:
-        options: of the job.
+        options: options of the job.
         paths: paths and URLs that its workers read and write.
 
     Raises:
-        ConfigError: one is of this machine, or the bucket for temporary files is not there.
-        ShardError: nobody answers for the bucket.
+        ConfigError: a path is on this machine, or the bucket for temporary files does not exist.
+        ShardError: the bucket cannot be accessed.
     """
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
@@ -47,15 +47,15 @@ def require_reachable(options: Any, paths: Sequence[str]) -> None:
 
 
 def run_job(pipeline: Any, work: str) -> None:
-    """Submit a pipeline as a job and return when that is done; who stops waiting before cancels it.
+    """Submit a pipeline as a job and wait until it is done. If the wait ends earlier, the job is cancelled.
 
     Args:
-        pipeline: of the job.
-        work: what it does, for its name.
+        pipeline: pipeline of the job.
+        work: kind of work, for the job's name.
 
     Raises:
-        RuntimeError: the job failed or was cancelled, with what is known of it.
-        ShardError: the time of all jobs is used up, or the service does not tell of the job any more.
+        RuntimeError: the job failed or was cancelled, with the known details.
+        ShardError: the time of all jobs is used up, or the service no longer reports on the job.
     """
     limit = time_limit(pipeline.options)
     if limit is not None:
@@ -78,7 +78,7 @@ def run_job(pipeline: Any, work: str) -> None:
 
 
 def _name(options: Any, work: str) -> None:
-    """Names a job that has no name by what it does; no two have the same."""
+    """Give a job without a name a unique one from its kind of work."""
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     view = options.view_as(GoogleCloudOptions)

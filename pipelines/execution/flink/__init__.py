@@ -1,1 +1,1 @@
-"""Flink: its jars, gathered by coordinates, and a cluster of processes on this machine."""
+"""Flink: its jars, downloaded by their coordinates, and a cluster of processes on this machine."""

@@ -1,8 +1,8 @@
 """Beam's job server for Flink, and a cluster for it: a JobManager and two TaskManagers on this machine.
 
-Flink's own servers listen on loopback; the gRPC servers of Beam's job server and TaskManagers have no setting for it. A
-TaskManager that is lost is made up for: the other has room for the whole job, and Flink tries again what it had not
-handed on.
+Flink's own servers listen on loopback; the gRPC servers of Beam's job server and TaskManagers have no setting for it.
+The loss of a TaskManager is tolerated: the other has room for the whole job, and Flink repeats the work whose output
+was not yet passed on.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ HERE: Final = Path(__file__).parent
 
 
 def missing() -> tuple[str, ...]:
-    """The programs that are wanted and not on PATH: `java`, and Maven's `mvn`."""
+    """Return the required programs that are not on PATH: `java`, and Maven's `mvn`."""
     wanted = ("java",) if _cache().is_dir() else ("java", "mvn")
     return tuple(name for name in wanted if shutil.which(name) is None)
 
 
 def jars() -> Path:
-    """Return the folder of the jars, filled at the first call: 160 jars, 157 MB.
+    """Return the folder of the jars, which the first call fills: 160 jars, 157 MB.
 
     Raises:
         ConfigError: Java or Maven is missing.
@@ -53,7 +53,7 @@ def jars() -> Path:
 
 
 def _cache() -> Path:
-    """Named by what it is made of, so that another pom is another folder."""
+    """Return the folder of the jars, named by the digest of the pom, so that another pom has another folder."""
     return cache_folder() / f"flink-{hashlib.sha256((HERE / 'pom.xml').read_bytes()).hexdigest()[:16]}"
 
 
@@ -94,8 +94,11 @@ _SETTINGS: Final = {
     "heartbeat.interval": "2000",
     "heartbeat.timeout": "15000",
 }
-"""Flink's own scripts work out the memory of a TaskManager; it is given here, since they are not at hand. That of the
-network is what they come to by default."""
+"""Settings of the cluster.
+
+Flink's own scripts compute the memory of a TaskManager; it is set here, since they are not available. The memory of the
+network is their default result.
+"""
 
 
 class FlinkServers(Servers):
@@ -111,7 +114,7 @@ class FlinkServers(Servers):
         self._ready: list[Callable[[], bool]] = []
 
     def start_cluster(self) -> str:
-        """Starts a JobManager and `TASK_MANAGERS` TaskManagers, and returns the address that the former will have."""
+        """Start a JobManager and `TASK_MANAGERS` TaskManagers, and return the future address of the JobManager."""
         rest, rpc = free_port(), free_port()
         settings = _SETTINGS | {
             "rest.port": str(rest),
@@ -129,10 +132,10 @@ class FlinkServers(Servers):
         return f"localhost:{rest}"
 
     def start_job_server(self, master: str) -> str:
-        """Starts the job server of a cluster and returns the address that it will have.
+        """Start the job server of a cluster and return its future address.
 
         Args:
-            master: host and port of the cluster's JobManager, as its web page has them.
+            master: host and port of the cluster's JobManager, those of its web page.
         """
         job, artifacts = free_port(), free_port()
         options = {
@@ -149,7 +152,7 @@ class FlinkServers(Servers):
         return f"localhost:{job}"
 
     def wait(self) -> None:
-        """Returns when all that was started takes work.
+        """Wait until all started servers accept work.
 
         Raises:
             ShardError: a process ended, or was not ready in time.
@@ -163,7 +166,7 @@ class FlinkServers(Servers):
         self.start(name, (*command, "-cp", f"{self._lib}/*", program, *words), self._environment())
 
     def _environment(self) -> dict[str, str]:
-        """The folders that Flink looks into, which must be there."""
+        """Create the folders that Flink requires; return the environment that names them."""
         named = {}
         for name in ("LIB", "PLUGINS", "OPT"):
             folder = self._folder / name.lower()
@@ -173,7 +176,7 @@ class FlinkServers(Servers):
 
 
 def _managers(rest: int) -> int:
-    """Count the TaskManagers of a cluster; 0 where it does not answer yet."""
+    """Count the TaskManagers of a cluster; 0 if it does not answer yet."""
     import urllib.request
 
     try:

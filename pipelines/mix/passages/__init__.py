@@ -1,6 +1,6 @@
-"""Rows of other corpora that stand in a mixture beside trajectories: read, scrubbed, judged and counted as those are.
+"""Rows of other corpora in a mixture beside trajectories: read, scrubbed, judged and counted like those.
 
-Two stages, each a folder of units that resume. A file of a component is *read*: its rows are scrubbed, checked,
-counted, and measured against benchmarks and for near duplicates, each file by itself, on any worker. Then all are
-*decided* together, and what is kept of a file is a part of its component.
+There are two stages, each a folder of units that resume. First, each file of a component is read on any worker: its
+rows are scrubbed, checked, counted, and measured against benchmarks and for duplicates. Then all files are decided
+together, and the kept rows of a file become a part of its component.
 """

@@ -1,7 +1,7 @@
-"""Passages in the columns of transitions, so that what scrubs and measures these does the same for passages.
+"""Passages in the columns of transitions, so that the same code scrubs and measures both.
 
-A passage is a trajectory, and each of its texts what a step of it led to; of an action there is nothing. Equal rules so
-hold for both, and no second scrubber or index is needed.
+A passage is a trajectory, and each of its texts is the answer of a step without an action. Equal rules therefore apply
+to both, and no second scrubber or index is needed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from trajmill.schemas.transition import encode_schema
 
 BATCH_CHARACTERS: Final = 8 << 20
 BATCH_PASSAGES: Final = 4096
-"""Passages are worked on in batches that are closed when they pass one of these; a larger passage is a batch."""
+"""Size of a batch of passages in characters and in passages.
+
+A batch is closed when it reaches one of these; a larger passage is a batch by itself.
+"""
 
 _FORM: Final = "response"
-"""Of which near duplicates compare all words."""
+"""Form whose words near duplicates compare in full."""
 
 
 def split_into_batches(passages: Iterator[Passage]) -> Iterator[list[Passage]]:
-    """The passages in batches, in order."""
+    """Yield the passages in batches, in order."""
     batch: list[Passage] = []
     size = 0
     for passage in passages:
@@ -50,7 +53,7 @@ def _struct(kind: pa.DataType, fields: dict[str, pa.Array], rows: int) -> pa.Str
 
 
 def as_transitions(passages: Sequence[Passage]) -> pa.RecordBatch:
-    """A batch of `encoded_schema()` with a row for each text of each passage, in order."""
+    """Build a batch of `encoded_schema()` with a row for each text of each passage, in order."""
     schema = encode_schema()
     lengths = [len(passage.messages) for passage in passages]
     rows = sum(lengths)
@@ -82,12 +85,12 @@ def as_transitions(passages: Sequence[Passage]) -> pa.RecordBatch:
 
 
 def texts_of(batch: pa.RecordBatch) -> pa.StringArray:
-    """The texts of the passages that a batch holds, one a row."""
+    """Return the texts of the passages in a batch, one per row."""
     return struct_text(batch, "next_observation", "content").cast(pa.string())
 
 
 def as_passages(batch: pa.RecordBatch, passages: Sequence[Passage]) -> list[Passage]:
-    """The passages with what the batch, which was made of them, holds now."""
+    """Rebuild passages from their batch, with its current texts."""
     starts = trajectory_starts(batch)
     ends = np.append(starts[1:], batch.num_rows)
     texts = texts_of(batch).to_pylist()
@@ -108,20 +111,20 @@ def as_passages(batch: pa.RecordBatch, passages: Sequence[Passage]) -> list[Pass
 
 
 def filter_passages(batch: pa.RecordBatch, is_kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
-    """The rows of the passages that are kept; `kept` has one value a passage."""
+    """Return the rows of the kept passages; `is_kept` has one value per passage."""
     starts = trajectory_starts(batch)
     rows = np.repeat(is_kept, np.diff(np.append(starts, batch.num_rows)))
     return batch if is_kept.all() else batch.filter(pa.array(rows))
 
 
 def sum_per_passage(batch: pa.RecordBatch, per_row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The sum of a number of each row over the rows of each passage."""
+    """Sum a number of each row over the rows of each passage."""
     sums: npt.NDArray[np.int64] = np.add.reduceat(per_row, trajectory_starts(batch)) if batch.num_rows else per_row
     return sums
 
 
 def bearing(passages: Sequence[Passage]) -> npt.NDArray[np.bool_]:
-    """Of each row whether it bears the loss: a text, or what an assistant said."""
+    """Flag the rows that bear the loss: texts, and messages of an assistant."""
     return np.array(
         [message.role in ("", "assistant") for passage in passages for message in passage.messages], np.bool_
     )

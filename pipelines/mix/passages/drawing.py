@@ -1,10 +1,7 @@
-"""Passages as what a mixture is drawn from, and what was drawn of them as samples.
+"""Passages as candidates of a mixture, and the drawn ones as samples.
 
-How much is drawn of what is not decided here; see `mix.mixture`.
-
-Samples of passages: rows of the parts as what CPT and SFT are trained on, in the columns of other samples.
-
-Nothing is rendered: what a passage says is what a sample shows. A pure function of the rows.
+`mix.mixture` decides how much is drawn. Samples are rows of the parts in the columns of other samples, for CPT and SFT.
+Nothing is rendered, since a passage is shown as it is. Samples depend only on the rows.
 """
 
 from __future__ import annotations
@@ -29,15 +26,15 @@ from trajmill.pipelines.storage.units import check_unit
 def samples_of_passages(
     part: pa.Table | pa.RecordBatch, component: str, pool: Literal["cpt", "sft"]
 ) -> Iterator[dict[str, Any]]:
-    """A sample of each row, in order, with `_id`, by which samples are sorted and spread.
+    """Yield a sample of each row, in order, with `_id`, by which samples are sorted and spread.
 
-    In CPT a conversation is what its speakers said, one after the other, as a trajectory is. In SFT a text is a single
-    message of the assistant, as pre-training data is written for chat trainers.
+    In CPT a conversation is the texts of its messages one after the other, like a trajectory. In SFT a text is a single
+    message of the assistant, as chat trainers represent pre-training data.
 
     Args:
         part: rows of `PASSAGE_SCHEMAS`.
-        component: its name, which is the samples' domain.
-        pool: what they are for.
+        component: name of the component, which is the samples' domain.
+        pool: pool of the samples.
     """
     for row in part.to_pylist():
         messages = row.get("messages") or [{"role": "assistant", "content": row["text"], "loss": True}]
@@ -93,14 +90,14 @@ _TOLD = ("source", "group", "text_bytes", "tokens", "loss_tokens")
 
 
 def passage_candidates(unit: PassageUnit, preparing: Preparation, wanted: Wanted = NOTHING) -> Candidates:
-    """The passages of a part, in its order, as trajectories are told; what trajectories have besides is not known.
+    """Return the passages of a part, in order, as candidates. Values that only trajectories have are unknown.
 
     Their domain is the component's name.
 
     Args:
-        unit: whose part it is.
-        preparing: by what it was made.
-        wanted: what is asked of candidates; the signals of passages are not a number.
+        unit: unit of the part.
+        preparing: settings by which it was made.
+        wanted: values that are needed; signals of passages are NaN.
     """
     more = [*(["id"] if wanted.seed is not None else []), *(["world_model"] if preparing.simulated else [])]
     table = read_table(preparing.parts, unit.part, [*_TOLD, *more])
@@ -141,22 +138,24 @@ def passage_identities(unit: PassageUnit, preparing: Preparation) -> Identities:
 
 
 def _texts(table: pa.Table, name: str) -> pa.Array:
-    """A column of texts, in one piece."""
+    """Return a text column in one chunk."""
     return table[name].combine_chunks().cast(pa.string())
 
 
 def render_passages(
     unit: PassageUnit, preparing: Preparation, draws: Iterable[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-    """(pool, component, samples of `unwritten_schema`) of the drawn passages of a part, each as often as it is drawn.
+    """Yield (pool, component, samples of `unwritten_schema`) of the drawn passages of a part.
+
+    Each sample is repeated as often as it is drawn.
 
     Args:
-        unit: whose part it is.
-        preparing: by what it was made.
-        draws: of each of its rows, in order: `pool`, `copies` and the `group` of the ledger.
+        unit: unit of the part.
+        preparing: settings by which it was made.
+        draws: for each of its rows, in order: `pool`, `copies` and the `group` of the ledger.
 
     Raises:
-        ShardError: the part is not what was written.
+        ShardError: the part was changed since it was written.
     """
     check_unit(preparing.parts, unit.label)
     component, waiting = preparing.components[unit.component].name, iter(draws)

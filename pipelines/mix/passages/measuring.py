@@ -1,11 +1,9 @@
-"""A file of a component, read once: its passages scrubbed, checked and counted, and what decisions need beside them.
+"""Reading of a component's file: its passages are scrubbed, checked, counted and measured for later decisions.
 
-A pure function of the file and the recipe, written whole or not at all.
+The result depends only on the file and the recipe, and is written whole or not at all.
 
-Texts longer than a component's bound, cut into pieces between paragraphs, lines or words.
-
-The pieces put together are the text, letter by letter, but for pieces of nothing but blanks. A pure function of the
-text.
+Texts longer than a component's bound are cut into pieces between paragraphs, lines or words. The concatenated pieces
+are exactly the text, except for dropped pieces of blanks only. The cut depends only on the text.
 """
 
 from __future__ import annotations
@@ -41,16 +39,16 @@ from trajmill.schemas.manifest import Manifest
 
 _BORDERS: Final = ("\n\n", "\n", " ")
 _REACH: Final = 4
-"""A border is looked for within a quarter of a piece, on both sides of where the cut would be."""
+"""Divisor of a piece's length. Borders are searched for within a quarter of a piece on both sides of the ideal cut."""
 
 
 def cut_text(passage: Passage, most: int, counter: TokenCounter) -> list[Passage]:
-    """The pieces of a text, each of at most so many tokens, that share the group of the whole.
+    """Cut a text into pieces of at most so many tokens, which share the group of the whole.
 
     Args:
         passage: a text.
-        most: tokens of a piece; a single character may have more.
-        counter: counts tokens under the recipe's tokenizer.
+        most: largest number of tokens of a piece; a single character may have more.
+        counter: token counter of the recipe's tokenizer.
     """
     (message,) = passage.messages
     document = int(hashes([passage.messages])[0][0, 0])
@@ -62,7 +60,7 @@ def cut_text(passage: Passage, most: int, counter: TokenCounter) -> list[Passage
 
 
 def _pieces(text: str, most: int, counter: TokenCounter) -> Iterator[str]:
-    """The pieces in order: about equal parts, of which those that are still too long are cut again."""
+    """Yield the pieces in order: roughly equal parts, of which those that are still too long are cut again."""
     waiting = [text]
     while waiting:
         piece = waiting.pop()
@@ -74,7 +72,7 @@ def _pieces(text: str, most: int, counter: TokenCounter) -> Iterator[str]:
 
 
 def _split_evenly(text: str, count: int) -> list[str]:
-    """The text in so many parts, or fewer, cut at the best border near to equal lengths."""
+    """Split the text into at most `count` parts at the best borders near equal lengths."""
     size = max(1, len(text) // count)
     cuts = {_border(text, size * number, size // _REACH) for number in range(1, count)}
     ends = [*sorted(cut for cut in cuts if 0 < cut < len(text)), len(text)]
@@ -82,9 +80,7 @@ def _split_evenly(text: str, count: int) -> list[str]:
 
 
 def _border(text: str, position: int, reach: int) -> int:
-    """Find where a part ends: behind the nearest border of the best kind within reach of the position, else at the
-    position.
-    """
+    """Find the end of a part: after the nearest border of the best kind within reach, else at the position."""
     low, high = max(0, position - reach), min(len(text), position + reach)
     for border in _BORDERS:
         before, after = text.rfind(border, low, position), text.find(border, position, high)
@@ -102,15 +98,15 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass
 class _Reading:
-    """Progress of reading a unit; rows of matches are numbered through.
+    """Progress of reading a unit. Rows of matches are numbered consecutively.
 
     Attributes:
-        unit: what is read.
-        preparing: by what.
-        sink: of rejects, which are written as they come: of a large file most rows may be unwanted.
-        rejects: those that are not yet written.
-        counts: rows, and further pieces of texts that were cut.
-        pieces: texts and messages so far.
+        unit: the unit.
+        preparing: settings of reading.
+        sink: sink of rejects, which are written as they come, since most rows of a large file may be unwanted.
+        rejects: rejects that are not yet written.
+        counts: counts of rows, and of additional pieces of cut texts.
+        pieces: number of texts and messages so far.
     """
 
     unit: PassageUnit
@@ -127,18 +123,18 @@ class _Reading:
 
     @cached_property
     def uri(self) -> str:
-        """The file as it is named in rows."""
+        """The file's name in rows."""
         normalize = self.preparing.recipe.normalize
         return scrub_name(self.unit.uri, salt=normalize.scrub_salt or "", kinds=normalize.scrub)
 
     @cached_property
     def counter(self) -> TokenCounter:
-        """Of the recipe's tokenizer."""
+        """Token counter of the recipe's tokenizer."""
         return TokenCounter(self.preparing.recipe.judge.tokenizer)
 
     @cached_property
     def bounds(self) -> list[tuple[str, Signal, float, float]]:
-        """(reason, signal, smallest and largest number that pass) of what is measured of each passage."""
+        """(reason, signal, smallest and largest value that pass) of the signals measured of each passage."""
         bounds = [
             (reason, measured_signal, least, np.inf) for reason, measured_signal, least in self.component.signals()
         ]
@@ -147,7 +143,7 @@ class _Reading:
         return bounds
 
     def reject(self, reject: Reject) -> None:
-        """Takes in what is not carried on."""
+        """Take in a reject."""
         normalize = self.preparing.recipe.normalize
         salt, kinds = normalize.scrub_salt or "", normalize.scrub
         if reject.excerpt or reject.member:
@@ -158,19 +154,19 @@ class _Reading:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the rejects that wait."""
+        """Write the pending rejects."""
         table = reject_table(sorted(self.rejects, key=lambda reject: (reject.offset, reject.reason))).combine_chunks()
         for batch in table.to_batches():
             self.sink.write(batch)
         self.rejects.clear()
 
     def drop(self, passages: Sequence[Passage], dropped: Flags, reason: str, detail: str) -> None:
-        """Takes in passages that are not carried on."""
+        """Reject passages."""
         rows = (passages[index].row for index in np.flatnonzero(dropped).tolist())
         self.rejects += [Reject("record", reason, detail, self.uri, offset=row) for row in rows]
 
     def passages(self) -> Iterator[Passage]:
-        """The passages of the file; what is none is taken in as a reject."""
+        """Yield the passages of the file. Rows that are no passages become rejects."""
         limit = self.preparing.recipe.normalize.max_member_bytes
         if self.unit.fault:
             self.counts["rows"] += 1
@@ -191,7 +187,7 @@ def _scrub_words(detail: str, salt: str, kinds: tuple[str, ...]) -> str:
 
 
 def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
-    """Reads a unit and writes what was found; returns its manifest.
+    """Read a unit, write the results, and return their manifest.
 
     Raises:
         ShardError: the file cannot be opened, or nothing can be written.
@@ -222,7 +218,7 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
 
 
 def _measure_batch(passages: list[Passage], reading: _Reading) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """(which file, what it is given) of a batch of passages."""
+    """Yield (kind of file, rows for it) of a batch of passages."""
     preparing = reading.preparing
     normalize = preparing.recipe.normalize
     batch, _ = scrub(
@@ -243,7 +239,10 @@ def _measure_batch(passages: list[Passage], reading: _Reading) -> Iterator[tuple
 def _bound_passages(
     batch: pa.RecordBatch, passages: list[Passage], reading: _Reading
 ) -> tuple[pa.RecordBatch, list[Passage], npt.NDArray[np.int64]]:
-    """Passages within the component's bound, with the tokens of each of their texts: longer ones are cut, or go."""
+    """Return the passages within the component's bound, with the tokens of each text.
+
+    Longer ones are cut or dropped.
+    """
     component, counter = reading.component, reading.counter
     tokens = counter.count(shape.texts_of(batch))
     lengths, most = shape.sum_per_passage(batch, tokens), component.max_tokens
@@ -270,7 +269,7 @@ def _chosen(batch: pa.RecordBatch, passages: list[Passage], is_kept: Flags) -> t
 def _filter_passages(
     batch: pa.RecordBatch, passages: list[Passage], reading: _Reading
 ) -> tuple[pa.RecordBatch, list[Passage]]:
-    """The passages that every measure lets pass; the first that does not gives the reason."""
+    """Return the passages that pass every measure. The first failed measure gives the reason."""
     for reason, measured_signal, least, most in reading.bounds:
         if not passages:
             break
@@ -286,7 +285,7 @@ def _filter_passages(
 def _rows(
     batch: pa.RecordBatch, passages: Sequence[Passage], tokens: npt.NDArray[np.int64], reading: _Reading
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield what is written of the passages themselves, and the keys of each."""
+    """Yield the rows of the passages, and their keys."""
     component = reading.component
     keys, exact = hashes([passage.messages for passage in passages])
     high, low = keys[:, 0], keys[:, 1]
@@ -334,10 +333,10 @@ def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
 
 
 class UnitsToPassages(Transform):
-    """Unit → its number, once what it holds was read.
+    """Unit → its number, once the unit is read.
 
     Args:
-        preparing: what reading needs besides.
+        preparing: settings of reading.
     """
 
     def __init__(self, preparing: Preparation) -> None:

@@ -1,4 +1,4 @@
-"""A passage: one row of a corpus that is passed through, a text or a conversation; and the columns of what is written.
+"""Passages, rows of a corpus that are passed through: texts or conversations; with the columns of their files.
 
 Nothing here reads a file.
 """
@@ -47,11 +47,11 @@ _WORLD_MODEL: Final = pa.field(
 
 
 def passage_schema(kind: Kind, *, simulated: bool) -> pa.Schema:
-    """The columns of a component's parts.
+    """Return the columns of a component's parts.
 
     Args:
-        kind: of the component.
-        simulated: whether rows that a world model answered may be among them, which then say which.
+        kind: kind of the component.
+        simulated: whether the parts may hold rows that a world model answered, which then name it.
     """
     schema = PASSAGE_SCHEMAS[kind]
     return schema.append(_WORLD_MODEL) if simulated else schema
@@ -67,7 +67,7 @@ KEY_SCHEMA: Final = pa.schema(
         pa.field("row", pa.int64(), nullable=False, metadata={"doc": "as in the part"}),
     ]
 )
-"""What decisions over all components need of each passage that was read, in the order of the file."""
+"""Schema of the keys that decisions over all components need of each passage, in the order of the file."""
 
 _PIECES: Final = "\x1e"
 _WITHIN: Final = "\x1f"
@@ -75,7 +75,7 @@ _WITHIN: Final = "\x1f"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Message of one speaker: a role of `system`, `user`, `assistant` or `tool`; of a text, which nobody says, none."""
+    """Message of one speaker, with the role `system`, `user`, `assistant` or `tool`. A text has no role."""
 
     role: str
     content: str
@@ -86,14 +86,14 @@ class Passage:
     """A row.
 
     Attributes:
-        row: 0-based; in JSON Lines its byte offset.
+        row: 0-based number of the row; in JSON Lines its byte offset.
         licence: SPDX id or expression.
-        messages: of a conversation; of a text a single one without a role.
+        messages: messages of a conversation; a text has a single one without a role.
         native_id: the row's own id, if the recipe names a column for it.
         tools: JSON text of the tools' definitions.
-        window: of a text that was cut, the 0-based number of the piece.
-        document: of a text that was cut, the hash of the whole.
-        world_model: that answered it, as `name@revision`; None if none did.
+        window: in a text that was cut, the 0-based number of the piece.
+        document: in a text that was cut, the hash of the whole.
+        world_model: the world model that answered it, as `name@revision`; None if none did.
     """
 
     row: int
@@ -107,23 +107,23 @@ class Passage:
 
     @property
     def size(self) -> int:
-        """Characters that it holds."""
+        """Number of its characters."""
         return sum(len(message.content) for message in self.messages)
 
 
 def join_text(messages: Sequence[Message]) -> str:
-    """Join all that a passage says, with who says it, as one text."""
+    """Join the messages of a passage, with their roles, into one text."""
     return _PIECES.join(f"{message.role}{_WITHIN}{message.content}" for message in messages)
 
 
 def normalize_text(text: str) -> str:
-    """The text as exact duplicates are compared: composed characters (NFC), and one blank for any white space."""
+    """Normalize a text for comparison: composed characters (NFC), and one blank for any white space."""
     composed = text if is_normalized("NFC", text) else normalize("NFC", text)
     return " ".join(composed.split())
 
 
 def hashes(passages: Sequence[Sequence[Message]]) -> tuple[Lanes, Lanes]:
-    """128-bit hashes of what passages say: normalized, and letter by letter; each of shape (passages, 2)."""
+    """Return 128-bit hashes of passages, normalized and exact, each of shape (passages, 2)."""
     plain = [
         join_text([Message(message.role, normalize_text(message.content)) for message in messages])
         for messages in passages
@@ -133,11 +133,13 @@ def hashes(passages: Sequence[Sequence[Message]]) -> tuple[Lanes, Lanes]:
 
 
 def group_name(source: str, passage: Passage, key: int) -> str:
-    """The group of a passage, in which pieces of a document stay together: its own id in its corpus, or its content.
+    """Return the group of a passage, from its own id in its corpus, or its content.
+
+    Pieces of a document share a group.
 
     Args:
         source: the corpus.
-        passage: what it is the group of.
+        passage: the passage.
         key: hash of its content.
     """
     if passage.native_id is None:
@@ -146,12 +148,12 @@ def group_name(source: str, passage: Passage, key: int) -> str:
 
 
 def own_name(passage: Passage, content: str) -> str:
-    """A passage within its component: its own id, of further pieces of a text with their number, or its content's."""
+    """Return a passage's name in its component: its own id with the number of a later piece, or its content's hash."""
     if passage.native_id is None:
         return content
     return f"{passage.native_id}@{passage.window}" if passage.window else passage.native_id
 
 
 def passage_node(component: str, group: str) -> int:
-    """The node of a group of passages, by which later runs know its pool: pieces of one document share it."""
+    """Return the node of a group of passages, by which later runs find its pool. Pieces of one document share it."""
     return xxhash.xxh3_64_intdigest(f"passage\x1e{component}\x1e{group}".encode())

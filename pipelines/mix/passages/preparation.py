@@ -1,4 +1,4 @@
-"""Settings for preparing passages, on whichever worker: components, folders, and names of units."""
+"""Settings for preparing passages on any worker: components, folders, and names of units."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from trajmill.schemas import SCHEMA_VERSION
 STAGE: Final = "passages"
 READ: Final = "passages_read"
 REJECTS: Final = f"rejects/{STAGE}"
-"""Folders of the stage, relative to the output folder: its parts, what was read for them, and what was not kept."""
+"""Folders of the stage, relative to the output folder: its parts, the results of reading, and the rejects."""
 
 _VERSION: Final = 1
-"""Raised when equal rows are read otherwise than before."""
+"""Version of reading. It is raised when equal rows are read otherwise than before."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageUnit:
-    """A file of a component: the unit of work.
+    """A file of a component, which is the unit of work.
 
     Attributes:
-        number: among all units, by the order of components in the recipe, then by name.
+        number: number among all units, by the order of components in the recipe, then by name.
         component: number of the component in the recipe.
         label: component and number within it.
-        part: name of the part that is made of it, relative to the stage's folder.
-        uri: the file, relative to its root.
-        place: where its bytes lie.
-        stamp: size and time of change, to notice that it changed between runs.
-        fault: why it is not to be opened; empty if it is.
+        part: name of its part, relative to the stage's folder.
+        uri: name of the file, relative to its root.
+        place: place of its bytes.
+        stamp: size and time of change, by which changes between runs are found.
+        fault: why it must not be opened; empty if it may be.
     """
 
     number: int
@@ -59,13 +59,14 @@ class Preparation:
     """Settings for preparing passages: picklable, the same for all units.
 
     Attributes:
-        recipe: by which they are scrubbed, judged and counted.
-        components: of the kinds `text` and `messages`, in the recipe's order: of duplicates that of the first stays.
+        recipe: recipe for scrubbing, judging and counting.
+        components: components of the kinds `text` and `messages`, in the recipe's order. Among duplicates, that of the
+            first component stays.
         out: the output folder.
-        benchmarks: digest of the index of benchmarks, which lies among the measures; empty without benchmarks.
+        benchmarks: digest of the index of benchmarks, which is among the measures; empty without benchmarks.
         models: names and digests of the files that the recipe names: tokenizer and models.
-        only: files that are read; None reads all that there are.
-        decided: where the stages of earlier runs lie, whose passages stay.
+        only: files to read; None reads all.
+        decided: folders of the stages of earlier runs, whose passages stay.
     """
 
     recipe: Recipe
@@ -78,17 +79,17 @@ class Preparation:
 
     @property
     def read(self) -> Folder:
-        """Of what was read, a few files a unit."""
+        """Folder of the results of reading, a few files per unit."""
         return self.out / READ
 
     @property
     def parts(self) -> Folder:
-        """Of the parts, by component."""
+        """Folder of the parts, by component."""
         return self.out / STAGE
 
     @property
     def rejects(self) -> Folder:
-        """Of what was not kept."""
+        """Folder of the rejects."""
         return self.out / REJECTS
 
     @property
@@ -98,15 +99,15 @@ class Preparation:
 
     @property
     def simulated(self) -> bool:
-        """True if rows that a world model answered are passages."""
+        """True if rows that a world model answered are accepted."""
         return self.recipe.judge.simulated == "allow"
 
     def schema(self, unit: PassageUnit) -> pa.Schema:
-        """The columns of a unit's part."""
+        """Return the columns of a unit's part."""
         return passage_schema(self.components[unit.component].kind, simulated=self.simulated)
 
     def units(self) -> list[PassageUnit]:
-        """List every file of every component, as far as it is read.
+        """List every file of every component, as far as it is to be read.
 
         Raises:
             ConfigError: a component's path names nothing.
@@ -124,7 +125,7 @@ class Preparation:
         return units
 
     def unit_digest(self, unit: PassageUnit) -> str:
-        """Of everything that what is read of a unit depends on."""
+        """Digest everything that the reading of a unit depends on."""
         judge, normalize = self.recipe.judge, self.recipe.normalize
         component = self.components[unit.component].model_dump(mode="json", exclude={"path"})
         read = [normalize.scrub, normalize.scrub_salt, normalize.max_member_bytes, judge.tokenizer, self.models]
@@ -133,7 +134,7 @@ class Preparation:
         return _digest([_VERSION, component, unit.label, unit.uri, unit.stamp, unit.fault, read, measured, schemas])
 
     def digest(self, read: Iterable[str]) -> str:
-        """Of everything that parts depend on: what was read of all units, by its digests, and how it is decided."""
+        """Digest everything that parts depend on: the results of reading all units, and the settings of decisions."""
         names = [component.name for component in self.components]
         contamination = self.recipe.judge.contamination.model_dump(mode="json")
         return _digest([_VERSION, names, contamination, self.benchmarks, *read])
@@ -141,10 +142,10 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Preparation):
-    """The same of a stage that is done: its units are those that lie there, whatever lies where they were read."""
+    """Settings of a finished stage. Its units are the stored parts, whatever the original files are."""
 
     def units(self) -> list[PassageUnit]:
-        """Every part, as the manifest of the stage names it."""
+        """List the parts that the manifest of the stage names."""
         names = [component.name for component in self.components]
         parts = sorted((names.index(part.partition("/")[0]), part) for part in part_names(self.parts))
         return [
@@ -154,19 +155,19 @@ class Prepared(Preparation):
 
 
 def part_names(stage: Folder) -> list[str]:
-    """The parts of a stage of passages that is done, sorted; none where there is no such stage."""
+    """Return the parts of a finished stage of passages, sorted; empty if there is no such stage."""
     sealed = read_manifest(stage, MANIFEST)
     return [] if sealed is None else [file.name for file in sealed.files]
 
 
 def label_of(part: str) -> str:
-    """The label of the unit that a part is made of."""
+    """Return the label of a part's unit."""
     component, _, name = part.partition("/")
     return f"{component}-{name.removeprefix('part-').removesuffix('.parquet')}"
 
 
 def passage_inputs(components: Sequence[Passages]) -> list[Input]:
-    """The files of components, as logs are told, so that a later generation knows them.
+    """List the files of components as inputs, so that a later generation knows them.
 
     Raises:
         ConfigError: a component's path names nothing.
@@ -191,12 +192,12 @@ def _digest(values: Sequence[object]) -> str:
 
 
 def read_file(label: str, kind: str = "") -> str:
-    """A file of what was read of a unit.
+    """Return the name of a file with results of reading a unit.
 
     Args:
-        label: of the unit.
-        kind: nothing for the payload, in the columns of the unit's part; what decisions need of each passage
-            (`KEY_SCHEMA`); what pieces show of benchmarks (`MATCH_SCHEMA`); or rows that could not be read or were not
-            wanted.
+        label: label of the unit.
+        kind: empty for the payload, in the columns of the unit's part; `keys` for the keys of passages (`KEY_SCHEMA`);
+            `benchmarks` for matches of benchmarks (`MATCH_SCHEMA`); `rejects` for rows that could not be read or were
+            not wanted.
     """
     return f"{label}.{kind}.parquet" if kind else f"{label}.parquet"

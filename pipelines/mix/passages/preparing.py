@@ -1,11 +1,11 @@
-"""Preparing passages: from the files of components to parts of what is kept, before anything is mixed.
+"""Preparation of passages: from the files of components to parts of kept rows, before anything is mixed.
 
 Both stages resume by unit, and the same rows give the same parts, whatever the number of workers and the order in which
 files are listed.
 
-Not kept of all that was read are items of benchmarks, then exact duplicates, over all components at once. Of equal
-passages that of an earlier generation stays, then that of the component which the recipe names first, then that of the
-smallest hash: no order of files or rows has a say.
+Items of benchmarks are dropped first, then exact duplicates, over all components at once. Among equal passages, that of
+an earlier generation stays, then that of the component that the recipe names first, then that of the smallest hash. The
+order of files or rows does not matter.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Places = npt.NDArray[np.int64]
 
 
 class Lost(NamedTuple):
-    """A passage that is not kept: its place among those that were read of its unit, the reason, and words for it."""
+    """A dropped passage: its position among the read passages of its unit, the reason, and an explanation."""
 
     place: int
     reason: str
@@ -66,15 +66,15 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Keys of a unit's passages, by which decisions are taken.
+    """Keys of a unit's passages, on which decisions are based.
 
     Attributes:
         unit: number of the unit.
-        component: of which it is, counted from 1; 0 of a unit that an earlier run decided.
-        ids: of the passages.
-        high, low: of the normalized content.
-        exact: of the content.
-        starts: the first of each passage's rows in matches; at last the number of rows.
+        component: number of its component, from 1; 0 for a unit that an earlier run decided.
+        ids: ids of the passages.
+        high, low: hash of the normalized content.
+        exact: hash of the content.
+        starts: position of each passage's first row in matches, followed by the number of rows.
     """
 
     unit: int
@@ -87,7 +87,7 @@ class Keys:
 
     @classmethod
     def of(cls, unit: int, component: int, table: pa.Table) -> Keys:
-        """Those of a unit, from its table of `KEY_SCHEMA`."""
+        """Build the keys of a unit from its table of `KEY_SCHEMA`."""
         columns = table.combine_chunks()
         high, low, exact = (columns[name].to_numpy() for name in ("high", "low", "exact"))
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(columns["pieces"].to_numpy().astype(np.int64))])
@@ -96,23 +96,23 @@ class Keys:
 
     @property
     def size(self) -> int:
-        """Passages."""
+        """Number of passages."""
         return len(self.high)
 
     def words(self, index: int) -> str:
-        """Name a passage for a person."""
+        """Return the name of a passage for a person."""
         return str(self.ids[index].as_py())
 
 
 Left = dict[int, npt.NDArray[np.bool_]]
-"""By unit, of each passage whether it is kept so far."""
+"""By unit, flags of the passages that are kept so far."""
 
 
 def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[int, list[Lost]]:
-    """Return the passages that are not kept, by number of the unit and by place.
+    """Return the dropped passages by number of the unit, in order of position.
 
     Raises:
-        ShardError: what was read of a unit is not there.
+        ShardError: the results of reading a unit are missing.
     """
     keys = {
         item.number: Keys.of(item.number, item.component + 1, read_keys(preparing.read, item.label)) for item in units
@@ -131,12 +131,12 @@ def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[
 
 
 def read_keys(read: Folder, label: str) -> pa.Table:
-    """Read what decisions know of the passages that were read of a unit."""
+    """Read the keys of a unit's passages."""
     return pa.Table.from_batches(read_batches(read, read_file(label, "keys")), KEY_SCHEMA)
 
 
 def read_kept_keys(decided: Sequence[Folder], first_number: int) -> dict[int, Keys]:
-    """The keys of the passages that earlier runs keep, by unit, numbered from `first` on."""
+    """Read the keys of the passages that earlier runs keep, by unit, numbered from `first_number` on."""
     keys: dict[int, Keys] = {}
     for folder in decided:
         for part in part_names(folder / STAGE):
@@ -156,7 +156,7 @@ def _drop_contaminated(
     is_kept: Left,
     lost: Mapping[int, list[Lost]],
 ) -> None:
-    """Takes out what shows an item; passages that say the same are one task, as rollouts are."""
+    """Drop passages that show an item of a benchmark. Passages with equal texts count as one task, like rollouts."""
     index = read_index(preparing.measures, preparing.benchmarks)
     rules = preparing.recipe.judge.contamination
     matches = {
@@ -182,11 +182,11 @@ def _drop_contaminated(
 
 
 def exact_copies(keys: Mapping[int, Keys], is_kept: Mapping[int, npt.NDArray[np.bool_]]) -> list[tuple[int, ...]]:
-    """(unit, place, unit and place of the one that stays) of each passage that says the same as one that stays.
+    """Return (unit, position, kept unit, kept position) of each passage that equals a kept one.
 
     Args:
-        keys: of all units.
-        is_kept: of each unit's passages, whether they are compared.
+        keys: keys of all units.
+        is_kept: for each unit, flags of the passages to compare.
     """
     rows = {number: np.flatnonzero(is_kept[number]) for number in keys}
     columns = [
@@ -224,7 +224,7 @@ Intend = Callable[[Iterable[str]], None]
 
 @dataclass(frozen=True, slots=True)
 class PartWork:
-    """A part still to be written: its unit, what of it is not kept, and the digest of all that decided it."""
+    """A part still to be written: its unit, its dropped passages, and the digest of everything it depends on."""
 
     unit: PassageUnit
     lost: tuple[Lost, ...]
@@ -232,18 +232,18 @@ class PartWork:
 
 
 def prepare(preparing: Preparation, over: Over, intend: Intend = lambda _: None) -> Manifest:
-    """Makes the parts of all components, as far as they are not made yet, and returns the manifest of all.
+    """Make the missing parts of all components, and return the manifest of all.
 
-    Counts are by component: `<name>.rows` (read), `.windows` (further pieces of texts that were cut), `.kept`,
-    `.dropped.<reason>`, `.tokens` and `.loss_tokens` (of what is kept).
+    Counts are by component: `<name>.rows` (read), `.windows` (additional pieces of cut texts), `.kept`,
+    `.dropped.<reason>`, `.tokens` and `.loss_tokens` (of kept passages).
 
     Args:
         preparing: components, recipe and folders.
-        over: runs a transform over units, on whichever workers there are.
-        intend: is told the names of what will be written, before it is.
+        over: function that runs a transform over units on the available workers.
+        intend: function that is called with the names of files before they are written.
 
     Raises:
-        ConfigError: a component's path names nothing, or a table has not the columns that it names.
+        ConfigError: a component's path names nothing, or a table lacks a named column.
         ShardError: a file cannot be opened, or nothing can be written.
         ContractError: a row is not accounted for, which is a bug.
     """
@@ -273,7 +273,7 @@ def check_components(preparing: Preparation, units: Sequence[PassageUnit] | None
         units: files to choose among; all by default.
 
     Raises:
-        ConfigError: one has not, or a path names nothing.
+        ConfigError: a table lacks a column, or a path names nothing.
     """
     looked: set[int] = set()
     for unit in preparing.units() if units is None else units:
@@ -285,7 +285,7 @@ def check_components(preparing: Preparation, units: Sequence[PassageUnit] | None
 
 
 def names_to_write(units: Sequence[PassageUnit]) -> set[str]:
-    """The names of everything that preparing may write, relative to the output folder."""
+    """Return the names of all files that preparing may write, relative to the output folder."""
     labels = [unit.label for unit in units]
     names = {f"{STAGE}/{unit.part}" for unit in units} | {f"{REJECTS}/{label}.parquet" for label in labels}
     names |= {f"{READ}/{read_file(label, kind)}" for label in labels for kind in ("", "keys", "benchmarks", "rejects")}
@@ -293,17 +293,17 @@ def names_to_write(units: Sequence[PassageUnit]) -> set[str]:
 
 
 def names_to_keep(preparing: Preparation) -> Iterator[tuple[str, set[str]]]:
-    """(stage's folder, names of what it holds now that all is prepared), so that what is older can be removed."""
+    """Yield (stage's folder, names of its current files), so that older files can be removed."""
     labels = [unit.label for unit in preparing.units()]
     for stage in (READ, STAGE, REJECTS):
         yield stage, stage_names(preparing.out, stage, labels)
 
 
 def write_part(work: PartWork, preparing: Preparation) -> Manifest:
-    """Writes the part of a unit and the rejects of all that is not in it; returns the part's manifest.
+    """Write the part of a unit and the rejects of its other rows; return the part's manifest.
 
     Raises:
-        ShardError: what was read is not there, or nothing can be written.
+        ShardError: the results of reading are missing, or nothing can be written.
         ContractError: a row is not accounted for, which is a bug.
     """
     unit = work.unit
@@ -337,7 +337,7 @@ def write_part(work: PartWork, preparing: Preparation) -> Manifest:
 
 
 def _filter_batches(work: PartWork, preparing: Preparation) -> Iterator[pa.RecordBatch]:
-    """Yield the passages of a unit that are kept, in the order of the file."""
+    """Yield the kept passages of a unit, in the order of the file."""
     lost_indices = np.array([lost_passage.place for lost_passage in work.lost], np.int64)
     begun = 0
     for batch in read_batches(preparing.read, read_file(work.unit.label)):
@@ -351,7 +351,7 @@ def _filter_batches(work: PartWork, preparing: Preparation) -> Iterator[pa.Recor
 
 
 def _rejects(work: PartWork, preparing: Preparation) -> pa.Table:
-    """All that is not kept of a unit: what could not be read or was not wanted, then what decisions took out."""
+    """Return all rejects of a unit: unreadable or unwanted rows, then rows that decisions dropped."""
     unit = work.unit
     before = pa.Table.from_batches(read_batches(preparing.read, read_file(unit.label, "rejects")), REJECT_SCHEMA)
     rows = pa.Table.from_batches(
@@ -373,7 +373,7 @@ class PartsToFiles(Transform):
     """Work on a part → its unit's number, once it is written.
 
     Args:
-        preparing: what writing needs besides.
+        preparing: settings of writing.
     """
 
     def __init__(self, preparing: Preparation) -> None:

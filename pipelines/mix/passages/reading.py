@@ -1,7 +1,7 @@
-"""Files of a component as passages: which files there are, and what their rows hold.
+"""Passages from the files of a component: the list of its files, and the content of their rows.
 
-What the columns mean is the recipe's word. A row that is not what it says becomes a reject with its place; nothing of
-a row is guessed.
+The recipe defines the meaning of the columns. A row that does not match it becomes a reject with its place; nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trajmill.schemas.trajectory import WORLD_MODEL
 
 _ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?\Z")
 _NO_TEXT: Final = re.compile(r"sha256:[0-9a-f]{64}")
-"""Pattern of the replacement that `tables` makes for bytes that are no UTF-8."""
+"""Pattern of the replacement that `tables` makes for bytes that are not UTF-8."""
 
 _ROLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("system", "developer"), "system"),
@@ -35,17 +35,17 @@ _ROLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "model"), "assistant"),
     **dict.fromkeys(("tool", "function", "observation", "tool_response", "ipython"), "tool"),
 }
-"""Role of the speaker, by the words of the layouts in use (OpenAI, ShareGPT, OpenAssistant, Gemma, Llama)."""
+"""Role of the speaker, by the words of common layouts (OpenAI, ShareGPT, OpenAssistant, Gemma, Llama)."""
 
 _ENVIRONMENT, _REASONING = _TELLING = ("environment", "reasoning")
-"""Columns by which rows say who answered them."""
+"""Columns by which rows state who answered them."""
 
 _CALLS: Final = ("tool_calls", "function_call")
 _CALLING: Final = frozenset(("function_call", "tool_call", "tool_calls"))
 
 
 class _FaultError(Exception):
-    """Error for a row that is no passage: a reason, and a line for a person."""
+    """Error for a row that is no passage: a reason, and an explanation."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -53,7 +53,7 @@ class _FaultError(Exception):
 
 
 def component_files(component: Passages) -> list[RawFile]:
-    """The tables that a component's path names, sorted by name; all files if none is named as a table.
+    """List the tables at a component's path, sorted by name; all files if none has a table's ending.
 
     Raises:
         ConfigError: there is nothing there.
@@ -64,10 +64,10 @@ def component_files(component: Passages) -> list[RawFile]:
 
 
 def check_columns(component: Passages, blob: Blob) -> None:
-    """Check that a table has the columns that the component names, or says only by its rows which it has.
+    """Check that a table has the columns that the component names. A table without a schema passes.
 
     Raises:
-        ConfigError: it has not.
+        ConfigError: a column is missing.
     """
     try:
         schema = Table(blob).schema
@@ -90,12 +90,12 @@ def _columns_of(component: Passages) -> list[str]:
 
 
 def read_passages(component: Passages, blob: Blob, *, simulated: bool = False) -> Iterator[Passage | Reject]:
-    """The rows of a table in their order; a reject in the place of one that is no passage, or is not wanted.
+    """Yield the rows of a table in order, with a reject in place of each row that is no passage or is not wanted.
 
     Args:
-        component: what its columns mean, and which rows are wanted.
-        blob: of one file.
-        simulated: whether rows are wanted that say of themselves that a world model answered them.
+        component: meaning of the columns, and filters of rows.
+        blob: blob of one file.
+        simulated: whether to accept rows that state that a world model answered them.
     """
     wanted = [*chain.from_iterable((column, column.partition(".")[0]) for column in _columns_of(component))]
     offset, begun = 0, False
@@ -116,13 +116,16 @@ def read_passages(component: Passages, blob: Blob, *, simulated: bool = False) -
 
 
 def _telling(schema: pa.Schema | None) -> list[str]:
-    """The columns of a table that can say that a world model answered a row."""
+    """Return the columns of a table that can state that a world model answered a row."""
     struct_columns = [] if schema is None else [field.name for field in schema if pa.types.is_struct(field.type)]
     return [name for name in _TELLING if name in struct_columns]
 
 
 def _world_model(row: Mapping[str, Any], *, allowed: bool) -> str | None:
-    """The world model that a row says it was answered by, as what `trajmill model reason` makes does; None if none."""
+    """Return the world model that a row states as its author; None if there is none.
+
+    `trajmill model reason` writes it in this form.
+    """
     environments = [_at(row, name) for name in (_ENVIRONMENT, f"{_REASONING}.{_ENVIRONMENT}")]
     models = [
         environment
@@ -166,7 +169,7 @@ def _passage(component: Passages, offset: int, row: Mapping[str, Any]) -> Passag
 
 
 def _at(row: Mapping[str, Any], column: str | None) -> Any:
-    """Return what a row holds in a column, which may lie within structs."""
+    """Return a row's value in a column, which may be inside structs."""
     if column is None or column in row:
         return row.get(column) if column is not None else None
     value: Any = row
@@ -211,7 +214,7 @@ def _message(columns: Any, value: Any) -> Message:
 
 
 def _content(value: Any, column: str) -> str:
-    """The text of a message; of one in parts, that of its parts, one after the other."""
+    """Return the text of a message; a message in parts gives the concatenation of its parts."""
     if value is None:
         return ""
     if isinstance(value, list):

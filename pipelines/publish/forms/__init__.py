@@ -1,1 +1,1 @@
-"""Forms of a finished run's shards that trainers read without code between, with the loss that the spans mean."""
+"""Export forms: a finished run's shards in the layouts of other trainers, with the loss of their spans."""

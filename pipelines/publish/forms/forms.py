@@ -1,4 +1,4 @@
-"""The forms by name, and the export of a finished run's shards in one of them."""
+"""Export forms by name, and the export of a finished run's shards."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from trajmill.schemas.manifest import PROGRAM_VERSION, Manifest
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Layout in which shards are written for another tool.
+    """Layout of shards for another tool.
 
     Attributes:
-        write: writes it.
+        write: function that writes the form.
         tokens: whether a tokenizer is needed.
         windowed: whether samples may be cut to a window.
-        packed: whether there must be one.
+        packed: whether a window is required.
     """
 
     write: Callable[[Job], None]
@@ -66,18 +66,18 @@ def export_form(
     chat_template: str | None = None,
     window: int | None = None,
 ) -> Manifest:
-    """Writes the shards of a finished run in a form, and returns its manifest.
+    """Write the shards of a finished run in a form, and return its manifest.
 
     Args:
         path: the run's folder, or its dataset folder.
         name: one of `FORMS`.
-        out: the folder that is written.
+        out: the folder to write.
         tokenizer: a `tokenizer.json`, or a folder with one.
-        chat_template: a file, in place of the tokenizer's own.
-        window: tokens that no sample may have more of.
+        chat_template: a file that replaces the tokenizer's own template.
+        window: largest number of tokens of a sample.
 
     Raises:
-        ConfigError: something that was asked for cannot be had.
+        ConfigError: the options do not fit the form or the shards.
     """
     form = FORMS[name]
     if window is not None and not form.windowed:

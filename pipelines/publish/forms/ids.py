@@ -1,6 +1,4 @@
-"""Form `ids`: token ids with labels as Parquet, which TRL and axolotl read as they are, verl through
-`verl_dataset`.
-"""
+"""Form `ids`: token ids with labels as Parquet, for TRL and axolotl directly and for verl through `verl_dataset`."""
 
 from __future__ import annotations
 
@@ -30,13 +28,13 @@ SCHEMA: Final = pa.schema(
 
 _BATCH_TOKENS: Final = 2 << 20
 _LONGEST: Final = 262_144
-"""Tokens that trainers are told to take, where no window was asked for."""
+"""Largest number of tokens that trainers are configured with if no window is set."""
 
 VERL_MODULE: Final = "verl_dataset.py"
 
 
 def write(job: Job) -> None:
-    """Writes both pools, a file a shard."""
+    """Write both pools, one file per shard."""
     for pool in ("sft", "cpt"):
         for file in job.shards.files(pool):
             job.out.parquet(file.name, SCHEMA, _batches(job, file))

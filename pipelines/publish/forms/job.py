@@ -26,20 +26,20 @@ STAGE: Final = "export"
 
 @dataclass(slots=True)
 class Writing:
-    """A file being written: the local path to write to, and how many rows it then has."""
+    """A file being written: the local path to write to, and its final number of rows."""
 
     path: str
     rows: int = 0
 
 
 class FormFolder:
-    """A folder for one form; what an earlier export of ours left there is removed.
+    """A folder for one form. Files of an earlier export are removed.
 
     Args:
         out: path of the folder.
 
     Raises:
-        ConfigError: files lie there that no export of ours listed.
+        ConfigError: the folder holds files that no export listed.
     """
 
     def __init__(self, out: str) -> None:
@@ -65,21 +65,21 @@ class FormFolder:
         self._files.append(entry)
 
     def write(self, name: str, data: bytes | str, rows: int = 0) -> None:
-        """Writes a whole file."""
+        """Write a whole file."""
         with self.writing(name) as output:
             Path(output.path).write_bytes(data if isinstance(data, bytes) else data.encode())
             output.rows = rows
 
     def parquet(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        """Writes a Parquet file, a row group a batch."""
+        """Write a Parquet file, one row group per batch."""
         self._files.append(write_parquet(self.folder, name, schema, batches, shard=True))
 
     def names(self, suffix: str = "") -> list[str]:
-        """The files written so far that hold rows and end so, sorted."""
+        """Return the files with rows that were written so far and have this ending, sorted."""
         return sorted(file.name for file in self._files if file.rows and file.name.endswith(suffix))
 
     def seal(self, form: str, digest: str, models: Mapping[str, str]) -> Manifest:
-        """Writes the manifest: files, counts, and digests of tokenizer and chat template."""
+        """Write the manifest: files, counts, and digests of tokenizer and chat template."""
         files = tuple(sorted(self._files, key=lambda file: file.name))
         counts = {name: count for name, count in sorted(self.counts.items()) if count}
         manifest = Manifest(STAGE, form, digest, SCHEMA_VERSION, files, counts, models=dict(models))
@@ -88,7 +88,7 @@ class FormFolder:
 
 
 LEFT_OUT: Final = "left_out_"
-"""Prefix of the names of counts that tell for which reason samples are not in a form."""
+"""Prefix of counts of the samples that a form leaves out, followed by the reason."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class Job:
     """One export.
 
     Attributes:
-        shards: what is read.
-        out: what is written to.
-        opened: the tokenizer, where one was given.
-        window: tokens that no sample may have more of; None where there is no bound.
-        targets: samples of one target that a trajectory gives at most.
+        shards: the shards to read.
+        out: the folder to write.
+        opened: the tokenizer, if one was given.
+        window: largest number of tokens of a sample; None sets no bound.
+        targets: largest number of samples with a single target per trajectory.
     """
 
     shards: StoredShards
@@ -121,7 +121,7 @@ class Job:
         return self.opened
 
     def conversations(self, file: ShardFile) -> Iterator[tuple[Conversation, Tokens]]:
-        """The conversations of a file as tokens, cut to the window; counts what is cut, lost and met on the way."""
+        """Yield the conversations of a file as tokens, cut to the window; count tokens, cuts and left-out samples."""
         counts, domain = self.out.counts, file.domain
         for sample in self.shards.conversations(file):
             whole = self.tokenizing.conversation(sample.messages)
@@ -134,14 +134,14 @@ class Job:
             yield sample, tokens
 
     def documents(self, file: ShardFile) -> Iterator[tuple[Document, Tokens]]:
-        """The documents of a file as tokens; counts as `conversations` does."""
+        """Yield the documents of a file as tokens, with counts as in `conversations`."""
         for sample in self.shards.documents(file):
             tokens = self.tokenizing.document(sample.text, sample.spans)
             self._count(file.domain, tokens, sample.text)
             yield sample, tokens
 
     def leave_out(self, domain: str, reason: str) -> None:
-        """Counts a sample that the form does not hold; with `samples` these are all that the shards hold."""
+        """Count a sample that the form leaves out. Together with `samples` this counts all samples of the shards."""
         self.out.counts[f"{LEFT_OUT}{reason}.{domain}"] += 1
 
     def _count(self, domain: str, tokens: Tokens, *texts: str) -> None:
@@ -155,21 +155,21 @@ class Job:
         self.out.counts.update({f"{name}.{domain}": count for name, count in counts.items()})
 
     def weights(self, pool: str) -> dict[str, float]:
-        """Return the share of each domain in the tokens of a pool, of those that the form has rows of."""
+        """Return the share of each domain in the tokens of a pool, among the domains of its files."""
         domains = {file.domain for file in self.shards.files(pool)}
         tokens = {domain: count for domain, count in self.shards.tokens(pool).items() if domain in domains}
         total = sum(tokens.values())
         return {domain: round(count / total, 6) for domain, count in tokens.items()}
 
     def write_json(self, name: str, value: object) -> None:
-        """Writes a value as JSON, to be read by people too."""
+        """Write a value as indented JSON."""
         self.out.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
 
     def write_yaml(self, name: str, value: object, *about: str) -> None:
-        """Writes a value as YAML below lines that say what it is for."""
+        """Write a value as YAML below comment lines that explain its purpose."""
         head = "".join(f"# {line}\n" for line in about)
         self.out.write(name, head + yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
 
     def copy_module(self, name: str) -> None:
-        """Puts a module of ours beside the files, for whoever reads them without trajmill."""
+        """Copy a module of this package beside the files, for readers without trajmill."""
         self.out.write(name, (Path(__file__).parent / name).read_bytes())

@@ -1,7 +1,8 @@
 """Form `llamafactory`: ids and labels as a folder for `tokenized_path`, cut and packed as LLaMA-Factory would.
 
-LLaMA-Factory knows no loss but of whole conversations or last turns; what lies at `tokenized_path` it trains as it is.
-A pack is filled up to the window, its samples numbered in the attention mask (`neat_packing`), so none sees another.
+LLaMA-Factory can train only whole conversations or last turns, but it trains the data at `tokenized_path` unchanged. A
+pack is filled up to the window with its samples numbered in the attention mask (`neat_packing`), so that they do not
+attend to each other.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ SCHEMA: Final = pa.schema(
     ]
 )
 _HELD_TOKENS: Final = 8 << 20
-"""Tokens of samples among which those that fit together are looked for."""
+"""Number of tokens of the samples that are packed together."""
 
 
 def write(job: Job) -> None:
-    """Writes `sft` as one data set; the window of the job is LLaMA-Factory's `cutoff_len`."""
+    """Write `sft` as one data set. The window of the job is LLaMA-Factory's `cutoff_len`."""
     window = job.window or 0
     rows = write_split(job, f"{FOLDER}/train", SCHEMA, _batches(job, window), window)
     job.write_json(f"{FOLDER}/dataset_dict.json", {"splits": ["train"]})
@@ -73,7 +74,7 @@ def _pack(job: Job, window: int) -> Iterator[list[list[Tokens]]]:
 
 
 def packs(samples: Sequence[Tokens], window: int) -> list[list[Tokens]]:
-    """Put the samples, longest first, each in the first pack that has room for it."""
+    """Put each sample, longest first, into the first pack that has room for it."""
     filled: list[tuple[int, list[Tokens]]] = []
     opened = 0
     for sample in sorted(samples, key=lambda sample_tokens: -len(sample_tokens.ids)):
@@ -89,7 +90,7 @@ def packs(samples: Sequence[Tokens], window: int) -> list[list[Tokens]]:
 
 
 def _columns(packs_: Sequence[Sequence[Tokens]], length: int, padding: int) -> list[pa.Array]:
-    """Build columns of packs, each filled up to the same length."""
+    """Build columns of packs, each padded to the same length."""
     columns: list[list[np.ndarray]] = [[] for _ in SCHEMA.names]
     for pack in packs_:
         room = length - sum(len(sample.ids) for sample in pack)

@@ -1,7 +1,8 @@
-"""Form `mds`: shards of mosaicml-streaming with ids and mask of each document, a folder a domain.
+"""Form `mds`: shards of mosaicml-streaming with ids and mask of each document, a folder per domain.
 
-The layout is that of its `MDSWriter` (0.13.0): of a shard, the number of samples, where each begins and the last ends,
-the columns as JSON, the samples; of a sample, the sizes of its columns and then their bytes, by name.
+The layout is that of its `MDSWriter` (0.13.0). A shard holds the number of samples, the offset of each and of the end,
+the columns as JSON, and the samples. A sample holds the sizes of its columns followed by their bytes, in order of
+names.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _HEAD: Final = json.dumps(_CONFIG, sort_keys=True).encode()
 
 
 def write(job: Job) -> None:
-    """Writes the documents of `cpt`, domain by domain."""
+    """Write the documents of `cpt`, domain by domain."""
     for domain in sorted({file.domain for file in job.shards.files("cpt")}):
         shards = []
         for number, samples in enumerate(_fill_shards(_samples(job, domain))):
@@ -47,7 +48,7 @@ def write(job: Job) -> None:
 
 
 def shard(samples: list[bytes]) -> bytes:
-    """A shard of encoded samples."""
+    """Build a shard of encoded samples."""
     begin = 4 + 4 * (len(samples) + 1) + len(_HEAD)
     ends = begin + np.cumsum([0, *map(len, samples)])
     return np.uint32(len(samples)).tobytes() + ends.astype(np.uint32).tobytes() + _HEAD + b"".join(samples)
@@ -62,13 +63,16 @@ def _samples(job: Job, domain: str) -> Iterator[bytes]:
 
 
 def _array(values: npt.NDArray[Any]) -> bytes:
-    """An array of one dimension: a byte for the dimensions and the width of the shape, the shape, the values."""
+    """Encode a one-dimensional array.
+
+    A byte holds the number of dimensions and the width of the shape; the shape and the values follow.
+    """
     width = next(power for power in range(4) if len(values) < 1 << (8 << power))
     return bytes([1 << 2 | width]) + len(values).to_bytes(1 << width, "little") + values.tobytes()
 
 
 def _fill_shards(samples: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Group samples by shard: a shard is closed before a sample that would make it larger than its bound."""
+    """Group samples by shard. A shard is closed before a sample that would exceed its bound."""
     pending: list[bytes] = []
     size = room = 4 + 4 + len(_HEAD)
     for sample in samples:

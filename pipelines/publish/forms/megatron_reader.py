@@ -1,6 +1,6 @@
-"""Reads the loss masks that trajmill writes beside Megatron's indexed datasets. It needs numpy alone, and stands alone.
+"""Reader of the loss masks that trajmill writes beside Megatron's indexed datasets. It needs only numpy.
 
-`<prefix>.bin` and `.idx` hold the tokens of whole documents, `<prefix>_loss_mask.bin` and `.idx` a byte a token.
+`<prefix>.bin` and `.idx` hold the tokens of whole documents, `<prefix>_loss_mask.bin` and `.idx` a byte per token.
 
     from megatron.core.datasets.gpt_dataset import GPTDataset
     from megatron_reader import masked
@@ -22,7 +22,7 @@ _TYPES = {1: np.uint8, 4: np.int32, 8: np.uint16}
 
 
 def documents(prefix: str) -> list[np.ndarray]:
-    """The documents of an indexed dataset, or of a mask, as arrays over the mapped file.
+    """Return the documents of an indexed dataset, or of a mask, as arrays over the mapped file.
 
     Raises:
         ValueError: it is no indexed dataset of version 1.
@@ -53,15 +53,15 @@ def masked_documents(prefix: str) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def masked(dataset: type) -> type:
-    """Megatron's `GPTDataset`, or one derived from it, with the mask of our files in the `loss_mask` of its samples.
+    """Derive a class from Megatron's `GPTDataset` whose samples have the mask of our files in their `loss_mask`.
 
-    The mask is asked for as the tokens are: the same queries, to the mask's dataset in place of the tokens'.
+    The mask is read like the tokens: the same queries go to the mask's dataset instead of the tokens'.
     """
 
     base: Any = dataset
 
     class MaskedDataset(base):
-        """The dataset that it is derived from, with the loss on what bears it."""
+        """The base dataset with the loss mask of our files."""
 
         dataset: Any
 

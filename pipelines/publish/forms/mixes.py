@@ -1,6 +1,6 @@
-"""Mix files: the weights of the domains, by their tokens, as each trainer wants them said.
+"""Mix files: the weights of the domains, by their tokens, in the form of each trainer.
 
-Paths in them are relative to the folder that they lie in, from which the trainer is started.
+Their paths are relative to their folder, in which the trainer is started.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SEED: Final = 0
 
 
 def _of_domain(job: Job, pool: str, ending: str) -> dict[str, list[str]]:
-    """Return the files of a pool that hold rows, by domain, with `ending` taken off their names."""
+    """Return the files of a pool with rows, by domain, without the ending unless it is `.parquet`."""
     files: dict[str, list[str]] = {}
     for name in job.out.names(ending):
         parts = name.split("/")
@@ -23,13 +23,12 @@ def _of_domain(job: Job, pool: str, ending: str) -> dict[str, list[str]]:
 
 
 def interleave(job: Job, pool: str, weighed_as: str | None = None) -> None:
-    """Write `interleave.<pool>.json`, the arguments of `datasets.interleave_datasets`, where the form has rows of the
-    pool.
+    """Write `interleave.<pool>.json`, the arguments of `datasets.interleave_datasets`, if the pool has rows.
 
     Args:
-        job: of the export.
-        pool: the folder of the files.
-        weighed_as: the pool by whose tokens they are weighed, where it is another.
+        job: the export.
+        pool: folder of the files.
+        weighed_as: pool whose tokens set the weights, if it is another.
     """
     files, weights = _of_domain(job, pool, ".parquet"), job.weights(weighed_as or pool)
     domains = [domain for domain in files if weights.get(domain)]
@@ -48,11 +47,13 @@ def interleave(job: Job, pool: str, weighed_as: str | None = None) -> None:
 
 
 def megatron(job: Job, mask: str) -> None:
-    """`data_args.txt`: weight and prefix by turns, for `--data-args-path`; a domain's weight is spread by tokens.
+    """Write `data_args.txt` for `--data-args-path`, with alternating weights and prefixes.
+
+    A domain's weight is spread over its files by tokens.
 
     Args:
-        job: of the export.
-        mask: what the names of masks end with, which are no data.
+        job: the export.
+        mask: suffix of the names of masks, which are left out.
     """
     words = []
     for domain, names in _of_domain(job, "cpt", ".bin").items():
@@ -64,7 +65,7 @@ def megatron(job: Job, mask: str) -> None:
 
 
 def olmo(job: Job, mask: str) -> None:
-    """`source_mixture.yaml` of OLMo-core, which asks for as many tokens as there are."""
+    """Write `source_mixture.yaml` of OLMo-core, which requests all tokens."""
     sources = [
         {
             "source_name": domain,
@@ -81,7 +82,10 @@ def olmo(job: Job, mask: str) -> None:
 
 
 def levanter(job: Job, pool: str, ending: str) -> None:
-    """`levanter.yaml`: components and `train_weights`; conversations are read with the turns of the assistant alone."""
+    """Write `levanter.yaml` with components and `train_weights`.
+
+    Only the assistant's turns of conversations are trained.
+    """
     components = {}
     for domain, names in _of_domain(job, pool, ending).items():
         form = (
@@ -99,7 +103,7 @@ def levanter(job: Job, pool: str, ending: str) -> None:
 
 
 def streams(job: Job) -> None:
-    """Write `streams.json`: arguments of mosaicml-streaming's `Stream`, a domain each."""
+    """Write `streams.json`, the arguments of mosaicml-streaming's `Stream` for each domain."""
     domains = {name.split("/")[1] for name in job.out.names(".mds")}
     weights = job.weights("cpt")
     job.write_json(

@@ -1,4 +1,4 @@
-"""Form `rl`: the shards of RL as they are, with the reward beside them and what verl and TRL are told of both."""
+"""Form `rl`: the shards of RL unchanged, with the reward beside them and the configurations of verl and TRL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trajmill.pipelines.publish.forms.job import Job
 
 REWARD: Final = "reward.py"
 PROMPT_TOKENS: Final = 131_072
-"""Of the longest prompt that is kept; trainers take 1,024 if they are not told."""
+"""Largest number of tokens of a prompt. Without it, trainers take 1,024."""
 
 _README: Final = """\
 # Rows for RL
@@ -30,7 +30,7 @@ scores answers by rules, or with a judge; it needs `google-re2`.
 
 
 def write(job: Job) -> None:
-    """Writes `rl`, a file a shard."""
+    """Write `rl`, one file per shard."""
     longest = 0
     for file in job.shards.files("rl"):
         with job.out.writing(file.name) as output, Path(output.path).open("wb") as sink:

@@ -1,4 +1,4 @@
-"""Folders as `save_to_disk` of `datasets` writes them, made here so that equal samples are equal bytes."""
+"""Folders in the layout of `save_to_disk` of `datasets`, written here so that equal samples give equal bytes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FILE: Final = "data-00000-of-00001.arrow"
 def write_split(
     job: Job, folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *words: object, name: str = "train"
 ) -> int:
-    """Writes one split that `load_from_disk` opens; returns its rows.
+    """Write one split that `load_from_disk` opens; return its number of rows.
 
     Args:
-        job: of the export.
-        folder: of the split.
-        schema: of strings, int32 and lists of int32, or of structs of strings.
+        job: the export.
+        folder: folder of the split.
+        schema: schema of strings, int32 and lists of int32, or of structs of strings.
         batches: the rows.
-        words: what the rows depend on, besides shards and tokenizer.
-        name: of the split.
+        words: values that the rows depend on, besides shards and tokenizer.
+        name: name of the split.
     """
     features = {field.name: _feature(field.type) for field in schema}
     described_schema = schema.with_metadata({"huggingface": orjson.dumps({"info": {"features": features}})})
@@ -52,7 +52,7 @@ def write_split(
 
 
 def _feature(kind: pa.DataType) -> Any:
-    """A type as `datasets` writes it down."""
+    """Describe a type in the form of `datasets`."""
     if pa.types.is_list(kind):
         return {"feature": _feature(kind.value_type), "_type": "List"}
     if pa.types.is_struct(kind):

@@ -1,4 +1,4 @@
-"""The samples of a finished run, as its shards hold them: documents of `cpt`, conversations of `sft`."""
+"""Samples of a finished run's shards: documents of `cpt`, conversations of `sft`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message with the spans of its content, in order; none where it is no target."""
+    """A message with the spans of its content under loss, in order; empty if it is no target."""
 
     role: str
     content: str
@@ -62,7 +62,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class ShardFile:
-    """One file of the dataset: its pool, domain, and name without folders and ending."""
+    """A file of the dataset: its pool, domain, and name without folders and ending."""
 
     pool: str
     domain: str
@@ -70,7 +70,7 @@ class ShardFile:
 
     @property
     def name(self) -> str:
-        """Its name in the dataset folder."""
+        """Name of the file in the dataset folder."""
         return f"{self.pool}/{self.domain}/{self.stem}.parquet"
 
 
@@ -81,7 +81,7 @@ class StoredShards:
         path: the run's folder, or its dataset folder.
 
     Raises:
-        ConfigError: no finished dataset lies there.
+        ConfigError: the path holds no finished dataset.
     """
 
     def __init__(self, path: str) -> None:
@@ -96,11 +96,11 @@ class StoredShards:
 
     @property
     def digest(self) -> str:
-        """Of all that the shards depend on."""
+        """Digest of everything that the shards depend on."""
         return self.manifest.digest
 
     def files(self, pool: str) -> list[ShardFile]:
-        """The Parquet files of a pool, in the order of their names."""
+        """Return the Parquet files of a pool, sorted by name."""
         parts = [file.name.split("/") for file in self.manifest.files if file.name.endswith(".parquet")]
         files = [ShardFile(part[0], part[1], part[2].removesuffix(".parquet")) for part in parts if len(part) == 3]
         return sorted(
@@ -109,15 +109,15 @@ class StoredShards:
         )
 
     def tokens(self, pool: str) -> dict[str, int]:
-        """Tokens of a pool by domain, as the manifest counts them."""
+        """Return the tokens of a pool by domain, from the counts of the manifest."""
         return _by_domain(self.manifest, f"tokens.{pool}.")
 
     def rows(self, file: ShardFile, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """The rows of a file, whose digest is checked first.
+        """Yield the rows of a file, after checking its digest.
 
         Raises:
-            ShardError: it is not the file that was written.
-            ConfigError: it lacks a column.
+            ShardError: the file was changed since it was written.
+            ConfigError: the file lacks a column.
         """
         if self.folder.sha256(file.name) != self._sha256[file.name]:
             raise ShardError(f"{self.folder.path(file.name)} is not what the manifest says. {MADE_AGAIN}.")
@@ -130,7 +130,12 @@ class StoredShards:
             yield from batch.select(list(columns)).to_pylist()
 
     def conversations(self, file: ShardFile) -> Iterator[Conversation]:
-        """The conversations of a file; raises as of `rows`, and `ConfigError` where they show pictures."""
+        """Yield the conversations of a file.
+
+        Raises:
+            ShardError: as for `rows`.
+            ConfigError: as for `rows`, or the samples show pictures.
+        """
         if images_in(self.manifest.counts):
             raise ConfigError("The samples show pictures, which no form of tokens holds: trainers read `sft` as it is.")
         for row in self.rows(file, (*_COMMON, "messages", "spans")):
@@ -144,7 +149,12 @@ class StoredShards:
             yield Conversation(**{column: row[column] for column in _COMMON}, messages=messages)
 
     def documents(self, file: ShardFile) -> Iterator[Document]:
-        """The documents of a file; raises as of `rows`."""
+        """Yield the documents of a file.
+
+        Raises:
+            ShardError: as for `rows`.
+            ConfigError: as for `rows`.
+        """
         for row in self.rows(file, (*_COMMON, "text", "spans")):
             spans = tuple(Span(span["begin"], span["end"], span["label"]) for span in row["spans"] or ())
             yield Document(**{column: row[column] for column in _COMMON}, text=row["text"], spans=spans)

@@ -1,9 +1,9 @@
-"""Form `swift`: token ids with labels as ms-swift's `cached_dataset`, a folder a domain.
+"""Form `swift`: token ids with labels as ms-swift's `cached_dataset`, a folder per domain.
 
-Of text ms-swift 4.6 trains whole messages, the end of the last answer whatever it holds, and takes control strings
-inside contents for control tokens. A row of `cached_dataset` is encoded by the template that training names:
-`swift_plugin.py`, which lies beside the rows, brings one that returns the row's ids as they are. So they are those of
-the form `ids`, of any tokenizer and chat template.
+From text, ms-swift 4.6 trains whole messages and always the end of the last answer, and it takes control strings inside
+contents for control tokens. It encodes a row of `cached_dataset` by the template that the training configuration names.
+`swift_plugin.py`, which is stored beside the rows, provides a template that returns the row's ids unchanged. The ids
+are therefore those of the form `ids`, for any tokenizer and chat template.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ SCHEMA: Final = pa.schema(
     ]
 )
 _UNREAD: Final = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
-"""Messages that ms-swift wants of each row, and that its template does not look at."""
+"""Messages that ms-swift requires in each row, and that the template ignores."""
 
 _BATCH: Final = 256
 
 
 def write(job: Job) -> None:
-    """Writes `sft`, a folder a domain."""
+    """Write `sft`, a folder per domain."""
     folders = []
     for domain in sorted({file.domain for file in job.shards.files("sft")}):
         folder = f"sft/{domain}"

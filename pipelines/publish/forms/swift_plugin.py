@@ -1,7 +1,7 @@
-"""A template for ms-swift that hands on token ids with their labels. It stands alone; `swift.yaml` names it.
+"""Template for ms-swift that returns token ids with their labels. It is self-contained; `swift.yaml` names it.
 
-ms-swift has each row encoded by a template, also of `cached_dataset`; this one returns what the row holds. What a model
-that was trained so is asked with is its own chat template, by which the ids were made.
+ms-swift encodes each row by a template, also those of `cached_dataset`; this one returns the ids of the row. At
+inference the model needs its own chat template, with which the ids were made.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from swift.template import Template, TemplateMeta, register_template
 
 
 class TokenIdTemplate(Template):
-    """Returns `input_ids` and `labels` of a row."""
+    """Template that returns `input_ids` and `labels` of a row."""
 
     def _encode(self, inputs: Any) -> dict[str, Any]:
         row = inputs.extra_kwargs

@@ -1,7 +1,7 @@
-"""Forms that stay text: `jsonl` of `cpt`, `sft_last` (one target each) and `trainers` (shards as they are).
+"""Forms of text: `jsonl` of `cpt`, `sft_last` (one target each) and `trainers` (shards unchanged).
 
-Control strings inside texts stay as they stand, for the trainer's tokenizer to take as it does; a tokenizer that is
-given counts them. Only `jsonl` says which characters bear the loss: TRL, LLaMA-Factory and verl train whole messages.
+Control strings inside texts are left to the trainer's tokenizer; they are counted if a tokenizer is given. Only `jsonl`
+holds the characters that bear the loss: TRL, LLaMA-Factory and verl train whole messages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ None of them knows spans. The forms `ids`, `llamafactory` and `swift` train what
 
 
 def jsonl(job: Job) -> None:
-    """Write `.jsonl.zst` of documents, with the ranges without loss where datatrove's tokenizer looks for them."""
+    """Write documents as `.jsonl.zst`, with the ranges without loss in the field that datatrove's tokenizer reads."""
     for file in job.shards.files("cpt"):
         name = f"cpt/{file.domain}/{file.stem}.jsonl.zst"
         with job.out.writing(name) as output, Path(output.path).open("wb") as raw:
@@ -83,13 +83,13 @@ def _line(job: Job, sample: Document) -> dict[str, Any]:
 
 
 def gaps(spans: list[tuple[int, int]], length: int) -> list[list[int]]:
-    """The ranges [begin, end) of a text of that length that lie in no span."""
+    """Return the ranges [begin, end) of a text of that length that are in no span."""
     edges = [0, *(edge for span in spans for edge in span), length]
     return [[begin, end] for begin, end in zip(edges[::2], edges[1::2], strict=True) if begin < end]
 
 
 def widen(ranges: list[list[int]], starts: list[int], length: int) -> list[list[int]]:
-    """Widen ranges up to where a token begins: datatrove trains the token that a range without loss ends in."""
+    """Widen ranges to the start of the next token, since datatrove trains the token in which a range ends."""
     merged: list[list[int]] = []
     for begin, end in ranges:
         token = bisect_left(starts, end)
@@ -102,7 +102,10 @@ def widen(ranges: list[list[int]], starts: list[int], length: int) -> list[list[
 
 
 def sft_last(job: Job) -> None:
-    """Prompt and completion of single targets, of a trajectory no more than the cap: those wholly meant go first."""
+    """Write prompt and completion of single targets, up to the cap per trajectory.
+
+    Targets fully under loss are preferred.
+    """
     taken = _choose_targets(job)
     for file in job.shards.files("sft"):
         job.out.parquet(f"sft_last/{file.domain}/{file.stem}.parquet", LAST_SCHEMA, _last_batches(job, file, taken))
@@ -110,7 +113,7 @@ def sft_last(job: Job) -> None:
 
 
 def _choose_targets(job: Job) -> set[tuple[str, int]]:
-    """Choose (sample, number of its message) of the targets, at most so many a trajectory, by hash."""
+    """Choose (sample, number of its message) of the targets by hash, up to the cap per trajectory."""
     best: dict[str, list[tuple[bool, int, str, int]]] = {}
     for file in job.shards.files("sft"):
         for sample in job.shards.conversations(file):
@@ -124,7 +127,7 @@ def _choose_targets(job: Job) -> set[tuple[str, int]]:
 
 
 def _targets(sample: Conversation) -> dict[int, int]:
-    """Map messages that bear loss to the number of their characters that bear none."""
+    """Map each message under loss to the number of its characters without loss."""
     unmeant = {}
     for number, message in enumerate(sample.messages):
         meant = sum(end - begin for begin, end in join_spans(message.spans))
@@ -160,9 +163,7 @@ def _last_batches(job: Job, file: ShardFile, taken: set[tuple[str, int]]) -> Ite
 
 
 def trainers(job: Job) -> None:
-    """Write the shards of `sft` as they are, with configuration files of TRL, ms-swift, LLaMA-Factory, verl and
-    Levanter.
-    """
+    """Write the shards of `sft` unchanged, with configurations of TRL, ms-swift, LLaMA-Factory, verl and Levanter."""
     for file in job.shards.files("sft"):
         with job.out.writing(file.name) as output, Path(output.path).open("wb") as sink:
             with job.shards.folder.open(file.name) as source:

@@ -1,7 +1,7 @@
-"""Forms of `cpt` as files of raw tokens: Megatron's and OLMo-core's, each with its mask.
+"""Forms of `cpt` as files of raw tokens, for Megatron and OLMo-core, each with its mask.
 
-Layouts, little-endian, after the readers of each (megatron-core 0.16.1, ai2-olmo-core 3.0.0). Documents are whole,
-each with the token that ends it; packing is the trainer's.
+The little-endian layouts follow the readers of megatron-core 0.16.1 and ai2-olmo-core 3.0.0. Documents are whole, each
+with its end token; the trainer packs them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from trajmill.pipelines.publish.forms.job import Job
 from trajmill.pipelines.publish.forms.stored_samples import ShardFile
 
 MASK: Final = "_loss_mask"
-"""Suffix of the name of a mask, behind that of its tokens."""
+"""Suffix of a mask's name, after the name of its tokens."""
 
 MEGATRON_MODULE: Final = "megatron_reader.py"
 _MAGIC: Final = b"MMIDIDX\x00\x00"
 _CODES: Final = {np.dtype(np.uint8): 1, np.dtype(np.int32): 4, np.dtype(np.uint16): 8}
 _OF_16_BITS: Final = 65_500
-"""Vocabularies of so many tokens and more are 32 bits wide, as Megatron's own writer has it."""
+"""Size of a vocabulary from which ids have 32 bits, as in Megatron's own writer."""
 
 _CARD: Final = """\
 # Tokens for Megatron
@@ -40,7 +40,7 @@ The mask lies beside, as an indexed dataset of bytes under `<shard>_loss_mask`. 
 
 
 def megatron(job: Job) -> None:
-    """`.bin` and `.idx` of the ids, and the same of the mask beside them."""
+    """Write `.bin` and `.idx` of the ids, and the same of the mask."""
     ids, byte = np.dtype(np.uint16 if job.tokenizing.size < _OF_16_BITS else np.int32), np.dtype(np.uint8)
     for file in job.shards.files("cpt"):
         prefix = f"cpt/{file.domain}/{file.stem}"
@@ -53,7 +53,7 @@ def megatron(job: Job) -> None:
 
 
 def megatron_index(lengths: list[int], dtype: np.dtype[np.generic]) -> bytes:
-    """The `.idx` of documents of so many tokens, each a sequence of its own."""
+    """Build the `.idx` of documents with these numbers of tokens, each a sequence of its own."""
     sizes = np.array(lengths, np.int32)
     pointers = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))[:-1]])[: len(lengths)] * dtype.itemsize
     documents = np.arange(len(lengths) + 1, dtype=np.int64)
@@ -62,7 +62,7 @@ def megatron_index(lengths: list[int], dtype: np.dtype[np.generic]) -> bytes:
 
 
 def olmo(job: Job) -> None:
-    """Headerless `.npy` of the ids, in the smallest type that holds the vocabulary, and of the mask as bools."""
+    """Write headerless `.npy` files of the ids, in the smallest type for the vocabulary, and of the mask as bools."""
     dtype = next(np.dtype(f"<u{size}") for size in (1, 2, 4) if job.tokenizing.size - 1 < 1 << 8 * size)
     for file in job.shards.files("cpt"):
         prefix = f"cpt/{file.domain}/{file.stem}"
@@ -83,9 +83,7 @@ def olmo(job: Job) -> None:
 
 
 def _raw_files(job: Job, file: ShardFile, files: dict[str, np.dtype[np.generic]]) -> list[int]:
-    """Write the ids of a shard's documents to the first file and their mask to the second; return the documents'
-    lengths.
-    """
+    """Write the ids of a shard's documents to the first file and their mask to the second; return their lengths."""
     lengths: list[int] = []
     with ExitStack() as stack:
         entries = [stack.enter_context(job.out.writing(name)) for name in files]

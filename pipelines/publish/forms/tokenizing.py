@@ -1,16 +1,16 @@
-"""Token ids of conversations and documents, and which of them bear the loss: the one place where spans become tokens.
+"""Token ids of conversations and documents, and the tokens that bear the loss. Only here do spans become tokens.
 
-A conversation is assembled by parts. The tokenizer's chat template is rendered by `transformers` with a placeholder for
-each content; what it puts between them is encoded with its control tokens, each content as plain text. So a control
-string that an observation holds never becomes a control token, and a template that trims contents (`| trim`) trims
-placeholders: leading and trailing whitespace of screens reaches the ids. What a template does by looking into a content
-(thoughts cut out of it, say) is not done.
+A conversation is assembled from parts. `transformers` renders the tokenizer's chat template with a placeholder for each
+content. The text between placeholders is encoded with control tokens, each content as plain text. A control string in
+an observation therefore never becomes a control token, and a template that trims contents (`| trim`) trims only
+placeholders, so leading and trailing whitespace of screens is kept. Changes that a template makes by inspecting a
+content, such as cutting out reasoning, are not made.
 
-A token bears the loss if it lies wholly inside the spans; spans that touch are one. A straddler, which lies partly
-inside, does not, and is counted. The token that ends a turn or a document bears it if the character
-before it does.
+A token bears the loss if it is entirely inside the spans, where touching spans count as one. A straddler, which is
+partly inside, does not, and is counted. The token that ends a turn or a document bears the loss if the character before
+it does.
 
-`transformers` is imported when a tokenizer is opened, and never asks the Hub.
+`transformers` is imported when a tokenizer is opened, and never contacts the Hub.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Ids = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 IGNORED: Final = -100
-"""The label of a token without loss."""
+"""Label of a token without loss."""
 
 _ENDS: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>")
-"""Names of the token between documents, where they are control tokens; else it is the tokenizer's `eos_token`."""
+"""Names of the token between documents, if they are control tokens; otherwise it is the tokenizer's `eos_token`."""
 
 _PROBE: Final = " a\n  b "
 _SHOWN_BYTES: Final = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _BYTES: Final = {chr(byte): byte for byte in _SHOWN_BYTES} | {
     chr(0x100 + number): byte for number, byte in enumerate(byte for byte in range(256) if byte not in _SHOWN_BYTES)
 }
-"""The character by which byte-level tokenizers write a byte → the byte."""
+"""Byte of each character by which byte-level tokenizers write bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Tokens:
     """A sample as tokens.
 
     Attributes:
-        ids: of the tokens.
-        loss: which of them bear it.
-        straddlers: tokens that lie partly inside a span and so bear none.
-        ends: of a conversation, by message, where it ends: behind the control token that closes it.
-        trained: of a conversation, by message, whether it bears any loss.
+        ids: ids of the tokens.
+        loss: flags of the tokens that bear the loss.
+        straddlers: number of tokens that are partly inside a span and so bear none.
+        ends: in a conversation, the end of each message, after the control token that closes it.
+        trained: in a conversation, whether each message bears any loss.
     """
 
     ids: Ids
@@ -66,11 +66,14 @@ class Tokens:
 
     @property
     def labels(self) -> Ids:
-        """The ids with `IGNORED` in place of those that bear no loss."""
+        """The ids with `IGNORED` in place of those without loss."""
         return np.where(self.loss, self.ids, np.int32(IGNORED)).astype(np.int32)
 
     def cut(self, window: int) -> Tokens | None:
-        """The same up to the last turn that ends within so many tokens; None where nothing of it bears the loss."""
+        """Cut the tokens after the last trained turn that ends within the window.
+
+        The result is None if nothing of it bears the loss.
+        """
         if len(self.ids) <= window:
             return self if self.loss.any() else None
         fitting = [end for end, trained in zip(self.ends, self.trained, strict=True) if trained and end <= window]
@@ -82,14 +85,14 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A plain text as tokens: ids, and the characters [begin, end) of each, those of one character sharing it."""
+    """A plain text as tokens: ids, and the characters [begin, end) of each. Tokens of one character share its range."""
 
     ids: Ids
     begins: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
 
     def inside(self, spans: Iterable[Span]) -> tuple[Mask, int]:
-        """(tokens that lie wholly inside the spans, how many lie partly inside)."""
+        """Return (flags of the tokens entirely inside the spans, number of tokens partly inside)."""
         joined = join_spans(spans)
         if not joined or not len(self.ids):
             return np.zeros(len(self.ids), np.bool_), 0
@@ -120,11 +123,11 @@ def has_loss_at_end(text: str, spans: Iterable[Span]) -> bool:
 
 @dataclass(frozen=True)
 class _Frame:
-    """Tokens that a template puts around the contents of a conversation, by roles: one more piece than contents."""
+    """Tokens that a template puts around the contents of a conversation, with one piece more than contents."""
 
     pieces: tuple[Ids, ...]
     closings: tuple[int, ...]
-    """By content, how many tokens of the piece behind it close its turn: up to the first control token."""
+    """For each content, the number of tokens of the next piece that close its turn, up to the first control token."""
 
 
 @dataclass
@@ -132,11 +135,11 @@ class Tokenizing:
     """A tokenizer with a chat template.
 
     Args:
-        path: a `tokenizer.json`, or a folder with one as `transformers` reads it.
-        chat_template: file of a Jinja template to be used in place of the folder's.
+        path: a `tokenizer.json`, or a folder with one that `transformers` can read.
+        chat_template: file of a Jinja template that replaces the folder's.
 
     Raises:
-        ConfigError: there is no tokenizer that can be used.
+        ConfigError: there is no usable tokenizer.
     """
 
     path: str
@@ -160,18 +163,18 @@ class Tokenizing:
 
     @property
     def digest(self) -> str:
-        """sha256 of the tokenizer as it encodes, whatever files it came from."""
+        """Sha256 of the tokenizer's behavior, whatever files it came from."""
         return hashlib.sha256(self._whole.backend_tokenizer.to_str().encode()).hexdigest()
 
     @property
     def template(self) -> str:
-        """The chat template; empty where there is none."""
+        """The chat template; empty if there is none."""
         template = self._whole.chat_template
         return template if isinstance(template, str) else ""
 
     @property
     def template_digest(self) -> str:
-        """sha256 of the chat template; empty where there is none."""
+        """Sha256 of the chat template; empty if there is none."""
         return hashlib.sha256(self.template.encode()).hexdigest() if self.template else ""
 
     @property
@@ -188,15 +191,15 @@ class Tokenizing:
 
     @property
     def padding(self) -> int:
-        """The token that fills up."""
+        """The padding token."""
         return int(self._whole.pad_token_id) if self._whole.pad_token_id is not None else self.end_of_document
 
     def save(self, folder: str) -> None:
-        """Writes tokenizer and chat template as a folder that `transformers` reads."""
+        """Write tokenizer and chat template as a folder that `transformers` reads."""
         self._whole.save_pretrained(folder)
 
     def control_strings(self, text: str) -> int:
-        """Count the control tokens that a text would hold if it were not taken for plain text."""
+        """Count the control tokens that a text would hold if it were not encoded as plain text."""
         return sum(text.count(token) for token in self._control if token.strip())
 
     def decoded(self, ids: Iterable[int]) -> str:
@@ -204,10 +207,10 @@ class Tokenizing:
         return str(self._whole.backend_tokenizer.decode([int(token_id) for token_id in ids], skip_special_tokens=False))
 
     def plain(self, text: str) -> Encoded:
-        """Encode a text as tokens, none of them a control token.
+        """Encode a text as tokens without control tokens.
 
         Raises:
-            ConfigError: the tokenizer makes a control token of it all the same.
+            ConfigError: the tokenizer still makes a control token of it.
         """
         encoding = self._plain.encode(text, add_special_tokens=False)
         ids = np.array(encoding.ids, np.int32)
@@ -217,18 +220,18 @@ class Tokenizing:
         return Encoded(ids, offsets[:, 0], offsets[:, 1])
 
     def starts(self, text: str) -> list[int]:
-        """Return the offset of each token, for trainers that hand a text to the tokenizer as it is."""
+        """Return the offset of each token when a trainer passes the text to the tokenizer unchanged."""
         return [begin for begin, _ in self._whole.backend_tokenizer.encode(text, add_special_tokens=False).offsets]
 
     def document(self, text: str, spans: Sequence[Span]) -> Tokens:
-        """A text as tokens, with the token that ends a document behind it."""
+        """Encode a text, with the token that ends a document after it."""
         encoded = self.plain(text)
         loss, straddlers = encoded.inside(spans)
         ids = np.append(encoded.ids, np.int32(self.end_of_document))
         return Tokens(ids, np.append(loss, has_loss_at_end(text, spans)), straddlers)
 
     def conversation(self, messages: Sequence[Message]) -> Tokens:
-        """A conversation as tokens.
+        """Encode a conversation.
 
         Raises:
             ConfigError: there is no chat template, or it does not show each content once and in order.
@@ -287,7 +290,7 @@ class Tokenizing:
         return self._frames[roles]
 
     def frame_texts(self, roles: tuple[str, ...]) -> list[tuple[str, str]]:
-        """Return what the template puts before each content and behind the last: (what closes a turn, the rest)."""
+        """Return the template's text before each content and after the last, as (end of the turn before, the rest)."""
         frame = self._frame(roles)
         cuts = (0, *frame.closings)
         return [
@@ -296,7 +299,7 @@ class Tokenizing:
         ]
 
     def bytes_of_tokens(self) -> dict[int, bytes] | None:
-        """Return the bytes of each token, of a byte-level tokenizer; None of any other."""
+        """Return the bytes of each token of a byte-level tokenizer; None for any other."""
         whole = self._whole.backend_tokenizer
         if "ByteLevel" not in json.dumps(json.loads(whole.to_str())["decoder"]):
             return None
@@ -330,7 +333,7 @@ class Tokenizing:
         return text
 
     def _closing(self, piece: Ids) -> int:
-        """Count the tokens up to the first control token; 0 where there is no such token."""
+        """Count the tokens up to and including the first control token; 0 if there is none."""
         positions = [position for position, token in enumerate(piece.tolist()) if token in self._control_ids]
         return positions[0] + 1 if positions else 0
 
@@ -356,9 +359,9 @@ def _open(path: Path) -> Any:
 
 
 def _plain(serialized: str) -> Any:
-    """The tokenizer without control tokens, and without what it puts around a text or takes off offsets.
+    """Build the tokenizer without control tokens, added affixes, truncation and padding.
 
-    Runs of whitespace that some tokenizers keep as added tokens stay: they control nothing.
+    Runs of whitespace that some tokenizers have as added tokens are kept, since they control nothing.
     """
     from tokenizers import Tokenizer
 

@@ -1,6 +1,6 @@
-"""A dataset of verl's SFT trainer over token ids with their loss mask. It stands alone; `data.custom_cls` names it.
+"""Dataset of verl's SFT trainer over token ids with their loss mask. It is self-contained; `data.custom_cls` names it.
 
-verl trains every turn of the assistant of a conversation; this returns ids and `loss_mask` as they are written.
+verl trains every turn of the assistant in a conversation; this dataset returns ids and `loss_mask` as stored.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class TokenIdDataset(Dataset):
 
     Args:
         parquet_files: a path or several.
-        tokenizer: the trainer's; only what it pads with is asked of it.
+        tokenizer: the trainer's tokenizer, of which only the padding token is used.
         config: `pad_mode` (`right` or `no_padding`), `max_length`, `truncation` (`error`, `left`, `right`).
         processor: not used.
-        max_samples: use at most so many rows, the first; -1 for all.
+        max_samples: largest number of rows, from the first; -1 for all.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""A dataset folder on the Hub: what of it may go there, and what is sent."""
+"""Publication of a dataset folder on the Hub: the checks before, and the upload."""

@@ -1,9 +1,9 @@
-"""A push: a finished dataset folder as it is, in one commit of a dataset repository on the Hub.
+"""Push of a finished dataset folder, unchanged, in one commit of a dataset repository on the Hub.
 
-Before anything is sent it is known that the files are those of the manifest, that the recipe lets their licences be
-published, that neither scrubbing nor another scanner finds a secret in them, and what stands in the repository. What is
-there already is not sent; what an earlier push left and this dataset has no more is taken away; what somebody else put
-there stays as it is, or the push is refused.
+Before anything is sent, the push checks that the files match the manifest, that the recipe allows their licences to be
+published, that neither scrubbing nor another scanner finds a secret in them, and what the repository holds. Files that
+are there already are not sent. Files of an earlier push that this dataset lacks are removed. Files that somebody else
+put there stay, or the push is refused.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from trajmill.schemas.manifest import PROGRAM_VERSION, Manifest
 
 _EXAMPLES: Final = 3
 _TOLD: Final = 50
-"""Files that are looked through before it is told how far that is."""
+"""Number of scanned files between two reports of progress."""
 
 _MOST: Final = 10_000
-"""Findings after which no more are looked for."""
+"""Number of findings after which the scan stops."""
 
 _BLOB: Final = 10 << 20
-"""Bytes of a file that the Hub keeps as a plain blob, at most."""
+"""Largest size in bytes of a file that the Hub stores as a plain blob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Request:
     """Options of a push.
 
     Attributes:
-        allowed_licences: under which rows may be published, as they state them.
-        allowed: digests of findings that a person looked at.
+        allowed_licences: licences under which rows may be published, as the rows state them.
+        allowed: digests of findings that a person has reviewed.
         images: whether samples may show screenshots.
-        private: whether a repository that is made for it is private; None is the owner's default.
-        tag: of the commit; none if empty.
-        replace: whether files that others put in the place of ours are replaced.
-        dry_run: whether nothing is to be changed.
+        private: whether a new repository is private; None is the owner's default.
+        tag: tag of the commit; none if empty.
+        replace: whether to replace files that others put in the place of ours.
+        dry_run: whether to change nothing.
     """
 
     allowed_licences: frozenset[str]
@@ -64,14 +64,14 @@ class Pushed:
     """Result of a push, or of a dry run.
 
     Attributes:
-        url: of the repository.
-        commit: that holds the dataset; empty if nothing was done.
-        sent: name → bytes of files that were sent.
-        standing: files that were there already.
-        removed: files that were taken away.
-        made: whether there was no repository before.
-        tag: that was set.
-        allowed: findings that were allowed.
+        url: URL of the repository.
+        commit: commit that holds the dataset; empty if nothing was done.
+        sent: bytes of each sent file, by name.
+        standing: number of files that were there already.
+        removed: names of removed files.
+        made: whether the repository is new.
+        tag: the tag that was set.
+        allowed: number of findings that were allowed.
     """
 
     url: str
@@ -85,7 +85,7 @@ class Pushed:
 
 
 class FindingsError(ConfigError):
-    """The files hold what looks like a secret, and nobody has allowed it."""
+    """Error for files with texts that look like secrets and that nobody has allowed."""
 
     def __init__(self, findings: tuple[Found, ...]) -> None:
         super().__init__(
@@ -100,7 +100,7 @@ class _Difference:
     """Difference between a repository and the dataset."""
 
     sent: dict[str, str] = field(default_factory=dict)
-    """Name → sha256."""
+    """Sha256 by name."""
     standing: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
@@ -108,18 +108,18 @@ class _Difference:
 
 
 def push(shards: Folder, repository: Repository, request: Request, tell: Callable[[str], None]) -> Pushed:
-    """Pushes a dataset folder.
+    """Push a dataset folder.
 
     Args:
         shards: the folder, on this machine.
-        repository: where to.
-        request: how.
-        tell: called with a line on what is going on.
+        repository: the target repository.
+        request: the options.
+        tell: function that is called with a line on the progress.
 
     Raises:
-        ConfigError: it may not be published, or the Hub refuses it; nothing was changed there.
-        FindingsError: something looks like a secret.
-        ShardError: a file is not what the manifest says, or the Hub does not answer; the same again goes on.
+        ConfigError: the dataset may not be published, or the Hub refuses it; nothing was changed there.
+        FindingsError: a text looks like a secret.
+        ShardError: a file differs from the manifest, or the Hub does not answer; repeating the push resumes it.
     """
     manifest = manifest_of(shards)
     check_licences(manifest, request.allowed_licences)
@@ -161,7 +161,7 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
 
 
 def _head(repository: Repository, request: Request, tell: Callable[[str], None]) -> Head:
-    """Return the head of the repository; a dry run where the Hub cannot be asked looks through everything."""
+    """Return the head of the repository. A dry run without access to the Hub assumes an empty repository."""
     try:
         return repository.head()
     except ShardError as error:
@@ -172,10 +172,10 @@ def _head(repository: Repository, request: Request, tell: Callable[[str], None])
 
 
 def manifest_of(shards: Folder) -> Manifest:
-    """The manifest of a dataset folder.
+    """Return the manifest of a dataset folder.
 
     Raises:
-        ConfigError: it is no finished one of this machine.
+        ConfigError: it is not a finished dataset on this machine.
     """
     if not shards.is_local:
         raise ConfigError("Only a folder on this machine can be pushed. Copy the shards here.")
@@ -189,10 +189,10 @@ def manifest_of(shards: Folder) -> Manifest:
 
 
 def check_licences(manifest: Manifest, allowed: frozenset[str]) -> None:
-    """Check that every licence that the dataset's samples state is one of those allowed.
+    """Check that every licence of the dataset's samples is allowed.
 
     Raises:
-        ConfigError: one is not, or the manifest does not tell.
+        ConfigError: a licence is not allowed, or the manifest does not state licences.
     """
     counts = {key.removeprefix(COUNTED): count for key, count in manifest.counts.items() if key.startswith(COUNTED)}
     if not counts and any(count for key, count in manifest.counts.items() if key.startswith("samples.")):
@@ -211,7 +211,7 @@ def check_licences(manifest: Manifest, allowed: frozenset[str]) -> None:
 
 
 def _compare(shards: Folder, manifest: Manifest, repository: Repository, head: Head) -> _Difference:
-    """Compare the dataset with the repository: what has to be sent and removed, and what stands in the way."""
+    """Compare the dataset with the repository: files to send and to remove, and files in the way."""
     data = shards.read(MANIFEST)
     ours = {file.name: file.sha256 for file in manifest.files} | {MANIFEST: hashlib.sha256(data).hexdigest()}
     earlier = _earlier(repository, head)
@@ -236,7 +236,7 @@ def _compare(shards: Folder, manifest: Manifest, repository: Repository, head: H
 
 
 def _earlier(repository: Repository, head: Head) -> dict[str, str]:
-    """Name → sha256 of what the push before this one left, by the manifest that it left."""
+    """Return the sha256 by name of the files that the previous push left, from its manifest."""
     if MANIFEST not in head.files:
         return {}
     try:
@@ -246,7 +246,7 @@ def _earlier(repository: Repository, head: Head) -> dict[str, str]:
 
 
 def _is(there: Stored, shards: Folder, name: str, sha256: str) -> bool:
-    """Return True if the Hub holds the very bytes that the manifest tells of a file."""
+    """Return True if the Hub holds the exact bytes that the manifest lists for a file."""
     if there.sha256:
         return there.sha256 == sha256
     if there.bytes != shards.size(name):
@@ -278,11 +278,11 @@ def _foreign(names: Iterable[str], repository: Repository) -> str:
 def _check_secrets(
     shards: Folder, sent: Mapping[str, str], allowed: frozenset[str], tell: Callable[[str], None]
 ) -> int:
-    """Scan what is sent for secrets; return the number of findings that are allowed.
+    """Scan the files to send for secrets; return the number of allowed findings.
 
     Raises:
-        FindingsError: some are not.
-        ShardError: a file is not what the manifest says.
+        FindingsError: some findings are not allowed.
+        ShardError: a file differs from the manifest.
     """
     for name, sha256 in sent.items():
         check_file(shards, name, sha256)
@@ -312,7 +312,7 @@ def _send(
     """Send the difference; return the commit that holds the dataset.
 
     Raises:
-        ShardError: what the Hub holds then is not the dataset.
+        ShardError: the Hub then holds something else than the dataset.
     """
     total = len(difference.sent)
     files = {name: (str(Path(shards.path(name))), sha256) for name, sha256 in difference.sent.items()}

@@ -1,7 +1,7 @@
-"""A dataset repository on the Hub, through `huggingface_hub`: what it holds, and how it is given files in one commit.
+"""A dataset repository on the Hub, through `huggingface_hub`: its content, and commits of files.
 
-The token is the library's matter (`HF_TOKEN`, or what `hf auth login` left) and never met here. What the Hub answers is
-told without the addresses' queries, which hold signatures.
+The library handles the token (`HF_TOKEN`, or that of `hf auth login`); it is never read here. Error messages of the Hub
+are shown without the queries of URLs, which hold signatures.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _KIND: Final = "dataset"
 _QUERY: Final = re.compile(r"\?[^\s'\"<>)]*")
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _BATCH: Final = 16
-"""Files that are uploaded before it is told how far it is."""
+"""Number of uploaded files between two reports of progress."""
 
 _LINK: Final = "A token that may write is needed: set HF_TOKEN, or log in with `hf auth login`."
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file as the Hub has it: bytes, and the sha256 where it is stored as a large file, else git's id of the blob."""
+    """A file on the Hub: its bytes, and its sha256 if it is stored as a large file, else git's id of the blob."""
 
     bytes: int
     sha256: str
@@ -38,11 +38,11 @@ class Head:
     """State of a branch of a repository.
 
     Attributes:
-        exists: whether there is a repository.
-        has_branch: whether it has the branch; else what it holds is what the branch would begin with.
-        commit: the last one; empty where there is no repository.
-        files: by path.
-        tags: name → commit.
+        exists: whether the repository exists.
+        has_branch: whether it has the branch; otherwise the state is that from which the branch would start.
+        commit: the last commit; empty if there is no repository.
+        files: files by path.
+        tags: commits by tag.
     """
 
     exists: bool
@@ -60,10 +60,10 @@ class Repository:
 
     Args:
         name: `owner/name`.
-        branch: that is looked at and written.
+        branch: branch to read and write.
 
     Raises:
-        ConfigError: the name is none.
+        ConfigError: the name is not valid.
     """
 
     def __init__(self, name: str, branch: str = MAIN) -> None:
@@ -86,8 +86,8 @@ class Repository:
         """Return the state of the branch.
 
         Raises:
-            ConfigError: the Hub refuses to tell.
-            ShardError: it does not answer.
+            ConfigError: the Hub refuses access.
+            ShardError: the Hub does not answer.
         """
         from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
         from huggingface_hub.hf_api import RepoFile
@@ -113,11 +113,11 @@ class Repository:
         return Head(True, has_branch, commit, files, tags)
 
     def read(self, path: str, commit: str) -> bytes:
-        """A file of a commit.
+        """Read a file of a commit.
 
         Raises:
-            ConfigError: the Hub refuses it.
-            ShardError: it does not answer.
+            ConfigError: the Hub refuses access.
+            ShardError: the Hub does not answer.
         """
         from huggingface_hub import get_session, hf_hub_url
         from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
@@ -130,7 +130,7 @@ class Repository:
         return data
 
     def make(self, head: Head, *, private: bool | None) -> None:
-        """Makes the repository and the branch where they are not."""
+        """Create the repository and the branch if they are missing."""
         with _answers(f"make {self.name}"):
             if not head.exists:
                 self._api.create_repo(self.name, repo_type=_KIND, private=private, exist_ok=True)
@@ -145,20 +145,20 @@ class Repository:
         message: str,
         tell: Callable[[int], None],
     ) -> str:
-        """Upload files and commit them, with what is removed, in one commit; return its id.
+        """Upload files and commit them together with the removals; return the id of the commit.
 
-        What was uploaded for a commit that did not come about is not uploaded again.
+        Files that were uploaded for a failed commit are not uploaded again.
 
         Args:
-            parent: the commit that it follows; it fails if another one came between.
-            files: path → (local file, its sha256).
-            removed: paths that are taken away.
-            message: of the commit.
-            tell: called with how many files are uploaded, as it goes.
+            parent: the parent commit; the commit fails if another one came between.
+            files: (local file, its sha256) by path.
+            removed: paths to remove.
+            message: message of the commit.
+            tell: function that is called with the number of uploaded files.
 
         Raises:
-            ConfigError: the Hub refuses it.
-            ShardError: it does not answer, or somebody else committed.
+            ConfigError: the Hub refuses the commit.
+            ShardError: the Hub does not answer, or somebody else committed.
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
@@ -184,11 +184,11 @@ class Repository:
         return str(commit_info.oid)
 
     def tag(self, name: str, commit: str) -> None:
-        """Tags a commit.
+        """Tag a commit.
 
         Raises:
             ConfigError: the Hub refuses it.
-            ShardError: it does not answer.
+            ShardError: the Hub does not answer.
         """
         with _answers(f"tag {self.name}"):
             self._api.create_tag(self.name, tag=name, revision=commit, repo_type=_KIND)
@@ -196,7 +196,7 @@ class Repository:
 
 @contextmanager
 def _answers(action: str) -> Iterator[None]:
-    """Translate errors of the Hub, of the network and of its library to ours."""
+    """Translate errors of the Hub, of the network and of the library to ours."""
     from huggingface_hub.errors import (
         BadRequestError,
         HfHubHTTPError,
@@ -230,6 +230,6 @@ def _answers(action: str) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, with no query of a URL in it."""
+    """Return the first line of an error's message, without queries of URLs."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {_QUERY.sub('?…', lines[0].strip()) if lines else 'no more is said'}"

@@ -1,12 +1,13 @@
-"""Secrets in the files of a dataset folder, by scrubbing and by other scanners: the place of each, never what it is.
+"""Secrets in the files of a dataset folder, found by scrubbing and by other scanners.
 
-Every text of a file is looked at: columns of tables down to the leaves, lines of JSON the same way, other files whole.
-What the prompts' templates of trajmill itself show, an invented user and host, is no finding.
+The place of each is reported, never its text.
 
-Secrets that other scanners find in finished texts: their rules are not ours, so they can find what a run missed.
+Every text of a file is scanned: columns of tables down to the leaves, lines of JSON the same way, other files as a
+whole. The invented user and host in trajmill's own prompt templates are no finding.
 
-The forms of issuers that detect-secrets knows, and gitleaks where it is installed. What only looks random is left out,
-since every digest does, and so is a placeholder of scrubbing, which has the form of its secret.
+Other scanners have rules of their own, so they can find secrets that a run missed. Used are the token formats of
+issuers that detect-secrets knows, and gitleaks if it is installed. Findings by randomness alone are left out, since
+every digest looks random, and so are placeholders, which have the form of their secrets.
 """
 
 from __future__ import annotations
@@ -35,17 +36,21 @@ from trajmill.quality.scrubbing.placeholders import core_of, is_certified
 from trajmill.schemas import ConfigError, ShardError
 
 _NO_ISSUERS: Final = frozenset({"BasicAuthDetector", "IPPublicDetector", "PrivateKeyDetector"})
-"""They find addresses with a password, which scrubbing judges by the password, and the first line of a scrubbed key."""
+"""Detectors that are left out.
+
+They find URLs with a password, which scrubbing judges by the password, public addresses, and the first line of a
+scrubbed key.
+"""
 
 _RANDOM: Final = "generic-api-key"
-"""The rule of gitleaks that judges by entropy."""
+"""Rule of gitleaks that judges by entropy."""
 
 _GITLEAKS: Final = "gitleaks"
 _NO_FILE: Final = "\n" * 40_000
-"""Padding so that gitleaks takes no text for an archive or a PDF by its beginning, of which it would read nothing."""
+"""Padding that keeps gitleaks from taking a text for an archive or a PDF by its beginning, and skipping it."""
 
 _PREFIX: Final = 24
-"""Characters before those of a placeholder by which an issuer tells its tokens, at most."""
+"""Largest number of characters before those of a placeholder, by which an issuer marks its tokens."""
 
 _BREAKS: Final = re.compile(r"[\s\"'@:]+")
 _REST: Final = re.compile(r"[\w.=+/-]*")
@@ -53,7 +58,7 @@ _STARTS: Final = re.compile(r"[./_-]")
 
 
 def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Finding]:
-    """Find with another scanner secrets of issuers in the texts, each text by itself, in order.
+    """Find secrets of issuers in the texts with other scanners, in order, each text by itself.
 
     Raises:
         ShardError: gitleaks is installed and fails.
@@ -81,7 +86,7 @@ def second_findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Fin
 
 @cache
 def _detectors() -> list[tuple[str, Any]]:
-    """Kind → detector of every issuer that detect-secrets knows."""
+    """Return (kind, detector) of every issuer that detect-secrets knows."""
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
     from detect_secrets.plugins.base import RegexBasedDetector
 
@@ -93,8 +98,9 @@ def _detectors() -> list[tuple[str, Any]]:
 
 
 def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Return (secret, rule) of what gitleaks finds, and (line, rule) of what it has decoded; nothing where it is
-    missing.
+    """Return (secret, rule) of the findings of gitleaks, and (line, rule) of those in decoded text.
+
+    Both are empty if it is not installed.
     """
     secrets: set[tuple[str, str]] = set()
     lines: set[tuple[str, str]] = set()
@@ -124,9 +130,9 @@ def _of_gitleaks(texts: pa.StringArray | pa.LargeStringArray) -> tuple[set[tuple
 
 
 def _is_placeholder(text: str, start: int, end: int) -> bool:
-    """Return True if a part of what was found is a placeholder, behind the first characters that tell its issuer.
+    """Return True if a part of a finding is a placeholder, after the characters that mark its issuer.
 
-    A rule may end before the placeholder does, so what follows of the word counts.
+    A rule may end before the placeholder does, so the rest of the word is included.
     """
     last = _REST.match(text, end)
     for part in _BREAKS.split(text[start : last.end() if last else end]):
@@ -137,26 +143,26 @@ def _is_placeholder(text: str, start: int, end: int) -> bool:
 
 
 _LINES: Final = 200
-"""Lines of JSON that are looked at together."""
+"""Number of lines of JSON that are scanned together."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 _Place = Callable[[int], tuple[int, str]]
-"""Number of a text → its row, and where it stands in that."""
+"""Function from the number of a text to its row and its place in the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something that looks like a secret or like personal data.
+    """A text that looks like a secret or like personal data.
 
     Attributes:
-        file: in the dataset folder.
+        file: name of the file in the dataset folder.
         row: number of the row, or of the line, from 1.
-        id: of the row, if it has one.
-        where: of the row it stands, such as `messages[3].content`.
+        id: id of the row, if it has one.
+        where: place in the row, such as `messages[3].content`.
         start: first character, from 0.
-        end: end.
-        kind: what it looks like.
-        digest: by which it can be allowed, here and wherever else it stands.
+        end: end of the characters.
+        kind: kind of secret.
+        digest: digest by which it can be allowed, here and elsewhere.
     """
 
     file: str
@@ -170,17 +176,17 @@ class Found:
 
     @property
     def place(self) -> str:
-        """Position of the finding, in a line."""
+        """The place of the finding as a line of text."""
         row = f"row {self.row:,}" + (f" ({self.id})" if self.id else "")
         where = f", {self.where}" if self.where else ""
         return f"{self.file}, {row}{where}, characters {self.start:,} to {self.end:,}"
 
 
 def find_secrets(folder: Folder, name: str) -> Iterator[Found]:
-    """Find everything in a file that scrubbing would replace, and what other scanners find besides.
+    """Find everything in a file that scrubbing would replace, and the findings of other scanners.
 
     Raises:
-        ShardError: it cannot be read, or a scanner fails.
+        ShardError: the file cannot be read, or a scanner fails.
     """
     first = 1
     for batch in _batches(folder, name):
@@ -192,7 +198,7 @@ def find_secrets(folder: Folder, name: str) -> Iterator[Found]:
 
 
 def _batches(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a file; one that holds no rows is one text a line, in a column without a name."""
+    """Yield the rows of a file. A file without rows is a single text in a column without a name."""
     if name.endswith(".parquet"):
         yield from read_batches(folder, name)
     elif name.endswith(".jsonl"):
@@ -205,7 +211,7 @@ def _batches(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
 
 
 def _ids(batch: pa.RecordBatch) -> pa.Array | None:
-    """The id of each row, wherever its pool has it."""
+    """Return the id of each row, from the column of its pool; None if the file has no rows."""
     for name in ("sample_id", "id"):
         if name in batch.schema.names:
             return batch[name]
@@ -213,7 +219,7 @@ def _ids(batch: pa.RecordBatch) -> pa.Array | None:
 
 
 def _texts(array: pa.Array, name: str, locate: _Place) -> Iterator[tuple[pa.Array, _Place]]:
-    """Yield every array of texts in an array, each with a function that locates its texts."""
+    """Yield every text array in an array, each with a function that locates its texts."""
     if pa.types.is_struct(array.type):
         for field in array.type:
             below = f"{name}.{field.name}"
@@ -234,7 +240,7 @@ def _texts(array: pa.Array, name: str, locate: _Place) -> Iterator[tuple[pa.Arra
 
 
 def _add_column(name: str, locate: _Place) -> _Place:
-    """Add the name of the column to a location: numbers of items stand behind its first part."""
+    """Add the name of the column to a location. Item numbers follow its first part."""
     head, dot, rest = name.partition(".")
 
     def named(number: int) -> tuple[int, str]:
@@ -268,16 +274,16 @@ def _report_findings(name: str, texts: pa.Array, locate: _Place, ids: pa.Array |
 
 @cache
 def _of_templates() -> frozenset[str]:
-    """Digest what prompts show by themselves."""
+    """Return the digests of the findings in prompt templates."""
     template_findings: Iterable[Finding] = findings(pa.array(built_in_texts(), pa.string()))
     return frozenset(finding.digest for finding in template_findings)
 
 
 def allowances(digests: Iterable[str], files: Iterable[str]) -> frozenset[str]:
-    """Read the digests that a person allows: named, or in files, at the beginning of each line that has one.
+    """Read the digests that a person allows: given by name, or at the beginning of lines of files.
 
     Raises:
-        ConfigError: one is no digest, or a file cannot be read.
+        ConfigError: a digest is not valid, or a file cannot be read.
     """
     named = list(digests)
     for file in files:
@@ -294,7 +300,7 @@ def allowances(digests: Iterable[str], files: Iterable[str]) -> frozenset[str]:
 
 
 def listing(reported: Iterable[Found]) -> str:
-    """Format findings as a file for `allowances`: a line for each digest, with a remark of what is known."""
+    """Format findings as a file for `allowances`: a line for each digest, with a comment."""
     by_digest: dict[str, list[Any]] = {}
     for finding in reported:
         by_digest.setdefault(finding.digest, [finding, 0])[1] += 1
