@@ -15,8 +15,8 @@ FIXTURES = ROOT / "tests" / "fixtures"
 def read(connector: Connector, blob: MemoryBlob) -> tuple[list[Trajectory], list[Reject]]:
     """(trajectories, rejects) of a blob."""
     results = list(connector.parse(blob))
-    trajectories = [one for one in results if isinstance(one, Trajectory)]
-    return trajectories, [one for one in results if isinstance(one, Reject)]
+    trajectories = [record for record in results if isinstance(record, Trajectory)]
+    return trajectories, [record for record in results if isinstance(record, Reject)]
 
 
 def outcome(connector: Connector, blob: MemoryBlob) -> tuple[list[Trajectory], list[str]]:
@@ -30,9 +30,9 @@ def outcome(connector: Connector, blob: MemoryBlob) -> tuple[list[Trajectory], l
 
 def real_files(name: str, pattern: str, record: Callable[[str, object], None]) -> list[Path]:
     """The files of a corpus that fit a pattern; where the corpora are absent the test is skipped."""
-    found = [path for path in named_real_files([f"android/{name}/"], record) if path.match(pattern)]
-    assert found
-    return found
+    paths = [path for path in named_real_files([f"android/{name}/"], record) if path.match(pattern)]
+    assert paths
+    return paths
 
 
 def real_folders(name: str, pattern: str, record: Callable[[str, object], None]) -> list[MemoryBlob]:
@@ -42,8 +42,8 @@ def real_folders(name: str, pattern: str, record: Callable[[str, object], None])
 
 def node(bounds: str, text: str = "", inner: str = "", **attributes: str) -> str:
     """A `<node>` of a dump; flags that are not given are off."""
-    given = {"class": "android.widget.TextView", "package": "org.example", "enabled": "true", **attributes}
-    words = " ".join(f'{key.replace("_", "-")}="{value}"' for key, value in given.items())
+    fields = {"class": "android.widget.TextView", "package": "org.example", "enabled": "true", **attributes}
+    words = " ".join(f'{key.replace("_", "-")}="{value}"' for key, value in fields.items())
     return f'<node text="{text}" {words} bounds="{bounds}">{inner}</node>'
 
 

@@ -22,20 +22,20 @@ def tfrecord(*records: bytes) -> bytes:
 
 def forest(*windows: dict[str, Any]) -> bytes:
     """A serialized forest. A window is its fields and `views`; a view is its fields, `box` and `children` by place."""
-    made = messages().Forest()
-    for told in windows:
-        window = made.windows.add()
-        fill(window, told)
-        for place, view in enumerate(told.get("views", [])):
-            node = window.tree.nodes.add(unique_id=place, is_visible_to_user=True, is_enabled=True)
+    message = messages().Forest()
+    for fields in windows:
+        window = message.windows.add()
+        fill(window, fields)
+        for index, view in enumerate(fields.get("views", [])):
+            node = window.tree.nodes.add(unique_id=index, is_visible_to_user=True, is_enabled=True)
             fill(node, view)
             node.child_ids.extend(view.get("children", []))
-    return bytes(made.SerializeToString())
+    return bytes(message.SerializeToString())
 
 
-def fill(message: Any, told: dict[str, Any]) -> None:
+def fill(message: Any, fields: dict[str, Any]) -> None:
     """Sets the fields that are told; `box` is left, top, right, bottom."""
-    for key, value in told.items():
+    for key, value in fields.items():
         if key == "box":
             for side, number in zip(("left", "top", "right", "bottom"), value, strict=True):
                 setattr(message.bounds_in_screen, side, number)
@@ -50,5 +50,5 @@ BUTTON = {"class_name": "android.widget.Button", "is_clickable": True, "is_focus
 def screen(*views: dict[str, Any], **window: Any) -> bytes:
     """A forest of one focused app window with those views under its root."""
     root = {**FRAME, "children": list(range(1, len(views) + 1))}
-    told = {"window_type": 1, "is_focused": True, "is_active": True, "box": (0, 0, 100, 200), **window}
-    return forest({**told, "views": [root, *views]})
+    fields = {"window_type": 1, "is_focused": True, "is_active": True, "box": (0, 0, 100, 200), **window}
+    return forest({**fields, "views": [root, *views]})

@@ -18,20 +18,20 @@ Line = dict[str, Any]
 
 def parsed(data: bytes, uri: str = "log.jsonl") -> tuple[list[Trajectory], list[Reject]]:
     """The trajectories and rejects of a log; a `ParseError` becomes the last reject."""
-    found: list[Trajectory] = []
+    trajectories: list[Trajectory] = []
     rejects: list[Reject] = []
     try:
-        for one in CONNECTOR.parse(MemoryBlob(uri, data)):
-            (found if isinstance(one, Trajectory) else rejects).append(one)  # type: ignore[arg-type]
+        for record in CONNECTOR.parse(MemoryBlob(uri, data)):
+            (trajectories if isinstance(record, Trajectory) else rejects).append(record)  # type: ignore[arg-type]
     except ParseError as error:
         rejects.append(Reject.of(error, "input", CONNECTOR.name))
-    return found, rejects
+    return trajectories, rejects
 
 
 def rows(data: bytes) -> list[dict[str, Any]]:
     """The rows of a log, after the invariants hold."""
-    found: list[dict[str, Any]] = rows_of(CONNECTOR, MemoryBlob("log.jsonl", data))[0]
-    return found
+    log_rows: list[dict[str, Any]] = rows_of(CONNECTOR, MemoryBlob("log.jsonl", data))[0]
+    return log_rows
 
 
 def log(*lines: Line | str) -> bytes:
@@ -52,16 +52,16 @@ class Talk:
         self.count += 1
         follows = self.last if parent == "" else parent
         self.last = uuid
-        place = {"parentUuid": follows, "isSidechain": False, "sessionId": self.session}
+        header = {"parentUuid": follows, "isSidechain": False, "sessionId": self.session}
         moment = f"2025-11-03T09:{self.count // 60:02d}:{self.count % 60:02d}.000Z"
-        return {**place, "type": kind, "uuid": uuid, "timestamp": moment, **self.more, **more}
+        return {**header, "type": kind, "uuid": uuid, "timestamp": moment, **self.more, **more}
 
     def user(self, uuid: str, content: Any, parent: str | None = "", **more: Any) -> Line:
         return self.line("user", uuid, parent, message={"role": "user", "content": content}, **more)
 
     def agent(self, uuid: str, message: str, *blocks: Any, parent: str | None = "", **more: Any) -> Line:
-        said = {"role": "assistant", "id": message, "model": "claude-x", "content": list(blocks)}
-        return self.line("assistant", uuid, parent, message=said, **more)
+        body = {"role": "assistant", "id": message, "model": "claude-x", "content": list(blocks)}
+        return self.line("assistant", uuid, parent, message=body, **more)
 
     def call(self, uuid: str, message: str, call: str, parent: str | None = "", **arguments: Any) -> Line:
         return self.agent(uuid, message, use(call, "Bash", **(arguments or {"command": call})), parent=parent)
@@ -87,8 +87,8 @@ def answered(tool: str, content: Any, **more: Any) -> Step:
         talk.agent("a", "msg_1", use("t1", tool)),
         talk.result("r", "t1", content, **more),
     ]
-    found, _ = parsed(log(*lines))
-    return found[0].steps[0]
+    trajectories, _ = parsed(log(*lines))
+    return trajectories[0].steps[0]
 
 
 def seen(step: Step) -> str | None:
@@ -100,4 +100,4 @@ def before(step: Step) -> str | None:
 
 
 def said(step: Step) -> list[tuple[str, str]]:
-    return [(one["role"], one["content"]) for one in json.loads(step.interleaved or "[]")]
+    return [(message["role"], message["content"]) for message in json.loads(step.interleaved or "[]")]

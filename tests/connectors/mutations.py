@@ -57,8 +57,8 @@ def places(value: Any, at: Path = ()) -> Iterator[Path]:
     """The path of every value below `value`, itself included."""
     yield at
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inner:
-        yield from places(one, (*at, key))
+    for key, item in inner:
+        yield from places(item, (*at, key))
 
 
 def replaced(value: Any, at: Path, stranger: Any) -> Any:
@@ -74,12 +74,12 @@ def damaged(data: bytes, draw: st.DataObject, times: int, taken: int) -> bytes:
     """`data` with a place or several at which it is cut, a character is put in, or up to `taken` bytes are left out."""
     log = bytearray(data)
     for _ in range(draw.draw(st.integers(1, times))):
-        place = draw.draw(st.integers(0, len(log)))
-        what = draw.draw(st.sampled_from(["cut", "put", "take"]))
-        if what == "cut":
-            del log[place:]
-        elif what == "take":
-            del log[place : place + draw.draw(st.integers(1, taken))]
+        position = draw.draw(st.integers(0, len(log)))
+        kind = draw.draw(st.sampled_from(["cut", "put", "take"]))
+        if kind == "cut":
+            del log[position:]
+        elif kind == "take":
+            del log[position : position + draw.draw(st.integers(1, taken))]
         else:
-            log[place:place] = draw.draw(st.sampled_from(SIGNS))
+            log[position:position] = draw.draw(st.sampled_from(SIGNS))
     return bytes(log)

@@ -19,46 +19,46 @@ def api(function: str, call_id: str | None = None, **more: object) -> dict:
 
 def found(*content: dict, choices: Choices | None = None, **row: object) -> Trajectory | Reject:
     data = json.dumps({"id": "t", "content": content, "details": {}, **row}).encode() + b"\n"
-    made = list(Adp().parse(MemoryBlob("std.jsonl", data, choices or Choices())))
-    assert len(made) == 1
-    return made[0]
+    records = list(Adp().parse(MemoryBlob("std.jsonl", data, choices or Choices())))
+    assert len(records) == 1
+    return records[0]
 
 
 def read(*content: dict, **more: object) -> Trajectory:
-    made = found(*content, **more)  # type: ignore[arg-type]
-    assert isinstance(made, Trajectory)
-    return made
+    trajectory = found(*content, **more)  # type: ignore[arg-type]
+    assert isinstance(trajectory, Trajectory)
+    return trajectory
 
 
-def answers(one: Trajectory) -> list[tuple[str, str | None, int]]:
+def answers(trajectory: Trajectory) -> list[tuple[str, str | None, int]]:
     return [
         (step.action.name, step.next_observation.content if step.next_observation else None, step.turn)
-        for step in one.steps
+        for step in trajectory.steps
     ]
 
 
 def test_an_answer_that_is_told_twice_counts_once():
-    told = text("of f", tool_call_id="1")
-    one = read(api("f", "1"), told, told, api("g", "2"), text("of g", tool_call_id="2"))
-    assert answers(one) == [("f", "of f", 0), ("g", "of g", 1)]
-    assert one.steps[1].observation is not None
-    assert one.steps[1].observation.content == "of f"
+    answer = text("of f", tool_call_id="1")
+    trajectory = read(api("f", "1"), answer, answer, api("g", "2"), text("of g", tool_call_id="2"))
+    assert answers(trajectory) == [("f", "of f", 0), ("g", "of g", 1)]
+    assert trajectory.steps[1].observation is not None
+    assert trajectory.steps[1].observation.content == "of f"
 
 
 def test_rewards_of_actions_and_of_observations_are_kept():
-    one = read(api("f", reward=1), text("x"), api("g"), text("y", reward=0.5))
-    assert [step.reward for step in one.steps] == [1.0, 0.5]
+    trajectory = read(api("f", reward=1), text("x"), api("g"), text("y", reward=0.5))
+    assert [step.reward for step in trajectory.steps] == [1.0, 0.5]
 
 
 def test_a_system_text_before_the_first_action_is_the_agents_prompt():
-    one = read(text("Be brief.", "system"), text("Go.", "user"), api("f"), text("x", "system"))
-    assert one.context.agent_system == "Be brief."
-    assert answers(one) == [("f", "x", 0)]
+    trajectory = read(text("Be brief.", "system"), text("Go.", "user"), api("f"), text("x", "system"))
+    assert trajectory.context.agent_system == "Be brief."
+    assert answers(trajectory) == [("f", "x", 0)]
 
 
 def test_a_picture_that_is_elsewhere_is_no_observation():
-    one = read(api("f"), {"class_": "image_observation", "content": "shots/1.png", "source": "environment"})
-    assert answers(one) == [("f", None, 0)]
+    trajectory = read(api("f"), {"class_": "image_observation", "content": "shots/1.png", "source": "environment"})
+    assert answers(trajectory) == [("f", None, 0)]
 
 
 @pytest.mark.parametrize(

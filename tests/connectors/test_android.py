@@ -27,17 +27,17 @@ NONE = [-1.0, -1.0]
 
 def wild(number: int, kind: int, touch: list[float] = NONE, lift: list[float] = NONE, **more: Any) -> bytes:
     """A serialized step on a screen of 100 by 200 with the text `big`, in it the icon `small`."""
-    told = {"episode_id": "e", "step_id": number, "results__action_type": kind, "image__width": 100}
-    told |= {"image__height": 200, "results__yx_touch": touch, "results__yx_lift": lift}
-    told |= {"image__ui_annotations_positions": [0.1, 0.1, 0.5, 0.5, 0.2, 0.2, 0.1, 0.1]}
-    told |= {"image__ui_annotations_text": ["big", ""], "image__ui_annotations_ui_types": ["TEXT", "ICON_X"]}
-    return example(**{**told, **more})
+    fields = {"episode_id": "e", "step_id": number, "results__action_type": kind, "image__width": 100}
+    fields |= {"image__height": 200, "results__yx_touch": touch, "results__yx_lift": lift}
+    fields |= {"image__ui_annotations_positions": [0.1, 0.1, 0.5, 0.5, 0.2, 0.2, 0.1, 0.1]}
+    fields |= {"image__ui_annotations_text": ["big", ""], "image__ui_annotations_ui_types": ["TEXT", "ICON_X"]}
+    return example(**{**fields, **more})
 
 
 def zoo(number: int, kind: int, touch: str = "[-1.0, -1.0]", lift: str = "[-1.0, -1.0]", **more: Any) -> dict[str, Any]:
-    told = {"episode_id": "e", "step_id": number, "result_action_type": kind, "result_action_text": ""}
-    told |= {"ui_positions": "[[10, 20, 30, 40]]", "ui_text": '["a"]', "ui_types": '["TEXT"]'}
-    return {**told, "result_touch_yx": touch, "result_lift_yx": lift, **more}
+    fields = {"episode_id": "e", "step_id": number, "result_action_type": kind, "result_action_text": ""}
+    fields |= {"ui_positions": "[[10, 20, 30, 40]]", "ui_text": '["a"]', "ui_types": '["TEXT"]'}
+    return {**fields, "result_touch_yx": touch, "result_lift_yx": lift, **more}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_step_that_is_none_is_rejected(told: dict[str, Any]) -> None:
     data = tfrecord(wild(0, 6, **told), wild(1, 6))
     trajectories, rejects = read(WILD, MemoryBlob("x", data))
     assert len(trajectories[0].steps) == 1
-    assert [one.reason for one in rejects] == ["bad_record"]
+    assert [reject.reason for reject in rejects] == ["bad_record"]
 
 
 def test_folders_are_joined_by_their_own_name() -> None:
@@ -83,24 +83,24 @@ CASES = [
 
 def elements(connector: Connector, blob: Blob) -> list[tuple[Any, str | None, str | None]]:
     """(element, text before, its dialect) of each action that names one, in its text or its arguments."""
-    found = []
-    for one in connector.parse(blob):
-        for step in one.steps if isinstance(one, Trajectory) else ():
+    references = []
+    for record in connector.parse(blob):
+        for step in record.steps if isinstance(record, Trajectory) else ():
             before = step.observation
             shown = (before.content, before.dialect) if before is not None else (None, None)
-            told = [json.loads(step.action.text)["arguments"], json.loads(step.action.arguments or "{}")]
-            found += [(values["element"], *shown) for values in told if "element" in values]
-    return found
+            arguments = [json.loads(step.action.text)["arguments"], json.loads(step.action.arguments or "{}")]
+            references += [(values["element"], *shown) for values in arguments if "element" in values]
+    return references
 
 
 def assert_named(connector: Connector, blob: Blob) -> int:
     """How many elements were named; each stands in the tree that it was named in."""
-    found = elements(connector, blob)
-    for element, text, dialect in found:
+    references = elements(connector, blob)
+    for element, text, dialect in references:
         assert re.fullmatch(r"#[1-9][0-9]*", element)
         assert dialect == "uitree/1"
         assert Tree.parse(text or "").node(int(element[1:])) is not None
-    return len(found)
+    return len(references)
 
 
 @pytest.mark.parametrize(("connector", "path"), CASES)
@@ -120,8 +120,8 @@ def test_a_raw_screen_is_the_logs_own_text_and_has_no_ids(connector: Connector, 
         assert text is not None
         values = [element["bounds"] if isinstance(element["bounds"], str) else None, element.get("resource_id")]
         assert all(value in text for value in values if value)
-    for one in connector.parse(blob):
-        for step in one.steps if isinstance(one, Trajectory) else ():
+    for record in connector.parse(blob):
+        for step in record.steps if isinstance(record, Trajectory) else ():
             seen = step.observation
             if (
                 seen is not None
@@ -141,8 +141,8 @@ def output(**action: Any) -> str:
     return f"Reason: because.\nAction: {json.dumps(action)}"
 
 
-def world(*steps: dict[str, Any], **told: Any) -> list[Step]:
-    data = json.dumps({"goal": "g", "episode_data": list(steps), **told}).encode()
+def world(*steps: dict[str, Any], **fields: Any) -> list[Step]:
+    data = json.dumps({"goal": "g", "episode_data": list(steps), **fields}).encode()
     return list(read(WORLD, MemoryBlob("x", data))[0][0].steps)
 
 
@@ -216,8 +216,11 @@ def steps(*responses: object, screens: int = 9) -> list[Step]:
         node("[0,50][100,100]", "b", **BUTTON),
         node("[0,100][100,200]", **{"class": "android.widget.ListView", "focusable": "true", "scrollable": "true"}),
     )
-    lines = [{"step": place, "prompt": "", "image": "", "response": one} for place, one in enumerate(responses, 1)]
-    members = {f"task_{place}.xml": shown for place in range(1, screens + 1)}
+    lines = [
+        {"step": number, "prompt": "", "image": "", "response": response}
+        for number, response in enumerate(responses, 1)
+    ]
+    members = {f"task_{number}.xml": shown for number in range(1, screens + 1)}
     log = "".join(json.dumps(line) + "\n" for line in lines).encode()
     return list(read(CONNECTOR, MemoryBlob("task", {**members, "log_x_task.txt": log}))[0][0].steps)
 
@@ -259,4 +262,4 @@ def test_a_step_that_was_logged_twice_is_rejected_the_second_time() -> None:
     )
     trajectories, rejects = read(CONNECTOR, blob)
     assert len(trajectories[0].steps) == 1
-    assert [(one.reason, one.offset) for one in rejects] == [("duplicate_step", len(line))]
+    assert [(reject.reason, reject.offset) for reject in rejects] == [("duplicate_step", len(line))]

@@ -23,9 +23,9 @@ OK = {**BUTTON, "text": "OK", "view_id_resource_name": "org.example:id/ok", "box
 def episode(*actions: Any, trees: list[bytes] | None = None, **more: Any) -> bytes:
     """A serialized episode of those actions; each of its screens has the button OK unless told."""
     shown = [screen(OK)] * (len(actions) + 1) if trees is None else trees
-    pictures = [PNG + bytes([place]) for place in range(len(actions) + 1)]
-    told = [json.dumps(action) for action in actions]
-    lists = {"accessibility_trees": shown, "screenshots": pictures, "actions": told}
+    pictures = [PNG + bytes([index]) for index in range(len(actions) + 1)]
+    texts = [json.dumps(action) for action in actions]
+    lists = {"accessibility_trees": shown, "screenshots": pictures, "actions": texts}
     return example(**{"episode_id": 5, "goal": "do it", **lists, **more})
 
 
@@ -45,17 +45,17 @@ def steps(*actions: Any, **more: Any) -> list[Step]:
     ],
 )
 def test_an_episode_whose_screens_cannot_be_told_apart_is_rejected(record: bytes, reasons: list[str]) -> None:
-    found = CONNECTOR.parse(MemoryBlob("x", tfrecord(record)))
-    rejected = next(found)
+    records = CONNECTOR.parse(MemoryBlob("x", tfrecord(record)))
+    rejected = next(records)
     with pytest.raises(ParseError) as caught:
-        next(found)
+        next(records)
     assert isinstance(rejected, Reject)
     assert [rejected.reason, caught.value.reason] == reasons
 
 
 def test_views_off_the_screen_and_those_never_laid_out_have_no_line() -> None:
     boxes = [(0, 190, 50, 250), (0, 200, 50, 250), (50, 0, 40, 9), (0, 0, 0, 0), (0, 2**30, 9, 2**30 + 9)]
-    views = [{**BUTTON, "text": str(place), "box": box} for place, box in enumerate(boxes)]
+    views = [{**BUTTON, "text": str(number), "box": box} for number, box in enumerate(boxes)]
     shown = read_forest(screen(*views, {**BUTTON, "text": "no box"}), "x", 0)
     assert [node.name for node in shown.tree.nodes] == ["org.example", "0", "no box"]
 
@@ -87,9 +87,9 @@ VALUES = st.recursive(
 @given(st.sampled_from(["click", "long_press"]), st.lists(st.floats() | st.integers() | VALUES, min_size=2, max_size=2))
 def test_a_touch_of_which_nothing_more_is_told_reads_like_any_other(word: str, pair: list[Any]) -> None:
     plain = {"action": word, "coordinate": pair, "bbox": [1, 2]}
-    told = [plain, {**plain, "time": None}]
-    line = json.dumps({"goal": "x", "steps": [{"action_content": one} for one in told]})
+    actions = [plain, {**plain, "time": None}]
+    line = json.dumps({"goal": "x", "steps": [{"action_content": action} for action in actions]})
     trajectories, _ = outcome(LINES, MemoryBlob("any", line.encode("utf-8", "surrogatepass")))
     for trajectory in trajectories:
-        touch, other = trajectory.steps
-        assert touch.action == other.action
+        touch, other_touch = trajectory.steps
+        assert touch.action == other_touch.action

@@ -29,8 +29,10 @@ def recording(*events: Sequence[Any], header: dict[str, Any] | None = None) -> b
 
 
 def parsed(data: bytes) -> tuple[list[Trajectory], list[Reject]]:
-    found = list(CONNECTOR.parse(MemoryBlob("log", data)))
-    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+    records = list(CONNECTOR.parse(MemoryBlob("log", data)))
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 def steps_of(data: bytes) -> list[Step]:

@@ -30,16 +30,16 @@ FOLDER = Path(__file__).parents[1] / "fixtures" / "awm" / "input" / "20260316_10
 def run(**verdicts: Any) -> Trajectory:
     members = {"trajectory.json": (FOLDER / "trajectory.json").read_bytes()}
     members |= {f"verify.{mode}.json": json.dumps(value).encode() for mode, value in verdicts.items()}
-    (found,) = [one for one in Awm().parse(MemoryBlob("run", members)) if isinstance(one, Trajectory)]
-    return found
+    (trajectory,) = [record for record in Awm().parse(MemoryBlob("run", members)) if isinstance(record, Trajectory)]
+    return trajectory
 
 
 def test_a_run_that_does_not_state_its_limit_is_recognized_by_its_iterations():
     value = json.loads((FOLDER / "trajectory.json").read_bytes())
     del value["max_iterations"]
-    told = Awm().sniff(json.dumps(value).encode()[:65536], "trajectory.json")
-    assert told is not None
-    assert told.score >= 0.9
+    guess = Awm().sniff(json.dumps(value).encode()[:65536], "trajectory.json")
+    assert guess is not None
+    assert guess.score >= 0.9
     del value["trajectory"]
     assert Awm().sniff(json.dumps(value).encode(), "trajectory.json") is None
 
@@ -60,7 +60,7 @@ def episode(*traj: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_a_text_without_a_call_among_written_calls_is_refused():
-    found = parsed(
+    records = parsed(
         [
             episode(
                 {"role": "assistant", "content": "I do not know."},
@@ -72,7 +72,7 @@ def test_a_text_without_a_call_among_written_calls_is_refused():
             ),
         ]
     )
-    assert [one.reason for one in found if isinstance(one, Reject)] == ["calls_in_text"]
+    assert [record.reason for record in records if isinstance(record, Reject)] == ["calls_in_text"]
 
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tau2" / "input"
@@ -94,16 +94,16 @@ def test_a_folder_of_simulations_is_as_many_inputs_and_the_results_are_none(tmp_
     (folder / "simulations" / "sim-9.json").write_text('{"id": "sim-9", ')
     files = [path for path in folder.rglob("*") if path.is_file()]
     inputs, rejects = recognized(files, folder)
-    assert [(one.uri, sorted(one.members)) for one in inputs] == [
+    assert [(log.uri, sorted(log.members)) for log in inputs] == [
         (f"simulations/sim-{n}.json", ["results.json", f"simulations/sim-{n}.json"]) for n in range(3)
     ]
-    assert [one.bytes for one in inputs] == [
+    assert [log.bytes for log in inputs] == [
         (folder / "simulations" / f"sim-{n}.json").stat().st_size for n in range(3)
     ], "the document is shared, and weighed with none"
-    assert [one.uri for one in rejects] == ["simulations/sim-9.json"]
-    made = [found for one in inputs for found, _ in read_input(one, RECIPE)]
-    assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["sim-0", "sim-1", "sim-2"]
-    assert {one.task.id for one in made if isinstance(one, Trajectory)} == {"telecom/7"}
+    assert [reject.uri for reject in rejects] == ["simulations/sim-9.json"]
+    records = [result for log in inputs for result, _ in read_input(log, RECIPE)]
+    assert [record.native_id for record in records if isinstance(record, Trajectory)] == ["sim-0", "sim-1", "sim-2"]
+    assert {record.task.id for record in records if isinstance(record, Trajectory)} == {"telecom/7"}
 
 
 def test_simulations_in_the_results_beside_others_are_told():
@@ -114,7 +114,7 @@ def test_simulations_in_the_results_beside_others_are_told():
     members["results.json"] = json.dumps({**document, "simulations": [simulation, simulation]}).encode()
     rows, rejects = rows_of(Tau2(), MemoryBlob("run", members))
     assert rows
-    assert [(one.reason, one.transitions) for one in rejects] == [("simulations_twice", 2)]
+    assert [(reject.reason, reject.transitions) for reject in rejects] == [("simulations_twice", 2)]
 
 
 Node = dict[str, Any]
@@ -130,15 +130,15 @@ def call(name: str, *children: Node, code: int = 0, seen: str = "ok") -> Node:
 
 def read_tree(*children: Node, **more: Any) -> tuple[list[Trajectory], list[str]]:
     value = {"win": True, "tree": {"tree": node("Action Input", "", *children)}, **more}
-    found = list(ToolBench().parse(MemoryBlob("folder/7_x.json", json.dumps(value).encode())))
-    return [one for one in found if isinstance(one, Trajectory)], [
-        one.reason for one in found if isinstance(one, Reject)
+    records = list(ToolBench().parse(MemoryBlob("folder/7_x.json", json.dumps(value).encode())))
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record.reason for record in records if isinstance(record, Reject)
     ]
 
 
 def test_more_branches_than_are_carried_on_are_refused_once():
-    found, rejects = read_tree(*(call(f"f{number}") for number in range(BRANCHES + 10)))
-    assert len(found) == BRANCHES + 1
+    trajectories, rejects = read_tree(*(call(f"f{number}") for number in range(BRANCHES + 10)))
+    assert len(trajectories) == BRANCHES + 1
     assert rejects == ["too_many_branches"]
 
 
@@ -161,8 +161,10 @@ SAMPLE = {
 def test_in_a_run_the_file_is_named_and_nothing_of_it_is_taken_in():
     recipe = Recipe(name="t", source="t")
     plan = make_plan(recipe, [str(FILE)])
-    assert [one.connector for one in plan.inputs] == ["agentworldbench"]
-    assert {made.reason for made, _ in read_input(plan.inputs[0], recipe) if isinstance(made, Reject)} == {"benchmark"}
+    assert [log.connector for log in plan.inputs] == ["agentworldbench"]
+    assert {record.reason for record, _ in read_input(plan.inputs[0], recipe) if isinstance(record, Reject)} == {
+        "benchmark"
+    }
 
 
 @pytest.mark.parametrize("first", ["prompt", "response", "system_str"])
@@ -171,20 +173,20 @@ def test_a_sample_longer_than_what_is_sniffed_is_known_by_how_it_begins(first):
     sample = {"task": "mcp", "id": 1, "prompt": ["### Turn 1"], first: long[first], **SAMPLE}
     sample.update({"prompt": ["### Turn 1"], first: long[first]})
     head = json.dumps(sample).encode()[:HEAD_BYTES]
-    assert [one.name for one, _ in sniff(head, "mcp_test.jsonl")] == ["agentworldbench"]
+    assert [connector.name for connector, _ in sniff(head, "mcp_test.jsonl")] == ["agentworldbench"]
 
 
 def test_a_prompt_that_stands_apart_and_bare_texts_are_taken_in_too():
     sample = {**SAMPLE, "task": "lwm/os", "prompt": "a", "response": "A", "current_prompt": "now", "turn_idx": 1}
-    one = next(items(MemoryBlob("x", json.dumps(sample).encode())))
-    assert (one.domain, one.prompts, one.responses) == ("os", ("a", "now"), ("A",))
+    entry = next(items(MemoryBlob("x", json.dumps(sample).encode())))
+    assert (entry.domain, entry.prompts, entry.responses) == ("os", ("a", "now"), ("A",))
 
 
 def test_items_of_parquet_are_those_of_json_lines():
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist([SAMPLE, {**SAMPLE, "id": 2}]), stream)
-    found = list(items(MemoryBlob("test.parquet", stream.getvalue())))
-    assert [(one.id, one.texts, one.place) for one in found] == [
+    entries = list(items(MemoryBlob("test.parquet", stream.getvalue())))
+    assert [(entry.id, entry.texts, entry.place) for entry in entries] == [
         ("1", ("a", "b", "c", "A", "B", "C"), 0),
         ("2", ("a", "b", "c", "A", "B", "C"), 1),
     ]

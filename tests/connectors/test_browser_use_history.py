@@ -20,19 +20,19 @@ def item(url, *actions, results=None, **more):
 
 
 def steps(*items) -> list[Any]:
-    (one,) = list(HISTORY.parse(MemoryBlob("h.json", json.dumps({"history": items}).encode())))
-    return list(one.steps)  # type: ignore[union-attr]
+    (trajectory,) = list(HISTORY.parse(MemoryBlob("h.json", json.dumps({"history": items}).encode())))
+    return list(trajectory.steps)  # type: ignore[union-attr]
 
 
 def test_scrolling_has_one_form_in_all_versions():
-    told = [
+    arguments = [
         json.loads(step.action.text)["arguments"]
         for step in steps(
             item("http://a/", {"scroll_down": {"amount": 300}}),
             item("http://a/", {"scroll": {"down": False, "num_pages": 1.0, "index": 4}}),
         )
     ]
-    assert told == [{"direction": "down", "amount": 300}, {"direction": "up", "pages": 1.0, "element": 4}]
+    assert arguments == [{"direction": "down", "amount": 300}, {"direction": "up", "pages": 1.0, "element": 4}]
 
 
 def test_an_element_that_no_text_shows_is_named_by_what_the_log_says_of_it():
@@ -40,22 +40,22 @@ def test_an_element_that_no_text_shows_is_named_by_what_the_log_says_of_it():
     spoken = {"node_name": "BUTTON", "x_path": "html/body/button", "attributes": {}, "ax_name": "Search"}
     bare = {"tag_name": "div", "xpath": "html/body/div[2]", "attributes": {"class": "x"}}
     clicks = [{"click": {"index": number}} for number in (3, 5, 9, 11)]
-    found = steps(item("http://a/", *clicks, interacted_element=[named, spoken, bare, None]))
-    told = [json.loads(step.action.text)["arguments"] for step in found]
-    assert told == [
+    all_steps = steps(item("http://a/", *clicks, interacted_element=[named, spoken, bare, None]))
+    arguments = [json.loads(step.action.text)["arguments"] for step in all_steps]
+    assert arguments == [
         {"target": 'input[name="q"]'},
         {"target": 'button "Search"'},
         {"target": "html/body/div[2]"},
         {"element": 11},
     ]
-    assert json.loads(found[0].action.arguments) == {"index": 3, "target": 'input[name="q"]'}
+    assert json.loads(all_steps[0].action.arguments) == {"index": 3, "target": 'input[name="q"]'}
     shown = steps(item("http://a/", *clicks, interacted_element=[named, spoken, bare, None], items=[]))
     assert json.loads(shown[0].action.text)["arguments"] == {"element": 3}
 
 
 def test_actions_are_placed_where_their_items_begin_whatever_screenshots_hold():
     pictures = ["A" * 5000, 'not base64 {"model_output": 1}', "\u00fc" * 300, ""]
-    items = [item(f"http://{n}/", {"go_back": {}}, screenshot=one) for n, one in enumerate(pictures)]
+    items = [item(f"http://{n}/", {"go_back": {}}, screenshot=picture) for n, picture in enumerate(pictures)]
     text = json.dumps({"history": items}).encode()
     places = [step.offset for step in steps(*items)]
-    assert [json.JSONDecoder().raw_decode(text.decode(), place)[0] for place in places] == items
+    assert [json.JSONDecoder().raw_decode(text.decode(), offset)[0] for offset in places] == items

@@ -29,8 +29,8 @@ GYM = connector("browsergym")
     ],
 )
 def test_a_call_is_read_by_the_signature_of_its_action(code, name, told):
-    ((found, arguments, _),) = read_calls(code)
-    assert (found, arguments) == (name, told)
+    ((call_name, arguments, _),) = read_calls(code)
+    assert (call_name, arguments) == (name, told)
 
 
 @pytest.mark.parametrize(

@@ -32,21 +32,21 @@ def test_frames_of_a_socket_opened_before_the_log_have_no_opening():
     def frame(way, text):
         return event(f"webSocketFrame{way}", requestId="9", timestamp=1.0, response={"opcode": 1, "payloadData": text})
 
-    (one,) = read(frame("Received", "hello"), frame("Sent", "a"), frame("Received", "b"))
-    (step,) = one.steps
+    (trajectory,) = read(frame("Received", "hello"), frame("Sent", "a"), frame("Received", "b"))
+    (step,) = trajectory.steps
     assert (step.observation.content, step.action.text, step.next_observation.content) == ("hello", "a", "b")
 
 
 def test_requests_of_two_targets_with_one_id_have_each_its_own_answer():
     first, second = {"sessionId": "A"}, {"sessionId": "B"}
-    one, other = read(
+    target_a, target_b = read(
         will("7", "http://a/1") | first,
         will("7", "http://b/1") | second,
         received("7", body='{"of": "a"}') | first,
         received("7", body='{"of": "b"}') | second,
     )[0].steps
-    assert [step.action.text for step in (one, other)] == ["GET http://a/1", "GET http://b/1"]
-    assert [step.next_observation.content[-1 - len('"of": "a"}') :] for step in (one, other)] == [
+    assert [step.action.text for step in (target_a, target_b)] == ["GET http://a/1", "GET http://b/1"]
+    assert [step.next_observation.content[-1 - len('"of": "a"}') :] for step in (target_a, target_b)] == [
         '{"of": "a"}',
         '{"of": "b"}',
     ]
@@ -54,7 +54,7 @@ def test_requests_of_two_targets_with_one_id_have_each_its_own_answer():
 
 def test_the_answer_to_a_call_for_a_body_names_the_call_by_its_number():
     call = {"id": 3, **event("getResponseBody", requestId="7")}
-    (one,) = read(
+    (step,) = read(
         will("7", "http://a/1"),
         received("7"),
         call,
@@ -62,9 +62,9 @@ def test_the_answer_to_a_call_for_a_body_names_the_call_by_its_number():
         {"id": 3, "result": {"body": "eyJvayI6IDF9", "base64Encoded": True}},
         {"id": [3], "result": 1},
     )[0].steps
-    assert one.next_observation.content.endswith('\n\n{"ok": 1}')
-    texts = [json.dumps(one) for one in (will("7", "http://a/1"), received("7"), call)]
+    assert step.next_observation.content.endswith('\n\n{"ok": 1}')
+    texts = [json.dumps(message) for message in (will("7", "http://a/1"), received("7"), call)]
     lines = "\n".join(json.dumps(text) for text in texts).encode()
-    found: list[Any] = list(CDP.parse(MemoryBlob("log", lines)))
-    ((one,),) = [told.steps for told in found]
-    assert one.next_observation.truncation == "recorder"
+    records: list[Any] = list(CDP.parse(MemoryBlob("log", lines)))
+    ((step,),) = [trajectory.steps for trajectory in records]
+    assert step.next_observation.truncation == "recorder"

@@ -23,17 +23,17 @@ TALK = [{"role": "user", "content": "Go."}, call(), {"role": "tool", "tool_call_
 
 def parsed(data: bytes) -> tuple[list[Trajectory], list[tuple[str, int]]]:
     """The trajectories, and (reason, offset) of each reject; a `ParseError` is the last of them."""
-    found: list[Trajectory] = []
+    trajectories: list[Trajectory] = []
     rejects: list[tuple[str, int]] = []
     try:
-        for one in CONNECTOR.parse(MemoryBlob("log", data)):
-            if isinstance(one, Reject):
-                rejects.append((one.reason, one.offset))
+        for record in CONNECTOR.parse(MemoryBlob("log", data)):
+            if isinstance(record, Reject):
+                rejects.append((record.reason, record.offset))
             else:
-                found.append(one)
+                trajectories.append(record)
     except ParseError as error:
         rejects.append((error.reason, error.offset))
-    return found, rejects
+    return trajectories, rejects
 
 
 def lines(*values: Any) -> bytes:
@@ -54,8 +54,8 @@ def lines(*values: Any) -> bytes:
 )
 def test_a_conversation_is_found_in_whatever_holds_it(value):
     for data in (json.dumps(value).encode(), json.dumps(value, indent=2).encode(), b"\xef\xbb\xbf" + lines(value)):
-        found, rejects = parsed(data)
-        assert [len(one.steps) for one in found] == [1]
+        trajectories, rejects = parsed(data)
+        assert [len(trajectory.steps) for trajectory in trajectories] == [1]
         assert rejects == []
         sniffed = CONNECTOR.sniff(data[:HEAD_BYTES], "log.json")
         assert sniffed is not None
@@ -87,16 +87,16 @@ def test_deep_json_is_refused_and_never_overflows(depth):
         f'{{"messages":[{{"role":"assistant","tool_calls":[{{"name":"f"}}]}}],"tools":{value}}}',
         f'[{{"role":"assistant","tool_calls":[{{"name":"f"}}]}},{{"role":"tool","content":{value}}}]',
     ):
-        found, rejects = parsed(text.encode())
-        assert bool(found) == (depth == 120)
+        trajectories, rejects = parsed(text.encode())
+        assert bool(trajectories) == (depth == 120)
         assert {reason for reason, _ in rejects} <= {"nested_too_deeply", "bad_json", "no_transitions", "truncated"}
 
 
 def test_messages_whose_last_one_is_cut_by_the_head_are_recognized():
     call = {"id": "c", "type": "function", "function": {"name": "run", "arguments": "{}"}}
     asked = json.dumps({"role": "assistant", "content": None, "tool_calls": [call]})
-    told = json.dumps({"role": "tool", "tool_call_id": "c", "content": "x" * HEAD_BYTES})
-    assert CONNECTOR.sniff(f"{asked}\n{told}\n".encode()[:HEAD_BYTES], "log.jsonl") is not None
+    answer = json.dumps({"role": "tool", "tool_call_id": "c", "content": "x" * HEAD_BYTES})
+    assert CONNECTOR.sniff(f"{asked}\n{answer}\n".encode()[:HEAD_BYTES], "log.jsonl") is not None
 
 
 def test_a_rollout_of_nemo_gym_is_its_request_and_its_response():
@@ -114,11 +114,11 @@ def test_a_rollout_of_nemo_gym_is_its_request_and_its_response():
         "instance_config": {"instance_id": "a__b-1"},
     }
     data = lines(rollout, rollout)
-    found, rejects = parsed(data)
-    assert [one.name for one, _ in sniff(data, "rollouts.jsonl")] == ["chat_tools"]
+    trajectories, rejects = parsed(data)
+    assert [connector.name for connector, _ in sniff(data, "rollouts.jsonl")] == ["chat_tools"]
     assert rejects == []
-    assert [step.next_observation and step.next_observation.content for step in found[0].steps] == ["dry"]
-    assert (found[0].task.instruction, found[0].agent.model) == ("Look.", "m")
-    assert found[0].outcome is not None
-    assert found[0].outcome.score == 1.0
-    assert "look" in (found[0].context.action_space or "")
+    assert [step.next_observation and step.next_observation.content for step in trajectories[0].steps] == ["dry"]
+    assert (trajectories[0].task.instruction, trajectories[0].agent.model) == ("Look.", "m")
+    assert trajectories[0].outcome is not None
+    assert trajectories[0].outcome.score == 1.0
+    assert "look" in (trajectories[0].context.action_space or "")

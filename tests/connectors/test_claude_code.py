@@ -96,9 +96,9 @@ def test_exit_code_is_what_the_log_states(tool: str, content: str, more: Any, co
     ],
 )
 def test_claude_code_lines_are_recognized(head: bytes) -> None:
-    told = CONNECTOR.sniff(head, "x.jsonl")
-    assert told is not None
-    assert told.score >= 0.8
+    guess = CONNECTOR.sniff(head, "x.jsonl")
+    assert guess is not None
+    assert guess.score >= 0.8
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_lines_repeated_under_new_ids_at_the_same_moment_count_once() -> None:
     names = {"u": "v", "a1": "b1", "r1": "s1", "u2": "v2"}
     again = [{**line, "uuid": names[line["uuid"]], "parentUuid": names.get(line["parentUuid"])} for line in lines]
     talk.last = "v2"
-    found, rejects = parsed(log(*lines, *again, talk.call("a2", "msg_2", "t2"), talk.result("r2", "t2", "two")))
-    assert [[seen(step) for step in one.steps] for one in found] == [["one", "two"]]
+    trajectories, rejects = parsed(log(*lines, *again, talk.call("a2", "msg_2", "t2"), talk.result("r2", "t2", "two")))
+    assert [[seen(step) for step in trajectory.steps] for trajectory in trajectories] == [["one", "two"]]
     assert not rejects
 
 
@@ -140,8 +140,8 @@ def test_a_circle_of_parents_is_cut_and_loses_no_call() -> None:
     talk = Talk()
     lines = [talk.call("a1", "msg_1", "t1", parent="r2"), talk.result("r1", "t1", "one")]
     lines += [talk.call("a2", "msg_2", "t2"), talk.result("r2", "t2", "two")]
-    found, _ = parsed(log(*lines))
-    assert sorted(str(seen(step)) for one in found for step in one.steps) == ["one", "two"]
+    trajectories, _ = parsed(log(*lines))
+    assert sorted(str(seen(step)) for trajectory in trajectories for step in trajectory.steps) == ["one", "two"]
 
 
 def test_branches_beyond_the_limit_are_rejected() -> None:
@@ -152,8 +152,8 @@ def test_branches_beyond_the_limit_are_rejected() -> None:
             talk.call(f"a{number}", f"m{number}", f"t{number}", parent="u"),
             talk.result(f"r{number}", f"t{number}", "x"),
         ]
-    found, rejects = parsed(log(*lines))
-    assert len(found) == 1 + BRANCHES
+    trajectories, rejects = parsed(log(*lines))
+    assert len(trajectories) == 1 + BRANCHES
     assert [reject.reason for reject in rejects] == ["too_many_branches"] * 2
 
 
@@ -201,20 +201,25 @@ def laid(root: Path, files: Mapping[str, bytes]) -> Plan:
 
 
 def read(plan: Plan) -> tuple[list[Trajectory], list[Reject]]:
-    found = [one for given in plan.inputs for one, _ in read_input(given, RECIPE)]
-    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+    records = [record for source in plan.inputs for record, _ in read_input(source, RECIPE)]
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 @pytest.mark.parametrize("place", [f"p/{SESSION}/subagents/agent-x1.jsonl", "p/agent-x1.jsonl"])
 def test_a_sub_agent_in_a_file_of_its_own_has_the_step_that_started_it_as_its_parent(tmp_path, place):
-    other = agent("y1").replace(SESSION.encode(), b"another-session")
-    plan = laid(tmp_path, {LOG: session(), place: agent("x1"), "p/agent-y1.jsonl": other})
-    assert [(one.uri, len(one.members)) for one in plan.inputs] == [(LOG, 2), ("p/agent-y1.jsonl", 1)]
-    (main, found, orphan), rejects = read(plan)
+    other_agent = agent("y1").replace(SESSION.encode(), b"another-session")
+    plan = laid(tmp_path, {LOG: session(), place: agent("x1"), "p/agent-y1.jsonl": other_agent})
+    assert [(source.uri, len(source.members)) for source in plan.inputs] == [(LOG, 2), ("p/agent-y1.jsonl", 1)]
+    (main, sub_agent, orphan), rejects = read(plan)
     assert rejects == []
     assert (main.native_id, main.parent, main.steps[0].member) == (SESSION, None, f"{SESSION}.jsonl")
-    assert (found.parent, found.parent_step, found.relation) == (SESSION, 0, "subagent")
-    assert (found.steps[0].member, found.steps[0].offset) == (place.removeprefix("p/"), agent("x1").index(b"\n") + 1)
+    assert (sub_agent.parent, sub_agent.parent_step, sub_agent.relation) == (SESSION, 0, "subagent")
+    assert (sub_agent.steps[0].member, sub_agent.steps[0].offset) == (
+        place.removeprefix("p/"),
+        agent("x1").index(b"\n") + 1,
+    )
     assert (orphan.parent, orphan.relation) == (None, "subagent")
 
 
@@ -239,11 +244,11 @@ def test_an_answer_is_read_from_its_own_session_alone_and_else_is_what_the_agent
     (folder / "b1.txt").symlink_to(secret)
     (raw / "p" / "b2.txt").write_text("of nobody")
     for name in ("b1.txt", "../../b2.txt", "../../../../secret"):
-        given = moved(f"{folder}/{name}")
-        [main] = read(laid(raw, {LOG: session(given)}))[0]
+        note = moved(f"{folder}/{name}")
+        [main] = read(laid(raw, {LOG: session(note)}))[0]
         shown = main.steps[1].next_observation
         assert shown is not None
-        assert (shown.content, shown.truncation) == (given, "harness")
+        assert (shown.content, shown.truncation) == (note, "harness")
 
 
 LONG = "a line that is long enough to be put away\n" * 20
@@ -284,8 +289,8 @@ def test_rows_are_the_same_whether_entries_stand_in_memory_or_in_a_file(monkeypa
     whole = rows(data)
     assert len(whole) == 5
     assert sum(LONG[:40] in str(row) for row in whole) == 5
-    for held in (1, 2000, len(data) // 2):
-        monkeypatch.setattr(spool, "HELD_BYTES", held)
+    for limit in (1, 2000, len(data) // 2):
+        monkeypatch.setattr(spool, "HELD_BYTES", limit)
         assert rows(data) == whole
 
 
@@ -296,9 +301,9 @@ def test_replicas_of_long_texts_count_once_and_texts_that_differ_at_their_end_do
     words.append(talk.result("r1", "t1", f"{LONG}1"))
     names = {"u": "v", "a1": "b1", "r1": "s1"}
     again = [{**line, "uuid": names[line["uuid"]], "parentUuid": names.get(line["parentUuid"])} for line in words]
-    assert [len(one.steps) for one in parsed(log(*words, *again))[0]] == [1]
-    other = talk.result("r2", "t1", f"{LONG}2", parent="a1")
-    assert parsed(log(*words, other))[1][0].reason == "result_repeated"
+    assert [len(trajectory.steps) for trajectory in parsed(log(*words, *again))[0]] == [1]
+    result = talk.result("r2", "t1", f"{LONG}2", parent="a1")
+    assert parsed(log(*words, result))[1][0].reason == "result_repeated"
     assert parsed(log(*words, talk.result("r3", "t1", f"{LONG}1", parent="a1")))[1] == []
 
 
@@ -327,7 +332,7 @@ def hostile() -> Iterator[tuple[str, bytes]]:
     yield "texts", log(talk.user("u", [text("a<system-reminder>")] * 4000, None), talk.call("a", "m", "t"))
 
 
-@pytest.mark.parametrize(("name", "data"), [pytest.param(*one, id=one[0]) for one in hostile()])
+@pytest.mark.parametrize(("name", "data"), [pytest.param(*case, id=case[0]) for case in hostile()])
 def test_hostile_log_takes_time_in_proportion_to_its_size(name: str, data: bytes) -> None:
-    found, _ = parsed(data)
-    assert found
+    trajectories, _ = parsed(data)
+    assert trajectories

@@ -47,9 +47,9 @@ def log(*lines: Line) -> bytes:
 
 
 def read(data: bytes, connector: Connector) -> tuple[list[Trajectory], list[Reject]]:
-    found = list(connector.parse(MemoryBlob("log.jsonl", data)))
-    rejects = [one for one in found if isinstance(one, Reject)]
-    return [one for one in found if isinstance(one, Trajectory)], rejects
+    records = list(connector.parse(MemoryBlob("log.jsonl", data)))
+    rejects = [record for record in records if isinstance(record, Reject)]
+    return [record for record in records if isinstance(record, Trajectory)], rejects
 
 
 def steps(*lines: Line) -> list[Step]:
@@ -62,9 +62,9 @@ def turns(*lines: Line) -> list[int]:
 
 def test_what_the_api_found_in_its_own_search_for_tools_answers_the_search():
     search = item(1, "tool_search_call", id="t", call_id=None, execution="server", arguments={"paths": ["rate"]})
-    found = item(1, "tool_search_output", id="o", call_id=None, execution="server", tools=[{"name": "rate"}])
-    told = steps(call(0, "a"), search, found, answer(2, "a"))
-    shown = [(one.action.name, one.next_observation and one.next_observation.content) for one in told]
+    output = item(1, "tool_search_output", id="o", call_id=None, execution="server", tools=[{"name": "rate"}])
+    all_steps = steps(call(0, "a"), search, output, answer(2, "a"))
+    shown = [(step.action.name, step.next_observation and step.next_observation.content) for step in all_steps]
     assert shown == [("shell", "ok"), ("tool_search", '[{"name": "rate"}]')]
 
 
@@ -73,9 +73,9 @@ def test_what_the_api_found_in_its_own_search_for_tools_answers_the_search():
     table(__file__, "codex_outputs"),
 )  # fmt: skip
 def test_an_output_is_told_apart_from_what_the_harness_says_of_it(text, content, code, seconds, note):
-    told = read_output(text, Source(CODEX))
-    assert (told.text, told.exit_code, told.seconds) == (content, code, seconds)
-    assert told.notes == ((note,) if note else ())
+    output = read_output(text, Source(CODEX))
+    assert (output.text, output.exit_code, output.seconds) == (content, code, seconds)
+    assert output.notes == ((note,) if note else ())
 
 
 def test_who_answered_is_told_by_the_words_and_by_the_tool():
@@ -98,8 +98,8 @@ def test_the_editor_is_told_apart_from_the_user():
 def test_an_early_rollout_is_told_from_any_other_json_lines():
     early = log({"id": "x", "timestamp": "t", "instructions": None}, {"record_type": "state"})
     assert sniff(early, "rollout.jsonl")[0][0].name == "codex"
-    other = log({"id": "x", "timestamp": "t", "instructions": None}, {"id": "y"})
-    assert sniff(other, "a.jsonl") == []
+    lines = log({"id": "x", "timestamp": "t", "instructions": None}, {"id": "y"})
+    assert sniff(lines, "a.jsonl") == []
     assert Codex().sniff(b'{"timestamp":"t","type":"session_meta","payload":{"id":"' + b"x" * 70000, "a") is not None
 
 
@@ -115,11 +115,11 @@ def test_a_log_that_ends_within_a_call_or_in_an_aborted_turn_is_truncated() -> N
 
 
 def test_an_answer_that_comes_after_a_later_turn_began_stood_before_none_of_its_calls() -> None:
-    found = steps(
+    all_steps = steps(
         call(1, "a"), event(2, "token_count"), call(3, "b"), answer(4, "b", "B"), answer(5, "a", "A"), call(6, "c")
     )
-    assert [step.next_observation and step.next_observation.content for step in found] == ["A", "B", None]
-    assert [step.observation and step.observation.content for step in found] == [None, None, "A"]
+    assert [step.next_observation and step.next_observation.content for step in all_steps] == ["A", "B", None]
+    assert [step.observation and step.observation.content for step in all_steps] == [None, None, "A"]
 
 
 def test_what_stands_around_the_output_of_a_commands_end_is_the_clients() -> None:

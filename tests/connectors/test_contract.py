@@ -32,8 +32,8 @@ NAMES = [ONE] if ONE else sorted(connectors())
 
 @cache
 def entries(name: str, folder: str) -> list[Path]:
-    place = FIXTURES / name / folder
-    return sorted(path for path in place.iterdir() if path.suffix != ".reason") if place.is_dir() else []
+    directory = FIXTURES / name / folder
+    return sorted(path for path in directory.iterdir() if path.suffix != ".reason") if directory.is_dir() else []
 
 
 held = cache(blob_at)
@@ -42,10 +42,10 @@ held = cache(blob_at)
 
 def families(names: list[str]) -> list:
     """The formats by family, which is the package that their connectors lie in."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(type(connectors()[name]).__module__.split(".")[2], []).append(name)
-    return [pytest.param(members, id=family) for family, members in sorted(found.items())]
+        groups.setdefault(type(connectors()[name]).__module__.split(".")[2], []).append(name)
+    return [pytest.param(members, id=family) for family, members in sorted(groups.items())]
 
 
 by_family = pytest.mark.parametrize("names", families(NAMES))
@@ -69,14 +69,14 @@ def expected(name: str, path: Path) -> list[str]:
 def test_a_connector_has_fixtures_and_says_what_it_is(names):
     with every() as case:
         for name in names:
-            one = connectors()[name]
+            connector = connectors()[name]
             with case(name):
                 assert entries(name, "input"), f"{name} has no fixture to read"
                 assert entries(name, "bad"), f"{name} has no fixture to refuse"
-                assert one.name == name
-                assert one.version
-                assert one.title
-                assert one.domains
+                assert connector.name == name
+                assert connector.version
+                assert connector.title
+                assert connector.domains
 
 
 @by_family
@@ -87,7 +87,7 @@ def test_a_log_becomes_the_transitions_that_were_read_by_eye(names):
                 rows, _ = read(name, path)
                 wanted = expected(name, path)
                 assert [golden_line(row) for row in rows] == wanted
-                assert [line(golden_row(told)) for told in wanted] == [line(row) for row in rows]
+                assert [line(golden_row(entry)) for entry in wanted] == [line(row) for row in rows]
 
 
 @by_family
@@ -119,9 +119,9 @@ def test_a_log_of_one_file_is_recognized_as_what_it_is(names):
         for called, name, path in fixtures(names):
             with case(called):
                 if path.is_file():
-                    found = sniff(path.read_bytes()[:HEAD_BYTES], path.name)
-                    assert found[0][0].name == name
-                    assert found[0][1].why
+                    guesses = sniff(path.read_bytes()[:HEAD_BYTES], path.name)
+                    assert guesses[0][0].name == name
+                    assert guesses[0][1].why
 
 
 @by_family
@@ -131,14 +131,14 @@ def test_a_log_of_several_files_is_joined_whole(names):
             if path.is_file():
                 continue
             with case(called):
-                one, blob = connectors()[name], held(path)
-                logs = list(one.join([f"somewhere/{path.name}/{member}" for member in blob.members]))
+                connector, blob = connectors()[name], held(path)
+                logs = list(connector.join([f"somewhere/{path.name}/{member}" for member in blob.members]))
                 assert len(logs) == 1
                 own = {f"somewhere/{path.name}/{member}" for member in blob.members if member not in logs[0].shared}
                 assert logs[0].uri == f"somewhere/{path.name}" or own == {logs[0].uri}
                 assert set(logs[0].members) <= set(blob.members)
                 head = blob.read(logs[0].anchor)[:HEAD_BYTES]
-                assert one.sniff(head, logs[0].members[logs[0].anchor]) is not None
+                assert connector.sniff(head, logs[0].members[logs[0].anchor]) is not None
 
 
 @by_family
@@ -148,8 +148,8 @@ def test_a_bad_log_is_refused_for_its_reason(names):
             with case(called):
                 reasons: list[str] = []
                 try:
-                    found = connectors()[name].parse(held(path))
-                    reasons.extend(one.reason for one in found if isinstance(one, Reject))
+                    records = connectors()[name].parse(held(path))
+                    reasons.extend(record.reason for record in records if isinstance(record, Reject))
                 except ParseError as error:
                     reasons.append(error.reason)
                 wanted = path.with_name(f"{path.name}.reason").read_text("utf-8").split()
@@ -163,7 +163,7 @@ def test_a_log_cut_at_any_byte_raises_nothing_but_a_parse_error(names):
     def cut(name, reads, data):
         blob = held(data.draw(st.sampled_from(entries(name, "input"))))
         member = data.draw(st.sampled_from(blob.members))
-        content = {one: blob.read(one) for one in blob.members}
+        content = {part: blob.read(part) for part in blob.members}
         content[member] = content[member][: data.draw(st.integers(0, len(content[member])))]
         reads(MemoryBlob(blob.uri, content))
 
@@ -177,10 +177,10 @@ def test_a_log_with_damaged_bytes_raises_nothing_but_a_parse_error(names):
     def damaged(name, reads, data):
         blob = held(data.draw(st.sampled_from(entries(name, "input"))))
         member = data.draw(st.sampled_from(blob.members))
-        content = {one: blob.read(one) for one in blob.members}
-        place = data.draw(st.integers(0, max(0, len(content[member]) - 1)))
+        content = {part: blob.read(part) for part in blob.members}
+        offset = data.draw(st.integers(0, max(0, len(content[member]) - 1)))
         junk = data.draw(JUNK)
-        content[member] = content[member][:place] + junk + content[member][place + len(junk) :]
+        content[member] = content[member][:offset] + junk + content[member][offset + len(junk) :]
         reads(MemoryBlob(blob.uri, content))
 
     each(names, damaged)

@@ -35,10 +35,10 @@ def test_a_file_that_the_goldens_do_not_name_is_counted_and_breaks_nothing(corpu
     more = tmp_path / files[0].relative_to(root).parent / "a-later-log.jsonl"
     shutil.copy(files[0], more)
     monkeypatch.setenv("TRAJMILL_CORPORA", str(tmp_path))
-    told: dict[str, object] = {}
+    properties: dict[str, object] = {}
     (folder,) = KNOWN["codex_exec"]["folders"]
-    overlaid = real_files([f"{folder}/"], told.__setitem__)
-    assert told == {
+    overlaid = real_files([f"{folder}/"], properties.__setitem__)
+    assert properties == {
         "corpus_read": [str(path.relative_to(root)) for path in files],
         "corpus_not_read": [str(more.relative_to(tmp_path))],
     }

@@ -60,29 +60,29 @@ FILES: dict[str, Callable[[Rows], bytes]] = {
 def read(data: bytes) -> tuple[str, list[Trajectory | str]]:
     """The connector that takes the file, and its trajectories, and reasons in the place of rejects."""
     taker = sniff(data[:HEAD_BYTES], "rows", longer=lambda: data)[0][0]
-    made: list[Trajectory | str] = []
+    records: list[Trajectory | str] = []
     try:
-        for found in taker.parse(MemoryBlob("rows", data)):
-            made += [found.reason if isinstance(found, Reject) else found]
+        for record in taker.parse(MemoryBlob("rows", data)):
+            records += [record.reason if isinstance(record, Reject) else record]
     except ParseError as error:
-        made.append(error.reason)
-    return taker.name, made
+        records.append(error.reason)
+    return taker.name, records
 
 
-def steps(made: list[Trajectory | str]) -> Iterator[Step]:
-    for found in made:
-        yield from found.steps if isinstance(found, Trajectory) else ()
+def steps(records: list[Trajectory | str]) -> Iterator[Step]:
+    for record in records:
+        yield from record.steps if isinstance(record, Trajectory) else ()
 
 
-def contents(made: list[Trajectory | str]) -> list[str]:
+def contents(records: list[Trajectory | str]) -> list[str]:
     """What was read, but for the place in the file; a column of numbers with a fraction has no whole ones."""
     bare = [
-        replace(found, steps=[replace(step, offset=0) for step in found.steps])
-        if isinstance(found, Trajectory)
-        else found
-        for found in made
+        replace(record, steps=[replace(step, offset=0) for step in record.steps])
+        if isinstance(record, Trajectory)
+        else record
+        for record in records
     ]
-    return [re.sub(r"(?<=\d)\.0\b", "", repr(found)) for found in bare]
+    return [re.sub(r"(?<=\d)\.0\b", "", repr(record)) for record in bare]
 
 
 LISTS = ("messages", "conversations", "trajectory", "prompt", "completion", "content", "traces", "trace", "tools")
@@ -92,13 +92,13 @@ by_data_set = pytest.mark.parametrize("data_set", DATA_SETS, ids=lambda data_set
 
 @by_data_set
 def test_the_calls_and_answers_of_a_data_set_are_those_that_its_rows_hold(data_set: DataSet) -> None:
-    taker, made = read(jsonl(data_set.rows))
+    taker, records = read(jsonl(data_set.rows))
     assert taker == data_set.connector
     if data_set.reason:
-        assert data_set.reason in made
+        assert data_set.reason in records
         return
-    assert not [found for found in made if isinstance(found, str)]
-    calls = [step for step in steps(made) if step.action.name != MESSAGE]
+    assert not [record for record in records if isinstance(record, str)]
+    calls = [step for step in steps(records) if step.action.name != MESSAGE]
     assert len(calls) == data_set.calls
     assert sum(step.next_observation is not None for step in calls) == data_set.answers
 
@@ -107,12 +107,12 @@ def test_the_calls_and_answers_of_a_data_set_are_those_that_its_rows_hold(data_s
 @pytest.mark.parametrize("kind", FILES)
 def test_the_same_rows_give_the_same_in_every_file(data_set: DataSet, kind: str) -> None:
     _, expected = read(jsonl(data_set.rows))
-    taker, made = read(FILES[kind](data_set.rows))
+    taker, records = read(FILES[kind](data_set.rows))
     assert taker == ("table" if kind in ("parquet", "arrow stream", "arrow file") else data_set.connector)
-    assert contents(made) == contents(expected)
+    assert contents(records) == contents(expected)
 
 
-@pytest.mark.parametrize("data_set", [one for one in DATA_SETS if one.calls], ids=lambda data_set: data_set.name)
+@pytest.mark.parametrize("data_set", [entry for entry in DATA_SETS if entry.calls], ids=lambda data_set: data_set.name)
 def test_columns_of_lists_may_be_json_text(data_set: DataSet) -> None:
     texts = [
         {name: json.dumps(value) if isinstance(value, list) and name in LISTS else value for name, value in row.items()}
@@ -128,16 +128,18 @@ def test_json_cells_of_a_table_are_what_their_texts_say_at_any_level() -> None:
         {"role": "tool", "content": "[1]", "tool_calls": None},
     ]
     rows = [{"messages": messages, "tools": [{"name": "look"}]}]
-    called = pa.array([one["tool_calls"] and json.dumps(one["tool_calls"]) for one in messages], pa.string())
-    columns = {name: pa.array([one[name] for one in messages], pa.string()) for name in ("role", "content")}
+    called = pa.array(
+        [message["tool_calls"] and json.dumps(message["tool_calls"]) for message in messages], pa.string()
+    )
+    columns = {name: pa.array([message[name] for message in messages], pa.string()) for name in ("role", "content")}
     columns["tool_calls"] = pa.ExtensionArray.from_storage(pa.json_(), called)
     listed = pa.ListArray.from_arrays([0, 2], pa.StructArray.from_arrays(list(columns.values()), list(columns)))
     tools = pa.ExtensionArray.from_storage(pa.json_(), pa.array([json.dumps(rows[0]["tools"])]))
     stream = io.BytesIO()
     pq.write_table(pa.table({"messages": listed, "tools": tools}), stream)
-    _, made = read(stream.getvalue())
-    assert contents(made) == contents(read(jsonl(rows))[1])
-    (step,) = steps(made)
+    _, records = read(stream.getvalue())
+    assert contents(records) == contents(read(jsonl(rows))[1])
+    (step,) = steps(records)
     assert step.action.arguments == '{"bed": 2, "row": null}'
     assert step.next_observation is not None
     assert step.next_observation.content == "[1]"
@@ -180,8 +182,8 @@ CALLED: dict[str, Rows] = {
 )
 def test_a_file_is_read_of_which_the_first_64_kib_hold_no_call(data: bytes) -> None:
     assert not any(mark in data[:HEAD_BYTES] for mark in (b"tool_calls", b"look")) or data.startswith(b"PAR1")
-    _, made = read(data)
-    calls = [step for step in steps(made) if step.action.name == "look"]
+    _, records = read(data)
+    calls = [step for step in steps(records) if step.action.name == "look"]
     assert [step.next_observation and step.next_observation.content for step in calls][:1] == ["dry"]
 
 

@@ -37,8 +37,8 @@ def box(left: int, top: int, width: int, height: int) -> str:
     return f'cp:screencoord="({left}, {top})" cp:size="({width}, {height})"'
 
 
-def frame(name: str, body: str, more: str = "", place: str = box(0, 0, 400, 300)) -> str:
-    return f'<application name="{name.lower()}"><frame name="{name}" {more}{SHOWN}{place}>{body}</frame></application>'
+def frame(name: str, body: str, more: str = "", bounds: str = box(0, 0, 400, 300)) -> str:
+    return f'<application name="{name.lower()}"><frame name="{name}" {more}{SHOWN}{bounds}>{body}</frame></application>'
 
 
 def screen(body: str, system: str = "ubuntu", root: str = "desktop-frame") -> Screen:
@@ -66,8 +66,8 @@ def test_a_mac_widget_is_what_its_ax_role_says_in_whatever_language_its_tag_is()
 
 
 def test_of_two_ids_the_one_that_lasts_is_shown() -> None:
-    told = f'<button name="A" attr:id=":r4:" class:automation_id="save" {box(1, 1, 9, 9)}/>'
-    assert screen(frame("W", told), "windows").text.endswith('button "A" id=save [1,1][10,10]')
+    button = f'<button name="A" attr:id=":r4:" class:automation_id="save" {box(1, 1, 9, 9)}/>'
+    assert screen(frame("W", button), "windows").text.endswith('button "A" id=save [1,1][10,10]')
 
 
 def test_dumps_with_the_namespaces_of_2024_are_read_too() -> None:
@@ -222,9 +222,9 @@ def test_a_point_meets_open_menus_then_the_active_window_then_the_smaller_one() 
 def test_the_wheel_turns_the_list_around_a_row_and_not_the_row() -> None:
     row = f'<list-item {SHOWN}{box(0, 0, 90, 20)}><label name="One" {SHOWN}{box(2, 2, 40, 10)}/></list-item>'
     slider = f'<slider name="Volume" {SHOWN}{box(0, 60, 90, 20)}/>'
-    held = f'<list name="Songs" {SHOWN}{box(0, 0, 90, 100)}>{row}{slider}</list>'
+    song_list = f'<list name="Songs" {SHOWN}{box(0, 0, 90, 100)}>{row}{slider}</list>'
     button = f'<push-button name="Play" {SHOWN}{box(100, 0, 20, 20)}/>'
-    shown = screen(frame("Main", held + button))
+    shown = screen(frame("Main", song_list + button))
 
     def names(x: int, y: int) -> list[str]:
         met = (shown.at(x, y), shown.wheel_target_at(x, y))
@@ -341,42 +341,42 @@ def line(number: int, action: Any = "WAIT", **more: Any) -> bytes:
 
 def parsed(members: dict[str, bytes], raw: bool = False) -> tuple[list[Trajectory], list[str]]:
     blob = MemoryBlob("results/pyautogui/a11y_tree/org/model/calc/7", members, Choices("raw" if raw else "tree"))
-    found = list(OSWorld().parse(blob))
-    rejects = [one.reason for one in found if isinstance(one, Reject)]
-    return [one for one in found if isinstance(one, Trajectory)], rejects
+    records = list(OSWorld().parse(blob))
+    rejects = [record.reason for record in records if isinstance(record, Reject)]
+    return [record for record in records if isinstance(record, Trajectory)], rejects
 
 
 def dump(name: str) -> bytes:
     return desktop(frame(name, ""))
 
 
-def contents(one: Trajectory) -> list[tuple[str | None, str | None]]:
+def contents(trajectory: Trajectory) -> list[tuple[str | None, str | None]]:
     def title(side: Any) -> str | None:
         return side.content.split('"')[1] if side is not None and side.content else None
 
-    return [(title(step.observation), title(step.next_observation)) for step in one.steps]
+    return [(title(step.observation), title(step.next_observation)) for step in trajectory.steps]
 
 
 def test_a_step_at_which_nothing_was_done_is_the_screen_before_the_first_action() -> None:
     start = {"step_num": 0, "action_timestamp": "20250101@000000", "action": "__init__", "screenshot_file": "a.png"}
     log = json.dumps(start).encode() + b"\n" + line(1)
     trees = {"step_1.xml": dump("b")}
-    (one,), rejects = parsed({"traj.jsonl": log, "a.xml": dump("a"), **trees})
-    assert (contents(one), rejects) == ([("a", "b")], [])
-    (one,), _ = parsed({"traj.jsonl": log, "a.png": b"\x89PNG", **trees})
-    before = one.steps[0].observation
+    (trajectory,), rejects = parsed({"traj.jsonl": log, "a.xml": dump("a"), **trees})
+    assert (contents(trajectory), rejects) == ([("a", "b")], [])
+    (trajectory,), _ = parsed({"traj.jsonl": log, "a.png": b"\x89PNG", **trees})
+    before = trajectory.steps[0].observation
     assert before is not None
     assert (before.content, before.attachments[0].name) == (None, "a.png")
-    found, _ = parsed({"traj.jsonl": log + log, "a.xml": dump("a"), **trees})
-    assert [contents(one) for one in found] == [[("a", None)], [("a", None)]]
+    trajectories, _ = parsed({"traj.jsonl": log + log, "a.xml": dump("a"), **trees})
+    assert [contents(trajectory) for trajectory in trajectories] == [[("a", None)], [("a", None)]]
 
 
 def test_a_tree_in_the_line_counts_and_a_file_outside_of_the_folder_does_not() -> None:
-    (one,), rejects = parsed({"traj.jsonl": line(1, accessibility_tree=dump("b").decode())})
-    assert contents(one) == [(None, "b")]
+    (trajectory,), rejects = parsed({"traj.jsonl": line(1, accessibility_tree=dump("b").decode())})
+    assert contents(trajectory) == [(None, "b")]
     assert rejects == []
-    (one,), rejects = parsed({"traj.jsonl": line(1, accessibility_tree_file="../../etc/passwd")})
-    assert contents(one) == [(None, None)]
+    (trajectory,), rejects = parsed({"traj.jsonl": line(1, accessibility_tree_file="../../etc/passwd")})
+    assert contents(trajectory) == [(None, None)]
     assert rejects == ["missing_screen"]
 
 
@@ -390,13 +390,13 @@ def test_a_table_of_the_agents_log_is_matched_by_the_answer_that_follows_it() ->
     )
     answers = answers_of(log)
     assert [answer.table and answer.table[-1] for answer in answers] == ["a", None, "b", "c"]
-    found = align_answers(["one", "unknown", "two", "one"], answers)
-    assert [answer and answer.table and answer.table[-1] for answer in found] == ["a", None, "b", "c"]
+    aligned = align_answers(["one", "unknown", "two", "one"], answers)
+    assert [answer and answer.table and answer.table[-1] for answer in aligned] == ["a", None, "b", "c"]
 
 
 def test_the_formats_are_told_apart_and_what_is_none_of_them_is_left() -> None:
     def taken(data: bytes, name: str) -> list[str]:
-        return [one.name for one, _ in sniff(data, name)]
+        return [connector.name for connector, _ in sniff(data, name)]
 
     assert taken(line(1), "any.jsonl") == ["osworld"]
     assert taken(dump("a"), "screen.xml") == ["osworld"]
@@ -411,12 +411,12 @@ def test_the_formats_are_told_apart_and_what_is_none_of_them_is_left() -> None:
 
 def test_a_screenshot_that_two_lines_name_shows_what_the_later_one_led_to() -> None:
     log = line(1, screenshot_file="s.png") + line(1, screenshot_file="s.png") + line(2, screenshot_file="t.png")
-    (one,), _ = parsed({"traj.jsonl": log, "s.png": b"\x89PNG", "t.png": b"\x89PNG"})
-    seen = [step.next_observation and step.next_observation.attachments[0].name for step in one.steps]
+    (trajectory,), _ = parsed({"traj.jsonl": log, "s.png": b"\x89PNG", "t.png": b"\x89PNG"})
+    seen = [step.next_observation and step.next_observation.attachments[0].name for step in trajectory.steps]
     assert seen == [None, "s.png", "t.png"]
-    assert [step.observation is None for step in one.steps] == [True, True, False]
-    (one,), _ = parsed({"traj.jsonl": log, "s.xml": dump("s"), "t.xml": dump("t")})
-    assert contents(one) == [(None, None), (None, "s"), ("s", "t")]
+    assert [step.observation is None for step in trajectory.steps] == [True, True, False]
+    (trajectory,), _ = parsed({"traj.jsonl": log, "s.xml": dump("s"), "t.xml": dump("t")})
+    assert contents(trajectory) == [(None, None), (None, "s"), ("s", "t")]
 
 
 def recorded(*events: tuple[str, dict[str, Any]]) -> list[str]:
@@ -427,20 +427,22 @@ def recorded(*events: tuple[str, dict[str, Any]]) -> list[str]:
 def told_calls(*events: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """The acts of a recording as their text tells them, an event every 10 milliseconds."""
     begun = 1_700_000_000_000
-    told = [{"timestamp": begun + 10 * place, "event": {kind: one}} for place, (kind, one) in enumerate(events)]
-    log = json.dumps({"name": "w", "start_time": 1, "end_time": 2, "events": told}).encode()
-    found = list(Workflow().parse(MemoryBlob("w.json", log)))
-    return [json.loads(step.action.text) for one in found if isinstance(one, Trajectory) for step in one.steps]
+    entries = [{"timestamp": begun + 10 * index, "event": {kind: body}} for index, (kind, body) in enumerate(events)]
+    log = json.dumps({"name": "w", "start_time": 1, "end_time": 2, "events": entries}).encode()
+    records = list(Workflow().parse(MemoryBlob("w.json", log)))
+    return [
+        json.loads(step.action.text) for record in records if isinstance(record, Trajectory) for step in record.steps
+    ]
 
 
-def key(code: int, character: str | None = None, *held: str) -> tuple[str, dict[str, Any]]:
+def key(code: int, character: str | None = None, *modifiers: str) -> tuple[str, dict[str, Any]]:
     """A key as terminator records it: its character is the number of the key, whatever was typed."""
-    told = character or (chr(code) if 32 <= code <= 126 else None)
+    text = character or (chr(code) if 32 <= code <= 126 else None)
     return "Keyboard", {
         "key_code": code,
         "is_key_down": True,
-        "character": told,
-        **{f"{name}_pressed": True for name in held},
+        "character": text,
+        **{f"{name}_pressed": True for name in modifiers},
     }
 
 

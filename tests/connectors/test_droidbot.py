@@ -15,24 +15,24 @@ CONNECTOR = DroidBot()
 
 
 def view(key: int, name: str, box: list[list[int]], parent: int = 0, **more: object) -> dict[str, Any]:
-    given = {
+    fields = {
         "temp_id": key,
         "parent": parent,
         "children": [],
         "class": "android.widget.Button",
         "package": "org.example",
     }
-    return {**given, "text": name, "bounds": box, "view_str": f"v-{name}", "clickable": True, "enabled": True, **more}
+    return {**fields, "text": name, "bounds": box, "view_str": f"v-{name}", "clickable": True, "enabled": True, **more}
 
 
 def state(name: str, *views: dict[str, Any]) -> bytes:
-    root = view(0, "", [[0, 0], [100, 200]], -1, children=[one["temp_id"] for one in views], clickable=False)
+    root = view(0, "", [[0, 0], [100, 200]], -1, children=[child["temp_id"] for child in views], clickable=False)
     root["class"] = "android.widget.FrameLayout"
     return json.dumps({"state_str": name, "foreground_activity": "org.example/.Main", "views": [root, *views]}).encode()
 
 
-def event(start: str, stop: str, **told: object) -> bytes:
-    return json.dumps({"event": {"event_type": "touch", **told}, "start_state": start, "stop_state": stop}).encode()
+def event(start: str, stop: str, **fields: object) -> bytes:
+    return json.dumps({"event": {"event_type": "touch", **fields}, "start_state": start, "stop_state": stop}).encode()
 
 
 def steps(**members: bytes) -> list[Step]:
@@ -44,8 +44,8 @@ def steps(**members: bytes) -> list[Step]:
 
 def seen(*sides: Observation | None) -> list[tuple[str, str] | None]:
     """(what the button says, truncation) of each."""
-    found = [side and ((side.content or "").split('button "')[1].split('"')[0], side.truncation) for side in sides]
-    return [one or None for one in found]
+    results = [side and ((side.content or "").split('button "')[1].split('"')[0], side.truncation) for side in sides]
+    return [result or None for result in results]
 
 
 WAIT = state("l", view(1, "Wait", [[0, 0], [9, 9]]))
@@ -64,18 +64,18 @@ def test_without_a_stop_state_the_next_events_start_counts_within_ten_seconds_in
     assert seen(pair(LATE, "lost", **saved)[0].next_observation) == [None]
     assert seen(pair("later", "lost", **saved)[0].next_observation) == [None]
     elsewhere = DONE.replace(b"org.example/.Main", b"org.other/.Main")
-    found = pair(SOON, "lost", **{f"states_{HERE}": WAIT, f"states_{SOON}": elsewhere})
-    assert seen(found[0].next_observation) == [None]
+    all_steps = pair(SOON, "lost", **{f"states_{HERE}": WAIT, f"states_{SOON}": elsewhere})
+    assert seen(all_steps[0].next_observation) == [None]
 
 
 def runs(*events: tuple[str, dict[str, object], str]) -> list[tuple[str, str | None, int]]:
     """(native id, app, steps) of each run of events: their time, what they did and the app that they began in."""
     members = {}
-    for time, told, app in events:
-        members[f"events/event_2024-05-06_{time}.json"] = event(app, app, **told)
+    for time, fields, app in events:
+        members[f"events/event_2024-05-06_{time}.json"] = event(app, app, **fields)
         members[f"states/state_{app}.json"] = state(app).replace(b"org.example/.Main", f"{app}/.Main".encode())
-    found, _ = read(CONNECTOR, MemoryBlob("out", members))
-    return [(one.native_id, one.environment.id, len(one.steps)) for one in found]
+    trajectories, _ = read(CONNECTOR, MemoryBlob("out", members))
+    return [(trajectory.native_id, trajectory.environment.id, len(trajectory.steps)) for trajectory in trajectories]
 
 
 def test_a_run_that_kills_its_app_while_another_is_open_is_of_the_killed_app() -> None:
@@ -113,8 +113,12 @@ def test_a_state_saved_more_than_ten_seconds_before_the_app_was_killed_or_after_
 ) -> None:
     kill = event("d", "lost", event_type="kill_app", stop_intent="am force-stop org.example")
     touch = event("lost", "other", view=view(1, "b", [[0, 9], [100, 19]]))
-    other = state("other", view(1, "b", [[0, 9], [100, 19]]))
-    members = {"events_2024-05-06_080030": kill, "events_2024-05-06_080031": touch, "states_2024-05-06_080031": other}
+    other_state = state("other", view(1, "b", [[0, 9], [100, 19]]))
+    members = {
+        "events_2024-05-06_080030": kill,
+        "events_2024-05-06_080031": touch,
+        "states_2024-05-06_080031": other_state,
+    }
     first, _ = steps(**members, **{f"states_2024-05-06_0800{saved}": DONE})
     assert (first.observation is not None) is is_known
 
@@ -126,8 +130,8 @@ def test_a_state_from_before_a_pause_of_over_a_minute_is_not_taken(told: dict[st
     for time, is_known in (("080100", True), ("080101", False)):
         members = {f"events/event_2024-05-06_{tag}.json": event("d", "e", **told) for tag in ("080000", time)}
         members |= {"states/state_2024-05-06_080000.json": DONE, f"states/state_2024-05-06_{time}.json": state("e")}
-        found = [step for run in read(CONNECTOR, MemoryBlob("out", members))[0] for step in run.steps]
-        assert [step.observation is not None for step in found] == [True, is_known]
+        all_steps = [step for run in read(CONNECTOR, MemoryBlob("out", members))[0] for step in run.steps]
+        assert [step.observation is not None for step in all_steps] == [True, is_known]
 
 
 def test_a_touch_is_named_by_the_view_that_takes_it_in_the_middle_of_the_chosen_one() -> None:
@@ -168,5 +172,5 @@ def test_views_in_a_circle_or_without_a_root_are_read_once_or_refused() -> None:
     ],
 )
 def test_the_format_is_recognized_by_name_and_first_bytes(uri: str, head: bytes, score: float | None) -> None:
-    told = CONNECTOR.sniff(head, uri)
-    assert (told.score if told else None) == score
+    guess = CONNECTOR.sniff(head, uri)
+    assert (guess.score if guess else None) == score

@@ -43,11 +43,11 @@ def _quoted(text: str, single: bool) -> str:
 @given(documents())
 def test_the_tree_is_what_an_xml_library_sees(document: str) -> None:
     seen = [
-        (one.get("text"), one.get("resource-id", "").rpartition(":id/")[2], one.get("checked") == "true")
-        for one in etree.fromstring(document.encode()).iter("node")
+        (element.get("text"), element.get("resource-id", "").rpartition(":id/")[2], element.get("checked") == "true")
+        for element in etree.fromstring(document.encode()).iter("node")
     ]
     nodes = read_dump(document.encode(), "x").tree.nodes[1:]
-    assert [(one.name, one.ident, "checked" in one.states) for one in nodes] == seen
+    assert [(element.name, element.ident, "checked" in element.states) for element in nodes] == seen
 
 
 FLAG = st.sampled_from(["true", "false", "", "TRUE"])
@@ -57,7 +57,7 @@ FLAG = st.sampled_from(["true", "false", "", "TRUE"])
 def test_the_order_that_android_writes_attributes_in_reads_like_any_other(
     texts: list[str], flags: list[str], newer: bool, data: st.DataObject
 ) -> None:
-    index, text, ident, kind, description, hint = (quoteattr(one, {'"': "&quot;"}) for one in texts)
+    index, text, ident, kind, description, hint = (quoteattr(value, {'"': "&quot;"}) for value in texts)
     names = "checkable checked clickable enabled focusable focused scrollable long-clickable password selected"
     pairs = {"index": index, "text": text, "resource-id": ident, "class": kind, "package": '"p"'}
     pairs |= {"content-desc": description}
@@ -65,12 +65,12 @@ def test_the_order_that_android_writes_attributes_in_reads_like_any_other(
     pairs |= {"bounds": data.draw(st.sampled_from(['"[0,-1][20,30]"', '"[0,0]"', '""']))}
     if newer:
         pairs |= {"drawing-order": '"1"', "hint": hint, "display-id": '"0"', "visible-to-user": f'"{flags[-1]}"'}
-    own, other = (
+    own, shuffled = (
         "".join(f" {name}={pairs[name]}" for name in order)
         for order in (list(pairs), data.draw(st.permutations(list(pairs))))
     )
     seen = []
-    for words in (own, other):
+    for words in (own, shuffled):
         screen = read_dump(f"<hierarchy><node{words}><node{words} /></node></hierarchy>".encode(), "x")
         seen.append((screen.text, screen.package, screen.marks))
     assert seen[0] == seen[1]
@@ -81,8 +81,8 @@ def test_the_order_that_android_writes_attributes_in_reads_like_any_other(
     [("search", "search"), ("radix-:r1:", ""), ("mui-123", ""), ("org.example:id/mui-123", "mui-123")],
 )
 def test_the_id_of_an_element_of_a_web_view_is_shown_where_it_lasts(ident: str, shown: str) -> None:
-    told = {"class": "android.widget.Button", "clickable": "true", "resource-id": ident}
-    (_, button) = read_dump(dump(node("[0,0][9,9]", "A", **told)), "x").tree.nodes
+    attributes = {"class": "android.widget.Button", "clickable": "true", "resource-id": ident}
+    (_, button) = read_dump(dump(node("[0,0][9,9]", "A", **attributes)), "x").tree.nodes
     assert (button.name, button.ident) == ("A", shown)
 
 
@@ -107,7 +107,7 @@ def test_a_dump_cut_at_any_byte_is_truncated_at_its_broken_tag() -> None:
 def test_a_view_has_a_line_where_its_box_has_a_place_on_the_screen(box: str, shown: bool) -> None:
     inner = node("[0,0][9,9]", "inside")
     screen = read_dump(dump(node(box, "out", inner, clickable="true")), "x")
-    assert [one.name for one in screen.tree.nodes[1:]] == ["out", "inside"][not shown :]
+    assert [element.name for element in screen.tree.nodes[1:]] == ["out", "inside"][not shown :]
     assert screen.marks[0][0] == (2 if shown else 0)
 
 
@@ -180,11 +180,11 @@ def test_real_dumps_have_the_texts_that_an_xml_library_sees(record_property: Cal
         screen = read_dump(data, file.name)
         assert Tree.parse(screen.text).text == screen.text
         boxes = [
-            (one, [int(side) for side in re.findall(r"-?\d+", one.get("bounds", ""))])
-            for one in etree.fromstring(data).iter("node")
+            (element, [int(side) for side in re.findall(r"-?\d+", element.get("bounds", ""))])
+            for element in etree.fromstring(data).iter("node")
         ]
-        seen = {one.get("text") for one, box in boxes if box[0] < box[2] and box[1] < box[3]} - {""}
-        shown = {text for one in screen.tree.nodes for text in (one.name, one.value, one.description)}
+        seen = {element.get("text") for element, box in boxes if box[0] < box[2] and box[1] < box[3]} - {""}
+        shown = {text for element in screen.tree.nodes for text in (element.name, element.value, element.description)}
         assert seen <= shown
         assert all(re.search(r"\[-?\d+,-?\d+\]$", line) for line in screen.text.split("\n"))
         assert not re.search(r"^ +#\d+ group( disabled)?( id=\S+)? \[", screen.text, re.MULTILINE)

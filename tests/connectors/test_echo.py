@@ -42,8 +42,8 @@ class Player:
     def told(self) -> list[str]:
         """The keys of each act, and the reason of each gap in angle brackets."""
         entries, _, _ = self.reader.finish()
-        kept = [entry for _, entry in entries if not isinstance(entry, Line)]
-        return [entry.keys if isinstance(entry, Act) else f"<{entry.reason}>" for entry in kept]
+        items = [entry for _, entry in entries if not isinstance(entry, Line)]
+        return [entry.keys if isinstance(entry, Act) else f"<{entry.reason}>" for entry in items]
 
     def screens(self) -> list[str | None]:
         entries, last, _ = self.reader.finish()

@@ -24,8 +24,8 @@ PARSED = 26
 def firsts(name: str) -> list[Any]:
     """The first record of each member of a connector's fixtures that is JSON."""
     blobs = [held(path) for path in entries(name, "input")]
-    found = [documents(blob.read(member)[:HEAD_BYTES]) for blob in blobs for member in blob.members]
-    return [values[0] for values in found if values]
+    contents = [documents(blob.read(member)[:HEAD_BYTES]) for blob in blobs for member in blob.members]
+    return [values[0] for values in contents if values]
 
 
 def keys() -> list[str]:
@@ -42,18 +42,18 @@ def mutants(first: Any, most: int) -> Iterator[Any]:
 
 def turns(first: Any, number: int) -> Iterator[Any]:
     """The record with each value in turn, those at its top first, by one value: each type has its turn."""
-    found = sorted(places(first), key=len)
-    for place in range(max(len(found), len(TYPES))):
-        stranger = TYPES[(place * 5 + number) % len(TYPES)]
-        yield replaced(first, found[place % len(found)], stranger)
+    paths = sorted(places(first), key=len)
+    for index in range(max(len(paths), len(TYPES))):
+        stranger = TYPES[(index * 5 + number) % len(TYPES)]
+        yield replaced(first, paths[index % len(paths)], stranger)
 
 
 @pytest.mark.parametrize("stranger", TYPES, ids=repr)
 def test_a_line_of_one_key_with_any_value_is_answered_by_every_connector(stranger):
     for key in keys():
         head = json.dumps({key: stranger}).encode() + b"\n"
-        for one in connectors().values():
-            one.sniff(head, "log.jsonl")
+        for connector in connectors().values():
+            connector.sniff(head, "log.jsonl")
 
 
 def test_a_first_record_with_any_value_at_any_place_is_answered_by_every_connector():

@@ -31,8 +31,8 @@ def lines(events: str, is_raw: bool = False, start: float = 1.0) -> str:
             rows.append(f"{DEVICE}: {NUMBERS[name]} {number}")
         else:
             kind = {"SYN": "EV_SYN", "ABS": "EV_ABS"}.get(name[:3], "EV_KEY")
-            told = {"EV_KEY": {"1": "DOWN", "0": "UP"}.get(value, number)}.get(kind, number)
-            rows.append(f"[{time:15.6f}] {DEVICE}: {kind:<12} {name:<20} {told:<20}\r")
+            text = {"EV_KEY": {"1": "DOWN", "0": "UP"}.get(value, number)}.get(kind, number)
+            rows.append(f"[{time:15.6f}] {DEVICE}: {kind:<12} {name:<20} {text:<20}\r")
         time += 0.1 if word == "." else 0
     return "\n".join(rows) + "\n"
 
@@ -58,13 +58,13 @@ def test_fingers_are_followed_from_down_to_up(
     events: str, paths: list[tuple[tuple[int, int], ...]], is_raw: bool
 ) -> None:
     gestures = found(lines(events, is_raw))
-    assert [finger for one in gestures if isinstance(one, Gesture) for finger in one.fingers] == paths
-    assert all(isinstance(one, Gesture) for one in gestures)
+    assert [finger for gesture in gestures if isinstance(gesture, Gesture) for finger in gesture.fingers] == paths
+    assert all(isinstance(gesture, Gesture) for gesture in gestures)
 
 
 def test_a_key_is_one_press_and_other_sensors_are_passed_over() -> None:
-    other = "[ 1.0] /dev/input/event9: EV_REL REL_X 00000008\n[ 1.0] /dev/input/event9: EV_SYN SYN_REPORT 00000000\n"
-    (key,) = found(lines("KEY_BACK=1 . KEY_BACK=0 .") + other)
+    motion = "[ 1.0] /dev/input/event9: EV_REL REL_X 00000008\n[ 1.0] /dev/input/event9: EV_SYN SYN_REPORT 00000000\n"
+    (key,) = found(lines("KEY_BACK=1 . KEY_BACK=0 .") + motion)
     assert isinstance(key, Key)
     assert key.name == "back"
 
@@ -111,15 +111,15 @@ def test_beside_screens_a_gesture_is_one_action_in_pixels(events: str, name: str
     )
 )
 def test_events_in_any_order_make_gestures_with_points(events: list[str]) -> None:
-    for one in found(lines(" ".join(events))):
-        assert not isinstance(one, ParseError)
-        assert isinstance(one, Key) or (one.fingers and all(one.fingers))
+    for action in found(lines(" ".join(events))):
+        assert not isinstance(action, ParseError)
+        assert isinstance(action, Key) or (action.fingers and all(action.fingers))
 
 
 @pytest.mark.corpus
 def test_real_logs_hold_the_taps_that_they_show(record_property: Callable[[str, object], None]) -> None:
     album, yelp = real_files("getevent", "*.txt", record_property)
     assert found(album.read_bytes().decode()) == []
-    (gesture,) = [one for one in found(yelp.read_bytes().decode()) if isinstance(one, Gesture)]
+    (gesture,) = [action for action in found(yelp.read_bytes().decode()) if isinstance(action, Gesture)]
     assert gesture.fingers == (((0x172, 0x9D4), (0x172, 0x9D5)),)
     assert (gesture.started, gesture.ended) == (10462.142048, 10462.256008)

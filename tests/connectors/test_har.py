@@ -23,7 +23,7 @@ HAR = connector("har")
 
 
 def entry(url, at=None, time=10, status=200, mime="application/json", text="{}", method="GET", **extra):
-    one = {
+    record = {
         "request": {"method": method, "url": url, "headers": extra.pop("sent", [])},
         "response": {
             "status": status,
@@ -34,8 +34,8 @@ def entry(url, at=None, time=10, status=200, mime="application/json", text="{}",
         "time": time,
     }
     if at is not None:
-        one["startedDateTime"] = f"2026-03-02T10:00:{at:06.3f}Z"
-    return one | extra
+        record["startedDateTime"] = f"2026-03-02T10:00:{at:06.3f}Z"
+    return record | extra
 
 
 def read(blob) -> list[Any]:
@@ -48,8 +48,8 @@ def trajectories(*entries, choices=None, **log) -> list[Any]:
 
 
 def steps(*entries, **more):
-    (one,) = trajectories(*entries, **more)
-    return one.steps
+    (trajectory,) = trajectories(*entries, **more)
+    return trajectory.steps
 
 
 def test_a_redirect_is_not_joined_with_a_post_to_its_target():
@@ -96,11 +96,11 @@ def test_a_body_in_a_file_outside_of_the_input_is_not_read():
     log = {"log": {"entries": [entry("http://a/", text=None)]}}
     log["log"]["entries"][0]["response"]["content"]["_file"] = "../secret"
     blob = MemoryBlob("in", {"a/x.har": json.dumps(log).encode(), "secret": b"inside", "a/body": b"other"})
-    (one,) = read(blob)
-    assert one.steps[0].next_observation.content.endswith("inside")
+    (trajectory,) = read(blob)
+    assert trajectory.steps[0].next_observation.content.endswith("inside")
     log["log"]["entries"][0]["response"]["content"]["_file"] = "../../secret"
-    (one,) = read(MemoryBlob("in", {"a/x.har": json.dumps(log).encode(), "secret": b"outside"}))
-    assert one.steps[0].next_observation.truncation == "recorder"
+    (trajectory,) = read(MemoryBlob("in", {"a/x.har": json.dumps(log).encode(), "secret": b"outside"}))
+    assert trajectory.steps[0].next_observation.truncation == "recorder"
 
 
 def test_faults_within_an_archive_are_placed_where_its_member_begins():
@@ -108,10 +108,10 @@ def test_faults_within_an_archive_are_placed_where_its_member_begins():
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("0" * 40 + ".html", "<p>")
         archive.writestr("har.har", json.dumps({"log": {"entries": [entry("http://a/")] * 99}})[:-5])
-    place = zipfile.ZipFile(packed).getinfo("har.har").header_offset
+    offset = zipfile.ZipFile(packed).getinfo("har.har").header_offset
     with pytest.raises(ParseError) as caught:
         read(MemoryBlob("x.har.zip", packed.getvalue()))
-    assert (caught.value.reason, caught.value.offset) == ("truncated", place)
+    assert (caught.value.reason, caught.value.offset) == ("truncated", offset)
 
 
 def test_a_cut_archive_gives_its_log_and_a_reject_for_the_rest():
@@ -121,9 +121,9 @@ def test_a_cut_archive_gives_its_log_and_a_reject_for_the_rest():
         archive.writestr("../outside.html", "<p>")
         archive.writestr("body.html", "<p>")
     data = packed.getvalue()
-    found = read(MemoryBlob("x.har.zip", data[: data.rindex(b"PK\x03\x04") + 10]))
-    assert [len(one.steps) for one in found if isinstance(one, Trajectory)] == [2]
-    assert [one.reason for one in found if isinstance(one, Reject)] == ["truncated", "unsafe_name"]
+    records = read(MemoryBlob("x.har.zip", data[: data.rindex(b"PK\x03\x04") + 10]))
+    assert [len(record.steps) for record in records if isinstance(record, Trajectory)] == [2]
+    assert [record.reason for record in records if isinstance(record, Reject)] == ["truncated", "unsafe_name"]
 
 
 def test_bodies_are_unpacked_only_where_they_are_packed():
@@ -163,9 +163,9 @@ def test_packed_bytes_that_were_taken_for_utf_8_are_lost():
     for packed in (gzip.compress(PAGE.encode()), BROTLI):
         for kind in ("text/html", "application/json", "", "application/octet-stream"):
             assert text_body(packed.decode("utf-8", "replace"), kind, "br").lost
-    found = steps(entry("http://a/", mime="text/html", text=BROTLI.decode("utf-8", "replace")))
-    assert found[0].next_observation.content == "HTTP 200\ncontent-type: text/html"
-    assert found[0].next_observation.truncation == "recorder"
+    all_steps = steps(entry("http://a/", mime="text/html", text=BROTLI.decode("utf-8", "replace")))
+    assert all_steps[0].next_observation.content == "HTTP 200\ncontent-type: text/html"
+    assert all_steps[0].next_observation.truncation == "recorder"
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,9 @@ def test_the_size_of_a_body_tells_whether_plain_text_stands_for_bytes():
 def test_pieces_in_base64_are_put_together():
     packed = gzip.compress(PAGE.encode())
     pieces = [base64.b64encode(packed[:100]).decode(), base64.b64encode(packed[100:]).decode()]
-    one = entry("http://a/", mime="text/plain", received=[{"name": "content-encoding", "value": "gzip"}])
-    one["response"]["content"] |= {"text": json.dumps(pieces), "encoding": "base64"}
-    assert steps(one)[0].next_observation.content.partition("\n\n")[2] == PAGE
+    record = entry("http://a/", mime="text/plain", received=[{"name": "content-encoding", "value": "gzip"}])
+    record["response"]["content"] |= {"text": json.dumps(pieces), "encoding": "base64"}
+    assert steps(record)[0].next_observation.content.partition("\n\n")[2] == PAGE
 
 
 @given(
@@ -249,8 +249,8 @@ def test_web_socket_messages_sent_in_a_row_are_one_action():
     assert last.next_observation is None
 
 
-def said(way: str, **told: Any) -> dict[str, Any]:
-    return {"type": way, "opcode": 1, "data": json.dumps({"v": 1, **told})}
+def said(way: str, **fields: Any) -> dict[str, Any]:
+    return {"type": way, "opcode": 1, "data": json.dumps({"v": 1, **fields})}
 
 
 @pytest.mark.parametrize(
@@ -267,9 +267,9 @@ def said(way: str, **told: Any) -> dict[str, Any]:
     ids=["one is late", "one is late and its own too", "none has a number", "numbers of which none tells apart"],
 )
 def test_what_a_socket_brings_is_cut_where_it_answers_earlier_messages_only(messages, cut):
-    told = [said(way, **({} if number is None else {"d": {"r": number}})) for way, number in messages]
-    _, *sent = steps(entry("ws://a/", status=101, text="", _webSocketMessages=told))
-    assert [one.next_observation.truncation == "recorder" for one in sent] == list(map(bool, cut))
+    frames = [said(way, **({} if number is None else {"d": {"r": number}})) for way, number in messages]
+    _, *sent = steps(entry("ws://a/", status=101, text="", _webSocketMessages=frames))
+    assert [step.next_observation.truncation == "recorder" for step in sent] == list(map(bool, cut))
 
 
 def test_messages_of_a_socket_are_taken_in_the_order_of_their_times():
@@ -279,13 +279,13 @@ def test_messages_of_a_socket_are_taken_in_the_order_of_their_times():
         {"type": "receive", "opcode": 1, "data": "b", "time": 2.5},
     ]
     _, *sent = steps(entry("ws://a/", status=101, text="", _webSocketMessages=messages))
-    assert [(one.action.text, one.next_observation and one.next_observation.content) for one in sent] == [
+    assert [(step.action.text, step.next_observation and step.next_observation.content) for step in sent] == [
         ("a", "b"),
         ("c", None),
     ]
     del messages[2]["time"]
     _, *sent = steps(entry("ws://a/", status=101, text="", _webSocketMessages=messages))
-    assert [one.action.text for one in sent] == ["a\nc"]
+    assert [step.action.text for step in sent] == ["a\nc"]
 
 
 def test_a_body_deflated_without_a_header_is_unpacked_as_browsers_do():

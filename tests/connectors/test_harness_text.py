@@ -20,12 +20,14 @@ def test_harness_text_is_interleaved_and_in_no_observation(name, members, harnes
     rows, rejects = parsed(connectors()[name], MemoryBlob("log", data.get("log", data)))
     assert rejects == []
     seen = [row["next_observation"] for row in rows if row["next_observation"]]
-    shown = "\n".join(one["content"] for one in seen if one["origin"] == "environment")
-    said = [one for row in rows for one in json.loads(row["interleaved"] or "[]") if one["role"] == "harness"]
+    shown = "\n".join(observation["content"] for observation in seen if observation["origin"] == "environment")
+    notes = [
+        message for row in rows for message in json.loads(row["interleaved"] or "[]") if message["role"] == "harness"
+    ]
     assert "SEEN" in shown
     for text in harness:
         assert text not in shown
-        assert text in "\n".join(one["content"] for one in said)
+        assert text in "\n".join(message["content"] for message in notes)
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ LONG = 200 << 10
 
 
 def taker(data: bytes, uri: str) -> str | None:
-    found = sniff(data[:HEAD_BYTES], uri, longer=lambda: data)
-    return found[0][0].name if found else None
+    guesses = sniff(data[:HEAD_BYTES], uri, longer=lambda: data)
+    return guesses[0][0].name if guesses else None
 
 
 def members(name: str) -> Iterator[tuple[str, list[Any]]]:
@@ -48,9 +48,9 @@ def longer_text(text: str) -> str:
 
 def long_texts(first: Any) -> Iterator[Any]:
     """The record with a long text in the place of its first prose, and of its longest."""
-    found = [at for at in places(first) if isinstance(text := value_at(first, at), str) and text.count(" ") > 1]
-    longest = sorted(found, key=lambda at: -len(value_at(first, at)))
-    for at in dict.fromkeys([*found[:1], *longest[:1]]):
+    paths = [at for at in places(first) if isinstance(text := value_at(first, at), str) and text.count(" ") > 1]
+    longest = sorted(paths, key=lambda at: -len(value_at(first, at)))
+    for at in dict.fromkeys([*paths[:1], *longest[:1]]):
         yield replaced(first, at, longer_text(value_at(first, at)))
 
 
@@ -96,8 +96,8 @@ def test_a_cassette_whose_first_body_is_long_is_a_cassette(style, width):
 
     Dumper.add_representer(Styled, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style))
     cassette = yaml.safe_load((FIXTURES / "vcr_cassette" / "input" / "anthropic.yaml").read_bytes())
-    for one in cassette["interactions"][:2]:
-        one["request"]["body"] = Styled(json.dumps({"words": "and more " * (LONG // 9)}, indent=0))
+    for interaction in cassette["interactions"][:2]:
+        interaction["request"]["body"] = Styled(json.dumps({"words": "and more " * (LONG // 9)}, indent=0))
     data = yaml.dump(cassette, Dumper=Dumper, sort_keys=True, width=width).encode()
     assert b"uri:" not in data[:HEAD_BYTES]
     assert taker(data, "a.yaml") == "vcr_cassette"
@@ -149,7 +149,7 @@ def test_a_zip_archive_that_is_not_compressed_is_not_taken_for_what_its_members_
     with every() as case:
         for name in names:
             for path in entries(name, "input"):
-                for member, data in ((one, held(path).read(one)) for one in held(path).members):
+                for member, data in ((part, held(path).read(part)) for part in held(path).members):
                     archive = BytesIO()
                     with ZipFile(archive, "w", ZIP_STORED) as packed:
                         packed.writestr("readme.txt", "Logs.")

@@ -32,10 +32,10 @@ from trajmill.schemas import ParseError, Reject, Trajectory
 
 
 def test_a_capture_of_a_document_ends_at_its_fault_with_its_offset():
-    text = "".join(json.dumps(one, indent=1) + "\n" for one in (INITIALIZE, HELLO, call(1), result(1, "ä")))
-    found, _, _ = parse("mcp_jsonrpc", text + "{\n oops")
+    text = "".join(json.dumps(message, indent=1) + "\n" for message in (INITIALIZE, HELLO, call(1), result(1, "ä")))
+    trajectories, _, _ = parse("mcp_jsonrpc", text + "{\n oops")
     error = failure("mcp_jsonrpc", text + "{\n oops")
-    assert seen(found[0]) == [("look", "ä")]
+    assert seen(trajectories[0]) == [("look", "ä")]
     assert (error.reason, error.offset) == ("bad_json", len(text.encode()))
 
 
@@ -44,27 +44,27 @@ def test_every_way_to_write_one_session_gives_the_same_transitions():
     ways = [
         lines(*bodies),
         json.dumps(bodies, indent=2),
-        "".join(json.dumps(one, indent=2) for one in bodies),
-        lines(*({"dir": "a" if "method" in one else "b", "ts": 1735689600, "msg": one} for one in bodies)),
-        lines(*({"line": json.dumps(one)} for one in bodies)),
-        "\n".join(("> " if "method" in one else "< ") + json.dumps(one) for one in bodies),
-        lines(*({"session": 7, "direction": "in" if "method" in one else "out", **one} for one in bodies)),
-        lines(*({"sent" if "method" in one else "received": one} for one in bodies)),
-        lines(*({"side": "client" if "method" in one else "server", "jsonrpc": one} for one in bodies)),
-        lines(*({"level": "debug", "message": "Message: " + json.dumps(one)} for one in bodies)),
-        lines(*({"dir": "req" if "method" in one else "res", **one, "jsonrpc": None} for one in bodies)).replace(
+        "".join(json.dumps(body, indent=2) for body in bodies),
+        lines(*({"dir": "a" if "method" in body else "b", "ts": 1735689600, "msg": body} for body in bodies)),
+        lines(*({"line": json.dumps(body)} for body in bodies)),
+        "\n".join(("> " if "method" in body else "< ") + json.dumps(body) for body in bodies),
+        lines(*({"session": 7, "direction": "in" if "method" in body else "out", **body} for body in bodies)),
+        lines(*({"sent" if "method" in body else "received": body} for body in bodies)),
+        lines(*({"side": "client" if "method" in body else "server", "jsonrpc": body} for body in bodies)),
+        lines(*({"level": "debug", "message": "Message: " + json.dumps(body)} for body in bodies)),
+        lines(*({"dir": "req" if "method" in body else "res", **body, "jsonrpc": None} for body in bodies)).replace(
             ', "jsonrpc": null', ""
         ),
         json.dumps({"entries": [{"request": bodies[at], "response": bodies[at + 1]} for at in (0, 2, 4)]}),
     ]
     for way in ways:
-        found, rejects, error = parse("mcp_jsonrpc", way)
-        assert [seen(one) for one in found] == [[("look", "a"), ("look", "b")]], way
+        trajectories, rejects, error = parse("mcp_jsonrpc", way)
+        assert [seen(trajectory) for trajectory in trajectories] == [[("look", "a"), ("look", "b")]], way
         assert not rejects
         assert error is None
         head = way.encode()[:65536]
         assert sniff(head, "x.log")[0][0].name == "mcp_jsonrpc"
-        steps = found[0].steps
+        steps = trajectories[0].steps
         assert steps[0].offset < steps[1].offset
 
 
@@ -74,10 +74,10 @@ def notification(method, **params):
 
 def test_two_open_calls_of_one_id_with_two_answers_have_none_that_is_sure():
     bodies = [INITIALIZE, HELLO, call(1, "row"), call(1, "sail"), result(1, "rowed"), result(1, "sailed"), call(2)]
-    found, rejects = read(*bodies, result(2, "seen"))
-    assert seen(found[0]) == [("row", None), ("sail", None), ("look", "seen")]
-    assert found[0].steps[2].observation is None
-    assert [one.reason for one in rejects] == ["ambiguous_id"]
+    trajectories, rejects = read(*bodies, result(2, "seen"))
+    assert seen(trajectories[0]) == [("row", None), ("sail", None), ("look", "seen")]
+    assert trajectories[0].steps[2].observation is None
+    assert [reject.reason for reject in rejects] == ["ambiguous_id"]
 
 
 def test_without_a_handshake_each_message_names_its_side_and_a_discovery_with_an_old_id_is_a_new_session():
@@ -85,13 +85,15 @@ def test_without_a_handshake_each_message_names_its_side_and_a_discovery_with_an
     server = {"_meta": {"io.modelcontextprotocol/serverInfo": {"name": "pier", "version": "4"}}}
     discover = request(0, "server/discover", **client)
     known = {"jsonrpc": "2.0", "id": 0, "result": {"resultType": "complete", **server}}
-    one = [discover, known, call(1, "row"), result(1, "rowed", **server)]
-    found, rejects = read(*one, *one, request(1, "tools/list"), {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}})
-    assert [seen(each) for each in found] == [[("row", "rowed")]] * 2
-    assert {(each.environment.id, each.environment.version) for each in found} == {("pier", "4")}
-    assert {(each.agent.name, each.agent.version) for each in found} == {("harbour", "3")}
-    found, _ = read(call(1, "row"), result(1, "rowed", **server))
-    assert found[0].environment.id == "pier"
+    session = [discover, known, call(1, "row"), result(1, "rowed", **server)]
+    trajectories, rejects = read(
+        *session, *session, request(1, "tools/list"), {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
+    )
+    assert [seen(each) for each in trajectories] == [[("row", "rowed")]] * 2
+    assert {(each.environment.id, each.environment.version) for each in trajectories} == {("pier", "4")}
+    assert {(each.agent.name, each.agent.version) for each in trajectories} == {("harbour", "3")}
+    trajectories, _ = read(call(1, "row"), result(1, "rowed", **server))
+    assert trajectories[0].environment.id == "pier"
     assert not rejects
 
 
@@ -99,43 +101,45 @@ def test_what_the_client_gives_to_a_call_that_wanted_input_stands_before_the_cal
     wanted = {"resultType": "input_required", "inputRequests": {"who": {"method": "elicitation/create", "params": {}}}}
     again = call(2, "row")
     again["params"] |= {"inputResponses": {"who": {"action": "decline"}}, "requestState": "s"}
-    found, _ = read(call(1, "row"), {"jsonrpc": "2.0", "id": 1, "result": wanted}, again, result(2, "rowed"))
-    first, second = found[0].steps
+    trajectories, _ = read(call(1, "row"), {"jsonrpc": "2.0", "id": 1, "result": wanted}, again, result(2, "rowed"))
+    first, second = trajectories[0].steps
     assert json.loads(after(first).content or "") == wanted
     assert second.interleaved is not None
     assert json.loads(second.interleaved) == [{"role": "user", "content": '{"who": {"action": "decline"}}'}]
-    assert seen(found[0])[1] == ("row", "rowed")
+    assert seen(trajectories[0])[1] == ("row", "rowed")
 
 
 def halves(requests: list, answers: list) -> tuple[list[Trajectory], list[Reject]]:
     members = {
-        name: "".join(json.dumps(one) + "\n" for one in messages).encode()
+        name: "".join(json.dumps(message) + "\n" for message in messages).encode()
         for name, messages in (("x.in.jsonl", requests), ("x.out.jsonl", answers))
     }
-    found = list(McpJsonRpc().parse(MemoryBlob("tee", members)))
-    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+    records = list(McpJsonRpc().parse(MemoryBlob("tee", members)))
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 def test_captures_of_one_direction_are_joined_by_ids_in_the_order_of_the_requests():
-    told = notification("notifications/message", level="info", data="wind")
+    notice = notification("notifications/message", level="info", data="wind")
     opened = result(0, protocolVersion="2025-06-18", serverInfo={"name": "harbour"}, capabilities={})
-    (made,), rejects = halves(
-        [INITIALIZE, call(1, "row"), call(2, "sail")], [opened, told, result(2, "b"), result(1, "a")]
+    (trajectory,), rejects = halves(
+        [INITIALIZE, call(1, "row"), call(2, "sail")], [opened, notice, result(2, "b"), result(1, "a")]
     )
-    assert seen(made) == [("row", "a"), ("sail", "b")]
+    assert seen(trajectory) == [("row", "a"), ("sail", "b")]
     assert rejects == []
-    assert {step.member for step in made.steps} == {"x.in.jsonl"}
+    assert {step.member for step in trajectory.steps} == {"x.in.jsonl"}
 
 
 def test_two_captures_of_both_directions_are_read_each_by_itself():
     whole = [INITIALIZE, HELLO, call(1, "row"), result(1, "a")]
-    made, _ = halves(whole, whole)
-    assert [seen(one) for one in made] == [[("row", "a")], [("row", "a")]]
+    trajectories, _ = halves(whole, whole)
+    assert [seen(trajectory) for trajectory in trajectories] == [[("row", "a")], [("row", "a")]]
 
 
 def test_a_capture_of_one_direction_is_refused_by_name():
     for messages in ([INITIALIZE, call(1)], [result(1, "a"), result(2, "b")]):
-        data = "".join(json.dumps(one) + "\n" for one in messages).encode()
+        data = "".join(json.dumps(message) + "\n" for message in messages).encode()
         assert sniff(data, "x.log")[0][0].name == "mcp_jsonrpc"
         with pytest.raises(ParseError) as caught:
             list(McpJsonRpc().parse(MemoryBlob("x.log", data)))
@@ -170,12 +174,12 @@ def told(body, text=None):
 
 def one(log, connector="mcp_jsonrpc"):
     """The observation after the one call of a log."""
-    found, _, _ = parse(connector, log)
-    return after(found[0].steps[0])
+    trajectories, _, _ = parse(connector, log)
+    return after(trajectories[0].steps[0])
 
 
 def asked(*more):
-    return "".join(json.dumps(one) + "\n" for one in (INITIALIZE, HELLO, call(1))) + "".join(more)
+    return "".join(json.dumps(message) + "\n" for message in (INITIALIZE, HELLO, call(1))) + "".join(more)
 
 
 def test_what_is_nested_too_deeply_to_be_carried_on_is_no_envelope():
@@ -208,9 +212,9 @@ def test_the_envelope_of_a_result_in_which_the_harness_spoke_is_left_out():
 
 def entry(message, response=None, at=0, duration=None, **more):
     """An entry of the history; `at` is in milliseconds within a minute."""
-    told = {"id": f"{at}-x", "timestamp": f"2026-01-01T00:00:{at // 1000:02}.{at % 1000:03}Z", "direction": "request"}
-    told |= {"message": message, **more}
-    return told if response is None else {**told, "response": response, "duration": duration}
+    fields = {"id": f"{at}-x", "timestamp": f"2026-01-01T00:00:{at // 1000:02}.{at % 1000:03}Z", "direction": "request"}
+    fields |= {"message": message, **more}
+    return fields if response is None else {**fields, "response": response, "duration": duration}
 
 
 def history(*entries):
@@ -218,19 +222,19 @@ def history(*entries):
 
 
 def turns(trajectory):
-    return [(one.turn, one.call_index, one.num_calls) for one in trajectory.steps]
+    return [(step.turn, step.call_index, step.num_calls) for step in trajectory.steps]
 
 
 def test_an_answer_whose_request_is_no_longer_in_the_history_is_rejected():
-    found, rejects, _ = history(
+    trajectories, rejects, _ = history(
         entry(result(9, "lost"), at=500, direction="response"), entry(call(1), result(1, "a"), 1000, 1)
     )
-    assert seen(found[0]) == [("look", "a")]
-    assert [one.reason for one in rejects] == ["result_without_call"]
+    assert seen(trajectories[0]) == [("look", "a")]
+    assert [reject.reason for reject in rejects] == ["result_without_call"]
 
 
-def network(asked, told, status=200, method="POST"):
-    answer = {"responseStatus": status, "responseHeaders": {}, "responseBody": told}
+def network(asked, body, status=200, method="POST"):
+    answer = {"responseStatus": status, "responseHeaders": {}, "responseBody": body}
     where = {"method": method, "url": "https://s.example/mcp", "requestHeaders": {}, "category": "transport"}
     sent = {} if asked is None else {"requestBody": json.dumps(asked)}
     return {"id": "x", "timestamp": "2026-01-01T00:00:00Z", **sent, **where, **answer}
@@ -240,9 +244,9 @@ def network(asked, told, status=200, method="POST"):
 def test_a_call_that_http_refused_ends_its_turn(status):
     opened = network(INITIALIZE, json.dumps(HELLO))
     calls = [network(call(2), "Not Found", status), network(call(3), json.dumps(result(3, "c")))]
-    found, rejects, _ = parse("mcp_inspector", json.dumps([opened, *calls]))
-    assert seen(found[0]) == [("look", None), ("look", "c")]
-    assert turns(found[0]) == [(0, 0, 1), (1, 0, 1)]
+    trajectories, rejects, _ = parse("mcp_inspector", json.dumps([opened, *calls]))
+    assert seen(trajectories[0]) == [("look", None), ("look", "c")]
+    assert turns(trajectories[0]) == [(0, 0, 1), (1, 0, 1)]
     assert not rejects
 
 
@@ -257,7 +261,7 @@ def test_a_prompt_keeps_no_base64():
 
 def test_a_task_is_answered_by_its_result():
     begun = {"jsonrpc": "2.0", "id": 1, "result": {"task": {"taskId": "t", "status": "working"}}}
-    found, _ = read(
+    trajectories, _ = read(
         call(1),
         begun,
         request(2, "tasks/get", taskId="t"),
@@ -265,16 +269,16 @@ def test_a_task_is_answered_by_its_result():
         request(3, "tasks/result", taskId="t"),
         result(3, "at last"),
     )
-    assert seen(found[0]) == [("look", "at last")]
+    assert seen(trajectories[0]) == [("look", "at last")]
 
 
 def test_arguments_that_are_too_deep_are_rejected_and_their_answer_with_them():
     deep: object = 1
     for _ in range(400):
         deep = [deep]
-    found, rejects = read(call(1, deep=deep), result(1, "x"), call(2), result(2, "y"))
-    assert seen(found[0]) == [("look", "y")]
-    assert [one.reason for one in rejects] == ["nested_too_deeply"]
+    trajectories, rejects = read(call(1, deep=deep), result(1, "x"), call(2), result(2, "y"))
+    assert seen(trajectories[0]) == [("look", "y")]
+    assert [reject.reason for reject in rejects] == ["nested_too_deeply"]
 
 
 messages = st.recursive(
@@ -295,10 +299,10 @@ messages = st.recursive(
 
 @given(st.lists(messages, max_size=8))
 def test_any_messages_become_steps_or_rejects(bodies):
-    found, _ = read(*bodies)
-    for one in found:
-        assert any(step.next_observation is not None for step in one.steps)
-        assert [step.offset for step in one.steps] == sorted(step.offset for step in one.steps)
+    trajectories, _ = read(*bodies)
+    for trajectory in trajectories:
+        assert any(step.next_observation is not None for step in trajectory.steps)
+        assert [step.offset for step in trajectory.steps] == sorted(step.offset for step in trajectory.steps)
 
 
 MESSAGES = [
@@ -311,12 +315,12 @@ MESSAGES = [
 ]
 
 
-def outcome(bodies, held, offsets):
+def outcome(bodies, in_memory, offsets):
     """Steps and reasons of rejects of a log whose messages stand at these offsets."""
-    reader = SessionReader("wire", "log", in_memory=held)
-    found = [one for at, body in zip(offsets, bodies, strict=True) for one in reader.take(Message(at, body))]
-    found += reader.finish()
-    return [seen(one) if isinstance(one, Trajectory) else one.reason for one in found]
+    reader = SessionReader("wire", "log", in_memory=in_memory)
+    records = [record for at, body in zip(offsets, bodies, strict=True) for record in reader.take(Message(at, body))]
+    records += reader.finish()
+    return [seen(record) if isinstance(record, Trajectory) else record.reason for record in records]
 
 
 @given(st.lists(st.sampled_from(MESSAGES), max_size=12))

@@ -46,7 +46,7 @@ def parsed(value: Any, raw: bool = False) -> list[Trajectory | Reject]:
 
 
 def texts(value: Any) -> list[str]:
-    return [step.action.text for one in parsed(value) if isinstance(one, Trajectory) for step in one.steps]
+    return [step.action.text for record in parsed(value) if isinstance(record, Trajectory) for step in record.steps]
 
 
 def lines(html: str) -> list[str]:
@@ -94,40 +94,40 @@ def test_candidates_are_read_however_they_were_written(pos: Any) -> None:
 
 @pytest.mark.parametrize("pos", ["__import__('os').abort()", "[" * 5000, 7, None, [7], [{"backend_node_id": 4}]])
 def test_a_target_that_is_not_there_is_described_as_the_data_does(pos: Any) -> None:
-    one = action()
-    one["pos_candidates"] = pos
-    assert texts(task(one)) == ['{"name": "click", "arguments": {"target": "[button] Go"}}']
+    click = action()
+    click["pos_candidates"] = pos
+    assert texts(task(click)) == ['{"name": "click", "arguments": {"target": "[button] Go"}}']
 
 
 def test_raw_screens_are_the_cleaned_html_where_it_is_there() -> None:
-    (found,) = parsed(task(action(cleaned_html="<html/>")), raw=True)
-    assert isinstance(found, Trajectory)
-    seen = found.steps[0].observation
+    (trajectory,) = parsed(task(action(cleaned_html="<html/>")), raw=True)
+    assert isinstance(trajectory, Trajectory)
+    seen = trajectory.steps[0].observation
     assert seen is not None
     assert (seen.content, seen.media_type, seen.dialect) == ("<html/>", "text/html", None)
 
 
 def rows(ident: str, *places: int) -> list[dict[str, Any]]:
     """Rows of actions, each of a page that shows its place, as Multimodal-Mind2Web writes them."""
-    told = []
-    for place in places:
-        one = action(page=PAGE.replace("Go", f"Page {place}"))
-        one |= {"operation": json.dumps(one["operation"]), "pos_candidates": [json.dumps(candidate("4"))]}
+    all_rows = []
+    for number in places:
+        row = action(page=PAGE.replace("Go", f"Page {number}"))
+        row |= {"operation": json.dumps(row["operation"]), "pos_candidates": [json.dumps(candidate("4"))]}
         whole = {"annotation_id": ident, "website": "w", "confirmed_task": "Do it", "action_reprs": ["a"] * 9}
-        told.append({**one, **whole, "target_action_index": str(place)})
-    return told
+        all_rows.append({**row, **whole, "target_action_index": str(number)})
+    return all_rows
 
 
-def shown(found: list[Trajectory | Reject]) -> list[tuple[str, list[tuple[str | None, str | None]]]]:
+def shown(records: list[Trajectory | Reject]) -> list[tuple[str, list[tuple[str | None, str | None]]]]:
     """(task, (page before, page after) of each step) of each trajectory."""
-    assert not [one for one in found if isinstance(one, Reject)]
+    assert not [record for record in records if isinstance(record, Reject)]
     return [
         (
-            one.native_id,
-            [(_name(step.observation), _name(step.next_observation)) for step in one.steps],
+            record.native_id,
+            [(_name(step.observation), _name(step.next_observation)) for step in record.steps],
         )
-        for one in found
-        if isinstance(one, Trajectory)
+        for record in records
+        if isinstance(record, Trajectory)
     ]
 
 
@@ -142,10 +142,16 @@ def test_rows_of_actions_are_put_together_to_tasks_and_a_missing_row_is_no_page(
         ("b", [("Page 1", "Page 2"), ("Page 2", None)]),
     ]
     assert shown(parsed(log)) == wanted
-    lines = MemoryBlob("log", b"".join(json.dumps(one).encode() + b"\n" for one in log))
+    lines = MemoryBlob("log", b"".join(json.dumps(row).encode() + b"\n" for row in log))
     assert shown(list(connectors()["mind2web"].parse(lines))) == wanted
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(log), stream)
-    found = list(connectors()["table"].parse(MemoryBlob("log", stream.getvalue())))
-    assert shown(found) == wanted
-    assert [step.offset for one in found if isinstance(one, Trajectory) for step in one.steps] == [0, 1, 2, 4, 3]
+    records = list(connectors()["table"].parse(MemoryBlob("log", stream.getvalue())))
+    assert shown(records) == wanted
+    assert [step.offset for record in records if isinstance(record, Trajectory) for step in record.steps] == [
+        0,
+        1,
+        2,
+        4,
+        3,
+    ]

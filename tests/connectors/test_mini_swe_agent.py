@@ -14,15 +14,15 @@ PROMPT = [{"role": "system", "content": "One ```bash block."}, {"role": "user", 
 
 def read(messages: list[dict], **info: object) -> list[Step]:
     document = {"info": info, "messages": [*PROMPT, *messages], "trajectory_format": "mini-swe-agent-1"}
-    found = list(MiniSweAgent().parse(MemoryBlob("x.traj.json", json.dumps(document).encode())))
-    assert len(found) == 1
-    assert isinstance(found[0], Trajectory)
-    return list(found[0].steps)
+    records = list(MiniSweAgent().parse(MemoryBlob("x.traj.json", json.dumps(document).encode())))
+    assert len(records) == 1
+    assert isinstance(records[0], Trajectory)
+    return list(records[0].steps)
 
 
 def agent(text: str, *calls: tuple[str, str]) -> dict:
-    made = [{"id": i, "function": {"name": "bash", "arguments": json.dumps({"command": c})}} for i, c in calls]
-    return {"role": "assistant", "content": text, **({"tool_calls": made} if made else {})}
+    tool_calls = [{"id": i, "function": {"name": "bash", "arguments": json.dumps({"command": c})}} for i, c in calls]
+    return {"role": "assistant", "content": text, **({"tool_calls": tool_calls} if tool_calls else {})}
 
 
 def user(text: str) -> dict:
@@ -59,9 +59,9 @@ def test_an_output_that_was_cut_is_its_head_and_its_tail_and_what_the_harness_le
 
 
 def notes(step: Step) -> list[str]:
-    said = json.loads(step.interleaved or "[]")
-    assert {one["role"] for one in said} <= {"harness"}
-    return [one["content"] for one in said]
+    messages = json.loads(step.interleaved or "[]")
+    assert {message["role"] for message in messages} <= {"harness"}
+    return [message["content"] for message in messages]
 
 
 NEXT = agent("```bash\nb\n```")
@@ -80,8 +80,8 @@ def test_a_command_that_timed_out_last_is_answered_by_the_environment_when_limit
 
 def test_the_harnesss_keys_of_an_answer_that_is_an_object_are_told_apart():
     exception = '"exception_info": "it \\"timed\\" out"'
-    said = '"output": "a, \\"exception_info\\": \\"mine\\""'
-    text = f'{{\n  "returncode": -1,\n  {said}, {exception}\n}}'
+    quoted = '"output": "a, \\"exception_info\\": \\"mine\\""'
+    text = f'{{\n  "returncode": -1,\n  {quoted}, {exception}\n}}'
     steps = read([agent("", ("a", "x")), tool("a", text, returncode=-1, exception_info="x"), NEXT])
     assert (seen(steps[0]).content, steps[0].exit_code) == ('a, "exception_info": "mine"', None)
     assert notes(steps[1]) == ['it "timed" out']
@@ -126,11 +126,11 @@ def test_each_trajectory_of_a_run_is_a_log_of_its_own_and_the_summary_is_shared_
         document = {"info": {"mini_version": "1.15.0"}, "messages": [user("Mend it."), agent("```bash\nls\n```")]}
         files = {log.anchor: document, "results_summary.json": summary}
         blob = MemoryBlob(log.uri, {name: json.dumps(value).encode() for name, value in files.items()})
-        (made,) = MiniSweAgent().parse(blob)
-        assert isinstance(made, Trajectory)
-        assert made.task.id == f"x__y-{number}"
-        assert made.outcome is not None
-        assert made.outcome.resolved == (number == 1)
+        (trajectory,) = MiniSweAgent().parse(blob)
+        assert isinstance(trajectory, Trajectory)
+        assert trajectory.task.id == f"x__y-{number}"
+        assert trajectory.outcome is not None
+        assert trajectory.outcome.resolved == (number == 1)
 
 
 def test_reports_far_from_a_trajectory_are_not_joined():

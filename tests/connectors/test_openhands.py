@@ -34,50 +34,54 @@ def out(cause: int | None, content: str, at: str | None = None, **metadata: obje
 
 
 def read(*events: object) -> tuple[list[Step], list[str]]:
-    found = list(OpenHands().parse(MemoryBlob("events.json", json.dumps(events).encode())))
-    made = [one for one in found if isinstance(one, Trajectory)]
-    assert len(made) == 1
-    return list(made[0].steps), [one.reason for one in found if isinstance(one, Reject)]
+    records = list(OpenHands().parse(MemoryBlob("events.json", json.dumps(events).encode())))
+    trajectories = [record for record in records if isinstance(record, Trajectory)]
+    assert len(trajectories) == 1
+    return list(trajectories[0].steps), [record.reason for record in records if isinstance(record, Reject)]
 
 
 def answers(steps: list[Step]) -> list[str | None]:
-    return [one.next_observation.content if one.next_observation else None for one in steps]
+    return [step.next_observation.content if step.next_observation else None for step in steps]
 
 
 def folder(events: dict[str, object], **beside: object) -> tuple[list[Step], list[tuple[str, str]]]:
     """The steps of a folder of event files, and (reason, member) of what it rejects."""
-    members = {name: one if isinstance(one, bytes) else json.dumps(one).encode() for name, one in events.items()}
-    members |= {f"{name}.json": json.dumps(one).encode() for name, one in beside.items()}
-    found = list(OpenHands().parse(MemoryBlob("sessions/s", members)))
-    made = [one for one in found if isinstance(one, Trajectory)]
-    assert len(made) == 1
-    return list(made[0].steps), [(one.reason, one.member) for one in found if isinstance(one, Reject)]
+    members = {
+        name: event if isinstance(event, bytes) else json.dumps(event).encode() for name, event in events.items()
+    }
+    members |= {f"{name}.json": json.dumps(document).encode() for name, document in beside.items()}
+    records = list(OpenHands().parse(MemoryBlob("sessions/s", members)))
+    trajectories = [record for record in records if isinstance(record, Trajectory)]
+    assert len(trajectories) == 1
+    return list(trajectories[0].steps), [
+        (record.reason, record.member) for record in records if isinstance(record, Reject)
+    ]
 
 
 def files(*events: dict) -> dict[str, object]:
-    return {f"events/{number}.json": one for number, one in enumerate(events)}
+    return {f"events/{number}.json": event for number, event in enumerate(events)}
 
 
 def test_a_page_of_the_cache_counts_only_where_an_event_has_no_file():
     events = [run(0, "a"), out(0, "of a"), run(2, "b"), out(2, "of b")]
-    held = files(*events)
-    assert folder(held | {"event_cache/0-4.json": events}) == folder(held)
-    del held["events/1.json"]
-    steps, rejects = folder(held | {"event_cache/0-4.json": events})
+    members = files(*events)
+    assert folder(members | {"event_cache/0-4.json": events}) == folder(members)
+    del members["events/1.json"]
+    steps, rejects = folder(members | {"event_cache/0-4.json": events})
     assert (answers(steps), rejects) == (["of a", "of b"], [])
 
 
 def test_a_page_that_no_number_needs_is_not_even_read():
-    held = files(run(0, "a"), out(0, "of a"))
-    assert folder(held | {"event_cache/0-2.json": b"{broken"})[1] == []
+    members = files(run(0, "a"), out(0, "of a"))
+    assert folder(members | {"event_cache/0-2.json": b"{broken"})[1] == []
 
 
 def test_two_files_of_one_number_count_once():
     name = "events/event-0000{}-{}.json"
     first, second = "aaaaaaaa-1111", "bbbbbbbb-1111"
-    held: dict[str, object] = {name.format(0, first): run(None, "a"), name.format(0, second): run(None, "b")}
-    steps, rejects = folder(held)
-    assert [json.loads(one.action.arguments or "")["command"] for one in steps] == ["a"]
+    members: dict[str, object] = {name.format(0, first): run(None, "a"), name.format(0, second): run(None, "b")}
+    steps, rejects = folder(members)
+    assert [json.loads(step.action.arguments or "")["command"] for step in steps] == ["a"]
     assert rejects == [("event_repeated", name.format(0, second))]
 
 
@@ -87,9 +91,9 @@ def test_a_pickle_beside_the_events_is_never_read():
             assert not member.endswith(".pkl")
             return super().read(member)
 
-    held = {"events/0.json": json.dumps(run(0, "a")).encode(), "agent_state.pkl": b"cos\nsystem\n."}
-    found = list(OpenHands().parse(Shut("sessions/s", held)))
-    assert len(found) == 1
+    members = {"events/0.json": json.dumps(run(0, "a")).encode(), "agent_state.pkl": b"cos\nsystem\n."}
+    records = list(OpenHands().parse(Shut("sessions/s", members)))
+    assert len(records) == 1
 
 
 def test_a_zip_file_of_a_conversation_is_one_input(tmp_path):
@@ -100,12 +104,12 @@ def test_a_zip_file_of_a_conversation_is_one_input(tmp_path):
         {"id": ident.format(1), "timestamp": "2026-01-01T00:00:01", **out(None, "of a")},
     ]
     with zipfile.ZipFile(packed, "w") as archive:
-        for number, one in enumerate(events):
-            archive.writestr(f"event_{number:06d}_{ident.format(number)}.json", json.dumps(one))
+        for number, event in enumerate(events):
+            archive.writestr(f"event_{number:06d}_{ident.format(number)}.json", json.dumps(event))
         archive.writestr("meta.json", json.dumps({"id": "conversation", "title": "A"}))
     (tmp_path / "conversation.zip").write_bytes(packed.getvalue())
     plan = make_plan(Recipe(name="zip", source="zip"), [str(tmp_path)])
-    assert [(one.connector, len(one.members)) for one in plan.inputs] == [("openhands", 3)]
+    assert [(log.connector, len(log.members)) for log in plan.inputs] == [("openhands", 3)]
     assert plan.unrecognized == ()
 
 
@@ -126,7 +130,7 @@ def test_a_call_whose_reply_was_taken_out_keeps_the_name_and_the_id_that_stand_b
         called("call_tool_mcp", "fetch", name="fetch", arguments={"url": "a"}),
         called("think", "think", thought="So."),
     )
-    assert [(one.action.name, json.loads(one.action.arguments or "")) for one in steps] == [
+    assert [(step.action.name, json.loads(step.action.arguments or "")) for step in steps] == [
         ("execute_bash", {"command": "ls"}),
         ("execute_bash", {"command": "y", "is_input": "true"}),
         ("str_replace_editor", {"command": "view", "path": "/a"}),
@@ -142,17 +146,17 @@ def test_a_call_whose_reply_was_taken_out_keeps_the_name_and_the_id_that_stand_b
 
 def test_tools_are_those_that_any_prompt_of_the_session_names():
     def prompt(key: str, *names: str) -> dict:
-        told = [{"type": "function", "function": {"name": name}} for name in names]
-        return {"id": key, "source": "agent", "kind": "SystemPromptEvent", "tools": told}
+        tools = [{"type": "function", "function": {"name": name}} for name in names]
+        return {"id": key, "source": "agent", "kind": "SystemPromptEvent", "tools": tools}
 
-    found = OpenHands().parse(
+    records = OpenHands().parse(
         MemoryBlob(
             "events.json",
             json.dumps([prompt("a", "run"), run(1, "ls"), out(1, "x"), prompt("b", "run", "browse")]).encode(),
         )
     )
-    (made,) = (one for one in found if isinstance(one, Trajectory))
-    names = [one["function"]["name"] for one in json.loads(made.context.action_space or "")]
+    (trajectory,) = (record for record in records if isinstance(record, Trajectory))
+    names = [tool["function"]["name"] for tool in json.loads(trajectory.context.action_space or "")]
     assert names == ["run", "browse"]
 
 
@@ -163,9 +167,9 @@ def test_events_a_line_are_the_events_of_an_array_and_a_broken_line_is_a_gap():
     assert sniff(b"\n".join(lines), "events.jsonl")[0][0].name == "openhands"
 
     def parsed(data: bytes) -> tuple[list[Step], list[str]]:
-        made = list(OpenHands().parse(MemoryBlob("events.jsonl", data)))
-        steps = [step for one in made if isinstance(one, Trajectory) for step in one.steps]
-        return steps, [one.reason for one in made if isinstance(one, Reject)]
+        records = list(OpenHands().parse(MemoryBlob("events.jsonl", data)))
+        steps = [step for record in records if isinstance(record, Trajectory) for step in record.steps]
+        return steps, [record.reason for record in records if isinstance(record, Reject)]
 
     steps, rejects = parsed(b"\n".join(lines))
     assert [replace(step, offset=0) for step in steps] == [replace(step, offset=0) for step in whole]

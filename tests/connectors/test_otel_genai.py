@@ -9,7 +9,7 @@ from tests.connectors.wire_logs import after, lines, parse, seen
 
 
 def span(key, name, values, trace="t", status=None):
-    listed = [{"key": one, "value": {"stringValue": told}} for one, told in values.items()]
+    listed = [{"key": attribute, "value": {"stringValue": value}} for attribute, value in values.items()]
     times = {"startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": "1700000000500000000"}
     return {"traceId": trace, "spanId": key, "name": name, "attributes": listed, "status": status or {}, **times}
 
@@ -28,18 +28,23 @@ CALL = {"id": "k", "type": "function", "function": {"name": "look", "arguments":
 
 
 def with_events(key, *events, **values):
-    told = [
-        {"name": name, "attributes": [{"key": one, "value": {"stringValue": value}} for one, value in own.items()]}
+    listed = [
+        {
+            "name": name,
+            "attributes": [{"key": attribute, "value": {"stringValue": value}} for attribute, value in own.items()],
+        }
         for name, own in events
     ]
-    return {**span(key, "chat m", {"gen_ai.operation.name": "chat", **values}), "events": told}
+    return {**span(key, "chat m", {"gen_ai.operation.name": "chat", **values}), "events": listed}
 
 
 def asked_and_told(*spans):
     """The trajectories of spans in one document, each as (instruction, system, steps)."""
-    found, rejects, _ = parse("otel_genai", json.dumps(document(*spans)))
+    trajectories, rejects, _ = parse("otel_genai", json.dumps(document(*spans)))
     assert not rejects
-    return [(one.task.instruction, one.context.agent_system, seen(one)) for one in found]
+    return [
+        (trajectory.task.instruction, trajectory.context.agent_system, seen(trajectory)) for trajectory in trajectories
+    ]
 
 
 WANTED = [("How is it?", "You garden.", [("look", "green"), ("message", None)])]
@@ -53,10 +58,14 @@ def test_messages_as_json_in_an_event_or_in_a_list_of_events_are_read_alike():
         {"role": "tool", "id": "k", "content": "green"},
     ]
     last = {"role": "assistant", "content": "Well."}
-    azure = [(f"gen_ai.{one['role']}.message", {"gen_ai.event.content": json.dumps(one)}) for one in messages]
+    azure = [
+        (f"gen_ai.{message['role']}.message", {"gen_ai.event.content": json.dumps(message)}) for message in messages
+    ]
     azure.append(("gen_ai.choice", {"gen_ai.event.content": json.dumps({"message": last, "index": 0})}))
     assert asked_and_told(with_events("1", *azure)) == WANTED
-    logfire: list[dict[str, Any]] = [{"event.name": f"gen_ai.{one['role']}.message", **one} for one in messages]
+    logfire: list[dict[str, Any]] = [
+        {"event.name": f"gen_ai.{message['role']}.message", **message} for message in messages
+    ]
     logfire.append({"event.name": "gen_ai.choice", "index": 0, "message": last})
     assert asked_and_told(with_events("1", events=json.dumps(logfire))) == WANTED
     messages[3] |= {"tool_call_id": "k"}
@@ -69,18 +78,18 @@ def test_messages_as_json_in_an_event_or_in_a_list_of_events_are_read_alike():
         {"role": "assistant", "parts": [{"type": "tool_call", "id": "k", "name": "look", "arguments": {"bed": 1}}]},
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "k", "response": "green"}]},
     ]
-    said = [{"role": "assistant", "parts": [{"type": "text", "content": "Well."}]}]
-    details = {"gen_ai.input.messages": json.dumps(parts), "gen_ai.output.messages": json.dumps(said)}
+    output = [{"role": "assistant", "parts": [{"type": "text", "content": "Well."}]}]
+    details = {"gen_ai.input.messages": json.dumps(parts), "gen_ai.output.messages": json.dumps(output)}
     assert asked_and_told(with_events("1", ("gen_ai.client.inference.operation.details", details))) == WANTED
 
 
 def test_messages_that_are_log_records_belong_to_the_span_of_their_ids():
-    def value(one):
-        if isinstance(one, dict):
-            return {"kvlistValue": {"values": [{"key": key, "value": value(inner)} for key, inner in one.items()]}}
-        if isinstance(one, list):
-            return {"arrayValue": {"values": [value(inner) for inner in one]}}
-        return {"stringValue": one}
+    def value(item):
+        if isinstance(item, dict):
+            return {"kvlistValue": {"values": [{"key": key, "value": value(inner)} for key, inner in item.items()]}}
+        if isinstance(item, list):
+            return {"arrayValue": {"values": [value(inner) for inner in item]}}
+        return {"stringValue": item}
 
     def record(key, name, body):
         return {"traceId": "t", "spanId": key, "eventName": name, "body": value(body), "attributes": []}
@@ -97,9 +106,12 @@ def test_messages_that_are_log_records_belong_to_the_span_of_their_ids():
     ]
     logs = {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}
     bare = document(*(span(key, "chat m", {"gen_ai.operation.name": "chat"}) for key in ("1", "2")))
-    for told in (json.dumps(logs), lines(logs, bare), lines(bare, logs), json.dumps({**bare, **logs})):
-        found, rejects, _ = parse("otel_genai", told)
-        assert [(one.task.instruction, one.context.agent_system, seen(one)) for one in found] == WANTED
+    for text in (json.dumps(logs), lines(logs, bare), lines(bare, logs), json.dumps({**bare, **logs})):
+        trajectories, rejects, _ = parse("otel_genai", text)
+        assert [
+            (trajectory.task.instruction, trajectory.context.agent_system, seen(trajectory))
+            for trajectory in trajectories
+        ] == WANTED
         assert not rejects
 
 
@@ -124,8 +136,8 @@ def test_the_attributes_of_kin_are_read_as_those_of_the_conventions():
         "llm.tools.0.tool.json_schema": '{"name": "look"}',
     }
     assert asked_and_told(span("1", "ChatCompletion", open_inference)) == WANTED
-    found, _, _ = parse("otel_genai", json.dumps(document(span("1", "ChatCompletion", open_inference))))
-    assert (found[0].agent.model, found[0].context.action_space) == ("m", '[{"name": "look"}]')
+    trajectories, _, _ = parse("otel_genai", json.dumps(document(span("1", "ChatCompletion", open_inference))))
+    assert (trajectories[0].agent.model, trajectories[0].context.action_space) == ("m", '[{"name": "look"}]')
     prompt = [
         {"role": "system", "content": "You garden."},
         {"role": "user", "content": [{"type": "text", "text": "How is it?"}]},
@@ -147,7 +159,7 @@ def test_the_attributes_of_kin_are_read_as_those_of_the_conventions():
 
 
 def test_tools_of_kin_are_calls_with_what_they_gave():
-    told = [
+    variants = [
         {"openinference.span.kind": "TOOL", "tool.name": "look", "input.value": "{}", "output.value": "green"},
         {
             "traceloop.span.kind": "tool",
@@ -158,11 +170,11 @@ def test_tools_of_kin_are_calls_with_what_they_gave():
         {"ai.toolCall.name": "look", "ai.toolCall.args": "{}", "ai.toolCall.result": '"green"'},
         {"gen_ai.tool.name": "look", "tool_arguments": "{}", "tool_response": "green"},
     ]
-    found, rejects, _ = parse(
-        "otel_genai", json.dumps(document(*(span(str(at), "x", one) for at, one in enumerate(told))))
+    trajectories, rejects, _ = parse(
+        "otel_genai", json.dumps(document(*(span(str(at), "x", attributes) for at, attributes in enumerate(variants))))
     )
-    assert seen(found[0]) == [("look", "green")] * 4
-    assert {one.action.arguments for one in found[0].steps} == {"{}"}
+    assert seen(trajectories[0]) == [("look", "green")] * 4
+    assert {step.action.arguments for step in trajectories[0].steps} == {"{}"}
     assert not rejects
 
 
@@ -181,20 +193,20 @@ def test_spans_that_were_printed_to_a_console_are_read_one_after_the_other():
         }
 
     both = [printed("0x2", "green"), printed("0x3", "red")]
-    for told in ("\n".join(json.dumps(one, indent=4) for one in both), json.dumps(both), lines(*both)):
-        found, rejects, _ = parse("otel_genai", told)
-        assert seen(found[0]) == [("look", "green"), ("look", "red")]
-        assert [one.duration_s for one in found[0].steps] == [1.5, 1.5]
-        assert after(found[0].steps[0]).is_error
+    for text in ("\n".join(json.dumps(entry, indent=4) for entry in both), json.dumps(both), lines(*both)):
+        trajectories, rejects, _ = parse("otel_genai", text)
+        assert seen(trajectories[0]) == [("look", "green"), ("look", "red")]
+        assert [step.duration_s for step in trajectories[0].steps] == [1.5, 1.5]
+        assert after(trajectories[0].steps[0]).is_error
         assert not rejects
 
 
 def test_a_result_of_mcp_stands_with_its_texts_and_files_and_an_empty_one_as_such():
     blocks = [{"type": "text", "text": "green"}, {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]
-    told = json.dumps({"content": blocks, "isError": True})
-    found, _, _ = parse("otel_genai", json.dumps(document(tool("1", "a", told), tool("2", "b", ""))))
-    first, second = (after(one) for one in found[0].steps)
-    assert (first.content, first.is_error, [one.media_type for one in first.attachments]) == (
+    answer = json.dumps({"content": blocks, "isError": True})
+    trajectories, _, _ = parse("otel_genai", json.dumps(document(tool("1", "a", answer), tool("2", "b", ""))))
+    first, second = (after(step) for step in trajectories[0].steps)
+    assert (first.content, first.is_error, [attachment.media_type for attachment in first.attachments]) == (
         "green",
         True,
         ["image/png"],
@@ -205,13 +217,13 @@ def test_a_result_of_mcp_stands_with_its_texts_and_files_and_an_empty_one_as_suc
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "k", "response": blocks}]},
     ]
     chat = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(parts)}
-    found, _, _ = parse("otel_genai", json.dumps(document(span("1", "chat m", chat))))
-    shown = after(found[0].steps[0])
-    assert (shown.content, [one.role for one in shown.attachments]) == ("green", ["image"])
+    trajectories, _, _ = parse("otel_genai", json.dumps(document(span("1", "chat m", chat))))
+    shown = after(trajectories[0].steps[0])
+    assert (shown.content, [attachment.role for attachment in shown.attachments]) == ("green", ["image"])
 
 
 def openinference(key, kind, **values):
-    named = {f"llm.{one}": told for one, told in values.items() if kind == "LLM"}
+    named = {f"llm.{attribute}": value for attribute, value in values.items() if kind == "LLM"}
     return span(key, "look", {"openinference.span.kind": kind, **(named or values)})
 
 

@@ -314,14 +314,14 @@ def test_elements_with_boxes_of_their_own_never_join_be_they_words_icons_or_shap
 def test_a_place_that_was_hit_beside_what_stands_in_it_has_a_line_of_its_own() -> None:
     box = boxed("input", (5, 5, 15, 15), type="checkbox")
     label = boxed("label", (5, 5, 60, 15), box, written("Milk"))
-    place = boxed("div", (0, 0, 90, 90), label)
-    body = [boxed("form", (0, 0, 99, 99), place)]
+    area = boxed("div", (0, 0, 90, 90), label)
+    body = [boxed("form", (0, 0, 99, 99), area)]
     unhit = lines_of(*body)
     assert not [line for line in unhit if "group" in line]
-    hit = lines_of(*body, targets=(place,))
+    hit = lines_of(*body, targets=(area,))
     assert hit[:2] == ["  #2 form [0,0][99,99]", "    #3 group [0,0][90,90]"]
-    page = page_of(DomNode("#document", children=body), targets=[place])
-    assert page.ids[place] == 3
+    page = page_of(DomNode("#document", children=body), targets=[area])
+    assert page.ids[area] == 3
     # A label that was hit is its box.
     page = page_of(DomNode("#document", children=body), targets=[label])
     assert page.ids[label] == page.ids[box]

@@ -51,8 +51,8 @@ def after(ident, end=2500.0, **more):
 def shot(ident, phase, html, frame="frame@1", page="page@1", url=URL, main=True, named=False, at=None):
     name = {"snapshotName": f"{phase}@{ident}"} if named else {"phase": phase}
     name |= {} if at is None else {"timestamp": at}
-    told = {"callId": ident, "pageId": page, "frameId": frame, "frameUrl": url, "html": html, "isMainFrame": main}
-    return {"type": "frame-snapshot", "snapshot": {**told, **name}}
+    fields = {"callId": ident, "pageId": page, "frameId": frame, "frameUrl": url, "html": html, "isMainFrame": main}
+    return {"type": "frame-snapshot", "snapshot": {**fields, **name}}
 
 
 def document(*body):
@@ -60,7 +60,7 @@ def document(*body):
 
 
 def log(*events):
-    return b"".join(json.dumps(one).encode() + b"\n" for one in events)
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
 
 def archive(members):
@@ -72,8 +72,10 @@ def archive(members):
 
 
 def parsed(data, **choices):
-    found = list(READER.parse(MemoryBlob("trace.zip", data, replace(Choices(), **choices))))
-    return [one for one in found if not isinstance(one, Reject)], [one for one in found if isinstance(one, Reject)]
+    records = list(READER.parse(MemoryBlob("trace.zip", data, replace(Choices(), **choices))))
+    return [record for record in records if not isinstance(record, Reject)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 def steps(*events, **choices):
@@ -99,7 +101,7 @@ CLICKED = (
 
 
 def test_a_call_that_another_began_during_is_followed_by_what_was_there_when_it_ended():
-    found = steps(
+    all_steps = steps(
         options(),
         before("c1", "waitForSelector", {"selector": "text=Two"}),
         shot("c1", "before", document("One")),
@@ -112,7 +114,7 @@ def test_a_call_that_another_began_during_is_followed_by_what_was_there_when_it_
         before("c3", "click", {"selector": "text=Go"}),
         shot("c3", "before", document("Three")),
     )
-    seen = [step.next_observation and step.next_observation.content.splitlines()[1] for step in found]
+    seen = [step.next_observation and step.next_observation.content.splitlines()[1] for step in all_steps]
     assert seen == ['  #2 text "Two"', '  #2 text "Three"', None]
 
 
@@ -140,8 +142,8 @@ def test_what_the_pointer_reveals_is_shown_until_it_is_moved_or_the_page_is_left
     moved = (before("c3", "mouseMove", {"x": 4, "y": 5}, kind="Page", pageId="page@1"), after("c3"))
     typed = (before("c3", "keyboardType", {"text": "a"}, kind="Page", pageId="page@1"), after("c3"))
 
-    def is_shown(found):
-        return '"Export"' in found[-1].observation.content
+    def is_shown(all_steps):
+        return '"Export"' in all_steps[-1].observation.content
 
     assert [is_shown(hovering()), is_shown(hovering(*typed))] == [True, True]
     assert [is_shown(hovering(*moved)), is_shown(hovering(url=f"{URL}next"))] == [False, False]
@@ -171,15 +173,15 @@ def test_two_clicks_of_one_call_are_a_double_click():
 
 def test_a_failed_call_marks_what_was_shown_and_its_message_comes_before_the_next_action():
     failed = [*CLICKED[:-2], after("c1", error={"message": "Timeout 1500ms exceeded."}), CLICKED[-1]]
-    found = steps(*failed, before("c2", "reload", kind="Page", pageId="page@1"), after("c2"))
-    assert found[0].next_observation.is_error is True
-    assert json.loads(found[1].interleaved) == [{"role": "harness", "content": "Timeout 1500ms exceeded."}]
-    assert "Timeout" not in found[0].next_observation.content
+    all_steps = steps(*failed, before("c2", "reload", kind="Page", pageId="page@1"), after("c2"))
+    assert all_steps[0].next_observation.is_error is True
+    assert json.loads(all_steps[1].interleaved) == [{"role": "harness", "content": "Timeout 1500ms exceeded."}]
+    assert "Timeout" not in all_steps[0].next_observation.content
 
 
 def test_an_expectation_is_a_wait_that_fails_where_it_is_not_met():
     params = {"selector": ":root", "expression": "to.have.title", "expectedText": [{"string": "Coffee"}]}
-    found = steps(
+    all_steps = steps(
         options(),
         before("c1", "expect", params),
         shot("c1", "before", document("x")),
@@ -190,11 +192,11 @@ def test_an_expectation_is_a_wait_that_fails_where_it_is_not_met():
         after("c2", result={"matches": False}),
         shot("c2", "after", [[3, 5]]),
     )
-    assert [one.action.name for one in found] == ["wait", "wait"]
-    assert json.loads(found[0].action.text)["arguments"]["until"] == 'to.have.title "Coffee"'
-    assert found[0].next_observation.is_error is True
-    assert json.loads(found[1].action.text)["arguments"]["until"] == 'not to.have.title "Coffee"'
-    assert found[1].next_observation.is_error is None
+    assert [step.action.name for step in all_steps] == ["wait", "wait"]
+    assert json.loads(all_steps[0].action.text)["arguments"]["until"] == 'to.have.title "Coffee"'
+    assert all_steps[0].next_observation.is_error is True
+    assert json.loads(all_steps[1].action.text)["arguments"]["until"] == 'not to.have.title "Coffee"'
+    assert all_steps[1].next_observation.is_error is None
 
 
 def asked(method, result, params=None, *, kind="Frame", changed=False, **more):
@@ -235,8 +237,8 @@ def asked(method, result, params=None, *, kind="Frame", changed=False, **more):
     ],
 )
 def test_what_a_call_returned_is_its_answer(method, result, answer):
-    told = asked(method, result).next_observation
-    assert (told.content, told.form, told.is_error) == (answer, "response", None)
+    observation = asked(method, result).next_observation
+    assert (observation.content, observation.form, observation.is_error) == (answer, "response", None)
 
 
 @pytest.mark.parametrize(
@@ -270,9 +272,9 @@ def test_a_failed_assertion_is_answered_by_what_it_met():
 
 
 def test_an_assertion_during_which_the_page_changed_is_answered_by_the_page():
-    told = asked("expect", {"matches": True, "received": {"s": "Three teas"}}, changed=True).next_observation
-    assert "Three teas" in told.content
-    assert told.form == "screen"
+    observation = asked("expect", {"matches": True, "received": {"s": "Three teas"}}, changed=True).next_observation
+    assert "Three teas" in observation.content
+    assert observation.form == "screen"
 
 
 def test_what_a_password_field_holds_is_masked_in_the_answer_too():
@@ -289,7 +291,7 @@ def test_what_a_password_field_holds_is_masked_in_the_answer_too():
 
 
 def test_a_key_finds_the_page_as_it_was_at_its_input():
-    found = steps(
+    all_steps = steps(
         *CLICKED,
         before("c2", "keyboardPress", {"key": "Enter"}, kind="Page", pageId="page@1"),
         shot("c2", "action", ["HTML", {}, [[3, 2]], ["BODY", {}, ["P", {}, "Four teas"], [[3, 6]]]]),
@@ -299,7 +301,7 @@ def test_a_key_finds_the_page_as_it_was_at_its_input():
         shot("c3", "action", ["HTML", {}, [[5, 2]], ["BODY", {}, ["P", {}, "Six teas"], [[5, 6]]]]),
         after("c3"),
     )
-    pages = [*(one.observation for one in found), *(one.next_observation for one in found[:2])]
+    pages = [*(step.observation for step in all_steps), *(step.next_observation for step in all_steps[:2])]
     assert [re.findall(r'"(\w+) teas"', page.content) for page in pages] == [
         ["Two"],
         ["Four"],
@@ -307,13 +309,13 @@ def test_a_key_finds_the_page_as_it_was_at_its_input():
         ["Four"],
         ["Six"],
     ]
-    assert found[1].action.text == '{"name": "press", "arguments": {"key": "Enter"}}'
+    assert all_steps[1].action.text == '{"name": "press", "arguments": {"key": "Enter"}}'
 
 
 def dragged(first, last):
     """The action of a drag, by the attributes of its source and its target at its first and its last input."""
     call = {"source": "#cup", "target": "#tray"}
-    body = [[["DIV", one, name] for one, name in zip(marks, ("Cup", "Tray"), strict=True)] for marks in (first, last)]
+    body = [[["DIV", mark, name] for mark, name in zip(marks, ("Cup", "Tray"), strict=True)] for marks in (first, last)]
     (step,) = steps(
         options(),
         before("c1", "dragAndDrop", call),
@@ -333,7 +335,7 @@ def test_a_drag_names_what_was_dragged_and_what_it_was_dropped_on():
 
 
 def test_set_up_and_steps_of_the_test_runner_are_no_actions():
-    found = steps(
+    all_steps = steps(
         options(),
         before("r1", "setNetworkInterceptionPatterns", {"patterns": []}, kind="Page"),
         after("r1"),
@@ -343,7 +345,7 @@ def test_set_up_and_steps_of_the_test_runner_are_no_actions():
         after("k1"),
         *CLICKED[1:],
     )
-    assert [one.action.call_id for one in found] == ["c1"]
+    assert [step.action.call_id for step in all_steps] == ["c1"]
 
 
 def test_what_a_field_holds_goes_before_its_attribute():
@@ -376,7 +378,7 @@ def test_frames_and_shadow_roots_are_shown_where_they_stand():
         after("c1"),
     )
     rows = step.observation.content.splitlines()
-    save, yes = (next(one.strip() for one in rows if one.endswith(word)) for word in ('button "Save"', 'button "Yes"'))
+    save, yes = (next(row.strip() for row in rows if row.endswith(word)) for word in ('button "Save"', 'button "Yes"'))
     assert save.startswith("#2 ")
     assert json.loads(step.action.text)["arguments"]["element"] == yes.split()[0]
 
@@ -404,9 +406,9 @@ def test_a_reference_to_itself_or_beyond_the_beginning_is_refused():
     frame.add(["HTML", {}, [[1, 99]]])
     with pytest.raises(ValueError):
         frame.dom(0)
-    for place in (1, 2):
+    for index in (1, 2):
         with pytest.raises(LostNodeError):
-            frame.dom(place)
+            frame.dom(index)
 
 
 def test_references_that_double_with_each_snapshot_are_refused_in_no_time():
@@ -422,13 +424,13 @@ def test_references_that_double_with_each_snapshot_are_refused_in_no_time():
 def test_a_cut_archive_gives_its_trace_and_a_reject_for_the_rest():
     data = archive({"trace.trace": log(*CLICKED), "trace.network": b""})
     trajectories, rejects = parsed(data[: data.rindex(b"PK\x03\x04") + 10])
-    assert [len(one.steps) for one in trajectories] == [1]
-    assert [one.reason for one in rejects] == ["truncated"]
+    assert [len(trajectory.steps) for trajectory in trajectories] == [1]
+    assert [reject.reason for reject in rejects] == ["truncated"]
 
 
 def test_the_marks_that_earlier_calls_left_on_their_targets_are_not_taken_for_this_call():
     first, second = {"__playwright_target__": "call@1"}, {"__playwright_target__": "call@2"}
-    told = steps(
+    all_steps = steps(
         options(8),
         before("call@1", "click", {"selector": "text=One"}, beforeSnapshot="before@call@1"),
         {"type": "input", "callId": "call@1", "inputSnapshot": "input@call@1"},
@@ -444,7 +446,7 @@ def test_the_marks_that_earlier_calls_left_on_their_targets_are_not_taken_for_th
         shot("call@3", "before", document(["BUTTON", first, "One"], ["BUTTON", second, "Two"]), named=True),
         after("call@3"),
     )
-    assert [json.loads(one.action.arguments).get("element") for one in told] == ["#2", "#3", None]
+    assert [json.loads(step.action.arguments).get("element") for step in all_steps] == ["#2", "#3", None]
 
 
 def painted(name, at, page="page@1"):
@@ -466,11 +468,17 @@ PICTURES = {f"resources/page@{name}.jpeg": f"JPEG {name}".encode() for name in (
 
 
 def attached(data):
-    (found,), _ = parsed(data)
-    (step,) = found.steps
+    (trajectory,), _ = parsed(data)
+    (step,) = trajectory.steps
     assert step.next_observation.is_error
     sides = (step.observation, step.next_observation)
-    return [[(one.sha256, one.role, one.media_type, one.name) for one in side.attachments] for side in sides]
+    return [
+        [
+            (attachment.sha256, attachment.role, attachment.media_type, attachment.name)
+            for attachment in side.attachments
+        ]
+        for side in sides
+    ]
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -517,8 +525,8 @@ def test_sheets_of_links_of_scripts_and_of_shadow_roots_hide_what_they_say():
         "resources/1.css": b".a { display: none }",
         "resources/2.css": b".c { display: none } @media (max-width: 640px) { .a { color: red } }",
     }
-    found, _ = parsed(archive(members))
-    (step,) = found[0].steps
+    trajectories, _ = parsed(archive(members))
+    (step,) = trajectories[0].steps
     assert [word in step.observation.content for word in ("linked", "adopted", "changed")] == [False, False, True]
     assert [word in step.next_observation.content for word in ("linked", "adopted", "changed")] == [True, False, False]
 

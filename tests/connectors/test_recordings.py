@@ -79,13 +79,13 @@ VALUES = {
 
 
 def fields(ffi, name):
-    return [(field, one.offset, ffi.sizeof(one.type)) for field, one in ffi.typeof(name).fields]
+    return [(field, entry.offset, ffi.sizeof(entry.type)) for field, entry in ffi.typeof(name).fields]
 
 
 def signature(ffi, function):
-    told = ffi.typeof(function)
-    sizes = [(ffi.sizeof(one), one.kind == "pointer", one.kind == "struct") for one in told.args]
-    return sizes, 0 if told.result.kind == "void" else ffi.sizeof(told.result)
+    ctype = ffi.typeof(function)
+    sizes = [(ffi.sizeof(argument), argument.kind == "pointer", argument.kind == "struct") for argument in ctype.args]
+    return sizes, 0 if ctype.result.kind == "void" else ffi.sizeof(ctype.result)
 
 
 def test_the_module_of_the_emulator_is_made_of_what_is_declared():
@@ -97,7 +97,7 @@ def test_structs_functions_and_values_are_declared_as_pyghostty_declares_them():
     mine = {name: signature(ffi, getattr(lib, name)) for name in FUNCTIONS}
     assert mine == {name: signature(theirs, getattr(known, name)) for name in FUNCTIONS}
     assert {name: getattr(emulator, name) for name in VALUES} == {
-        name: getattr(known, f"GHOSTTY_{other}") for name, other in VALUES.items()
+        name: getattr(known, f"GHOSTTY_{constant}") for name, constant in VALUES.items()
     }
     assert set(FUNCTIONS) == set(dir(lib)), "a function that is declared is compared here"
 
@@ -164,10 +164,10 @@ WITHOUT_SCREENS = {"android_control_jsonl", "agentnet"}
 
 @pytest.mark.parametrize("name", sorted(LOGS))
 def test_a_generated_log_is_read_without_a_reject(name: str) -> None:
-    found = list(connector(name).parse(MemoryBlob("generated", log(name, 60_000))))
-    steps = [step for one in found if isinstance(one, Trajectory) for step in one.steps]
-    assert found
-    assert all(isinstance(one, Trajectory) for one in found)
+    results = list(connector(name).parse(MemoryBlob("generated", log(name, 60_000))))
+    steps = [step for result in results if isinstance(result, Trajectory) for step in result.steps]
+    assert results
+    assert all(isinstance(result, Trajectory) for result in results)
     assert steps
     screens = [step.observation for step in steps if step.observation is not None and step.observation.content]
     assert len(screens) == (0 if name in WITHOUT_SCREENS else len(steps))

@@ -26,14 +26,16 @@ def test_what_joins_the_files_of_a_fixture_is_asked_to():
     for folder in sorted(path for path in FIXTURES.glob("*/*/*") if path.is_dir()):
         paths = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
         for some in (paths, [f"deep/er/{path}" for path in paths]):
-            could = {one.name for one in joining(connectors(), some)}
-            for name, one in connectors().items():
-                logs = list(one.join(some))
+            could = {connector.name for connector in joining(connectors(), some)}
+            for name, connector in connectors().items():
+                logs = list(connector.join(some))
                 asked += len(logs)
                 assert not logs or name in could, (folder, name)
                 for log in logs:
                     own = sorted(log.members.values())
-                    assert name in {one.name for one in joining(connectors(), own)}, "each log holds such a file"
+                    assert name in {connector.name for connector in joining(connectors(), own)}, (
+                        "each log holds such a file"
+                    )
     assert asked > 100
 
 
@@ -42,16 +44,16 @@ def test_connectors_are_the_same_in_another_process():
 
 
 def in_parquet(rows: pa.Table) -> bytes:
-    made = io.BytesIO()
-    parquet.write_table(rows, made, compression="none", use_dictionary=False)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    parquet.write_table(rows, buffer, compression="none", use_dictionary=False)
+    return buffer.getvalue()
 
 
 def in_arrow(rows: pa.Table, writer: Callable[..., pa.RecordBatchStreamWriter]) -> bytes:
-    made = io.BytesIO()
-    with writer(made, rows.schema) as stream:
+    buffer = io.BytesIO()
+    with writer(buffer, rows.schema) as stream:
         stream.write_table(rows)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def in_sqlite(rows: pa.Table) -> bytes:
@@ -77,7 +79,7 @@ def test_a_log_in_a_column_of_a_binary_file_is_never_taken_for_the_file_s_format
     for path in logs:
         text = b"\n" + path.read_bytes()[:32768].removeprefix(b"\xef\xbb\xbf") + b"\n"
         head = pack(pa.table({"text": pa.array([text, text], pa.binary())}))[:HEAD_BYTES]
-        assert [one.name for one, _ in sniff(head, "data")] == takers, path
+        assert [connector.name for connector, _ in sniff(head, "data")] == takers, path
 
 
 TABLE: dict[str, set[str | None]] = {
@@ -123,9 +125,9 @@ def test_every_real_file_is_what_the_index_says(record_property):
     assert root is not None
     with (root / INDEX).open(encoding="utf-8") as stream:
         formats = {row["path"]: row["format"] for row in csv.DictReader(stream, delimiter="\t")}
-    found = taken_by(files, root)
-    assert found == named_files()
-    assert {name: taker for name, taker in found.items() if taker not in TABLE.get(formats[name], {None})} == {}
+    takers = taken_by(files, root)
+    assert takers == named_files()
+    assert {name: taker for name, taker in takers.items() if taker not in TABLE.get(formats[name], {None})} == {}
 
 
 TASK = {"repo": "a/b", "instance_id": "a__b-1", "patch": "x", "test_patch": "y", "problem_statement": "z"}
@@ -178,14 +180,14 @@ SEEN: dict[str, tuple[str, bytes, str]] = {
 @pytest.mark.parametrize("named", SEEN)
 def test_a_known_format_is_named_and_refused_for_its_reason(named):
     uri, data, reason = SEEN[named]
-    connector, told = sniff(data, uri)[0]
+    connector, guess = sniff(data, uri)[0]
     assert isinstance(connector, Refused)
-    assert told.why.startswith(f"{named}, not read: ")
+    assert guess.why.startswith(f"{named}, not read: ")
     (reject,) = connector.parse(MemoryBlob(uri, data))
     assert isinstance(reject, Reject)
     assert reject.reason == reason
-    assert reject.detail in told.why or reject.detail.partition(": ")[2] in told.why
+    assert reject.detail in guess.why or reject.detail.partition(": ")[2] in guess.why
 
 
 def test_every_signature_has_a_file_that_it_names():
-    assert {one.name for one in SIGNATURES} == {named.partition(" of version ")[0] for named in SEEN}
+    assert {signature.name for signature in SIGNATURES} == {named.partition(" of version ")[0] for named in SEEN}

@@ -53,8 +53,8 @@ def roles(*entries) -> list[Any]:
 
 
 def told(trajectories) -> list[Any]:
-    arguments = [json.loads(step.action.arguments) for one in trajectories for step in one.steps]
-    return [(one["url"], one["resource_type"], one.get("third_party")) for one in arguments]
+    arguments = [json.loads(step.action.arguments) for trajectory in trajectories for step in trajectory.steps]
+    return [(fields["url"], fields["resource_type"], fields.get("third_party")) for fields in arguments]
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,10 @@ def test_a_document_of_an_attached_frame_or_asked_for_by_a_parser_is_no_document
         will("4", "https://tides.example/low", "main", "Fetch", documentURL="https://tides.example/"),
         *(got(str(key)) for key in range(1, 5)),
     ]
-    found = told(connector("cdp").parse(MemoryBlob("log", json.dumps(events).encode())))
-    assert [one[1:] for one in found] == [("document", None), ("frame", True), ("frame", True), ("call", False)]
+    requests = told(connector("cdp").parse(MemoryBlob("log", json.dumps(events).encode())))
+    assert [request[1:] for request in requests] == [
+        ("document", None),
+        ("frame", True),
+        ("frame", True),
+        ("call", False),
+    ]

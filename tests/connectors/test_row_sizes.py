@@ -69,12 +69,12 @@ def test_whatever_byte_of_a_page_is_changed_it_is_looked_at_or_refused(closely, 
     rows = pa.table({"x": [["a", "b"], [], None, ["b"]]})
     whole = bytearray(written(rows, data_page_version=version, compression="none"))
     file = pq.ParquetFile(io.BytesIO(bytes(whole)))
-    for place in range(4, file.metadata.row_group(0).total_byte_size + 4):
+    for offset in range(4, file.metadata.row_group(0).total_byte_size + 4):
         for change in (0x0D, 0x80, 0xFF):
-            whole[place] ^= change
+            whole[offset] ^= change
             with suppress(PageError):
                 assert largest_row(file, io.BytesIO(bytes(whole)), 0, ["x"]) >= 0
-            whole[place] ^= change
+            whole[offset] ^= change
 
 
 def test_lists_of_too_many_values_are_refused_though_they_take_no_bytes(monkeypatch):
@@ -104,8 +104,8 @@ def test_runs_are_told_from_repetition_levels_as_pyarrow_writes_them(parts):
     counts = [size for is_short, length in parts for size in ([1] * length if is_short else [length])]
     lists = pa.table({"x": pa.array([list(range(count)) for count in counts], pa.list_(pa.int16()))})
     data = written(lists, compression="none", use_dictionary=False, data_page_version="2.0")
-    told = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0)
-    (page,) = parquet_pages._pages(io.BytesIO(data), told)
+    column = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0)
+    (page,) = parquet_pages._pages(io.BytesIO(data), column)
     assert page.levels is not None
     levels = data[page.begin : page.begin + page.levels[0]]
     runs = row_runs(levels, 1, page.values)

@@ -68,7 +68,7 @@ class Recording:
         self.event(after, 3, {"source": 5, "id": ident, "text": content, "isChecked": checked, **more})
 
     def steps(self, raw: bool = False) -> list[Step]:
-        return [step for one in self.parsed(raw) if isinstance(one, Trajectory) for step in one.steps]
+        return [step for record in self.parsed(raw) if isinstance(record, Trajectory) for step in record.steps]
 
     def parsed(self, raw: bool = False) -> list[Trajectory | Reject]:
         choices = Choices(screen="raw" if raw else "tree")
@@ -77,11 +77,11 @@ class Recording:
 
     def told(self) -> list[str]:
         """The acts as `name #line other arguments`."""
-        found = []
+        lines = []
         for step in self.steps():
             call = json.loads(step.action.text)
-            found.append(" ".join([call["name"], *(str(value) for value in call["arguments"].values())]))
-        return found
+            lines.append(" ".join([call["name"], *(str(value) for value in call["arguments"].values())]))
+        return lines
 
 
 def field(ident: int, **attributes: Any) -> dict[str, Any]:
@@ -174,104 +174,104 @@ def test_whatever_a_mutation_says_the_dom_stays_a_tree(changes: list[dict[str, A
 
 
 def test_two_fields_are_two_fills_and_coming_back_is_a_third() -> None:
-    one = Recording(field(5), field(6))
+    recording = Recording(field(5), field(6))
     for ident, content in ((5, "a"), (6, "b"), (5, "c")):
-        one.mouse(100, 5, ident)
-        one.input(80, ident, content)
-        one.mouse(10, 6, ident)
-    assert one.told() == ["fill #2 a", "fill #3 b", "fill #2 c"]
+        recording.mouse(100, 5, ident)
+        recording.input(80, ident, content)
+        recording.mouse(10, 6, ident)
+    assert recording.told() == ["fill #2 a", "fill #3 b", "fill #2 c"]
 
 
 def test_what_a_script_fills_is_no_act() -> None:
-    one = Recording(field(5), field(6))
-    one.click(500, 5)
-    one.mouse(1, 5, 5)
-    one.input(900, 6, "by script", userTriggered=False)
-    one.input(900, 6, "without a flag, and without the focus")
-    assert one.told() == ["click #2"]
-    assert "without a flag" in str(one.steps()[0].next_observation)
+    recording = Recording(field(5), field(6))
+    recording.click(500, 5)
+    recording.mouse(1, 5, 5)
+    recording.input(900, 6, "by script", userTriggered=False)
+    recording.input(900, 6, "without a flag, and without the focus")
+    assert recording.told() == ["click #2"]
+    assert "without a flag" in str(recording.steps()[0].next_observation)
 
 
 def test_a_click_on_a_label_and_the_change_of_its_box_are_one_click() -> None:
     box = element(6, "input", attributes={"type": "checkbox", "aria-label": "Box"})
-    one = Recording(element(5, "label", text(7, "Box"), box))
-    one.click(900, 5)
-    one.mouse(1, 2, 6)
-    one.input(1, 6, "on", True)
-    (step,) = one.steps()
+    recording = Recording(element(5, "label", text(7, "Box"), box))
+    recording.click(900, 5)
+    recording.mouse(1, 2, 6)
+    recording.input(1, 6, "on", True)
+    (step,) = recording.steps()
     assert json.loads(step.action.text)["name"] == "click"
     assert "unchecked" in str(step.observation)
     assert " checked" in str(step.next_observation)
 
 
 def test_a_box_changed_by_key_is_a_check() -> None:
-    one = Recording(element(6, "input", attributes={"type": "checkbox", "aria-label": "Box"}))
-    one.input(900, 6, "on", True, userTriggered=True)
-    one.input(900, 6, "on", False, userTriggered=True)
-    assert one.told() == ["check #2", "uncheck #2"]
+    recording = Recording(element(6, "input", attributes={"type": "checkbox", "aria-label": "Box"}))
+    recording.input(900, 6, "on", True, userTriggered=True)
+    recording.input(900, 6, "on", False, userTriggered=True)
+    assert recording.told() == ["check #2", "uncheck #2"]
 
 
 def test_a_scroll_of_what_is_not_shown_is_no_act() -> None:
     hidden = element(5, "div", element(6, "div", text(7, "A")), attributes={"style": "visibility: hidden"})
-    one = Recording(hidden, element(8, "div", text(9, "B")), element(10, "button", text(11, "C")))
+    recording = Recording(hidden, element(8, "div", text(9, "B")), element(10, "button", text(11, "C")))
     for ident in (6, 8):
-        one.event(3000, 3, {"source": 3, "id": ident, "x": 0, "y": 20})
-    one.click(3000, 10)
-    assert one.told() == ["scroll #2 0 20", "click #3"]
+        recording.event(3000, 3, {"source": 3, "id": ident, "x": 0, "y": 20})
+    recording.click(3000, 10)
+    assert recording.told() == ["scroll #2 0 20", "click #3"]
 
 
 def test_scrolls_are_one_act_until_they_rest_and_an_effect_right_after_a_click() -> None:
-    one = Recording(element(5, "button", text(6, "A")))
+    recording = Recording(element(5, "button", text(6, "A")))
     for y in (10, 20, 30):
-        one.event(2000 if y == 10 else 50, 3, {"source": 3, "id": 1, "x": 0, "y": y})
-    one.click(2000, 5)
+        recording.event(2000 if y == 10 else 50, 3, {"source": 3, "id": 1, "x": 0, "y": y})
+    recording.click(2000, 5)
     for y in (40, 900):
-        one.event(200, 3, {"source": 3, "id": 1, "x": 0, "y": y})
-    one.event(3000, 3, {"source": 3, "id": 1, "x": 0, "y": 0})
-    assert one.told() == ["scroll 0 30", "click #2", "scroll 0 0"]
+        recording.event(200, 3, {"source": 3, "id": 1, "x": 0, "y": y})
+    recording.event(3000, 3, {"source": 3, "id": 1, "x": 0, "y": 0})
+    assert recording.told() == ["scroll 0 30", "click #2", "scroll 0 0"]
 
 
 def test_typing_into_an_editable_element_is_a_fill_of_it() -> None:
     editor = element(5, "div", element(6, "p", text(7, "a")), attributes={"contenteditable": "true", "aria-label": "E"})
-    one = Recording(editor, element(8, "button", text(9, "Bold")))
-    one.click(900, 6)
-    one.mouse(1, 5, 5)
+    recording = Recording(editor, element(8, "button", text(9, "Bold")))
+    recording.click(900, 6)
+    recording.mouse(1, 5, 5)
     for content in ("ab", "abc"):
-        one.change(300, texts=[{"id": 7, "value": content}])
-    one.click(2000, 8)
-    one.change(20, adds=[add(6, element(20, "b", text(21, "!")))])
-    assert one.told() == ["click #2", "fill #2 abc", "click #3"]
+        recording.change(300, texts=[{"id": 7, "value": content}])
+    recording.click(2000, 8)
+    recording.change(20, adds=[add(6, element(20, "b", text(21, "!")))])
+    assert recording.told() == ["click #2", "fill #2 abc", "click #3"]
 
 
 def test_a_drag_names_what_it_ended_on() -> None:
-    one = Recording(element(5, "button", text(6, "A")), element(7, "button", text(8, "B")))
-    one.mouse(900, 1, 5)
+    recording = Recording(element(5, "button", text(6, "A")), element(7, "button", text(8, "B")))
+    recording.mouse(900, 1, 5)
     for ident in (5, 7):
-        one.event(50, 3, {"source": 12, "positions": [{"x": 1, "y": 9, "id": ident, "timeOffset": 0}]})
-    assert one.told() == ["drag #2 #3"]
+        recording.event(50, 3, {"source": 12, "positions": [{"x": 1, "y": 9, "id": ident, "timeOffset": 0}]})
+    assert recording.told() == ["drag #2 #3"]
 
 
 def test_a_click_on_what_is_not_shown_describes_it() -> None:
-    one = Recording(element(5, "i", attributes={"id": "burger", "hidden": ""}))
-    one.click(900, 5)
-    assert one.told() == ['click i[id="burger"]']
+    recording = Recording(element(5, "i", attributes={"id": "burger", "hidden": ""}))
+    recording.click(900, 5)
+    assert recording.told() == ['click i[id="burger"]']
 
 
 def test_what_is_clicked_is_a_line_from_then_on_be_it_an_icon_or_words_in_a_sentence() -> None:
     words = element(8, "p", text(9, "Go to the "), element(10, "span", text(11, "next")), text(12, " page"))
-    one = Recording(element(5, "i", attributes={"id": "burger"}), words)
-    one.click(900, 5)
-    one.click(9000, 10)
-    pages = [(step.observation.content or "").split("\n")[1:] for step in one.steps() if step.observation]
-    assert one.told() == ["click #2", "click #5"]
+    recording = Recording(element(5, "i", attributes={"id": "burger"}), words)
+    recording.click(900, 5)
+    recording.click(9000, 10)
+    pages = [(step.observation.content or "").split("\n")[1:] for step in recording.steps() if step.observation]
+    assert recording.told() == ["click #2", "click #5"]
     assert pages[0] == ["  #2 group id=burger", '  #3 text "Go to the next page"']
     assert pages[1] == ["  #2 group id=burger", '  #4 text "Go to the"', '  #5 text "next"', '  #6 text "page"']
 
 
 def test_raw_screens_are_html_and_name_no_lines() -> None:
-    one = Recording(element(5, "button", text(6, "A")))
-    one.click(900, 5)
-    (step,) = one.steps(raw=True)
+    recording = Recording(element(5, "button", text(6, "A")))
+    recording.click(900, 5)
+    (step,) = recording.steps(raw=True)
     assert step.observation is not None
     assert step.observation.media_type == "text/html"
     assert step.observation.content == "<html><head></head><body><button>A</button></body></html>"
@@ -282,8 +282,8 @@ def test_raw_screens_are_html_and_name_no_lines() -> None:
 
 
 def lines_of(blob: bytes) -> list[str]:
-    found = connectors()["rrweb"].parse(MemoryBlob("log", blob))
-    return [step.action.text for one in found if isinstance(one, Trajectory) for step in one.steps]
+    records = connectors()["rrweb"].parse(MemoryBlob("log", blob))
+    return [step.action.text for record in records if isinstance(record, Trajectory) for step in record.steps]
 
 
 @pytest.mark.parametrize(
@@ -294,24 +294,24 @@ def lines_of(blob: bytes) -> list[str]:
         lambda events: "\ufeff" + json.dumps(events),
         lambda events: json.dumps({"events": events, "version": 1}),
         lambda events: json.dumps({"version": "1", "data": {"id": "x", "snapshots": events}}, indent=1),
-        lambda events: "\n".join(json.dumps(one) for one in events),
-        lambda events: "\n".join(json.dumps(["w", one]) for one in events) + "\n",
+        lambda events: "\n".join(json.dumps(event) for event in events),
+        lambda events: "\n".join(json.dumps(["w", event]) for event in events) + "\n",
         lambda events: json.dumps({"window_id": "w", "data": events}) + "\n",
-        lambda events: json.dumps([zlib.compress(json.dumps(one).encode()).decode("latin-1") for one in events]),
+        lambda events: json.dumps([zlib.compress(json.dumps(event).encode()).decode("latin-1") for event in events]),
     ],
 )
 def test_events_are_found_in_each_container(write: Any) -> None:
-    one = Recording(element(5, "button", text(6, "A")))
-    one.click(900, 5)
-    data = write(one.events).encode()
+    recording = Recording(element(5, "button", text(6, "A")))
+    recording.click(900, 5)
+    data = write(recording.events).encode()
     assert connectors()["rrweb"].sniff(data, "log") is not None or b"window_id" in data
     assert lines_of(data) == ['{"name": "click", "arguments": {"element": "#2"}}']
 
 
 def test_a_packed_event_that_would_fill_the_memory_is_refused() -> None:
     bomb = zlib.compress(b" " * (80 << 20)).decode("latin-1")
-    found = connectors()["rrweb"].parse(MemoryBlob("log", json.dumps([bomb]).encode()))
-    reject = next(found)
+    records = connectors()["rrweb"].parse(MemoryBlob("log", json.dumps([bomb]).encode()))
+    reject = next(records)
     assert isinstance(reject, Reject)
     assert reject.reason == "bad_packing"
 
@@ -320,55 +320,58 @@ def test_a_page_that_nests_too_deeply_is_null_and_told() -> None:
     deep = element(500, "b", text(501, "x"))
     for number in range(270):
         deep = element(600 + number, "div", deep)
-    one = Recording(deep)
-    one.click(900, 4)
-    found = one.parsed()
-    assert "nested_too_deeply" in [entry.reason for entry in found if isinstance(entry, Reject)]
-    assert [step.observation for step in one.steps()] == [None]
+    recording = Recording(deep)
+    recording.click(900, 4)
+    records = recording.parsed()
+    assert "nested_too_deeply" in [entry.reason for entry in records if isinstance(entry, Reject)]
+    assert [step.observation for step in recording.steps()] == [None]
 
 
 def test_a_checkpoint_of_the_recorder_with_the_same_nodes_is_no_reload() -> None:
     body = element(5, "p", text(6, "A")), element(7, "button", text(8, "Go"))
-    one = Recording(*body)
-    one.change(100, texts=[{"id": 6, "value": "B"}])
-    one.click(900, 7)
-    one.page(60_000, "https://a.example/", element(5, "p", text(6, "B")), body[1])
-    one.click(2000, 7)
-    assert one.told() == ["click #3", "click #3"]
-    one.event(60_000, 0, {})
-    one.page(10, "https://a.example/", element(5, "p", text(6, "B")), body[1])
-    assert one.told() == ["click #3", "click #3", "reload"]
+    recording = Recording(*body)
+    recording.change(100, texts=[{"id": 6, "value": "B"}])
+    recording.click(900, 7)
+    recording.page(60_000, "https://a.example/", element(5, "p", text(6, "B")), body[1])
+    recording.click(2000, 7)
+    assert recording.told() == ["click #3", "click #3"]
+    recording.event(60_000, 0, {})
+    recording.page(10, "https://a.example/", element(5, "p", text(6, "B")), body[1])
+    assert recording.told() == ["click #3", "click #3", "reload"]
 
 
 def test_packed_events_one_a_line_and_events_in_a_script_are_recognized_and_read() -> None:
-    one = Recording(element(5, "button", text(6, "A")))
-    one.click(900, 5)
-    packed = [zlib.compress(json.dumps({**event, "v": "v1"}).encode()).decode("latin-1") for event in one.events]
-    kept = {
+    recording = Recording(element(5, "button", text(6, "A")))
+    recording.click(900, 5)
+    packed = [zlib.compress(json.dumps({**event, "v": "v1"}).encode()).decode("latin-1") for event in recording.events]
+    logs = {
         "e.jsonl": "\n".join(json.dumps(line) for line in packed),
         "raw.jsonl": "\n".join(json.dumps(line, ensure_ascii=False) for line in packed),
-        "events.js": f"const events = {json.dumps(one.events, indent=2)};\n",
-        "export.js": f"export default {json.dumps(one.events)}\n",
+        "events.js": f"const events = {json.dumps(recording.events, indent=2)};\n",
+        "export.js": f"export default {json.dumps(recording.events)}\n",
     }
-    for name, log in kept.items():
+    for name, log in logs.items():
         reader = connectors()["rrweb"]
         assert reader.sniff(log.encode(), name) is not None, name
-        (told,) = reader.parse(MemoryBlob(name, log.encode()))
-        assert isinstance(told, Trajectory)
-        assert [step.action.name for step in told.steps] == ["click"]
+        (trajectory,) = reader.parse(MemoryBlob(name, log.encode()))
+        assert isinstance(trajectory, Trajectory)
+        assert [step.action.name for step in trajectory.steps] == ["click"]
 
 
 def test_windows_of_one_object_are_trajectories_of_their_own() -> None:
-    one, other = (Recording(element(5, "button", text(6, name))) for name in "AB")
-    for recording in (one, other):
+    first, second = (Recording(element(5, "button", text(6, name))) for name in "AB")
+    for recording in (first, second):
         recording.click(900, 5)
-    whole = {"next": None, "snapshot_data_by_window_id": {"w1": one.events, "w2": other.events}}
+    whole = {"next": None, "snapshot_data_by_window_id": {"w1": first.events, "w2": second.events}}
     reader = connectors()["rrweb"]
     for log in (whole, {"result": whole}):
         data = json.dumps(log).encode()
         assert reader.sniff(data, "recording_snapshots.json") is not None
-        found = [told for told in reader.parse(MemoryBlob("x", data)) if isinstance(told, Trajectory)]
-        assert [(told.native_id, told.steps[0].action.name) for told in found] == [("w1", "click"), ("w2", "click")]
+        trajectories = [record for record in reader.parse(MemoryBlob("x", data)) if isinstance(record, Trajectory)]
+        assert [(trajectory.native_id, trajectory.steps[0].action.name) for trajectory in trajectories] == [
+            ("w1", "click"),
+            ("w2", "click"),
+        ]
     with pytest.raises(ParseError) as caught:
         list(reader.parse(MemoryBlob("x", json.dumps(whole).encode()[:-30])))
     assert caught.value.reason == "truncated"
@@ -382,7 +385,7 @@ def contents(recording: Recording) -> list[str]:
     """What is shown before the first act and after each."""
     steps = recording.steps()
     seen = [steps[0].observation, *(step.next_observation for step in steps)]
-    return [one.content or "" for one in seen if one is not None]
+    return [observation.content or "" for observation in seen if observation is not None]
 
 
 def test_a_class_that_a_sheet_hides_is_not_shown_until_it_is_taken_away() -> None:
@@ -390,7 +393,7 @@ def test_a_class_that_a_sheet_hides_is_not_shown_until_it_is_taken_away() -> Non
     recording = Recording(sheet(9, ".no { display: none }"), button, tip)
     recording.click(1000, 5)
     recording.change(10, attributes=[{"id": 7, "attributes": {"class": ""}}])
-    assert ['"Early"' in one for one in contents(recording)] == [False, True]
+    assert ['"Early"' in content for content in contents(recording)] == [False, True]
 
 
 def test_edits_of_sheets_and_adopted_sheets_show_and_hide() -> None:
@@ -407,15 +410,15 @@ def test_edits_of_sheets_and_adopted_sheets_show_and_hide() -> None:
     edit({"source": 15, "id": 1, "styleIds": [3], "styles": [{"styleId": 3, "rules": [{"rule": "x-c{display:none}"}]}]})
     edit({"source": 8, "styleId": 3, "replaceSync": "x-a { display: none }"})
     edit({"source": 15, "id": 1, "styleIds": []})
-    found = ["".join(name for name in "abc" if f"now {name}" in one) for one in contents(recording)]
-    assert found == ["bc", "c", "ac", "abc", "ab", "bc", "abc"]
+    letters = ["".join(name for name in "abc" if f"now {name}" in content) for content in contents(recording)]
+    assert letters == ["bc", "c", "ac", "abc", "ab", "bc", "abc"]
 
 
 def test_an_edit_of_a_sheet_that_is_not_there_is_rejected() -> None:
     recording = Recording(element(5, "button", text(6, "Next")))
     recording.event(10, 3, {"source": 8, "styleId": 7, "adds": []})
     recording.click(1000, 5)
-    assert [one.reason for one in recording.parsed() if isinstance(one, Reject)] == ["missing_node"]
+    assert [record.reason for record in recording.parsed() if isinstance(record, Reject)] == ["missing_node"]
 
 
 def test_what_the_pointer_reveals_is_shown_while_it_is_over_it() -> None:
@@ -425,14 +428,14 @@ def test_what_the_pointer_reveals_is_shown_while_it_is_over_it() -> None:
     recording.click(1000, 5)
     recording.event(1000, 3, {"source": 1, "positions": [{"x": 1, "y": 1, "id": 11, "timeOffset": 0}]})
     recording.click(1000, 11)
-    assert ["Export" in one for one in contents(recording)] == [False, True, True]
+    assert ["Export" in content for content in contents(recording)] == [False, True, True]
 
 
 def test_a_narrower_window_is_asked_by_media_queries() -> None:
     css = "@media (max-width: 500px) { p { display: none } }"
     recording = Recording(sheet(9, css), element(5, "p", text(6, "Wide")))
     recording.event(1000, 3, {"source": 4, "width": 400, "height": 600})
-    assert ["Wide" in one for one in contents(recording)] == [True, False]
+    assert ["Wide" in content for content in contents(recording)] == [True, False]
 
 
 def form() -> Recording:
@@ -442,15 +445,15 @@ def form() -> Recording:
 
 
 def test_what_a_click_does_to_fields_is_its_effect() -> None:
-    one = form()
-    one.mouse(900, 5, 5)
-    one.input(5, 5, "mint")
-    one.mouse(900, 2, 7)  # Enter in the field: the page sees a click on its button alone.
-    one.input(3, 5, "")
-    one.input(4, 9, "Black")
-    one.change(4, attributes=[{"id": 7, "attributes": {"disabled": ""}}])
-    assert one.told() == ["fill #2 mint", "click #4"]
-    (_, click) = one.steps()
+    recording = form()
+    recording.mouse(900, 5, 5)
+    recording.input(5, 5, "mint")
+    recording.mouse(900, 2, 7)  # Enter in the field: the page sees a click on its button alone.
+    recording.input(3, 5, "")
+    recording.input(4, 9, "Black")
+    recording.change(4, attributes=[{"id": 7, "attributes": {"disabled": ""}}])
+    assert recording.told() == ["fill #2 mint", "click #4"]
+    (_, click) = recording.steps()
     assert click.next_observation is not None
     assert 'textbox "F"' in str(click.next_observation.content)
     assert "mint" not in str(click.next_observation.content)
@@ -458,27 +461,27 @@ def test_what_a_click_does_to_fields_is_its_effect() -> None:
 
 
 def test_a_field_that_is_emptied_once_the_server_has_answered_a_click_is_its_effect() -> None:
-    one = form()
-    one.mouse(900, 5, 5)
-    one.input(5, 5, "mint")
-    one.mouse(900, 2, 7)
-    one.input(300, 5, "")
-    one.input(900, 5, "sage")
-    assert one.told() == ["fill #2 mint", "click #4", "fill #2 sage"]
-    assert "mint" not in str(one.steps()[2].observation)
+    recording = form()
+    recording.mouse(900, 5, 5)
+    recording.input(5, 5, "mint")
+    recording.mouse(900, 2, 7)
+    recording.input(300, 5, "")
+    recording.input(900, 5, "sage")
+    assert recording.told() == ["fill #2 mint", "click #4", "fill #2 sage"]
+    assert "mint" not in str(recording.steps()[2].observation)
 
 
 def test_a_field_that_is_filled_soon_after_a_click_is_filled_by_hand_if_the_focus_came_there() -> None:
-    one = form()
-    one.click(900, 7)
-    one.mouse(8, 5, 6)
-    one.input(9, 6, "two")
-    one.mouse(3, 5, 5)
-    one.input(2, 5, "one")
-    assert one.told() == ["click #4", "fill #3 two", "fill #2 one"]
+    recording = form()
+    recording.click(900, 7)
+    recording.mouse(8, 5, 6)
+    recording.input(9, 6, "two")
+    recording.mouse(3, 5, 5)
+    recording.input(2, 5, "one")
+    assert recording.told() == ["click #4", "fill #3 two", "fill #2 one"]
     focused = [
         [line.split()[0] for line in str(page.content).split("\n") if " focused" in line]
-        for step in one.steps()
+        for step in recording.steps()
         if (page := step.next_observation) is not None
     ]
     # The focus came to each field with its filling, and did not stand there before.
@@ -486,41 +489,41 @@ def test_a_field_that_is_filled_soon_after_a_click_is_filled_by_hand_if_the_focu
 
 
 def test_a_focus_that_a_click_moved_is_its_effect_when_somebody_types_there_later() -> None:
-    one = form()
-    one.click(900, 7)
-    one.mouse(8, 5, 6)
-    one.input(700, 6, "two")
-    click, _ = one.steps()
+    recording = form()
+    recording.click(900, 7)
+    recording.mouse(8, 5, 6)
+    recording.input(700, 6, "two")
+    click, _ = recording.steps()
     assert click.next_observation is not None
     assert '#3 textbox "F" focused' in str(click.next_observation.content)
 
 
 def test_a_click_that_empties_a_field_and_puts_the_focus_back_is_one_act() -> None:
-    one = form()
-    one.mouse(900, 5, 5)
-    one.input(5, 5, "mint")
-    one.click(900, 7)
-    one.mouse(1, 5, 5)
-    one.input(5, 5, "")
-    one.input(900, 5, "sage")
-    assert one.told() == ["fill #2 mint", "click #4", "fill #2 sage"]
-    click = one.steps()[1].next_observation
+    recording = form()
+    recording.mouse(900, 5, 5)
+    recording.input(5, 5, "mint")
+    recording.click(900, 7)
+    recording.mouse(1, 5, 5)
+    recording.input(5, 5, "")
+    recording.input(900, 5, "sage")
+    assert recording.told() == ["fill #2 mint", "click #4", "fill #2 sage"]
+    click = recording.steps()[1].next_observation
     assert click is not None
     assert '#2 textbox "F" focused' in str(click.content)
 
 
 def test_a_text_that_goes_at_once_is_not_the_end_of_what_was_typed() -> None:
-    one = form()
-    one.mouse(900, 5, 5)
+    recording = form()
+    recording.mouse(900, 5, 5)
     for typed in ("s", "sa", "sag", "sage"):
-        one.input(90, 5, typed)
-    one.change(200, attributes=[{"id": 6, "attributes": {"disabled": ""}}])  # Enter: the page takes the text.
-    one.input(1, 5, "")
-    one.change(1, adds=[add(4, element(40, "p", text(41, "sage")))])
+        recording.input(90, 5, typed)
+    recording.change(200, attributes=[{"id": 6, "attributes": {"disabled": ""}}])  # Enter: the page takes the text.
+    recording.input(1, 5, "")
+    recording.change(1, adds=[add(4, element(40, "p", text(41, "sage")))])
     for typed in ("r", "ro", "r", "", "m"):
-        one.input(90, 5, typed)
-    assert one.told() == ["fill #2 sage", "fill #2 ", "fill #2 m"]
-    filled, taken, _ = one.steps()
+        recording.input(90, 5, typed)
+    assert recording.told() == ["fill #2 sage", "fill #2 ", "fill #2 m"]
+    filled, taken, _ = recording.steps()
     assert filled.next_observation == taken.observation
     assert "disabled" not in str(taken.observation)
     assert '#3 textbox "F" disabled' in str(taken.next_observation)

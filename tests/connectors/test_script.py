@@ -18,13 +18,17 @@ OUTPUTS = [PROMPT, "pwd" + ENTER, "/home\r\n" + PROMPT, "exit" + ENTER + "exit\r
 
 
 def timing(outputs: list[str]) -> str:
-    return "".join(f"0.9 {len(one.encode())}\n" for one in outputs)
+    return "".join(f"0.9 {len(output.encode())}\n" for output in outputs)
 
 
 def parsed(**members: str | bytes) -> tuple[list[Trajectory], list[Reject]]:
-    content = {name.replace("_", "."): one.encode() if isinstance(one, str) else one for name, one in members.items()}
-    found = list(CONNECTOR.parse(MemoryBlob("log", content)))
-    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+    content = {
+        name.replace("_", "."): value.encode() if isinstance(value, str) else value for name, value in members.items()
+    }
+    records = list(CONNECTOR.parse(MemoryBlob("log", content)))
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 def keys(trajectory: Trajectory) -> list[str]:
@@ -33,11 +37,13 @@ def keys(trajectory: Trajectory) -> list[str]:
 
 def test_a_killed_recording_is_cut_where_its_bytes_end():
     text = HEAD + "".join(OUTPUTS)[:-12]
-    found, rejects = parsed(x_typescript=text, x_timing=timing(OUTPUTS))
-    assert [(one.reason, one.offset) for one in rejects] == [("truncated", len(HEAD) + len("".join(OUTPUTS[:3])))]
-    assert keys(found[0]) == ["pwd\n"]
-    assert found[0].steps[-1].truncated
-    last = found[0].steps[-1].next_observation
+    trajectories, rejects = parsed(x_typescript=text, x_timing=timing(OUTPUTS))
+    assert [(reject.reason, reject.offset) for reject in rejects] == [
+        ("truncated", len(HEAD) + len("".join(OUTPUTS[:3])))
+    ]
+    assert keys(trajectories[0]) == ["pwd\n"]
+    assert trajectories[0].steps[-1].truncated
+    last = trajectories[0].steps[-1].next_observation
     assert last is not None
     assert last.truncation == "recorder"
 
@@ -54,9 +60,9 @@ def test_output_that_is_read_in_pieces_is_the_same_session(timed, monkeypatch):
     pieces, rejects = parsed(**members)
     assert rejects == []
     assert len(whole) == 2
-    for one, other in zip(whole, pieces, strict=True):
-        assert list(one.steps) == list(other.steps)
-        assert one.native_id == other.native_id
+    for expected, trajectory in zip(whole, pieces, strict=True):
+        assert list(expected.steps) == list(trajectory.steps)
+        assert expected.native_id == trajectory.native_id
 
 
 def test_a_file_of_too_many_recordings_is_refused(monkeypatch):
@@ -73,12 +79,18 @@ TITLE = "\x1b]0;ann@box: ~\x07"
 
 def untimed(text: str, head: str = HEAD) -> list[tuple[str, str | None]]:
     """(keys, answer) of each row of a typescript alone."""
-    found, rejects = parsed(x_typescript=head + text + DONE)
+    trajectories, rejects = parsed(x_typescript=head + text + DONE)
     assert rejects == []
-    assert '"source": "inferred"' in (found[0].steps[0].action.arguments or "")
-    assert {step.duration_s for step in found[0].steps} == {None}
-    shown = [step.next_observation for step in found[0].steps]
-    return list(zip(keys(found[0]), [None if one is None else one.content for one in shown], strict=True))
+    assert '"source": "inferred"' in (trajectories[0].steps[0].action.arguments or "")
+    assert {step.duration_s for step in trajectories[0].steps} == {None}
+    shown = [step.next_observation for step in trajectories[0].steps]
+    return list(
+        zip(
+            keys(trajectories[0]),
+            [None if observation is None else observation.content for observation in shown],
+            strict=True,
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,9 +122,9 @@ def test_a_prompt_behind_output_without_a_line_end_is_told_by_the_title_before_i
 @pytest.mark.parametrize("feed", ["\n", "\r\n"])
 def test_a_typescript_whose_line_ends_were_converted_is_read(feed):
     text = (HEAD + "$ pwd\n/home\n$ exit\nexit\n" + DONE).replace("\n", feed)
-    found, rejects = parsed(x_typescript=text)
+    trajectories, rejects = parsed(x_typescript=text)
     assert rejects == []
-    assert keys(found[0]) == ["pwd\n", "exit\n"]
-    seen = found[0].steps[0].next_observation
+    assert keys(trajectories[0]) == ["pwd\n", "exit\n"]
+    seen = trajectories[0].steps[0].next_observation
     assert seen is not None
     assert (seen.content or "").splitlines() == ["$ pwd", "/home", "$"]

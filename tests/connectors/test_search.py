@@ -15,8 +15,10 @@ FIXTURES = ROOT / "tests" / "fixtures"
 
 def read(name: str, data: bytes | str) -> tuple[list[Trajectory], list[Reject]]:
     blob = MemoryBlob("log", data.encode() if isinstance(data, str) else data)
-    found = list(connectors()[name].parse(blob))
-    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+    records = list(connectors()[name].parse(blob))
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -30,8 +32,8 @@ def test_information_that_the_model_wrote_itself_is_no_observation():
         "<|im_start|>user\nQuestion: q<|im_end|>\n<|im_start|>assistant\n<search> a </search>\n"
         "I guess: <information>made up</information>\n<answer> b </answer>"
     )
-    (found,), _ = read("search_r1", log)
-    assert [step.next_observation for step in found.steps] == [None, None]
+    (trajectory,), _ = read("search_r1", log)
+    assert [step.next_observation for step in trajectory.steps] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -77,27 +79,30 @@ def inspected(*samples: dict) -> list[Trajectory]:
     ],
 )
 def test_the_tools_of_a_sample_tell_its_domain(names, domain):
-    (found,) = inspected(sample(*(calling(name) for name in names)))
-    assert found.domain == domain
+    (trajectory,) = inspected(sample(*(calling(name) for name in names)))
+    assert trajectory.domain == domain
 
 
 def test_a_question_that_failed_before_the_model_answered_does_not_hide_the_others():
     failed = {"question": "q", "answer": "a", "error": "Timeout", "messages": [], "prediction": "[Failed]"}
     call = '<think>t</think>\n<tool_call>\n{"name": "search", "arguments": {"query": ["q"]}}\n</tool_call>'
-    told = [("system", "s"), ("user", "q"), ("assistant", call), ("user", "<tool_response>\nr\n</tool_response>")]
-    whole = {"question": "q", "answer": "a", "messages": [{"role": role, "content": text} for role, text in told]}
-    data = "".join(json.dumps(one) + "\n" for one in (failed, whole)).encode()
-    assert [one.name for one, _ in sniff(data, "iter1.jsonl")] == ["webdancer"]
-    found, rejects = read("webdancer", data)
-    assert [step.next_observation for step in found[0].steps] == [Observation("r")]
-    assert [one.reason for one in rejects] == ["bad_record"]
+    turns = [("system", "s"), ("user", "q"), ("assistant", call), ("user", "<tool_response>\nr\n</tool_response>")]
+    whole = {"question": "q", "answer": "a", "messages": [{"role": role, "content": text} for role, text in turns]}
+    data = "".join(json.dumps(row) + "\n" for row in (failed, whole)).encode()
+    assert [connector.name for connector, _ in sniff(data, "iter1.jsonl")] == ["webdancer"]
+    trajectories, rejects = read("webdancer", data)
+    assert [step.next_observation for step in trajectories[0].steps] == [Observation("r")]
+    assert [reject.reason for reject in rejects] == ["bad_record"]
     turned = {"task": "t", "tag": [], "type": "chatml", "messages": whole["messages"]}
-    assert [one.name for one, _ in sniff(json.dumps(turned).encode() + b"\n", "x.jsonl")] == ["webdancer"]
+    assert [connector.name for connector, _ in sniff(json.dumps(turned).encode() + b"\n", "x.jsonl")] == ["webdancer"]
 
 
 def test_code_of_a_call_that_only_says_python_is_run_by_the_harness_all_the_same():
     talk = [("user", "q"), ("assistant", "<tool_call>\npython\n<code>\nprint(1)\n</code>\n</tool_call>")]
     talk.append(("user", "<tool_response>\n1\n</tool_response>"))
     row = {"question": "q", "messages": [{"role": role, "content": text} for role, text in talk]}
-    (one,), _ = read("webdancer", json.dumps(row) + "\n")
-    assert (one.steps[0].action.name, one.steps[0].action.arguments) == ("PythonInterpreter", '{"code": "print(1)"}')
+    (trajectory,), _ = read("webdancer", json.dumps(row) + "\n")
+    assert (trajectory.steps[0].action.name, trajectory.steps[0].action.arguments) == (
+        "PythonInterpreter",
+        '{"code": "print(1)"}',
+    )

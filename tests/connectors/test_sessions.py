@@ -24,7 +24,7 @@ def read(root: Path, files: dict[str, list[dict[str, Any]]]) -> dict[str, list[T
         (root / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     plan = make_plan(RECIPE, [str(root)], strict=True)
     assert not plan.unrecognized
-    return {one.uri: [found for found, _ in read_input(one, RECIPE)] for one in plan.inputs}
+    return {source.uri: [record for record, _ in read_input(source, RECIPE)] for source in plan.inputs}
 
 
 def rollout(thread: str, parent: str | None, *calls: tuple[str, str]) -> list[dict[str, Any]]:
@@ -36,18 +36,22 @@ def rollout(thread: str, parent: str | None, *calls: tuple[str, str]) -> list[di
     for number, (name, answer) in enumerate(calls):
         call = {"type": "function_call", "name": name, "arguments": "{}", "call_id": f"{thread}-{number}"}
         answered = {"type": "function_call_output", "call_id": f"{thread}-{number}", "output": answer}
-        lines += [{"type": "response_item", "payload": one} for one in (call, answered)]
+        lines += [{"type": "response_item", "payload": payload} for payload in (call, answered)]
     return [{"timestamp": f"2026-03-08T05:{number:02d}:00.000Z", **line} for number, line in enumerate(lines)]
 
 
-def links(found: list[Trajectory | Reject]) -> list[tuple[str, str | None, int | None, str | None]]:
-    return [(one.native_id, one.parent, one.parent_step, one.relation) for one in found if isinstance(one, Trajectory)]
+def links(records: list[Trajectory | Reject]) -> list[tuple[str, str | None, int | None, str | None]]:
+    return [
+        (record.native_id, record.parent, record.parent_step, record.relation)
+        for record in records
+        if isinstance(record, Trajectory)
+    ]
 
 
 def test_a_sub_agent_of_codex_has_the_thread_and_the_step_that_started_it(tmp_path):
     day = "sessions/2026/03"
     started = json.dumps({"agent_id": "b", "nickname": "Boole"})
-    found = read(tmp_path, {
+    by_uri = read(tmp_path, {
         f"{day}/08/rollout-2026-03-08T05-00-00-a.jsonl": rollout("a", None, ("shell", "x"), ("spawn_agent", started)),
         f"{day}/08/rollout-2026-03-08T05-10-00-z.jsonl": rollout("z", None, ("shell", "alone")),
         f"{day}/08/rollout-2026-03-08T05-20-00-o.jsonl": rollout("o", "gone", ("shell", "orphan")),
@@ -55,17 +59,17 @@ def test_a_sub_agent_of_codex_has_the_thread_and_the_step_that_started_it(tmp_pa
         f"{day}/09/rollout-2026-03-09T00-10-00-c.jsonl": rollout("c", "b", ("shell", "w")),
         f"{day}/09/rollout-2026-03-09T00-20-00-d.jsonl": rollout("d", "a"),
     })  # fmt: skip
-    assert {uri: links(one) for uri, one in found.items()} == {
+    assert {uri: links(records) for uri, records in by_uri.items()} == {
         f"{day}/08/rollout-2026-03-08T05-00-00-a.jsonl": [
             ("a", None, None, None), ("b", "a", 1, "subagent"), ("c", "b", None, "subagent"),
         ],
         f"{day}/08/rollout-2026-03-08T05-10-00-z.jsonl": [("z", None, None, None)],
         f"{day}/08/rollout-2026-03-08T05-20-00-o.jsonl": [("o", None, None, "subagent")],
     }  # fmt: skip
-    whole = found[f"{day}/08/rollout-2026-03-08T05-00-00-a.jsonl"]
-    members = [one.steps[0].member.rpartition("-")[2] for one in whole if isinstance(one, Trajectory)]
+    whole = by_uri[f"{day}/08/rollout-2026-03-08T05-00-00-a.jsonl"]
+    members = [record.steps[0].member.rpartition("-")[2] for record in whole if isinstance(record, Trajectory)]
     assert members == ["a.jsonl", "b.jsonl", "c.jsonl"]
-    assert [(one.reason, one.member.rpartition("-")[2]) for one in whole if isinstance(one, Reject)] == [
+    assert [(record.reason, record.member.rpartition("-")[2]) for record in whole if isinstance(record, Reject)] == [
         ("no_transitions", "d.jsonl")
     ]
 
@@ -86,13 +90,13 @@ def session(name: str, kind: str, agent: str | None = None) -> list[dict[str, An
 
 
 def test_a_sub_agent_of_gemini_has_the_session_of_its_folder_and_the_step_that_has_its_id(tmp_path):
-    found = read(tmp_path, {
+    by_uri = read(tmp_path, {
         "chats/session-2026-01-05T10-00-main.jsonl": session("main-1", "main", "agent-1"),
         "chats/session-2026-01-05T11-00-main.jsonl": session("main-2", "main"),
         "chats/main-1/agent-1.jsonl": session("agent-1", "subagent"),
         "chats/main-1/agent-2.jsonl": session("agent-2", "subagent"),
     })  # fmt: skip
-    assert {uri: links(one) for uri, one in found.items()} == {
+    assert {uri: links(records) for uri, records in by_uri.items()} == {
         "chats/session-2026-01-05T10-00-main.jsonl": [
             ("main-1", None, None, None), ("agent-1", "main-1", 1, "subagent"), ("agent-2", "main-1", None, "subagent"),
         ],
@@ -102,8 +106,10 @@ def test_a_sub_agent_of_gemini_has_the_session_of_its_folder_and_the_step_that_h
 
 def read_lines(name, *lines):
     data = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    found = list(connectors()[name].parse(MemoryBlob("log", data)))
-    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+    records = list(connectors()[name].parse(MemoryBlob("log", data)))
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 def asked(key, parent, call):
@@ -121,8 +127,8 @@ def told(key, parent, call):
 def test_a_path_that_was_left_is_a_branch_behind_the_steps_that_it_shares():
     start = {"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}
     shared = [asked("1", None, "a"), told("2", "1", "a"), asked("3", "2", "b"), told("4", "3", "b")]
-    left, kept = [asked("5", "4", "c"), told("6", "5", "c")], [asked("7", "2", "d"), told("8", "7", "d")]
-    (main, branch), rejects = read_lines("pi_agent", start, *shared, *left, *kept)
+    left, current = [asked("5", "4", "c"), told("6", "5", "c")], [asked("7", "2", "d"), told("8", "7", "d")]
+    (main, branch), rejects = read_lines("pi_agent", start, *shared, *left, *current)
     assert not rejects
     assert [step.action.call_id for step in main.steps] == ["a", "d"]
     assert [step.action.call_id for step in branch.steps] == ["a", "b", "c"]
@@ -135,25 +141,25 @@ def step(number, kind, **rest):
 
 def test_an_answer_is_given_to_no_call_of_a_response_that_another_response_followed():
     calls = [{"name": "list_dir", "args": {}}]
-    found, rejects = read_lines(
+    trajectories, rejects = read_lines(
         "antigravity",
         step(1, "PLANNER_RESPONSE", tool_calls=calls),
         step(2, "PLANNER_RESPONSE", tool_calls=calls),
         step(3, "LIST_DIRECTORY", content="of the second"),
         step(4, "LIST_DIRECTORY", content="of the first, too late"),
     )
-    shown = [one.next_observation and one.next_observation.content for one in found[0].steps]
+    shown = [entry.next_observation and entry.next_observation.content for entry in trajectories[0].steps]
     assert shown == [None, "of the second"]
-    assert [one.reason for one in rejects] == ["result_without_call"]
+    assert [reject.reason for reject in rejects] == ["result_without_call"]
 
 
 def test_of_many_paths_that_were_left_only_so_many_are_carried_on_and_the_others_are_told():
     start = {"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}
     pairs = [(asked(f"a{n}", None, f"c{n}"), told(f"b{n}", f"a{n}", f"c{n}")) for n in range(70)]
-    found, rejects = read_lines("pi_agent", start, *(line for pair in pairs for line in pair))
-    assert found[0].steps[0].action.call_id == "c69"
-    assert [one.relation for one in found] == [None] + ["branch"] * 64
-    assert [(one.reason, one.transitions) for one in rejects] == [("too_many_branches", 1)] * 5
+    trajectories, rejects = read_lines("pi_agent", start, *(line for pair in pairs for line in pair))
+    assert trajectories[0].steps[0].action.call_id == "c69"
+    assert [trajectory.relation for trajectory in trajectories] == [None] + ["branch"] * 64
+    assert [(reject.reason, reject.transitions) for reject in rejects] == [("too_many_branches", 1)] * 5
 
 
 Line = dict[str, Any]
@@ -171,8 +177,8 @@ def use(key: str | None, name: str = "run_shell_command") -> Line:
 
 
 def answer(key: str | None, output: str | None = "ok", status: str = "success", **more: Any) -> Line:
-    told = {} if output is None else {"output": output}
-    return {"type": "tool_result", "tool_id": key, "status": status, **told, **more}
+    fields = {} if output is None else {"output": output}
+    return {"type": "tool_result", "tool_id": key, "status": status, **fields, **more}
 
 
 def event(key: str, kind: str, **more: Any) -> Line:
@@ -194,9 +200,9 @@ def test_streams_are_told_from_each_other_and_from_other_json_lines() -> None:
         log(exported): "managed_agent",
     }
     for head, name in heads.items():
-        assert [one.name for one, _ in sniff(head, "transcript.jsonl")][:1] == [name]
-    for other in ({"type": "message", "role": "user", "content": "x"}, {"role": "user", "kind": "note"}):
-        assert not any(c.sniff(log(other), "a.jsonl") for c in (GeminiStream(), ManagedAgent()))
+        assert [connector.name for connector, _ in sniff(head, "transcript.jsonl")][:1] == [name]
+    for message in ({"type": "message", "role": "user", "content": "x"}, {"role": "user", "kind": "note"}):
+        assert not any(c.sniff(log(message), "a.jsonl") for c in (GeminiStream(), ManagedAgent()))
 
 
 HEAD = {"sessionId": "s", "projectHash": "p"}
@@ -218,21 +224,21 @@ def user(key: str, text: str) -> dict[str, Any]:
 
 def read_gemini(*lines: dict[str, Any], whole: bool = False) -> tuple[list[Trajectory], list[Reject]]:
     data = json.dumps({**HEAD, "messages": lines}, indent=1) if whole else "\n".join(map(json.dumps, (HEAD, *lines)))
-    found = list(GeminiCli().parse(MemoryBlob("session.jsonl", data.encode() + b"\n")))
-    rejects = [one for one in found if isinstance(one, Reject)]
-    return [one for one in found if isinstance(one, Trajectory)], rejects
+    records = list(GeminiCli().parse(MemoryBlob("session.jsonl", data.encode() + b"\n")))
+    rejects = [record for record in records if isinstance(record, Reject)]
+    return [record for record in records if isinstance(record, Trajectory)], rejects
 
 
 def test_parts_of_a_text_are_joined_as_the_client_joins_them():
     parts = [{"text": "Read @a."}, {"text": "\n--- Content from referenced files ---"}, {"text": "\nContent of a:\n"}]
     first: dict[str, Any] = {**user("u", ""), "content": [*parts, {"text": "x"}, "y"]}
-    ((one,), _) = read_gemini(first, says("a", [{"text": "I re"}, {"text": "ad it."}], tool("x")))
-    assert one.task.instruction == "Read @a.\n--- Content from referenced files ---\nContent of a:\nxy"
-    assert one.steps[0].action.message == "I read it."
+    ((trajectory,), _) = read_gemini(first, says("a", [{"text": "I re"}, {"text": "ad it."}], tool("x")))
+    assert trajectory.task.instruction == "Read @a.\n--- Content from referenced files ---\nContent of a:\nxy"
+    assert trajectory.steps[0].action.message == "I read it."
 
 
 def test_rewinds_without_end_are_bounded():
-    lines = [one for n in range(BRANCHES + 9) for one in (says(f"a{n}", "", tool(f"x{n}")), {"$rewindTo": f"a{n}"})]
-    found, rejects = read_gemini(*lines, says("last", "", tool("z")))
-    assert len(found) == BRANCHES + 1
-    assert {one.reason for one in rejects} == {"too_many_branches"}
+    lines = [line for n in range(BRANCHES + 9) for line in (says(f"a{n}", "", tool(f"x{n}")), {"$rewindTo": f"a{n}"})]
+    trajectories, rejects = read_gemini(*lines, says("last", "", tool("z")))
+    assert len(trajectories) == BRANCHES + 1
+    assert {reject.reason for reject in rejects} == {"too_many_branches"}

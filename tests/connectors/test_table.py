@@ -34,12 +34,12 @@ def found(data: bytes, columns: dict[str, str] | None = None, **mapping: object)
 
 
 def read(data: bytes, columns: dict[str, str] | None = None, **mapping: object) -> list[Trajectory]:
-    made = found(data, columns, **mapping)
-    assert not [one for one in made if isinstance(one, Reject)]
-    return [one for one in made if isinstance(one, Trajectory)]
+    records = found(data, columns, **mapping)
+    assert not [record for record in records if isinstance(record, Reject)]
+    return [record for record in records if isinstance(record, Trajectory)]
 
 
-def seen(one: Trajectory) -> list[tuple[str | None, str, str | None]]:
+def seen(trajectory: Trajectory) -> list[tuple[str | None, str, str | None]]:
     """(observation, action, next observation) of each step."""
     return [
         (
@@ -47,7 +47,7 @@ def seen(one: Trajectory) -> list[tuple[str | None, str, str | None]]:
             step.action.text,
             step.next_observation.content if step.next_observation else None,
         )
-        for step in one.steps
+        for step in trajectory.steps
     ]
 
 
@@ -61,9 +61,9 @@ def episode(name: str, *seen_and_done: tuple[str | None, str | None], **more: ob
 def test_a_trajectory_with_an_unreadable_row_is_refused_since_what_followed_an_action_is_not_known():
     data = jsonl(episode("a", ("1", "x()"), ("2", "y()"))) + b"{broken\n" + jsonl(episode("a", ("4", "z()")))
     data += jsonl(episode("b", ("5", "x()"), ("6", "y()")))
-    made = found(data, layout="transitions", columns=EPISODES)
-    assert [one.reason for one in made if isinstance(one, Reject)] == ["bad_json", "row_missing"]
-    assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["b"]
+    records = found(data, layout="transitions", columns=EPISODES)
+    assert [record.reason for record in records if isinstance(record, Reject)] == ["bad_json", "row_missing"]
+    assert [record.native_id for record in records if isinstance(record, Trajectory)] == ["b"]
 
 
 def test_rows_that_wait_too_long_for_the_end_of_their_trajectory_end_the_reading(monkeypatch):
@@ -77,9 +77,12 @@ def test_rows_that_wait_too_long_for_the_end_of_their_trajectory_end_the_reading
 
 def test_a_row_without_an_id_and_a_step_without_an_action_are_told():
     rows = [*episode("a", ("1", "x()"), ("2", None), ("3", "z()")), {"episode": None, "before": "?", "did": "x()"}]
-    made = found(parquet(rows), layout="transitions", columns=EPISODES)
-    assert {(one.reason, one.offset) for one in made if isinstance(one, Reject)} == {("no_action", 1), ("no_id", 3)}
-    whole = next(one for one in made if isinstance(one, Trajectory))
+    records = found(parquet(rows), layout="transitions", columns=EPISODES)
+    assert {(record.reason, record.offset) for record in records if isinstance(record, Reject)} == {
+        ("no_action", 1),
+        ("no_id", 3),
+    }
+    whole = next(record for record in records if isinstance(record, Trajectory))
     assert seen(whole) == [("1", "x()", "2"), ("3", "z()", None)]
 
 
@@ -90,9 +93,9 @@ STEPS = {"steps": "trace", "id": "name", "observation": "obs", "action": "act", 
 def test_a_list_of_steps_may_be_structs_or_json_text(as_text):
     trace = [{"obs": "1", "act": "open(x)", "next": "2"}, {"obs": None, "act": "shut", "next": None}]
     data = parquet([{"name": "t", "trace": json.dumps(trace) if as_text else trace}])
-    one = read(data, layout="steps", columns=STEPS, domain="os")[0]
-    assert seen(one) == [("1", "open(x)", "2"), ("2", "shut", None)]
-    assert [step.action.name for step in one.steps] == ["open", "shut"]
+    trajectory = read(data, layout="steps", columns=STEPS, domain="os")[0]
+    assert seen(trajectory) == [("1", "open(x)", "2"), ("2", "shut", None)]
+    assert [step.action.name for step in trajectory.steps] == ["open", "shut"]
 
 
 @pytest.mark.parametrize(
@@ -109,15 +112,15 @@ def test_a_list_of_steps_may_be_structs_or_json_text(as_text):
 )
 def test_an_action_is_read_in_the_shapes_it_is_published_in(action, name, text, arguments):
     data = jsonl([{"name": "t", "trace": [{"obs": "1", "act": action, "next": "2"}]}])
-    made = read(data, layout="steps", columns=STEPS)[0].steps[0].action
-    assert (made.name, made.arguments) == (name, arguments)
-    assert text is None or made.text == text
+    result = read(data, layout="steps", columns=STEPS)[0].steps[0].action
+    assert (result.name, result.arguments) == (name, arguments)
+    assert text is None or result.text == text
 
 
 def test_plain_text_is_a_call_of_the_tool_that_the_recipe_names():
     data = jsonl([{"name": "t", "trace": [{"obs": None, "act": "ls -l", "next": "a"}]}])
-    made = read(data, layout="steps", columns=STEPS, tool="bash", argument="command")[0].steps[0].action
-    assert (made.name, made.text) == ("bash", '{"name": "bash", "arguments": {"command": "ls -l"}}')
+    action = read(data, layout="steps", columns=STEPS, tool="bash", argument="command")[0].steps[0].action
+    assert (action.name, action.text) == ("bash", '{"name": "bash", "arguments": {"command": "ls -l"}}')
 
 
 def test_parallel_calls_share_a_turn_and_each_has_its_own_answer():
@@ -135,9 +138,9 @@ def test_parallel_calls_share_a_turn_and_each_has_its_own_answer():
 def test_a_trajectory_with_an_action_that_is_none_is_refused_whole(action):
     good = {"name": "u", "trace": [{"obs": "1", "act": "go", "next": "2"}]}
     bad = {"name": "t", "trace": [{"obs": "1", "act": "go", "next": "2"}, {"obs": "2", "act": action, "next": "3"}]}
-    made = found(jsonl([bad, good]), layout="steps", columns=STEPS)
-    assert [one.reason for one in made if isinstance(one, Reject)] == ["bad_action"]
-    assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["u"]
+    records = found(jsonl([bad, good]), layout="steps", columns=STEPS)
+    assert [record.reason for record in records if isinstance(record, Reject)] == ["bad_action"]
+    assert [record.native_id for record in records if isinstance(record, Trajectory)] == ["u"]
 
 
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
@@ -152,13 +155,13 @@ CHAT = [
 def test_a_conversation_is_read_from_the_column_that_holds_it():
     row = {"talk": CHAT, "meta": {"key": "k-1", "solved": 1}, "defs": json.dumps([{"name": "f"}]), "who": "m-7"}
     columns = {"messages": "talk", "id": "meta.key", "tools": "defs", "model": "who", "resolved": "meta.solved"}
-    one = read(parquet([row]), layout="messages", columns=columns, domain="search")[0]
-    assert (one.native_id, one.domain, one.agent.model) == ("k-1", "search", "m-7")
-    assert (one.task.instruction, one.context.agent_system) == ("Go.", "Be brief.")
-    assert one.context.action_space == '[{"name": "f"}]'
-    assert one.outcome is not None
-    assert one.outcome.resolved is True
-    assert seen(one) == [(None, '{"name": "f", "arguments": {"a": 1}}', "done")]
+    trajectory = read(parquet([row]), layout="messages", columns=columns, domain="search")[0]
+    assert (trajectory.native_id, trajectory.domain, trajectory.agent.model) == ("k-1", "search", "m-7")
+    assert (trajectory.task.instruction, trajectory.context.agent_system) == ("Go.", "Be brief.")
+    assert trajectory.context.action_space == '[{"name": "f"}]'
+    assert trajectory.outcome is not None
+    assert trajectory.outcome.resolved is True
+    assert seen(trajectory) == [(None, '{"name": "f", "arguments": {"a": 1}}', "done")]
 
 
 def test_shell_lines_in_fences_are_the_actions_of_an_swe_conversation():
@@ -167,12 +170,12 @@ def test_shell_lines_in_fences_are_the_actions_of_an_swe_conversation():
         {"role": "assistant", "content": "See:\n```\nls\n```"},
         {"role": "user", "content": "a.py"},
     ]
-    one = read(
+    trajectory = read(
         parquet([{"talk": talk, "n": 3}]), layout="messages", columns={"messages": "talk", "task": "n"}, domain="swe"
     )[0]
-    assert (one.steps[0].action.name, one.task.id) == ("bash", "3")
-    assert one.steps[0].next_observation is not None
-    assert one.steps[0].next_observation.content == "a.py"
+    assert (trajectory.steps[0].action.name, trajectory.task.id) == ("bash", "3")
+    assert trajectory.steps[0].next_observation is not None
+    assert trajectory.steps[0].next_observation.content == "a.py"
 
 
 def test_a_conversation_of_terminus_is_read_by_its_keystrokes_whether_or_not_the_recipe_says_so():
@@ -182,36 +185,38 @@ def test_a_conversation_of_terminus_is_read_by_its_keystrokes_whether_or_not_the
         {"role": "assistant", "content": answer},
         {"role": "user", "content": "New Terminal Output:\na\n$ "},
     ]
-    told = [{"talk": talk, "n": "k"}], [{"conversations": talk, "task": "k"}]
+    tables = [{"talk": talk, "n": "k"}], [{"conversations": talk, "task": "k"}]
     columns = {"messages": "talk", "task": "n"}
-    mapped = read(parquet(told[0]), layout="messages", columns=columns, domain="terminal")
-    for one in (*mapped, *read(parquet(told[1]))):
-        assert (one.domain, one.task.id, one.task.instruction) == ("terminal", "k", "List.")
-        assert seen(one) == [("$", '[{"keystrokes": "ls\\n", "duration": 1.0}]', "a\n$")]
+    mapped = read(parquet(tables[0]), layout="messages", columns=columns, domain="terminal")
+    for trajectory in (*mapped, *read(parquet(tables[1]))):
+        assert (trajectory.domain, trajectory.task.id, trajectory.task.instruction) == ("terminal", "k", "List.")
+        assert seen(trajectory) == [("$", '[{"keystrokes": "ls\\n", "duration": 1.0}]', "a\n$")]
 
 
 def test_a_row_may_hold_a_whole_log_of_another_format():
     events = ('[0.1, "o", "$ "]', '[0.2, "i", "ls\\r"]', '[0.3, "o", "ls\\r\\na\\r\\n$ "]')
     log = "\n".join(['{"version": 2, "width": 80, "height": 24}', *events, ""])
     rows = [{"cast": log, "name": "first"}, {"cast": "no recording", "name": "second"}, {"cast": None, "name": "third"}]
-    made = found(parquet(rows), layout="log", format="asciicast", columns={"content": "cast", "id": "name"})
-    whole = [one for one in made if isinstance(one, Trajectory)]
-    assert [(one.native_id, one.domain, one.steps[0].offset) for one in whole] == [("first", "terminal", 0)]
-    assert [one.offset for one in made if isinstance(one, Reject)] == [1, 2]
+    records = found(parquet(rows), layout="log", format="asciicast", columns={"content": "cast", "id": "name"})
+    whole = [record for record in records if isinstance(record, Trajectory)]
+    assert [(trajectory.native_id, trajectory.domain, trajectory.steps[0].offset) for trajectory in whole] == [
+        ("first", "terminal", 0)
+    ]
+    assert [record.offset for record in records if isinstance(record, Reject)] == [1, 2]
 
 
 def test_a_domain_may_stand_in_a_column_and_must_be_one_of_the_seven():
     rows = episode("a", ("1", "x()"), world="android") + episode("b", ("1", "x()"), world="chess")
-    made = found(parquet(rows), layout="transitions", columns={**EPISODES, "domain": "world"})
-    assert [one.domain for one in made if isinstance(one, Trajectory)] == ["android"]
-    assert [one.reason for one in made if isinstance(one, Reject)] == ["unknown_domain"]
+    records = found(parquet(rows), layout="transitions", columns={**EPISODES, "domain": "world"})
+    assert [record.domain for record in records if isinstance(record, Trajectory)] == ["android"]
+    assert [record.reason for record in records if isinstance(record, Reject)] == ["unknown_domain"]
 
 
 def test_a_simulated_environment_is_marked_in_every_trajectory():
     rows = episode("a", ("1", "x()"))
     mapping = {"kind": "model", "world_model": "m@1", "sampling": '{"temperature": 0}'}
-    one = read(parquet(rows), layout="transitions", columns=EPISODES, **mapping)[0]
-    assert (one.environment.kind, one.environment.world_model) == ("model", "m@1")
+    trajectory = read(parquet(rows), layout="transitions", columns=EPISODES, **mapping)[0]
+    assert (trajectory.environment.kind, trajectory.environment.world_model) == ("model", "m@1")
     chat = read(parquet([{"id": "t", "messages": CHAT}]), kind="code")[0]
     assert chat.environment.kind == "code"
 
@@ -225,8 +230,11 @@ def test_a_parquet_file_that_states_billions_of_rows_is_refused_before_a_row_is_
     data = parquet([{"id": "t", "messages": json.dumps(CHAT)}])
     count = struct.unpack("<I", data[-8:-4])[0]
     footer = data[-8 - count : -8]
-    one, many = b"\x16\x02\x19", b"\x16\x80\xc8\xaf\xa0\x25\x19"  # i64 of 1, and of 5 000 000 000, as thrift writes it
-    grown = footer.replace(one, many, 1)
+    single, many = (
+        b"\x16\x02\x19",
+        b"\x16\x80\xc8\xaf\xa0\x25\x19",
+    )  # i64 of 1, and of 5 000 000 000, as thrift writes it
+    grown = footer.replace(single, many, 1)
     forged = data[: -8 - count] + grown + struct.pack("<I", len(grown)) + b"PAR1"
     assert pq.read_metadata(io.BytesIO(forged)).num_rows == 5_000_000_000
     with pytest.raises(ParseError, match="too_many_rows"):
@@ -251,34 +259,36 @@ def test_weird_columns_are_read_as_json_has_them_or_refused_by_row():
 def test_a_parquet_file_cut_in_its_pages_but_not_in_its_footer_keeps_the_rows_before():
     rows = [{"id": f"{number}", "messages": json.dumps(CHAT) + " " * number} for number in range(60)]
     data = bytearray(parquet(rows, compression="zstd", row_group_size=20))
-    place = pq.read_metadata(io.BytesIO(bytes(data))).row_group(1).column(1).data_page_offset
-    data[place : place + 60] = b"\xff" * 60
-    made: list[Trajectory | Reject] = []
+    offset = pq.read_metadata(io.BytesIO(bytes(data))).row_group(1).column(1).data_page_offset
+    data[offset : offset + 60] = b"\xff" * 60
+    records: list[Trajectory | Reject] = []
     with pytest.raises(ParseError, match="bad_parquet") as caught:
-        made.extend(PublishedTable().parse(MemoryBlob("rows", bytes(data))))
+        records.extend(PublishedTable().parse(MemoryBlob("rows", bytes(data))))
     assert caught.value.offset == 20
-    assert [one.native_id for one in made if isinstance(one, Trajectory)] == [f"{number}" for number in range(20)]
+    assert [record.native_id for record in records if isinstance(record, Trajectory)] == [
+        f"{number}" for number in range(20)
+    ]
 
 
 def test_text_that_is_no_utf8_costs_its_row_alone():
     texts = pa.array([json.dumps(CHAT).encode(), b'[{"role": "\xff"}]', json.dumps(CHAT).encode()]).view(pa.string())
     stream = io.BytesIO()
     pq.write_table(pa.table({"id": ["a", "b", "c"], "messages": texts}), stream)
-    made = found(stream.getvalue())
-    assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["a", "c"]
-    assert [(one.reason, one.offset) for one in made if isinstance(one, Reject)] == [("bad_value", 1)]
+    records = found(stream.getvalue())
+    assert [record.native_id for record in records if isinstance(record, Trajectory)] == ["a", "c"]
+    assert [(record.reason, record.offset) for record in records if isinstance(record, Reject)] == [("bad_value", 1)]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=5)), min_size=1, max_size=30), st.integers(1, 7))
 def test_trajectories_are_the_rows_of_their_ids_however_the_file_is_cut_into_row_groups(rows, size):
-    made = [{"episode": name, "before": before, "did": "go()"} for name, before in rows]
-    trajectories = read(parquet(made, row_group_size=size), layout="transitions", columns=EPISODES)
-    kept = {
-        one.native_id: [step.observation.content if step.observation else None for step in one.steps]
-        for one in trajectories
+    table = [{"episode": name, "before": before, "did": "go()"} for name, before in rows]
+    trajectories = read(parquet(table, row_group_size=size), layout="transitions", columns=EPISODES)
+    contents = {
+        trajectory.native_id: [step.observation.content if step.observation else None for step in trajectory.steps]
+        for trajectory in trajectories
     }
-    assert kept == {key: [before for name, before in rows if name == key] for key in {name for name, _ in rows}}
-    assert trajectories == read(parquet(made), layout="transitions", columns=EPISODES)
+    assert contents == {key: [before for name, before in rows if name == key] for key in {name for name, _ in rows}}
+    assert trajectories == read(parquet(table), layout="transitions", columns=EPISODES)
 
 
 def test_a_changed_byte_of_an_arrow_file_costs_rows_or_the_file_and_never_the_process():
@@ -289,10 +299,10 @@ def test_a_changed_byte_of_an_arrow_file_costs_rows_or_the_file_and_never_the_pr
         file.write_table(rows)
     data = stream.getvalue()
     refused = 0
-    for place in range(len(data)):
-        for value in (0, 0xFF, data[place] ^ 8):
+    for offset in range(len(data)):
+        for value in (0, 0xFF, data[offset] ^ 8):
             try:
-                list(Table(MemoryBlob("rows", data[:place] + bytes([value]) + data[place + 1 :])).rows())
+                list(Table(MemoryBlob("rows", data[:offset] + bytes([value]) + data[offset + 1 :])).rows())
             except ParseError:
                 refused += 1
     assert refused > 500
@@ -309,8 +319,12 @@ def test_messages_about_an_issue_are_rows_of_swe_without_any_column_that_says_so
         }
         for number in range(3)
     ]
-    made = read(parquet(rows))
-    assert [(one.domain, one.steps[0].offset) for one in made] == [("swe", 0), ("swe", 1), ("swe", 2)]
+    trajectories = read(parquet(rows))
+    assert [(trajectory.domain, trajectory.steps[0].offset) for trajectory in trajectories] == [
+        ("swe", 0),
+        ("swe", 1),
+        ("swe", 2),
+    ]
     (line,) = SweRows().parse(MemoryBlob("rows.jsonl", jsonl(rows[2:])))
     assert isinstance(line, Trajectory)
-    assert seen(made[2]) == seen(line)
+    assert seen(trajectories[2]) == seen(line)

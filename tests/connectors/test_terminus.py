@@ -31,8 +31,10 @@ def parsed(*episodes: tuple[str, str | None]) -> tuple[list[Trajectory], list[Re
         members[f"episode-{number}/prompt.txt"] = prompt.encode()
         if answer is not None:
             members[f"episode-{number}/response.txt"] = answer.encode()
-    found = list(CONNECTOR.parse(MemoryBlob("log", members)))
-    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+    records = list(CONNECTOR.parse(MemoryBlob("log", members)))
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -78,14 +80,14 @@ WARNED = "Previous response had warnings:\nWARNINGS: - {}\n\nNew Terminal Output
     ],
 )
 def test_a_response_within_prose_is_read_where_the_harness_says_that_it_read_it(answer, warning, message):
-    (one,), rejects = parsed((FIRST, answer), (WARNED.format(warning), response({"keystrokes": "c\n"})))
+    (trajectory,), rejects = parsed((FIRST, answer), (WARNED.format(warning), response({"keystrokes": "c\n"})))
     assert rejects == []
-    step = one.steps[0]
+    step = trajectory.steps[0]
     assert json.loads(step.action.text) == [{"keystrokes": "b\n"}]
     assert step.action.message == message
     assert step.next_observation is not None
     assert step.next_observation.content == "$ b"
-    assert warning in (one.steps[1].interleaved or "")
+    assert warning in (trajectory.steps[1].interleaved or "")
 
 
 @pytest.mark.parametrize("answer", ["{" * 20000, '"{' * 20000, "\\" * 20001, "<response>" * 20000, "}" * 20000 + "{"])
@@ -117,22 +119,26 @@ def document(session: str = "s", **more: object) -> dict:
 
 def read(members: Mapping[str, object]) -> tuple[list[Trajectory], list[tuple[str, str]]]:
     """The trajectories of a trial, and (reason, member) of its rejects; texts stand as they are, the rest as JSON."""
-    held = {name: (one if isinstance(one, str) else json.dumps(one)).encode() for name, one in members.items()}
-    found = list(Harbor().parse(MemoryBlob("jobs/one/trial", held)))
-    rejects = [one for one in found if isinstance(one, Reject)]
-    assert {one.connector for one in rejects} <= {"harbor"}
-    return [one for one in found if isinstance(one, Trajectory)], [(one.reason, one.member) for one in rejects]
+    content = {
+        name: (value if isinstance(value, str) else json.dumps(value)).encode() for name, value in members.items()
+    }
+    records = list(Harbor().parse(MemoryBlob("jobs/one/trial", content)))
+    rejects = [record for record in records if isinstance(record, Reject)]
+    assert {reject.connector for reject in rejects} <= {"harbor"}
+    return [record for record in records if isinstance(record, Trajectory)], [
+        (reject.reason, reject.member) for reject in rejects
+    ]
 
 
 def outcome(**members: object) -> Outcome | None:
     """The outcome of a trial with `result` as result.json and the other members below verifier/."""
-    held: dict[str, object] = {"agent/trajectory.json": document()}
+    files: dict[str, object] = {"agent/trajectory.json": document()}
     for name, value in members.items():
         path = "result.json" if name == "result" else "verifier/" + name.replace("_", ".")
-        held[path] = value
-    made, rejects = read(held)
+        files[path] = value
+    trajectories, rejects = read(files)
     assert rejects == []
-    return made[0].outcome
+    return trajectories[0].outcome
 
 
 def test_folders_of_trials_are_told_from_the_folder_of_their_job_and_from_documents_without_a_trial():
@@ -156,14 +162,17 @@ def test_a_time_limit_cuts_the_last_of_the_agents_own_trajectories():
         "agent/trajectory.cont-1.json": document("s-cont-1", subagent_trajectories=[below]),
         "verifier/reward.txt": "1",
     }
-    made, _ = read(members)
-    told = {one.native_id: (one.relation, one.steps[-1].truncated, one.outcome is not None) for one in made}
-    assert told == {
+    trajectories, _ = read(members)
+    summaries = {
+        trajectory.native_id: (trajectory.relation, trajectory.steps[-1].truncated, trajectory.outcome is not None)
+        for trajectory in trajectories
+    }
+    assert summaries == {
         "s": (None, None, True),
         "s-cont-1": ("continuation", True, True),
         "below": ("subagent", None, False),
     }
-    assert {one.task.id for one in made} == {"grind"}
+    assert {trajectory.task.id for trajectory in trajectories} == {"grind"}
 
 
 LEAVES = st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=4)
@@ -180,7 +189,7 @@ VALUES = st.recursive(LEAVES, lambda one: st.lists(one, max_size=3) | st.diction
 )
 def test_whatever_the_trial_says_the_agents_steps_stand(data, member):
     blob = MemoryBlob("t", {"agent/trajectory.json": json.dumps(document()).encode(), member: data})
-    assert sum(isinstance(one, Trajectory) for one in Harbor().parse(blob)) == 1
+    assert sum(isinstance(record, Trajectory) for record in Harbor().parse(blob)) == 1
 
 
 TERMINAL_BENCH = TerminalBench()
@@ -211,22 +220,24 @@ def read_trial(*events: tuple[str, str], **results: object) -> tuple[list[Trajec
         "results.json": json.dumps({**RESULTS, **results}).encode(),
         "sessions/agent.cast": cast(("o", PROMPT), *typed("clear"), *events, ("i", "\x04"), ("o", "exit\r\n")),
     }
-    found = list(TERMINAL_BENCH.parse(MemoryBlob("t.1-of-1", members)))
-    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+    records = list(TERMINAL_BENCH.parse(MemoryBlob("t.1-of-1", members)))
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 def test_a_timeout_of_the_agent_cuts_the_last_step():
-    (one,), _ = read_trial(*typed("ls"), failure_mode="agent_timeout")
-    assert one.steps[-1].truncated is True
+    (trajectory,), _ = read_trial(*typed("ls"), failure_mode="agent_timeout")
+    assert trajectory.steps[-1].truncated is True
 
 
 def test_an_entry_of_commands_that_is_a_plain_string_is_read_like_a_list_of_one():
     def told(commands: bytes) -> list[str]:
         members = {"results.json": json.dumps(RESULTS).encode(), "commands.txt": commands}
         members["sessions/agent.cast"] = cast(("o", PROMPT), *typed("ls"))
-        found = list(TERMINAL_BENCH.parse(MemoryBlob("t", members)))
-        assert any(isinstance(one, Trajectory) for one in found)
-        return [one.reason for one in found if isinstance(one, Reject)]
+        records = list(TERMINAL_BENCH.parse(MemoryBlob("t", members)))
+        assert any(isinstance(record, Trajectory) for record in records)
+        return [record.reason for record in records if isinstance(record, Reject)]
 
     assert told(b"'source /setup.sh'\n['ls', 'Enter']\n\"it's\"\n") == []
     assert told(b"'cut\n7\nNone\n") == ["bad_command"] * 3

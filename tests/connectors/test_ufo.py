@@ -25,22 +25,22 @@ def window(title: str) -> bytes:
 
 
 def step(number: int, **more: Any) -> dict[str, Any]:
-    told = {"step": number, "thought": "t", "status": "CONTINUE", "agent_type": "AppAgent", "control_text": ""}
-    return {**told, "action": {"function": "click_input", "args": {}, "control_text": "OK"}, **more}
+    fields = {"step": number, "thought": "t", "status": "CONTINUE", "agent_type": "AppAgent", "control_text": ""}
+    return {**fields, "action": {"function": "click_input", "args": {}, "control_text": "OK"}, **more}
 
 
 def read(
     *lines: Any, raw: bool = False, trees: dict[str, bytes] | None = None, **files: bytes
 ) -> tuple[list[Any], list[str]]:
-    log = b"\n\n".join(one if isinstance(one, bytes) else json.dumps(one).encode() for one in lines) + b"\n"
+    log = b"\n\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines) + b"\n"
     members = {"response.log": log} | {f"ui_tree/{name}.json": data for name, data in (files | (trees or {})).items()}
-    found = list(READER.parse(MemoryBlob("logs/7", members, Choices(screen="raw" if raw else "tree"))))
-    steps = [one for whole in found if isinstance(whole, Trajectory) for one in whole.steps]
-    return steps, [one.reason for one in found if isinstance(one, Reject)]
+    records = list(READER.parse(MemoryBlob("logs/7", members, Choices(screen="raw" if raw else "tree"))))
+    steps = [entry for whole in records if isinstance(whole, Trajectory) for entry in whole.steps]
+    return steps, [record.reason for record in records if isinstance(record, Reject)]
 
 
 def titles(steps: list[Any]) -> list[tuple[str | None, str | None]]:
-    return [(_title(one.observation), _title(one.next_observation)) for one in steps]
+    return [(_title(entry.observation), _title(entry.next_observation)) for entry in steps]
 
 
 def _title(side: Any) -> str | None:
@@ -48,8 +48,8 @@ def _title(side: Any) -> str | None:
 
 
 def test_a_host_agent_calls_functions_in_later_versions() -> None:
-    told = {"function": "select_application_window", "arguments": {"id": "1", "name": "Mail"}}
-    steps, rejects = read(step(0, agent_type="HostAgent", action=None, **told), step(1), step_1=window("a"))
+    call = {"function": "select_application_window", "arguments": {"id": "1", "name": "Mail"}}
+    steps, rejects = read(step(0, agent_type="HostAgent", action=None, **call), step(1), step_1=window("a"))
     assert json.loads(steps[0].action.text) == {
         "name": "select_application_window",
         "arguments": {"id": "1", "name": "Mail"},
@@ -72,18 +72,21 @@ def test_functions_are_in_the_vocabulary_of_desktops(
     function: str, args: dict[str, Any], name: str, told: dict[str, Any]
 ) -> None:
     for action in ({"function": function, "args": args}, [{"Function": function, "Args": args}]):
-        (one,), _ = read(step(1, action=action))
-        assert json.loads(one.action.text) == {"name": name, "arguments": told}
+        (parsed_step,), _ = read(step(1, action=action))
+        assert json.loads(parsed_step.action.text) == {"name": name, "arguments": told}
     old = {"Step": 1, "Thought": "t", "Agent": "AppAgent", "Function": function, "Args": args, "Action": "text"}
-    (one,), _ = read(old)
-    assert json.loads(one.action.text) == {"name": name, "arguments": told}
+    (parsed_step,), _ = read(old)
+    assert json.loads(parsed_step.action.text) == {"name": name, "arguments": told}
 
 
 def test_a_raw_screen_is_the_logs_own_json_and_names_no_line() -> None:
-    (one,), _ = read(step(1), raw=True, step_1=window("a"))
-    assert one.observation is not None
-    assert (one.observation.media_type, one.observation.content) == ("application/json", window("a").decode())
-    assert json.loads(one.action.text)["arguments"] == {"target": "OK"}
+    (parsed_step,), _ = read(step(1), raw=True, step_1=window("a"))
+    assert parsed_step.observation is not None
+    assert (parsed_step.observation.media_type, parsed_step.observation.content) == (
+        "application/json",
+        window("a").decode(),
+    )
+    assert json.loads(parsed_step.action.text)["arguments"] == {"target": "OK"}
 
 
 def test_a_text_that_repeats_its_control_has_no_line_and_stands_for_it() -> None:
@@ -92,7 +95,7 @@ def test_a_text_that_repeats_its_control_has_no_line_and_stands_for_it() -> None
     called = {"function": "click_input", "args": {}, "control_text": "Send"}
     line = step(0, action=called, control_log=[{"control_coordinates": dict(zip(SIDES, (5, 5, 30, 15), strict=True))}])
     (clicked,), _ = read(line, trees={"step_0": json.dumps(tree).encode()})
-    assert [one.partition(" [")[0] for one in (clicked.observation.content or "").splitlines()] == [
+    assert [row.partition(" [")[0] for row in (clicked.observation.content or "").splitlines()] == [
         '#1 window "W"',
         '  #2 menuitem "Send"',
         '  #3 button "Send"',

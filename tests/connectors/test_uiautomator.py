@@ -19,7 +19,7 @@ def screen(name: str) -> bytes:
 
 def steps(log: str, *names: str, log_name: str = "events.jsonl", **files: bytes) -> list[Step]:
     """The steps of a log beside screens; `names` are screens 1, 2, … , each showing its name."""
-    members = {f"screen_{place}.xml": screen(name) for place, name in enumerate(names, 1)}
+    members = {f"screen_{number}.xml": screen(name) for number, name in enumerate(names, 1)}
     members |= {name.replace("__", "."): data for name, data in files.items()}
     return list(read(CONNECTOR, MemoryBlob("run", {**members, log_name: log.encode()}))[0][0].steps)
 
@@ -61,7 +61,7 @@ def test_a_named_screen_that_had_changed_before_the_next_action_is_marked_as_uns
     )
     first, second = steps(log, a__xml=screen("a"), b__xml=screen("b"), c__xml=screen(next_before), d__xml=screen("d"))
     assert [shown(first), shown(second)] == [("a", "b"), (next_before, "d")]
-    assert [one.next_observation and one.next_observation.truncation for one in (first, second)] == [cut, "none"]
+    assert [step.next_observation and step.next_observation.truncation for step in (first, second)] == [cut, "none"]
 
 
 def test_a_dump_that_was_pulled_under_another_name_is_found_there() -> None:

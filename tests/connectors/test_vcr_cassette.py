@@ -16,8 +16,8 @@ CHAT = "https://api.openai.com/v1/chat/completions"
 MCP = "https://s.example/mcp"
 
 
-def http(url, asked, told, **more):
-    body = told if isinstance(told, str | bytes) else json.dumps(told)
+def http(url, asked, answer, **more):
+    body = answer if isinstance(answer, str | bytes) else json.dumps(answer)
     sent = {"method": "POST", "uri": url, "headers": more.get("sent", {}), "body": json.dumps(asked)}
     status = {"code": more.get("status", 200), "message": ""}
     return {
@@ -85,8 +85,8 @@ def test_bodies_that_say_their_kind_and_lines_of_json_are_read_as_ollama_streams
         {"model": "wren", "message": {"role": "assistant", "content": "", "tool_calls": [call]}, "done": False},
         {"model": "wren", "message": {"role": "assistant", "content": ""}, "done": True},
     ]
-    said = [{"role": "assistant", "content": "I look.", "tool_calls": [call]}]
-    later = [*asked, *said, {"role": "tool", "content": "four metres", "tool_name": "dip"}]
+    reply = [{"role": "assistant", "content": "I look.", "tool_calls": [call]}]
+    later = [*asked, *reply, {"role": "tool", "content": "four metres", "tool_name": "dip"}]
     last = [{"model": "wren", "message": {"role": "assistant", "content": "Four metres."}, "done": True}]
     interactions = [
         {
@@ -99,15 +99,15 @@ def test_bodies_that_say_their_kind_and_lines_of_json_are_read_as_ollama_streams
             "response": {
                 "status": {"code": 200},
                 "headers": {"content-type": ["application/x-ndjson"]},
-                "body": {"type": "text", "content": "".join(json.dumps(one) + "\n" for one in answer)},
+                "body": {"type": "text", "content": "".join(json.dumps(part) + "\n" for part in answer)},
             },
         }
         for messages, answer in ((asked, chunks), (later, last))
     ]
     data = json.dumps({"interactions": interactions, "version": 1}).encode()
-    (made,) = VcrCassette().parse(MemoryBlob("ollama.json", data))
-    assert isinstance(made, Trajectory)
-    first = made.steps[0]
+    (trajectory,) = VcrCassette().parse(MemoryBlob("ollama.json", data))
+    assert isinstance(trajectory, Trajectory)
+    first = trajectory.steps[0]
     assert (first.action.name, first.action.arguments, first.action.message) == ("dip", '{"well": 3}', "I look.")
     assert first.next_observation is not None
     assert first.next_observation.content == "four metres"

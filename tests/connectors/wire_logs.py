@@ -35,20 +35,20 @@ def result(key: Any, text: str | None = None, **more: Any) -> dict[str, Any]:
 def read(*bodies: Any, label: str | None = None) -> tuple[list[Trajectory], list[Reject]]:
     """What the core makes of the bodies, whose offsets are their places."""
     reader = SessionReader("test", "log")
-    found = [one for place, body in enumerate(bodies) for one in reader.take(Message(place, body, label=label))]
-    found += reader.finish()
-    return split(found)
+    records = [record for index, body in enumerate(bodies) for record in reader.take(Message(index, body, label=label))]
+    records += reader.finish()
+    return split(records)
 
 
-def split(found: list[Trajectory | Reject]) -> tuple[list[Trajectory], list[Reject]]:
-    trajectories = [one for one in found if isinstance(one, Trajectory)]
-    return trajectories, [one for one in found if isinstance(one, Reject)]
+def split(records: list[Trajectory | Reject]) -> tuple[list[Trajectory], list[Reject]]:
+    trajectories = [record for record in records if isinstance(record, Trajectory)]
+    return trajectories, [record for record in records if isinstance(record, Reject)]
 
 
 def seen(trajectory: Trajectory) -> list[tuple[str, str | None]]:
     """(action, content of the next observation) of each step."""
     steps = trajectory.steps
-    return [(one.action.name, one.next_observation.content if one.next_observation else None) for one in steps]
+    return [(step.action.name, step.next_observation.content if step.next_observation else None) for step in steps]
 
 
 def after(step: Step) -> Observation:
@@ -67,13 +67,13 @@ def failure(name: str, data: bytes | str) -> ParseError:
 def parse(name: str, data: bytes | str) -> tuple[list[Trajectory], list[Reject], ParseError | None]:
     """What the connector yields, and the error it ends with."""
     blob = MemoryBlob("log", data if isinstance(data, bytes) else data.encode())
-    found: list[Trajectory | Reject] = []
+    records: list[Trajectory | Reject] = []
     error = None
     try:
-        found.extend(connector(name).parse(blob))
+        records.extend(connector(name).parse(blob))
     except ParseError as raised:
         error = raised
-    return *split(found), error
+    return *split(records), error
 
 
 def lines(*values: Any) -> str:

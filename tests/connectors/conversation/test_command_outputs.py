@@ -87,29 +87,29 @@ def answered(*pairs: tuple[str, str, str | None]) -> list[Step]:
 
 def test_a_limit_that_was_named_once_holds_for_later_calls_of_the_tool():
     late = f"a\n{WAITS}"
-    made = answered(("sh", "{}", "a"), ("sh", "{}", late), ("read", "{}", "b"), ("sh", "{}", "c"))
-    assert [one.time_limit_s for one in made] == [None, 10.0, None, 10.0]
-    assert [one.timed_out for one in made] == [None, True, None, None]
-    assert made[2].interleaved is not None
-    assert WAITS in made[2].interleaved
+    steps = answered(("sh", "{}", "a"), ("sh", "{}", late), ("read", "{}", "b"), ("sh", "{}", "c"))
+    assert [step.time_limit_s for step in steps] == [None, 10.0, None, 10.0]
+    assert [step.timed_out for step in steps] == [None, True, None, None]
+    assert steps[2].interleaved is not None
+    assert WAITS in steps[2].interleaved
 
 
 def steps_of(name: str, data: bytes | dict[str, bytes]) -> list[Step]:
     blob = MemoryBlob("log", data)
-    (made,) = (one for one in connectors()[name].parse(blob) if isinstance(one, Trajectory))
-    return list(made.steps)
+    (trajectory,) = (record for record in connectors()[name].parse(blob) if isinstance(record, Trajectory))
+    return list(trajectory.steps)
 
 
 def lines(*values: Any) -> bytes:
-    return b"".join(json.dumps(one).encode() + b"\n" for one in values)
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
 
 
 def test_codex_kills_a_command_at_the_limit_that_the_agent_gave():
-    given = {"type": "function_call", "name": "shell", "arguments": '{"timeout_ms": 2000}', "call_id": "a"}
+    call = {"type": "function_call", "name": "shell", "arguments": '{"timeout_ms": 2000}', "call_id": "a"}
     late = "Exit code: 124\nWall time: 2.0 seconds\nOutput:\ncommand timed out after 2000 milliseconds\ncc"
     log = lines(
         {"type": "session_meta", "payload": {"id": "s"}},
-        {"type": "response_item", "payload": given},
+        {"type": "response_item", "payload": call},
         {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "a", "output": late}},
     )
     (step,) = steps_of("codex", log)
@@ -130,8 +130,8 @@ def test_the_status_of_a_killed_command_tells_it_unless_the_command_may_have_mad
 
 def test_what_the_next_prompt_of_terminus_says_of_a_timeout_goes_back_to_its_row():
     def response(**command: Any) -> bytes:
-        told = {"state_analysis": "", "explanation": "", "commands": [command], "is_task_complete": False}
-        return json.dumps(told).encode()
+        answer = {"state_analysis": "", "explanation": "", "commands": [command], "is_task_complete": False}
+        return json.dumps(answer).encode()
 
     late = (
         "Previous command:\nmake\n\nThe previous command timed out after 7 seconds\n\nIt is possible that the command "

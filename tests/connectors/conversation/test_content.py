@@ -42,7 +42,7 @@ BLOCKS: list[tuple[dict[str, Any], str]] = [
 def test_bytes_of_a_block_become_an_attachment_and_no_text(block, role):
     text, attached, _ = shown([block])
     assert text is None
-    assert [(one.sha256, one.role) for one in attached] == [(DIGEST, role)]
+    assert [(attachment.sha256, attachment.role) for attachment in attached] == [(DIGEST, role)]
 
 
 NOTE = "The ferry leaves at nine."
@@ -69,9 +69,9 @@ DOCUMENTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("block", DOCUMENTS)
 def test_a_document_that_is_text_is_that_text(block):
     assert shown([block]) == Shown(NOTE)
-    (found,) = parts({"role": "tool", "tool_call_id": "c", "content": [block]}, 0)
-    assert isinstance(found, Result)
-    assert (found.content, found.attachments, found.lost) == (NOTE, (), False)
+    (part,) = parts({"role": "tool", "tool_call_id": "c", "content": [block]}, 0)
+    assert isinstance(part, Result)
+    assert (part.content, part.attachments, part.lost) == (NOTE, (), False)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_result_of_mcp_is_never_emptied(block, text):
 def test_a_picture_within_a_text_is_named_where_it_stood():
     text, attached, _ = shown(f"before ![screen]({URL}) after")
     assert text == f"before ![screen](attachment:image/png;bytes={len(PICTURE)};sha256={DIGEST[:16]}) after"
-    assert [one.sha256 for one in attached] == [DIGEST]
+    assert [attachment.sha256 for attachment in attached] == [DIGEST]
 
 
 @pytest.mark.parametrize(("response", "content"), [({}, None), ({"output": "Here it is."}, "Here it is.")])
@@ -98,13 +98,17 @@ def test_what_a_function_of_gemini_returns_beside_its_json_is_attached(response,
     data = b"%PDF-\xfb\xff\xfe"
     inline = {"data": urlsafe_b64encode(data).decode(), "mime_type": "application/pdf"}
     back = {"name": "get_file", "response": response, "parts": [{name: inline}, "not a part"]}
-    (found,) = parts({"role": "user", "parts": [{"function_response": back}]}, 0)
-    assert isinstance(found, Result)
-    assert found.content == content
-    (told,) = parts({"role": "user", "parts": [{"function_response": {**back, "parts": [{"text": NOTE}]}}]}, 0)
-    assert isinstance(told, Result)
-    assert told.content == (NOTE if content is None else f"{content}\n{NOTE}")
-    assert [(one.sha256, one.role) for one in found.attachments] == [(hashlib.sha256(data).hexdigest(), "document")]
+    (part,) = parts({"role": "user", "parts": [{"function_response": back}]}, 0)
+    assert isinstance(part, Result)
+    assert part.content == content
+    (part_with_text,) = parts(
+        {"role": "user", "parts": [{"function_response": {**back, "parts": [{"text": NOTE}]}}]}, 0
+    )
+    assert isinstance(part_with_text, Result)
+    assert part_with_text.content == (NOTE if content is None else f"{content}\n{NOTE}")
+    assert [(attachment.sha256, attachment.role) for attachment in part.attachments] == [
+        (hashlib.sha256(data).hexdigest(), "document")
+    ]
 
 
 BLOCK = "TextContent(type='text', text={}, annotations=None, meta=None)"
@@ -147,9 +151,9 @@ def test_what_is_no_result_of_texts_is_left_as_it_is(text):
 
 def told(message: dict[str, Any]) -> tuple[bool | None, int | None, str | None]:
     """(is_error, exit code, content) of the one result that a message holds."""
-    found = [part for part in parts(message, 0) if isinstance(part, Result)]
-    assert len(found) == 1
-    return found[0].is_error, found[0].exit_code, found[0].content
+    results = [part for part in parts(message, 0) if isinstance(part, Result)]
+    assert len(results) == 1
+    return results[0].is_error, results[0].exit_code, results[0].content
 
 
 def tool(content: Any, **more: Any) -> dict[str, Any]:
@@ -164,8 +168,8 @@ def block(content: Any, kind: str = "tool_result", **more: Any) -> dict[str, Any
     return {"role": "user", "content": [{"type": kind, "tool_use_id": "k", "content": content, **more}]}
 
 
-def bedrock(**given: Any) -> dict[str, Any]:
-    return {"role": "user", "content": [{"toolResult": {"toolUseId": "k", **given}}]}
+def bedrock(**fields: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [{"toolResult": {"toolUseId": "k", **fields}}]}
 
 
 PROTOCOL = {"content": [{"type": "text", "text": "no bed 7"}], "isError": True}
@@ -230,8 +234,8 @@ OTHERS = [*SEARCHES, ("buy", {"item": "lamp"}, "bought")]
 
 def chat(calls: list[tuple[str, dict[str, str], str]]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Find a lamp."}]
-    for number, (name, given, answer) in enumerate(calls):
-        call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+    for number, (name, arguments, answer) in enumerate(calls):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
         messages += [{"role": "assistant", "content": "", "tool_calls": [call]}]
         messages += [{"role": "tool", "tool_call_id": f"c{number}", "content": answer}]
     return messages
@@ -239,15 +243,15 @@ def chat(calls: list[tuple[str, dict[str, str], str]]) -> list[dict[str, Any]]:
 
 def wire(calls: list[tuple[str, dict[str, str], str]]) -> str:
     lines: list[dict[str, Any]] = []
-    for number, (name, given, answer) in enumerate(calls):
-        lines.append({"id": number, "method": "tools/call", "params": {"name": name, "arguments": given}})
+    for number, (name, arguments, answer) in enumerate(calls):
+        lines.append({"id": number, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
         lines.append({"id": number, "result": {"content": [{"type": "text", "text": answer}]}})
     return "".join(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in lines)
 
 
 def domains(connector: str, data: str, rows: Rows | None = None) -> set[str]:
     blob = MemoryBlob("log", data.encode(), Choices() if rows is None else Choices(rows=rows))
-    return {one.domain for one in connectors()[connector].parse(blob) if isinstance(one, Trajectory)}
+    return {record.domain for record in connectors()[connector].parse(blob) if isinstance(record, Trajectory)}
 
 
 @pytest.mark.parametrize(("calls", "domain"), [(SEARCHES, "search"), (OTHERS, "mcp"), (OTHERS[2:], "mcp")])

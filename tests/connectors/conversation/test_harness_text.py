@@ -22,8 +22,8 @@ SILENT = "(Bash completed with no output)"
 
 def test_each_form_before_an_output_is_taken_once():
     bash = Source(CLAUDE_CODE, None, "Bash", True)
-    told = read_output("Exit code 3\nCommand timed out after 2m 5s\nExit code 4\n", bash)
-    assert told == Output("Exit code 4\n", 3, True, 125.0)
+    output = read_output("Exit code 3\nCommand timed out after 2m 5s\nExit code 4\n", bash)
+    assert output == Output("Exit code 4\n", 3, True, 125.0)
 
 
 def claude_row(call: dict[str, Any], answer: str, version: str = "2.1.92") -> dict[str, Any]:
@@ -74,21 +74,21 @@ def test_answers_of_claude_code_are_what_its_tools_said():
     ],
 )
 def test_answers_in_a_log_that_names_no_client_are_told_from_its_words_too(name, answer, content, origin):
-    made = conversation([Call(name, "{}", "c", 0), Result("c", name, answer, 0)])
-    (step,) = made.steps
+    result = conversation([Call(name, "{}", "c", 0), Result("c", name, answer, 0)])
+    (step,) = result.steps
     assert step.next_observation is not None
     assert (step.next_observation.content, step.next_observation.origin) == (content, origin)
 
 
 def test_the_budget_that_hermes_tells_with_an_output_is_its_own_word():
     answer = {"output": "sail", "exit_code": 3, "error": None, "_budget_warning": "[9 calls left]"}
-    told = read_output(json.dumps(answer), Source(tool="terminal"))
-    assert told == Output("sail", 3, notes=("[9 calls left]",))
+    output = read_output(json.dumps(answer), Source(tool="terminal"))
+    assert output == Output("sail", 3, notes=("[9 calls left]",))
 
 
 def test_a_command_that_pi_killed_has_the_seconds_it_was_given():
-    told = read_output("sail\n\n\nCommand timed out after 600 seconds", Source(tool="bash"))
-    assert told == Output("sail", killed=True, limit=600.0, notes=("Command timed out after 600 seconds",))
+    output = read_output("sail\n\n\nCommand timed out after 600 seconds", Source(tool="bash"))
+    assert output == Output("sail", killed=True, limit=600.0, notes=("Command timed out after 600 seconds",))
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,12 @@ def test_what_is_not_the_worlds_is_told_in_logs_of_every_agent(agent, tool, answ
     (first, second) = steps_of(answer, "end", first="begin")
     first = replace(first, action=call(tool), next_observation=seen)
     second = replace(second, observation=replace(seen))  # as a spool gives it back: equal, and another object
-    made = strip_forms(Trajectory("t", "mcp", [first, second], agent=Agent(agent, "1")))
-    after = made.steps[0].next_observation
+    trajectory = strip_forms(Trajectory("t", "mcp", [first, second], agent=Agent(agent, "1")))
+    after = trajectory.steps[0].next_observation
     assert after is not None
-    assert (after.content, after.origin, made.steps[0].exit_code) == (answer if shown is None else shown, origin, code)
-    assert made.steps[1].observation == after
+    assert (after.content, after.origin, trajectory.steps[0].exit_code) == (
+        answer if shown is None else shown,
+        origin,
+        code,
+    )
+    assert trajectory.steps[1].observation == after

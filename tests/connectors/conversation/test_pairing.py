@@ -41,9 +41,9 @@ def shown(messages: list[Message]) -> list[tuple[str, str | None]]:
 
 def test_a_result_written_twice_counts_once_and_another_one_is_refused():
     messages = [agent(openai_call("a", {}, "1")), tool("A", "1"), tool("A", "1"), tool("B", "1")]
-    found = conversation_in(messages)
-    assert [step.next_observation and step.next_observation.content for step in found.steps] == ["A"]
-    assert [(one.reason, one.result.content) for one in found.unmatched] == [("result_repeated", "B")]
+    result = conversation_in(messages)
+    assert [step.next_observation and step.next_observation.content for step in result.steps] == ["A"]
+    assert [(reject.reason, reject.result.content) for reject in result.unmatched] == [("result_repeated", "B")]
 
 
 def test_arguments_nested_too_deeply_are_refused():
@@ -52,9 +52,9 @@ def test_arguments_nested_too_deeply_are_refused():
 
 
 def test_a_python_literal_is_read_but_nothing_of_it_is_run():
-    made = parts({"role": "tool_call", "content": "{'name': 'f', 'arguments': {'a': None}}"}, 0)[0]
-    assert isinstance(made, Call)
-    assert made.arguments == '{"a": null}'
+    part = parts({"role": "tool_call", "content": "{'name': 'f', 'arguments': {'a': None}}"}, 0)[0]
+    assert isinstance(part, Call)
+    assert part.arguments == '{"a": null}'
     for hostile in (
         "__import__('os').getcwd()",
         "{'name': f()}",
@@ -71,62 +71,65 @@ Turn = list[tuple[str, Message, str]]
 
 
 def as_openai(turns: list[Turn]) -> list[Message]:
-    found = [user("Go.")]
+    messages = [user("Go.")]
     for number, turn in enumerate(turns):
-        found.append(agent(*(openai_call(name, told, f"{number}.{i}") for i, (name, told, _) in enumerate(turn))))
-        found += [tool(seen, f"{number}.{i}") for i, (_, _, seen) in enumerate(turn)]
-    return found
+        messages.append(
+            agent(*(openai_call(name, arguments, f"{number}.{i}") for i, (name, arguments, _) in enumerate(turn)))
+        )
+        messages += [tool(seen, f"{number}.{i}") for i, (_, _, seen) in enumerate(turn)]
+    return messages
 
 
 def as_anthropic(turns: list[Turn]) -> list[Message]:
-    found = [user("Go.")]
+    messages = [user("Go.")]
     for number, turn in enumerate(turns):
         uses = [
-            {"type": "tool_use", "id": f"{number}.{i}", "name": name, "input": told}
-            for i, (name, told, _) in enumerate(turn)
+            {"type": "tool_use", "id": f"{number}.{i}", "name": name, "input": arguments}
+            for i, (name, arguments, _) in enumerate(turn)
         ]
         results = [
             {"type": "tool_result", "tool_use_id": f"{number}.{i}", "content": [{"type": "text", "text": seen}]}
             for i, (_, _, seen) in enumerate(turn)
         ]
-        found += [{"role": "assistant", "content": uses}, {"role": "user", "content": results[::-1]}]
-    return found
+        messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": results[::-1]}]
+    return messages
 
 
 def as_gemini(turns: list[Turn]) -> list[Message]:
-    found: list[Message] = [{"role": "user", "parts": [{"text": "Go."}]}]
+    messages: list[Message] = [{"role": "user", "parts": [{"text": "Go."}]}]
     for number, turn in enumerate(turns):
         calls = [
-            {"functionCall": {"name": name, "args": told, "id": f"{number}.{i}"}}
-            for i, (name, told, _) in enumerate(turn)
+            {"functionCall": {"name": name, "args": arguments, "id": f"{number}.{i}"}}
+            for i, (name, arguments, _) in enumerate(turn)
         ]
         back = [
             {"functionResponse": {"name": name, "id": f"{number}.{i}", "response": seen}}
             for i, (name, _, seen) in enumerate(turn)
         ]
-        found += [{"role": "model", "parts": calls}, {"role": "user", "parts": back}]
-    return found
+        messages += [{"role": "model", "parts": calls}, {"role": "user", "parts": back}]
+    return messages
 
 
 def as_items(turns: list[Turn]) -> list[Message]:
-    found = [user("Go.")]
+    items = [user("Go.")]
     for number, turn in enumerate(turns):
-        for i, (name, told, _) in enumerate(turn):
+        for i, (name, arguments, _) in enumerate(turn):
             item = {"type": "function_call", "id": "fc", "call_id": f"{number}.{i}", "name": name}
-            found.append({**item, "arguments": json.dumps(told)})
+            items.append({**item, "arguments": json.dumps(arguments)})
         for i, (_, _, seen) in enumerate(turn):
-            found.append({"type": "function_call_output", "call_id": f"{number}.{i}", "output": seen})
-    return found
+            items.append({"type": "function_call_output", "call_id": f"{number}.{i}", "output": seen})
+    return items
 
 
 def as_dataset(turns: list[Turn]) -> list[Message]:
-    found: list[Message] = [{"from": "human", "value": "Go."}]
+    messages: list[Message] = [{"from": "human", "value": "Go."}]
     for turn in turns:
-        found += [
-            {"from": "function_call", "value": json.dumps({"name": name, "arguments": told})} for name, told, _ in turn
+        messages += [
+            {"from": "function_call", "value": json.dumps({"name": name, "arguments": arguments})}
+            for name, arguments, _ in turn
         ]
-        found += [{"from": "observation", "value": seen} for _, _, seen in turn]
-    return found
+        messages += [{"from": "observation", "value": seen} for _, _, seen in turn]
+    return messages
 
 
 NAMES = st.sampled_from(["find", "read", "write"])
@@ -139,19 +142,19 @@ TURNS = st.lists(st.lists(st.tuples(NAMES, ARGUMENTS, st.text(max_size=8)), min_
 @given(turns=TURNS)
 def test_the_same_conversation_in_five_shapes_comes_to_the_same_steps(turns):
     wanted = [
-        (number, index, len(turn), call_text(name, told), seen)
+        (number, index, len(turn), call_text(name, arguments), seen)
         for number, turn in enumerate(turns)
-        for index, (name, told, seen) in enumerate(turn)
+        for index, (name, arguments, seen) in enumerate(turn)
     ]
     for shape in (as_openai, as_anthropic, as_gemini, as_items, as_dataset):
-        found = conversation_in(shape(turns))
+        result = conversation_in(shape(turns))
         steps = [
             (step.turn, step.call_index, step.num_calls, step.action.text, step.next_observation.content)
-            for step in found.steps
+            for step in result.steps
             if step.next_observation is not None
         ]
         assert steps == wanted, shape.__name__
-        assert (found.instruction, found.unmatched) == ("Go.", [])
+        assert (result.instruction, result.unmatched) == ("Go.", [])
 
 
 @given(turns=st.lists(st.lists(st.sampled_from(["1", "2", None]), min_size=1, max_size=4), max_size=6))
@@ -181,19 +184,19 @@ PARTS = st.lists(
 
 @given(found=PARTS)
 def test_every_call_is_one_step_and_every_result_is_used_once_or_refused(found):
-    made = conversation(found)
+    result = conversation(found)
     calls = [part for part in found if isinstance(part, Call)]
-    assert [step.action.text for step in made.steps if step.action.name != "message"] == [one.text for one in calls]
+    assert [step.action.text for step in result.steps if step.action.name != "message"] == [part.text for part in calls]
     results = [part.content for part in found if isinstance(part, Result)]
-    shown = [step.next_observation for step in made.steps if step.action.name != "message" and step.next_observation]
-    refused = [one.result.content for one in made.unmatched]
+    shown = [step.next_observation for step in result.steps if step.action.name != "message" and step.next_observation]
+    refused = [reject.result.content for reject in result.unmatched]
     assert len(shown) + len(refused) <= len(results)
-    assert set(refused) | {one.content for one in shown} == set(results)
-    said = {part.text for part in found if isinstance(part, Text)}
+    assert set(refused) | {observation.content for observation in shown} == set(results)
+    texts = {part.text for part in found if isinstance(part, Text)}
     heard = {part.text for part in found if isinstance(part, Said)} | set(results)
-    for step in made.steps:
+    for step in result.steps:
         for seen in (step.observation, step.next_observation):
-            assert seen is None or seen.content is None or seen.content in heard or seen.content not in said
+            assert seen is None or seen.content is None or seen.content in heard or seen.content not in texts
 
 
 _ID = st.sampled_from([None, "1", "2", "3"])
@@ -208,8 +211,12 @@ _MESSAGE = st.one_of(
 
 @given(st.lists(_MESSAGE, max_size=12))
 def test_a_conversation_that_is_held_pairs_as_one_whose_turns_stand_in_a_file(messages):
-    held, streamed = conversation_in(messages), conversation_in(tuple(messages))
-    assert (held.steps, held.calls, held.unmatched) == (list(streamed.steps), streamed.calls, streamed.unmatched)
+    in_memory, streamed = conversation_in(messages), conversation_in(tuple(messages))
+    assert (in_memory.steps, in_memory.calls, in_memory.unmatched) == (
+        list(streamed.steps),
+        streamed.calls,
+        streamed.unmatched,
+    )
 
 
 def test_code_that_gemini_runs_is_a_call_and_a_picture_that_it_draws_is_nobody_s_answer():
@@ -219,9 +226,9 @@ def test_code_that_gemini_runs_is_a_call_and_a_picture_that_it_draws_is_nobody_s
         {"text": "Look"},
         {"inlineData": {"mimeType": "image/png", "data": "aGVsbG8="}},
     ]
-    found = conversation_in([{"parts": [{"text": "Divide."}]}, {"role": "model", "parts": parts_}])
-    assert found.instruction == "Divide."
-    first, second = found.steps
+    result = conversation_in([{"parts": [{"text": "Divide."}]}, {"role": "model", "parts": parts_}])
+    assert result.instruction == "Divide."
+    first, second = result.steps
     assert first.action.name == "code_execution"
     assert first.next_observation is not None
     assert (first.next_observation.content, first.next_observation.is_error) == ("ZeroDivisionError", True)
@@ -232,15 +239,15 @@ def test_code_that_gemini_runs_is_a_call_and_a_picture_that_it_draws_is_nobody_s
 def test_reminders_of_a_harness_are_neither_the_tools_words_nor_the_users():
     reminder = "<system-reminder>\nBe brief.\n</system-reminder>"
     asked = {"role": "user", "content": [{"type": "text", "text": reminder}, {"type": "text", "text": "Go."}]}
-    made = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "read", "input": {}}]}
-    given = [
+    tool_use = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "read", "input": {}}]}
+    blocks = [
         {"type": "tool_result", "tool_use_id": "t", "content": f"a\n<system-reminder> in a file\n\n{reminder}\n"},
         {"type": "text", "text": f"{reminder}\nAnd then stop."},
     ]
-    told = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
-    found = conversation_in([asked, made, {"role": "user", "content": given}, told])
-    assert found.instruction == "Go."
-    first, last = found.steps
+    reply = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+    result = conversation_in([asked, tool_use, {"role": "user", "content": blocks}, reply])
+    assert result.instruction == "Go."
+    first, last = result.steps
     assert first.next_observation is not None
     assert first.next_observation.content == "a\n<system-reminder> in a file"
     assert [first.interleaved and json.loads(first.interleaved), last.interleaved and json.loads(last.interleaved)] == [
@@ -269,18 +276,24 @@ def test_calls_of_the_apis_own_tools_are_calls_with_what_they_gave():
         {"type": "local_shell_call_output", "id": "ls", "output": "a.txt"},
         {"type": "item_reference", "id": "rs_1"},
     ]
-    found = conversation_in(items)
-    assert not found.unmatched
-    assert [(step.action.name, step.turn) for step in found.steps] == [
+    result = conversation_in(items)
+    assert not result.unmatched
+    assert [(step.action.name, step.turn) for step in result.steps] == [
         ("web_search", 0),
         ("computer", 1),
         ("code_interpreter", 2),
         ("image_generation", 3),
         ("local_shell", 4),
     ]
-    after = [step.next_observation for step in found.steps]
-    assert [one and one.content for one in after] == [None, None, '{"type": "logs", "logs": "1"}', None, "a.txt"]
-    assert [[file.role for file in one.attachments] if one else None for one in after] == [
+    after = [step.next_observation for step in result.steps]
+    assert [observation and observation.content for observation in after] == [
+        None,
+        None,
+        '{"type": "logs", "logs": "1"}',
+        None,
+        "a.txt",
+    ]
+    assert [[file.role for file in observation.attachments] if observation else None for observation in after] == [
         None,
         ["image"],
         [],

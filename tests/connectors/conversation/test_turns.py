@@ -74,8 +74,8 @@ def test_whatever_was_said_comes_back_from_the_file_as_it_went(one):
 @given(found=st.lists(ITEMS, max_size=8))
 def test_items_are_the_same_whether_they_stand_in_memory_or_in_the_file(found):
     items = Items()
-    for one in found:
-        items.append(one)
+    for item in found:
+        items.append(item)
         items.grow(spool.HELD_BYTES)
     assert list(items) == found
 
@@ -111,8 +111,8 @@ def test_opaque_values_are_found_in_linear_time(text):
 
 
 def test_what_an_api_sealed_is_left_out_at_any_level():
-    found = {"type": "web_search_result", "title": "A", "encrypted_content": "x"}
-    assert shown({"results": [found]}).text == '{"results": [{"type": "web_search_result", "title": "A"}]}'
+    block = {"type": "web_search_result", "title": "A", "encrypted_content": "x"}
+    assert shown({"results": [block]}).text == '{"results": [{"type": "web_search_result", "title": "A"}]}'
 
 
 ERRORS = '1 validation error:\n```json\n[{"type": "missing"}]\n```\n\nFix the errors and try again.'
@@ -241,9 +241,9 @@ ASKED = Said("user", "How is bed 2?")
 
 
 def acted(name: str = "look", arguments: object = None, call_id: str | None = None, *, hosted: bool = False) -> Call:
-    made = call(name, arguments, call_id, 0)
-    made.hosted = hosted
-    return made
+    part = call(name, arguments, call_id, 0)
+    part.hosted = hosted
+    return part
 
 
 def gave(content: str, call_id: str | None = None, *, hosted: bool = False) -> Result:
@@ -289,8 +289,8 @@ _PARTS = st.lists(
 
 @given(_PARTS, _PARTS)
 def test_every_history_goes_on_with_what_it_repeats(before, more):
-    known, told = marks(before), marks([*before, *more])
-    alike = shared(known, told)
+    known, longer = marks(before), marks([*before, *more])
+    alike = shared(known, longer)
     assert alike.known == len(known)
     assert alike.told >= 0
     assert shared(known, known)[:2] == (len(known), len(known))
@@ -301,14 +301,14 @@ def test_what_two_responses_say_is_not_one_turn():
     first = acted("find", call_id="a", hosted=True)
     chains.add(0, [ASKED], [first])
     chain = chains.add(1, [ASKED, first], [acted("find", {"again": 1}, "b", hosted=True)])
-    assert [type(one) for one in chain.parts] == [Said, Call, Unlogged, Call]
+    assert [type(part) for part in chain.parts] == [Said, Call, Unlogged, Call]
 
 
 def test_a_branch_takes_what_it_shares_from_the_longest_and_knows_its_parent():
     chains = Chains()
     chains.add(0, [ASKED], [Thought("Hm.", 0), acted(call_id="a")])
     first = chains.add(1, [ASKED, acted(call_id="a"), gave("dry", "a")], [Text("Dry.", 1)])
-    other = chains.add(2, [ASKED, acted(call_id="x"), gave("wet", "x")], [Text("Wet.", 2)])
-    assert (other.parent, other.shared) == (first, 3)
-    assert other.parts[:3] == first.parts[:3]
-    assert other.parts[3] == gave("wet", "a")
+    branch = chains.add(2, [ASKED, acted(call_id="x"), gave("wet", "x")], [Text("Wet.", 2)])
+    assert (branch.parent, branch.shared) == (first, 3)
+    assert branch.parts[:3] == first.parts[:3]
+    assert branch.parts[3] == gave("wet", "a")

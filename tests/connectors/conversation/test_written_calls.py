@@ -162,20 +162,20 @@ def said(text, role="assistant"):
     return {"role": role, "content": text}
 
 
-def steps_of(told, tools=TOOLS):
+def steps_of(chat, tools=TOOLS):
     """The steps of a conversation, and what stood after each."""
-    written = detect_written(told, None, tools)
-    steps = list(conversation_in(told if written is None else list(written.structured(told)), 0).steps)
+    written = detect_written(chat, None, tools)
+    steps = list(conversation_in(chat if written is None else list(written.structured(chat)), 0).steps)
     return steps, [step.next_observation.content if step.next_observation else None for step in steps]
 
 
 def messages(*texts):
     """A conversation in which agent and user take turns, unless a text comes with its role."""
-    told, roles = [said("How is bed 2?", "user")], {"user": "assistant", "assistant": "user"}
+    chat, roles = [said("How is bed 2?", "user")], {"user": "assistant", "assistant": "user"}
     for text in texts:
-        role = text[0] if isinstance(text, tuple) else roles.get(told[-1]["role"], "assistant")
-        told.append(said(text[1] if isinstance(text, tuple) else text, role))
-    return told
+        role = text[0] if isinstance(text, tuple) else roles.get(chat[-1]["role"], "assistant")
+        chat.append(said(text[1] if isinstance(text, tuple) else text, role))
+    return chat
 
 
 def read(*texts):
@@ -257,8 +257,10 @@ def test_words_of_the_harness_around_an_answer_are_said_by_the_harness():
 
 
 def test_a_message_of_the_user_that_follows_no_call_stays_his():
-    told = messages("<function=finish>\n</function>", "Thanks.", "<execute>\n1\n</execute>")
-    assert [(name, answer) for name, _, answer in read(*(one["content"] for one in told[1:]))] == [("finish", None)]
+    chat = messages("<function=finish>\n</function>", "Thanks.", "<execute>\n1\n</execute>")
+    assert [(name, answer) for name, _, answer in read(*(message["content"] for message in chat[1:]))] == [
+        ("finish", None)
+    ]
 
 
 def test_an_answer_of_a_client_to_no_call_refuses_the_conversation():
@@ -283,15 +285,15 @@ def test_an_answer_that_is_no_text_is_what_it_is(content):
 
 
 def test_functions_that_stand_beside_the_messages_of_olmo_are_calls_of_declared_tools():
-    told = [
+    chat = [
         {"role": "system", "content": "Call functions.", "functions": '[{"name": "look"}]', "function_calls": None},
         said("Bed 2?", "user"),
         {"role": "assistant", "content": None, "function_calls": "look(bed=2)", "functions": None},
         said('{"soil": "dry"}', "environment"),
     ]
-    [step], shown = steps_of(told)
+    [step], shown = steps_of(chat)
     assert (step.action.name, step.action.arguments, shown) == ("look", '{"bed": 2}', ['{"soil": "dry"}'])
-    written = detect_written(told, None, [])
+    written = detect_written(chat, None, [])
     assert written
     assert written.tools == [{"name": "look"}]
 

@@ -93,18 +93,22 @@ def test_every_format_offers_what_its_logs_attach():
     silent: dict[str, set[str]] = {}
     for name, connector in connectors().items():
         for path in sorted((ROOT / "tests" / "fixtures" / name / "input").iterdir()):
-            told, offered = set[str](), Offered()
+            digests, offered = set[str](), Offered()
             with hand_to(offered):
                 try:
-                    for found in connector.parse(blob_at(path)):
-                        for step in [] if isinstance(found, Reject) else found.steps:
-                            sides = [one for one in (step.observation, step.next_observation) if one is not None]
-                            told |= {one.sha256 for side in sides for one in side.attachments}
+                    for record in connector.parse(blob_at(path)):
+                        for step in [] if isinstance(record, Reject) else record.steps:
+                            sides = [
+                                observation
+                                for observation in (step.observation, step.next_observation)
+                                if observation is not None
+                            ]
+                            digests |= {attachment.sha256 for side in sides for attachment in side.attachments}
                 except ParseError:
                     pass
             assert all(hashlib.sha256(data).hexdigest() == digest for digest, data in offered.held.items())
-            attached[name] += len(told)
-            if lacking := told - offered.held.keys():
+            attached[name] += len(digests)
+            if lacking := digests - offered.held.keys():
                 silent[f"{name}/{path.name}"] = lacking
     assert silent == {}
     assert sum(count > 0 for count in attached.values()) >= 18
@@ -122,17 +126,17 @@ def plain_crc32c(data: bytes) -> int:
 
 @pytest.mark.parametrize("size", [8191, 8192, 8193, 20_000])
 def test_long_data_taken_in_lanes_have_the_checksum_of_their_bytes_one_by_one(size: int) -> None:
-    data = bytes((place * place + place // 7) % 251 for place in range(size))
+    data = bytes((index * index + index // 7) % 251 for index in range(size))
     assert crc32c(data) == plain_crc32c(data)
 
 
 @given(st.lists(st.binary(max_size=40), max_size=5))
 def test_records_come_back_as_written_with_their_offsets(records: list[bytes]) -> None:
     data = b"".join(map(records_of_tfrecord, records))
-    found = list(frames(MemoryBlob("x", data)))
-    assert [one.data for one in found] == records
-    assert [one.offset for one in found] == [
-        sum(len(record) + 16 for record in records[:place]) for place in range(len(records))
+    entries = list(frames(MemoryBlob("x", data)))
+    assert [entry.data for entry in entries] == records
+    assert [entry.offset for entry in entries] == [
+        sum(len(record) + 16 for record in records[:index]) for index in range(len(records))
     ]
 
 
@@ -197,7 +201,7 @@ def test_a_damaged_archive_raises_nothing_but_a_parse_error(data):
 
 def faults(data: bytes) -> list[ParseError]:
     """The parse errors that reading the whole archive gives."""
-    found = []
+    errors = []
     try:
         archive = Archive(data, "log")
     except ParseError as error:
@@ -206,8 +210,8 @@ def faults(data: bytes) -> list[ParseError]:
         try:
             archive.read(name)
         except ParseError as error:
-            found.append(error)
-    return found
+            errors.append(error)
+    return errors
 
 
 @pytest.mark.parametrize(("name", "cut"), [("{}.json", 0), ("{}.json", 22), ("{}/", 0)])

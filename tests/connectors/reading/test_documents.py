@@ -31,16 +31,16 @@ def test_elements_are_found_across_reads_whatever_their_strings_hold(monkeypatch
         data = json.dumps({**document, "after": [{"a": 1}]}, indent=indent).encode()
         for chunk in (1, 2, 7, 4096):
             monkeypatch.setattr("trajmill.connectors.reading.arrays._CHUNK", chunk)
-            found = list(elements(io.BytesIO(data), "x", ("log", "entries")))
-            assert [json.loads(piece) for _, piece in found] == values
-            assert all(data[offset:].startswith(piece) for offset, piece in found)
+            pieces = list(elements(io.BytesIO(data), "x", ("log", "entries")))
+            assert [json.loads(piece) for _, piece in pieces] == values
+            assert all(data[offset:].startswith(piece) for offset, piece in pieces)
 
 
-def gathered(found):
+def gathered(items):
     """All that comes, and why and where it ends early."""
     came: list[Any] = []
     try:
-        came.extend(found)
+        came.extend(items)
     except ParseError as error:
         return came, (error.reason, error.offset)
     return came, None
@@ -61,23 +61,23 @@ OBJECTS = st.recursive(
 def test_elements_are_those_of_the_document_and_of_one_that_is_cut_the_first(entries, before, after, indent, bom):
     text = json.dumps({"x": before, "log": {"pages": before, "entries": entries, "z": after}}, indent=indent)
     data = b"\xef\xbb\xbf" * bom + text.encode()
-    found, fault = gathered(array_values(io.BytesIO(data), "x", ("log", "entries")))
-    assert ([one for _, one, _ in found], fault) == (entries, None)
-    assert all(data[at:].startswith(held) and json.loads(held) == one for at, one, held in found)
+    pieces, fault = gathered(array_values(io.BytesIO(data), "x", ("log", "entries")))
+    assert ([value for _, value, _ in pieces], fault) == (entries, None)
+    assert all(data[at:].startswith(raw) and json.loads(raw) == value for at, value, raw in pieces)
     for size in range(0, len(data), 7):
         came, fault = gathered(elements(io.BytesIO(data[:size]), "x", ("log", "entries")))
-        assert came == [(at, held) for at, _, held in found if at + len(held) <= size]
-        last = found[-1][0] + len(found[-1][2]) if found else len(data)
+        assert came == [(at, raw) for at, _, raw in pieces if at + len(raw) <= size]
+        last = pieces[-1][0] + len(pieces[-1][2]) if pieces else len(data)
         assert fault is None or fault[0] == "truncated" or size < 4
-        assert fault is not None or b"]" in data[last:size] or not found
+        assert fault is not None or b"]" in data[last:size] or not pieces
 
 
 def test_a_long_element_ends_the_array_and_nothing_behind_it_is_read():
     stream = io.BytesIO(b'[{"a": 1}, {"b": "' + b"x" * (9 << 20) + b'"}, {"c": 1}]')
-    found = elements(stream, "x", (), limit=1 << 20)
-    assert next(found) == (1, b'{"a": 1}')
+    pieces = elements(stream, "x", (), limit=1 << 20)
+    assert next(pieces) == (1, b'{"a": 1}')
     with pytest.raises(ParseError) as caught:
-        next(found)
+        next(pieces)
     assert (caught.value.reason, caught.value.offset) == ("element_too_long", 11)
     assert stream.tell() < 9 << 20
 
@@ -88,26 +88,28 @@ FIXTURES = ROOT / "tests" / "fixtures"
 
 def logs(name: str) -> list[Path]:
     places = (FIXTURES / name / "input", FIXTURES / name / "bad")
-    return sorted(path for place in places for path in place.iterdir() if path.suffix != ".reason")
+    return sorted(path for folder in places for path in folder.iterdir() if path.suffix != ".reason")
 
 
 def found_in(name, blob):
     """Everything that a connector says of a log, and the offsets apart: small logs may leave them at 0."""
-    told: list[object] = []
+    outcomes: list[object] = []
     offsets: list[int] = []
     try:
-        for one in connectors()[name].parse(blob):
-            if isinstance(one, Reject):
-                told.append((one.unit, one.reason, one.detail, one.member, one.transitions, one.excerpt))
-                offsets.append(one.offset)
+        for record in connectors()[name].parse(blob):
+            if isinstance(record, Reject):
+                outcomes.append(
+                    (record.unit, record.reason, record.detail, record.member, record.transitions, record.excerpt)
+                )
+                offsets.append(record.offset)
             else:
-                steps = list(one.steps)
+                steps = list(record.steps)
                 offsets += [step.offset for step in steps]
-                told.append(replace(one, steps=[replace(step, offset=0) for step in steps]))
+                outcomes.append(replace(record, steps=[replace(step, offset=0) for step in steps]))
     except ParseError as error:
-        told.append((error.reason, error.detail, error.member, error.excerpt))
+        outcomes.append((error.reason, error.detail, error.member, error.excerpt))
         offsets.append(error.offset)
-    return told, offsets
+    return outcomes, offsets
 
 
 def both_ways(name, blob):
@@ -122,8 +124,8 @@ def both_ways(name, blob):
         patch.setattr(spool, "HELD_BYTES", 0)
         large = found_in(name, blob)
     assert large[0] == small[0]
-    for place, exact in zip(small[1], large[1], strict=True):
-        assert place <= exact or is_wrapped(blob)
+    for offset, exact in zip(small[1], large[1], strict=True):
+        assert offset <= exact or is_wrapped(blob)
 
 
 def is_wrapped(blob):
@@ -152,7 +154,7 @@ def _nothing_is_small(monkeypatch):
 def plain(value):
     """The value with every part that stands in a file read."""
     if isinstance(value, Array | list):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, Object | dict):
         return {key: plain(value[key]) for key in value}
     return value
@@ -219,9 +221,9 @@ def test_a_damaged_document_is_refused_in_the_words_of_one_that_is_read_whole(va
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_as_of_the_whole_document(data):
-    found = said_of(data)
-    assert isinstance(found, tuple)
-    assert found == said_whole(data)
+    fault = said_of(data)
+    assert isinstance(fault, tuple)
+    assert fault == said_whole(data)
 
 
 @pytest.mark.parametrize(
@@ -243,20 +245,20 @@ def test_what_json_allows_is_read(data):
 
 def test_elements_have_their_offsets_and_are_read_in_any_order():
     data = b'{"c": [ {"a": [1, {"x": 2}]},\n 5, "t",{"b": {"k": "v"}}]}'
-    found = outlined(data)["c"]
-    assert [data[place : place + 3] for place in found.offsets] == [b'{"a', b"5, ", b'"t"', b'{"b']
-    assert [data[place : place + 2] for place in found[0]["a"].offsets] == [b"1,", b'{"']
-    assert found[-1]["b"]["k"] == "v"
-    assert found[1:3] == [5, "t"]
-    assert plain(found[0]) == {"a": [1, {"x": 2}]}
+    array = outlined(data)["c"]
+    assert [data[offset : offset + 3] for offset in array.offsets] == [b'{"a', b"5, ", b'"t"', b'{"b']
+    assert [data[offset : offset + 2] for offset in array[0]["a"].offsets] == [b"1,", b'{"']
+    assert array[-1]["b"]["k"] == "v"
+    assert array[1:3] == [5, "t"]
+    assert plain(array[0]) == {"a": [1, {"x": 2}]}
 
 
 def test_small_parts_of_elements_are_plain_values(monkeypatch):
     monkeypatch.setattr(outline, "PIECE_BYTES", 20)
-    found = outlined(b'{"a": [1, 2, 3], "c": [{"a": [1]}, {"a": [1, 2, 3, 4, 5, 6, 7, 8]}]}')
-    assert isinstance(found["a"], Array)
-    assert isinstance(found["c"][0]["a"], list)
-    assert isinstance(found["c"][1]["a"], Array)
+    document = outlined(b'{"a": [1, 2, 3], "c": [{"a": [1]}, {"a": [1, 2, 3, 4, 5, 6, 7, 8]}]}')
+    assert isinstance(document["a"], Array)
+    assert isinstance(document["c"][0]["a"], list)
+    assert isinstance(document["c"][1]["a"], Array)
 
 
 def test_a_part_that_is_too_long_and_of_no_shape_is_refused(monkeypatch):

@@ -25,7 +25,7 @@ def test_every_line_lies_at_its_offset(data):
     whole = [line.data or b"" for line in lines(BytesIO(data))]
     expected = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     assert b"\n".join(whole) == b"\n".join(
-        one.removesuffix(b"\r") for one in (expected if expected[-1] else expected[:-1])
+        piece.removesuffix(b"\r") for piece in (expected if expected[-1] else expected[:-1])
     )
 
 
@@ -34,9 +34,9 @@ def test_lines_over_the_limit_are_skipped_and_the_rest_keep_their_offsets(data, 
     short = {line.offset: line for line in lines(BytesIO(data), limit)}
     for line in lines(BytesIO(data)):
         start = 0 if line.offset == 3 and data.startswith(b"\xef\xbb\xbf") else line.offset
-        found = short.get(line.offset) or short[start]
-        assert found.data in (line.data, None)
-        assert found.ended == line.ended
+        short_line = short.get(line.offset) or short[start]
+        assert short_line.data in (line.data, None)
+        assert short_line.ended == line.ended
 
 
 class Endless(BytesIO):
@@ -51,9 +51,9 @@ class Endless(BytesIO):
         self.asked.append(size)
         if not self.left:
             return super().readline(size)
-        given = min(size, self.left)
-        self.left -= given
-        return b"x" * given
+        count = min(size, self.left)
+        self.left -= count
+        return b"x" * count
 
 
 def test_a_line_over_the_limit_is_passed_over_in_pieces_and_reading_goes_on():
@@ -73,8 +73,8 @@ def test_a_line_over_the_limit_is_passed_over_in_pieces_and_reading_goes_on():
 
 def test_bad_lines_are_parse_errors_at_their_offset_and_reading_goes_on():
     blob = MemoryBlob("log", b'{"a":1}\n\nnot json\n{"b":2}\n{"c":')
-    found = list(json_lines(blob))
-    assert [(offset, value.reason if isinstance(value, ParseError) else value) for offset, value in found] == [
+    pairs = list(json_lines(blob))
+    assert [(offset, value.reason if isinstance(value, ParseError) else value) for offset, value in pairs] == [
         (0, {"a": 1}),
         (9, "bad_json"),
         (18, {"b": 2}),
@@ -106,12 +106,12 @@ DAMAGED = {
 def test_of_a_damaged_line_the_whole_records_come_out_and_the_rest_is_a_fault_at_its_offset(name):
     shape, numbers, faults = DAMAGED[name]
     line = shape.replace(b"A", RECORD)
-    places = [place for place in range(len(line)) if line.startswith(RECORD, place)]
-    found = list(json_lines(MemoryBlob("log", b'{"a": 1}\n' + line + b'\n{"b": 2}\n')))
-    assert [value for _, value in (found[0], found[-1])] == [{"a": 1}, {"b": 2}]
-    whole = [(at - 9, value) for at, value in found[1:-1] if not isinstance(value, ParseError)]
+    places = [offset for offset in range(len(line)) if line.startswith(RECORD, offset)]
+    pairs = list(json_lines(MemoryBlob("log", b'{"a": 1}\n' + line + b'\n{"b": 2}\n')))
+    assert [value for _, value in (pairs[0], pairs[-1])] == [{"a": 1}, {"b": 2}]
+    whole = [(at - 9, value) for at, value in pairs[1:-1] if not isinstance(value, ParseError)]
     assert whole == [(places[number], json.loads(RECORD)) for number in numbers]
-    assert [(at - 9, one.reason) for at, one in found if isinstance(one, ParseError)] == faults
+    assert [(at - 9, fault.reason) for at, fault in pairs if isinstance(fault, ParseError)] == faults
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_a_byte_that_is_no_utf8_costs_no_record(data, text):
 def test_of_very_many_records_behind_half_a_one_the_last_come_out_and_nothing_is_missing():
     record, count = b'{"a":1}', 3000
     assert sum(1 for _ in json_lines(MemoryBlob("log", record * count))) == count
-    found = list(line_values(BytesIO(b'{"half' + record * count), "log"))
-    (rest, fault), *values = found
+    pairs = list(line_values(BytesIO(b'{"half' + record * count), "log"))
+    (rest, fault), *values = pairs
     assert [value for _, value in values] == [{"a": 1}] * 1024
     assert isinstance(fault, ParseError)
     assert rest.data == b'{"half' + record * (count - 1024)
@@ -177,9 +177,9 @@ class Failing(BytesIO):
 def test_a_stream_that_fails_keeps_the_lines_before():
     blob = MemoryBlob("log", b"1\n2\n")
     blob.open = lambda member="": Failing(b"1\n2\n")  # type: ignore[method-assign]
-    found = [value for _, value in json_lines(blob)]
-    assert found[:2] == [1, 2]
-    assert found[2].reason == "bad_compression"
+    results = [value for _, value in json_lines(blob)]
+    assert results[:2] == [1, 2]
+    assert results[2].reason == "bad_compression"
 
 
 JSON = st.recursive(

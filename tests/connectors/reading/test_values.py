@@ -47,14 +47,14 @@ def test_what_writers_leave_beside_the_standard_is_read(data, value):
     assert json_value(data) == value
     assert document_in(data, "log") == value
     assert json_value(data.decode()) == value
-    assert [one for _, one in json_lines(MemoryBlob("log", data + b"\n"))] == [value]
+    assert [item for _, item in json_lines(MemoryBlob("log", data + b"\n"))] == [value]
 
 
 @pytest.mark.parametrize(("data", "reason", "offset"), REFUSED)
 def test_what_is_no_value_is_refused_in_one_vocabulary(data, reason, offset):
-    with pytest.raises(JsonError) as told:
+    with pytest.raises(JsonError) as caught:
         json_value(data)
-    assert (told.value.reason, told.value.offset) == (reason, offset)
+    assert (caught.value.reason, caught.value.offset) == (reason, offset)
     with pytest.raises(ParseError) as failed:
         json_document(MemoryBlob("log", data))
     assert (failed.value.reason, failed.value.offset) == (reason, offset)
@@ -62,10 +62,10 @@ def test_what_is_no_value_is_refused_in_one_vocabulary(data, reason, offset):
 
 @pytest.mark.parametrize("data", [b"9" * 5000, b'{"a": -' + b"9" * 5000 + b"}", b"[NaN, " + b"9" * 5000 + b"]"])
 def test_an_integer_of_more_digits_than_python_takes_is_no_value(data):
-    for read in (json_value, lambda one: first_value(one.decode())):
-        with pytest.raises(JsonError) as told:
+    for read in (json_value, lambda raw: first_value(raw.decode())):
+        with pytest.raises(JsonError) as caught:
             read(data)
-        assert told.value.reason == "bad_json"
+        assert caught.value.reason == "bad_json"
 
 
 def test_values_nest_up_to_the_depth_and_not_beyond():
@@ -85,8 +85,8 @@ def without_strange_numbers(value: Any) -> Any:
     if isinstance(value, float):
         return value if abs(value) < float("inf") else None
     if isinstance(value, dict):
-        return {key: without_strange_numbers(one) for key, one in value.items()}
-    return [without_strange_numbers(one) for one in value] if isinstance(value, list) else value
+        return {key: without_strange_numbers(item) for key, item in value.items()}
+    return [without_strange_numbers(item) for item in value] if isinstance(value, list) else value
 
 
 @given(VALUES, st.sampled_from([None, 1]), st.data())
@@ -108,8 +108,8 @@ def reason_of(data: bytes) -> str | None:
 
 
 def test_values_that_follow_each_other_have_their_offsets():
-    found = list(iterate_values(b'\xef\xbb\xbf{"a": NaN}\n\n [1] "\xc3\xa9"2', "log"))
-    assert found == [(3, {"a": None}), (16, [1]), (20, "é"), (24, 2)]
+    pairs = list(iterate_values(b'\xef\xbb\xbf{"a": NaN}\n\n [1] "\xc3\xa9"2', "log"))
+    assert pairs == [(3, {"a": None}), (16, [1]), (20, "é"), (24, 2)]
     with pytest.raises(ParseError) as failed:
         list(iterate_values(b"1 [2", "log"))
     assert (failed.value.reason, failed.value.offset) == ("truncated", 2)
@@ -127,8 +127,8 @@ def test_values_that_follow_each_other_have_their_offsets():
     ],
 )
 def test_of_a_document_that_is_cut_the_whole_elements_are_told(head, values):
-    found = opening(head)
-    assert (found and found.values) == (None if values is None else (values,))
+    result = opening(head)
+    assert (result and result.values) == (None if values is None else (values,))
 
 
 def repeated(unit: str, size: int) -> str:

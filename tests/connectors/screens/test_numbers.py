@@ -13,11 +13,11 @@ from trajmill.connectors.screens.tree import Node, Tree
 def shown(*screens: list[str]) -> list[list[str]]:
     """The screens with numbers that last; each line is given by its indent and what follows the number."""
     numbers = Numbers()
-    told = []
+    texts = []
     for screen in screens:
-        placed = [re.sub(r"^( *)", rf"\1#{place} ", line) for place, line in enumerate(screen, 1)]
-        told.append(numbers.shown("\n".join(placed))[0].split("\n"))
-    return told
+        placed = [re.sub(r"^( *)", rf"\1#{number} ", line) for number, line in enumerate(screen, 1)]
+        texts.append(numbers.shown("\n".join(placed))[0].split("\n"))
+    return texts
 
 
 def numbers_of(screen: list[str]) -> list[int]:
@@ -66,11 +66,13 @@ def test_only_numbers_change_none_stands_twice_and_nothing_later_counts(
 ) -> None:
     texts = [text_of(rows) for rows in screens]
     numbers = Numbers()
-    told = [numbers.shown(text) for text in texts]
+    results = [numbers.shown(text) for text in texts]
     again = Numbers()
-    assert [again.shown(text)[0] for text in texts[: len(texts) // 2]] == [text for text, _ in told[: len(texts) // 2]]
+    assert [again.shown(text)[0] for text in texts[: len(texts) // 2]] == [
+        text for text, _ in results[: len(texts) // 2]
+    ]
     seen: set[int] = set()
-    for text, (written, places) in zip(texts, told, strict=True):
+    for text, (written, places) in zip(texts, results, strict=True):
         assert bare(written) == bare(text)
         here = Tree.parse(written).numbers or tuple(range(1, written.count("\n") + 2))
         assert list(here) == list(places.values())
@@ -80,11 +82,11 @@ def test_only_numbers_change_none_stands_twice_and_nothing_later_counts(
 
 @given(TREES, TREES)
 def test_equal_screens_one_after_the_other_have_equal_texts(
-    one: list[tuple[str, str, int]], other: list[tuple[str, str, int]]
+    first: list[tuple[str, str, int]], second: list[tuple[str, str, int]]
 ) -> None:
     numbers = Numbers()
-    numbers.shown(text_of(one))
-    assert numbers.shown(text_of(other)) == numbers.shown(text_of(other))
+    numbers.shown(text_of(first))
+    assert numbers.shown(text_of(second)) == numbers.shown(text_of(second))
 
 
 def test_thousands_of_equal_elements_and_many_screens_take_no_square_of_time() -> None:
