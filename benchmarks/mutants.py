@@ -79,7 +79,10 @@ ROOMS: Final = {
         ("tests/pipelines/judge", "tests/pipelines/normalize/test_parts_by_hand.py", "tests/pipelines/test_run.py"),
     ),
     "mix": Room(("pipelines/mix/**/*.py",), ("tests/pipelines/mix", "tests/pipelines/test_run.py")),
-    "render": Room(("pipelines/render/*.py",), ("tests/pipelines/render", "tests/pipelines/mix/test_mixture.py")),
+    "render": Room(
+        ("pipelines/render/*.py",),
+        ("tests/pipelines/render", "tests/pipelines/mix/test_checks.py", "tests/pipelines/mix/test_mixture.py"),
+    ),
     "quality": Room(("quality/*.py", "quality/signals/*.py", "quality/scrubbing/values.py"), ("tests/quality",)),
     "plan": Room(("pipelines/plan/*.py",), ("tests/pipelines/plan", "tests/pipelines/normalize/test_file_slices.py")),
 }

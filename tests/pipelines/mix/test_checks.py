@@ -184,6 +184,12 @@ def test_the_focus_is_asked_for_only_where_the_action_moves_it():
     assert [one["value"] for one in found(tabbed, others, known) if focused in one.get("pattern", "")] == ["Day"]
 
 
+def test_of_the_lines_that_hold_words_the_first_32_are_told() -> None:
+    known = Known()
+    known.saw("\n".join(f"lamp {number}" for number in range(40)))
+    assert [*known.lines_with({"lamp"})] == [{"lamp", str(number)} for number in range(32)]
+
+
 def test_how_long_an_unseen_file_is_is_not_asked_for():
     others = tuple(f"[File: /a/{number}.py ({number} lines total)]" for number in range(6))
     told = turn("[File: /a/server.py (76 lines total)]\n1:import zlib", {"command": "open /a/server.py"})

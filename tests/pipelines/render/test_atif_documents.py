@@ -100,6 +100,11 @@ def test_a_trajectory_written_and_read_back_is_the_same_in_every_column():
     same(rows_of(whole()), (*ALSO, *WHOLE))
 
 
+@pytest.mark.parametrize("reply", [Observation("no", origin="harness"), Observation("", origin="user")])
+def test_a_message_of_the_agent_that_no_user_answers_is_the_same_when_it_is_read_back(reply):
+    same(rows_of(replace(whole(), steps=[Step(said("Shall I?"), None, reply, 0, 1)])), (*ALSO, *WHOLE))
+
+
 GOLDEN = sorted(FIXTURES.glob("*/expected/*.jsonl"))
 
 
