@@ -41,7 +41,16 @@ class Browser:
         their_input, their_output = (fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10) for descriptor in (input_, output))
         moves = f"os.dup2({their_input}, 3); os.dup2({their_output}, 4)"
         start = f"import os, sys; {moves}; os.execv(sys.argv[1], sys.argv[1:])"
-        command = [sys.executable, "-c", start, program, *_OPTIONS, f"--user-data-dir={profile}", *options]
+        command = [
+            sys.executable,
+            "-c",
+            start,
+            program,
+            *_OPTIONS,
+            f"--user-data-dir={profile}",
+            *options,
+            "about:blank",
+        ]
         descriptors = their_input, their_output
         self._process = subprocess.Popen(command, pass_fds=descriptors, stderr=subprocess.DEVNULL)
         for descriptor in (*descriptors, input_, output):

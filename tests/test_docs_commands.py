@@ -37,6 +37,7 @@ REASONS = {
     r"\S+: trajmill model (reason|instruct)": "need a model; tests/test_docs.py runs them against a server of its own",
     r"\S+: trajmill world serve": "serves until it is ended, and needs a model; its tests have one of their own",
     r"\S+: trajmill run \S+ --raw hf://": "needs the Hub; tests read a server that answers as it does",
+    r"docs/connectors\.md: trajmill sniff garden": "reads a log of the plug-in that the reader has installed",
     r"\S+: trajmill run \S+ --raw downloads/": "reads what the reader has fetched",
     r"\S+: trajmill run world-model --raw YOUR_LOGS": "reads the reader's logs; the samples are run below",
     r"\S+: trajmill (forget|inspect) \S+ --trajectory": "names an id that the reader has",

@@ -305,16 +305,18 @@ def test_a_file_that_several_logs_share_counts_once(tmp_path):
 
 def test_the_last_screen_adds_up_to_what_was_found_and_counts_what_was_written():
     line = Line("trajectories", 50, 6, {}, {"no_calls": 5, "contaminated": 39}, {})
-    pools: Any = {"samples": {"rl.web": 2, "eval.web": 1, "sft.mcp": 1}, "drawn_tokens": {"rl.web": 40, "sft.mcp": 70}}
-    domains = {"mcp": (37, 1), "web": (8, 5)}
-    plan = Plan("d", (), ())
-    told = io.StringIO()
-    show_summary(
-        Summary("out", "mix", (line,), plan, domains=domains, loss_tokens={"sft.mcp": 30}, **pools),
-        RECIPE,
-        Printer(told),
-        is_reported=False,
+    summary = Summary(
+        "out",
+        "mix",
+        (line,),
+        Plan("d", (), ()),
+        domains={"mcp": (37, 1), "web": (8, 5)},
+        samples={"rl.web": 2, "eval.web": 1, "sft.mcp": 1},
+        drawn_tokens={"rl.web": 40, "sft.mcp": 70},
+        loss_tokens={"sft.mcp": 30},
     )
+    told = io.StringIO()
+    show_summary(summary, RECIPE, Printer(told), is_reported=False)
     rows = [[cell.strip() for cell in row.split("│")[1:-1]] for row in told.getvalue().splitlines() if "│" in row]
     assert rows == [
         ["mcp", "37", "1", "70", "0", "0"],
