@@ -99,8 +99,8 @@ def real_files(folders: Iterable[str], record: Callable[[str, object], None]) ->
     if root is None:
         record("corpus_not_read", list(named))
         pytest.skip(f"the corpora are not here: {len(named)} files of {', '.join(wanted)} were not read")
-    there = (path for folder in wanted for path in (root / folder).rglob("*") if path.is_file())
-    present = {str(path.relative_to(root)) for path in there} - {INDEX}
+    paths = (path for folder in wanted for path in (root / folder).rglob("*") if path.is_file())
+    present = {str(path.relative_to(root)) for path in paths} - {INDEX}
     record("corpus_read", sorted(present & named.keys()))
     record("corpus_not_read", sorted(present - named.keys()))
     return [root / name for name in named]

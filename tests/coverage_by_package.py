@@ -59,19 +59,20 @@ class LineCoverage:
 
     def by_package(self) -> dict[str, tuple[int, int]]:
         """(lines, lines that ran) of each package, by its dotted name; those of a package within are its own."""
-        found: dict[str, tuple[int, int]] = {}
-        for file, there in sorted(self._lines().items()):
+        totals: dict[str, tuple[int, int]] = {}
+        for file, numbers in sorted(self._lines().items()):
             package = ".".join(Path(file).relative_to(self._root).parent.parts)
-            lines, reached = found.get(package, (0, 0))
-            found[package] = lines + len(there), reached + len(there & self._seen.get(file, set()))
-        return dict(sorted(found.items()))
+            lines, reached = totals.get(package, (0, 0))
+            totals[package] = lines + len(numbers), reached + len(numbers & self._seen.get(file, set()))
+        return dict(sorted(totals.items()))
 
     def _lines(self) -> Seen:
         """All lines that can be reached, of every module of the packages."""
         slipcover.Slipcover.lines_from_code = staticmethod(LINES_OF_CODE)
-        told = slipcover.Slipcover(source=self._sources).get_coverage()["files"]
+        coverage = slipcover.Slipcover(source=self._sources).get_coverage()["files"]
         return {
-            str(Path.cwd() / file): {*lines["executed_lines"], *lines["missing_lines"]} for file, lines in told.items()
+            str(Path.cwd() / file): {*lines["executed_lines"], *lines["missing_lines"]}
+            for file, lines in coverage.items()
         }
 
 

@@ -35,5 +35,5 @@ def every() -> Iterator[Case]:
 
     yield case
     if failed:
-        told = "\n".join(f"--- {name}\n{how}" for name, how in failed.items())
-        pytest.fail(f"{told}\n{len(failed)} failed: {', '.join(failed)}", pytrace=False)
+        details = "\n".join(f"--- {name}\n{error}" for name, error in failed.items())
+        pytest.fail(f"{details}\n{len(failed)} failed: {', '.join(failed)}", pytrace=False)

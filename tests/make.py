@@ -45,8 +45,8 @@ def trajectory(*seen: str | None, native_id: str = "t", domain: str = "terminal"
 def batch_of(*trajectories: Trajectory, uri: str = "log", **settings: int) -> pa.RecordBatch:
     assembler = Assembler(**settings)
     parents: dict[str, str] = {}
-    for one in trajectories:
-        assembler.add(one, origin(uri), parents)
+    for record in trajectories:
+        assembler.add(record, origin(uri), parents)
     return check(assembler.take())
 
 

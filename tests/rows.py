@@ -47,11 +47,11 @@ def assembled(connector: Connector, blob: Blob, assembler: Assembler, uri: str =
     """
     parents, rejects = dict[str, str](), []
     origin = Origin(uri or blob.uri, "fixture", connector.name, connector.version, blob.digest)
-    for found in connector.parse(blob):
-        if isinstance(found, Reject):
-            rejects.append(found)
+    for record in connector.parse(blob):
+        if isinstance(record, Reject):
+            rejects.append(record)
         else:
-            assembler.add(found, origin, parents)
+            assembler.add(record, origin, parents)
     return rejects
 
 
@@ -90,12 +90,14 @@ def golden_line(row: dict[str, Any]) -> str:
     return line(_told(row))
 
 
-def _told(row: dict[str, Any], at: str = "") -> dict[str, Any]:
-    told = {key: _told(value, f"{at}{key}.") if isinstance(value, dict) else value for key, value in row.items()}
+def _told(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    converted = {
+        key: _told(value, f"{prefix}{key}.") if isinstance(value, dict) else value for key, value in row.items()
+    }
     return {
         key: value
-        for key, value in told.items()
-        if value is not None and value != [] and not (at + key in DEFAULTS and value == DEFAULTS[at + key])
+        for key, value in converted.items()
+        if value is not None and value != [] and not (prefix + key in DEFAULTS and value == DEFAULTS[prefix + key])
     }
 
 
@@ -105,12 +107,12 @@ def golden_row(text: str) -> dict[str, Any]:
     return _whole(json.loads(text), fields)
 
 
-def _whole(told: dict[str, Any], fields: Iterable[pa.Field], at: str = "") -> dict[str, Any]:
+def _whole(values: dict[str, Any], fields: Iterable[pa.Field], prefix: str = "") -> dict[str, Any]:
     row: dict[str, Any] = {}
     for field in fields:
-        value = told.get(field.name, DEFAULTS.get(at + field.name))
+        value = values.get(field.name, DEFAULTS.get(prefix + field.name))
         if pa.types.is_struct(field.type) and value is not None:
-            value = _whole(value, field.type.fields, f"{at}{field.name}.")
+            value = _whole(value, field.type.fields, f"{prefix}{field.name}.")
         row[field.name] = [] if value is None and pa.types.is_list(field.type) else value
     return row
 
@@ -119,8 +121,8 @@ def recognized(files: Iterable[Path], root: Path) -> tuple[list[Input], list[Rej
     """(inputs, rejects) of these files below a folder and of no others that lie there."""
     named = sorted((str(path.relative_to(root)), path) for path in files)
     raw = [RawFile(name, Place(str(path)), path.stat().st_size, "") for name, path in named]
-    found = Recognizer(connectors(), RECIPE.normalize.max_member_bytes, strict=True).recognize_once(raw)
-    return found.inputs, found.rejects
+    result = Recognizer(connectors(), RECIPE.normalize.max_member_bytes, strict=True).recognize_once(raw)
+    return result.inputs, result.rejects
 
 
 def summary(files: Iterable[Path], root: Path) -> dict[str, Any]:
@@ -128,13 +130,13 @@ def summary(files: Iterable[Path], root: Path) -> dict[str, Any]:
     inputs, unrecognized = recognized(files, root)
     digest, rejects, accepted = hashlib.sha256(), Counter[str](), 0
     counts: Counter[str] = Counter()
-    for one in inputs:
+    for log in inputs:
         assembler, parents = Assembler(), dict[str, str]()
-        for found, origin in read_input(one, RECIPE):
-            if isinstance(found, Reject):
-                rejects[found.reason] += 1
+        for record, origin in read_input(log, RECIPE):
+            if isinstance(record, Reject):
+                rejects[record.reason] += 1
             else:
-                assembler.add(found, origin, parents)
+                assembler.add(record, origin, parents)
                 counts["trajectories"] += 1
         rows = _unscrubbed(check(assembler.take()).to_pylist())
         accepted += bool(rows)
@@ -143,7 +145,7 @@ def summary(files: Iterable[Path], root: Path) -> dict[str, Any]:
             digest.update(line(row).encode() + b"\n")
     rejects.update(reject.reason for reject in unrecognized)
     return {
-        "files": sum(len(one.members) for one in inputs) + len(unrecognized),
+        "files": sum(len(log.members) for log in inputs) + len(unrecognized),
         "inputs": len(inputs) + len(unrecognized),
         "accepted": accepted,
         "trajectories": counts["trajectories"],

@@ -55,17 +55,17 @@ def test_a_stage_without_shards_is_an_error(made):
 
 
 def test_sniffing_names_the_connector_of_each_log_and_the_file_that_none_reads(raw):
-    found = trajmill.sniff(raw)
-    assert sorted(log.connector for log in found if log.connector) == ["asciicast"] * 3 + ["claude_code"] * 6
-    assert [(log.uri, log.connector) for log in found][-1] == ("notes.txt", None)
-    assert trajmill.sniff(*sorted(raw.glob("*.cast"))) == [log for log in found if log.connector == "asciicast"]
+    logs = trajmill.sniff(raw)
+    assert sorted(log.connector for log in logs if log.connector) == ["asciicast"] * 3 + ["claude_code"] * 6
+    assert [(log.uri, log.connector) for log in logs][-1] == ("notes.txt", None)
+    assert trajmill.sniff(*sorted(raw.glob("*.cast"))) == [log for log in logs if log.connector == "asciicast"]
 
 
 def test_a_plan_takes_a_recipe_file_and_writes_nothing(raw, tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text(json.dumps({"extends": "terminal", "name": "mine", "source": "tests"}))
     inputs = trajmill.plan(trajmill.load_recipe(str(file)), [raw]).inputs
-    assert [one.uri for one in trajmill.plan(file, raw).inputs] == [one.uri for one in inputs]
+    assert [log.uri for log in trajmill.plan(file, raw).inputs] == [log.uri for log in inputs]
     assert len(inputs) == 9
     assert list(tmp_path.iterdir()) == [file]
 

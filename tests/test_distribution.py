@@ -60,30 +60,30 @@ def wheel(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Path:
     """The console script in an environment that holds the locked dependencies and the wheel."""
-    place = tmp_path_factory.mktemp("installed") / "env"
+    folder = tmp_path_factory.mktemp("installed") / "env"
     uv = find_uv()
-    call(uv, "venv", "--python", sys.executable, place)
-    python = place / "bin" / "python"
+    call(uv, "venv", "--python", sys.executable, folder)
+    python = folder / "bin" / "python"
     call(uv, "pip", "install", "--python", python, "--require-hashes", "-r", ROOT / "requirements" / "runtime.txt")
     call(uv, "pip", "install", "--python", python, "--no-deps", wheel)
-    compiled(Path(sysconfig.get_path("purelib")), next(place.glob("lib/python*/site-packages")))
-    return place / "bin" / "trajmill"
+    compiled(Path(sysconfig.get_path("purelib")), next(folder.glob("lib/python*/site-packages")))
+    return folder / "bin" / "trajmill"
 
 
-def compiled(there: Path, here: Path) -> None:
+def compiled(source: Path, destination: Path) -> None:
     """Takes over what was compiled of the same files, which need not be compiled once more."""
-    for cache in there.rglob("__pycache__"):
-        target = here / cache.relative_to(there)
-        if target.parent.is_dir() and not target.exists() and target.relative_to(here).parts[0] != "trajmill":
+    for cache in source.rglob("__pycache__"):
+        target = destination / cache.relative_to(source)
+        if target.parent.is_dir() and not target.exists() and target.relative_to(destination).parts[0] != "trajmill":
             shutil.copytree(cache, target, copy_function=linked)
 
 
-def linked(file: str, place: str) -> None:
+def linked(file: str, target: str) -> None:
     """Puts a file at a place too; where links do not reach it is copied."""
     try:
-        os.link(file, place)
+        os.link(file, target)
     except OSError:
-        shutil.copy2(file, place)
+        shutil.copy2(file, target)
 
 
 def test_the_wheel_holds_trajmill_alone_with_every_file_of_its_folders(wheel):
@@ -103,15 +103,15 @@ def test_the_wheel_holds_trajmill_alone_with_every_file_of_its_folders(wheel):
 def test_the_wheel_says_its_licence_and_where_it_is_from(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        told = archive.read(metadata).decode()
+        header = archive.read(metadata).decode()
         assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
-    assert "License-Expression: Apache-2.0 AND CC-BY-SA-3.0" in told
-    assert "Classifier: Typing :: Typed" in told
-    assert "Project-URL: Documentation" in told
-    links = re.findall(r"\]\(([^)]*)\)", told)
+    assert "License-Expression: Apache-2.0 AND CC-BY-SA-3.0" in header
+    assert "Classifier: Typing :: Typed" in header
+    assert "Project-URL: Documentation" in header
+    links = re.findall(r"\]\(([^)]*)\)", header)
     assert len(links) > 10
-    assert all(one.startswith("https://") for one in links)
-    assert any(one.startswith("https://raw.") and one.endswith(".svg") for one in links)
+    assert all(link.startswith("https://") for link in links)
+    assert any(link.startswith("https://raw.") and link.endswith(".svg") for link in links)
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +184,8 @@ def test_the_console_script_makes_shards_in_a_folder_that_holds_modules_of_our_n
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["-P"], []])
 def test_the_module_is_the_console_script(installed, hostile, options):
-    found = call(installed.parent / "python", *options, "-m", "trajmill", "formats", cwd=hostile)
-    assert found == call(installed, "formats", cwd=hostile)
+    output = call(installed.parent / "python", *options, "-m", "trajmill", "formats", cwd=hostile)
+    assert output == call(installed, "formats", cwd=hostile)
 
 
 def stored(out: Path) -> dict[str, str]:
@@ -197,8 +197,8 @@ def stored(out: Path) -> dict[str, str]:
 @pytest.mark.slow
 def test_two_workers_that_find_the_installed_packages_give_the_bytes_of_one_process(raw, recipe, made, tmp_path):
     Run(load_recipe(str(recipe)), [str(raw)], str(tmp_path / "out"), Execution(part_bytes=50_000)).run()
-    one, two = stored(tmp_path / "out"), stored(made[0] / "made")
-    assert {name: two.get(name) for name in one} == one
-    assert two.keys() == one.keys()
+    first, two = stored(tmp_path / "out"), stored(made[0] / "made")
+    assert {name: two.get(name) for name in first} == first
+    assert two.keys() == first.keys()
     for stage, least in {"transitions": 4, "passages": 3, "blobs": 3, "shards": 5}.items():
-        assert sum(name.startswith(f"{stage}/") for name in one) > least, stage
+        assert sum(name.startswith(f"{stage}/") for name in first) > least, stage

@@ -42,8 +42,8 @@ def named(page):
 def headings(page):
     """The anchors of a page's headings, as GitHub makes them."""
     titles = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
-    kept = ("".join(c for c in title.lower() if c in " -_" or unicodedata.category(c)[0] in "LN") for title in titles)
-    return {title.replace(" ", "-") for title in kept}
+    slugs = ("".join(c for c in title.lower() if c in " -_" or unicodedata.category(c)[0] in "LN") for title in titles)
+    return {title.replace(" ", "-") for title in slugs}
 
 
 def blocks(page, language):
@@ -102,9 +102,9 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which would serve until somebody ends it
     for line in shown.splitlines():
-        code, said, complained = ran(*shlex.split(line, comments=True)[1:])
+        code, output, complained = ran(*shlex.split(line, comments=True)[1:])
         assert code == 0, complained
-        assert said
+        assert output
     assert scan_transitions("recordings-trajmill").collect().height > 0
 
 
@@ -119,10 +119,10 @@ def test_the_example_of_ids_runs_and_trains_on_answers_alone(tmp_path, monkeypat
     )
     assert ran("run", "terminal", "--raw", "recordings", "--out", "out/mine")[0] == 0
     assert ran(*shlex.split(export, comments=True)[1:])[0] == 0
-    made: dict[str, Any] = {}
-    exec(example, made)
-    assert len(made["ids"]) == len(made["sft"]["train"]) > 0
-    for row in made["ids"]:
+    namespace: dict[str, Any] = {}
+    exec(example, namespace)
+    assert len(namespace["ids"]) == len(namespace["sft"]["train"]) > 0
+    for row in namespace["ids"]:
         assert {label for label, bears in zip(row["labels"], row["loss_mask"], strict=True) if not bears} == {-100}
 
 
@@ -151,9 +151,9 @@ def test_the_tables_of_the_documentation_say_what_the_registries_and_the_corpora
 @settings(max_examples=30 * FUZZ)
 @given(data=st.data())
 def test_the_example_of_a_connector_keeps_the_contract(data):
-    held: dict[str, Any] = {}
-    exec(blocks(ROOT / "docs" / "connectors.md", "python")[0], held)
-    example = held["ToolLog"]()
+    namespace: dict[str, Any] = {}
+    exec(blocks(ROOT / "docs" / "connectors.md", "python")[0], namespace)
+    example = namespace["ToolLog"]()
     log = b'{"tool": "add", "input": {"a": 1, "b": 2}, "output": "3"}\n{"tool": "look", "input": {}, "output": "4"}\n'
     rows, rejects = parsed(example, MemoryBlob("a.jsonl", log))
     assert [row["action"]["name"] for row in rows] == ["add", "look"]
@@ -161,8 +161,8 @@ def test_the_example_of_a_connector_keeps_the_contract(data):
     assert example.sniff(log, "a.jsonl") is not None
     values = [json.loads(line) for line in log.splitlines()]
     number = data.draw(st.integers(0, 1))
-    at = data.draw(st.sampled_from([*places(values[number])]))
-    values[number] = replaced(values[number], at, data.draw(st.sampled_from(STRANGERS)))
+    path = data.draw(st.sampled_from([*places(values[number])]))
+    values[number] = replaced(values[number], path, data.draw(st.sampled_from(STRANGERS)))
     for broken in (written(values), damaged(log, data, 3, 9)):
         with suppress(ParseError):
             rows, rejects = parsed(example, MemoryBlob("a.jsonl", broken))
@@ -171,21 +171,23 @@ def test_the_example_of_a_connector_keeps_the_contract(data):
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_connectors_of_the_documentation_open_with_examples_that_hold(number):
-    held: dict[str, Any] = {}
-    exec(blocks(ROOT / "docs" / "connectors.md", "python")[number], held)
-    examples = doctest.DocTestParser().get_doctest(held["__doc__"], {**held, "show": show}, "connectors.md", None, 0)
+    namespace: dict[str, Any] = {}
+    exec(blocks(ROOT / "docs" / "connectors.md", "python")[number], namespace)
+    examples = doctest.DocTestParser().get_doctest(
+        namespace["__doc__"], {**namespace, "show": show}, "connectors.md", None, 0
+    )
     assert examples.examples
-    told: list[str] = []
-    doctest.DocTestRunner().run(examples, out=told.append)
-    assert not told, "".join(told)
+    failures: list[str] = []
+    doctest.DocTestRunner().run(examples, out=failures.append)
+    assert not failures, "".join(failures)
 
 
 def test_the_example_of_a_dialect_reads_the_log_that_the_page_shows():
     page = (ROOT / "docs" / "connectors.md").read_text("utf-8")
-    held: dict[str, Any] = {}
-    exec(blocks(ROOT / "docs" / "connectors.md", "python")[1], held)
+    namespace: dict[str, Any] = {}
+    exec(blocks(ROOT / "docs" / "connectors.md", "python")[1], namespace)
     log = "".join(f"{line[4:]}\n" for line in page.splitlines() if line.startswith('    {"type": '))
-    rows, rejects = parsed(held["Fern"](), MemoryBlob("s.jsonl", log.encode()))
+    rows, rejects = parsed(namespace["Fern"](), MemoryBlob("s.jsonl", log.encode()))
     assert not rejects
     (row,) = rows
     assert row["action"]["message"] == "I look."
@@ -196,9 +198,9 @@ def test_the_example_of_a_dialect_reads_the_log_that_the_page_shows():
 
 def test_the_example_of_a_signal_keeps_the_contract():
     (source,) = blocks(ROOT / "docs" / "signals.md", "python")
-    held: dict[str, Any] = {}
-    exec(source, held)
-    example = held["Digits"]()
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    example = namespace["Digits"]()
     keeps_the_contract(example)
     shown = Measured.of(batch_of(trajectory("a1b2", None, "", "12345 ü")), TokenCounter())
     assert example.measure(shown).tolist() == [0.5, 0, 0, 0.625]

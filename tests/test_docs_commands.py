@@ -91,9 +91,9 @@ def blocks_of(page: Path) -> Iterator[list[str]]:
 def commands_of(page: Path) -> Iterator[Shown]:
     for number, block in enumerate(filter(None, blocks_of(page))):
         for line in block:
-            told = re.sub(r"(^|\s+)#.*$", "", line).strip()
-            if _BEGINS.match(f"{told} "):
-                yield Shown(page, number, " ".join(told.split()))
+            command = re.sub(r"(^|\s+)#.*$", "", line).strip()
+            if _BEGINS.match(f"{command} "):
+                yield Shown(page, number, " ".join(command.split()))
 
 
 @cache
@@ -108,14 +108,14 @@ SERIES = sorted({(one.page, None if named(one.page) == GUIDE else one.block) for
 """Pages and numbers of blocks whose commands follow each other; in the guide those of the whole page do."""
 
 
-@pytest.mark.parametrize("page", sorted({one.page for one in OURS}), ids=named)
+@pytest.mark.parametrize("page", sorted({entry.page for entry in OURS}), ids=named)
 def test_every_command_of_a_page_is_one_that_the_command_line_takes(page):
-    for one in OURS:
-        if one.page == page:
-            group, words = command_line(), one.words
+    for entry in OURS:
+        if entry.page == page:
+            group, words = command_line(), entry.words
             while isinstance(group, typer.core.TyperGroup):
                 name, *words = words
-                assert name in group.commands, one
+                assert name in group.commands, entry
                 group = group.commands[name]
             group.make_context(name, list(words))
 
@@ -124,24 +124,24 @@ def test_targets_and_variables_of_make_are_there():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = {*re.findall(r"^([a-z]+):", makefile, re.MULTILINE), ".venv/developing"}
     variables = set(re.findall(r"^([A-Z]+) [?:]?=", makefile, re.MULTILINE)) | {"ARGS"}
-    for one in SHOWN:
-        if re.match(r"(?:[A-Z_]+=\S+ )*make ", one.line):
-            words = shlex.split(one.line[one.line.index("make ") :])[1:]
-            assert words[0] in targets, one
-            assert {word.partition("=")[0] for word in words[1:]} <= variables, one
+    for entry in SHOWN:
+        if re.match(r"(?:[A-Z_]+=\S+ )*make ", entry.line):
+            words = shlex.split(entry.line[entry.line.index("make ") :])[1:]
+            assert words[0] in targets, entry
+            assert {word.partition("=")[0] for word in words[1:]} <= variables, entry
 
 
 def test_options_of_programs_are_named_in_them():
-    for one in SHOWN:
-        if found := re.match(r"python -m ([\w.]+)", one.line):
-            held = find_spec(found[1])
-            assert held is not None, one
-            if held.submodule_search_locations is not None:  # a package is run by its `__main__`
-                held = find_spec(f"{found[1]}.__main__")
-                assert held is not None, one
-            source = Path(str(held.origin)).read_text("utf-8")
-            for option in re.findall(r"--[\w-]+", one.line):
-                assert option in source, one
+    for entry in SHOWN:
+        if match := re.match(r"python -m ([\w.]+)", entry.line):
+            spec = find_spec(match[1])
+            assert spec is not None, entry
+            if spec.submodule_search_locations is not None:  # a package is run by its `__main__`
+                spec = find_spec(f"{match[1]}.__main__")
+                assert spec is not None, entry
+            source = Path(str(spec.origin)).read_text("utf-8")
+            for option in re.findall(r"--[\w-]+", entry.line):
+                assert option in source, entry
 
 
 @pytest.fixture(scope="module")
@@ -175,17 +175,19 @@ def desk(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("page", "block"), SERIES, ids=lambda one: named(one) if isinstance(one, Path) else str(one))
+@pytest.mark.parametrize(
+    ("page", "block"), SERIES, ids=lambda argument: named(argument) if isinstance(argument, Path) else str(argument)
+)
 def test_the_commands_of_a_page_run_in_their_order(page, block, desk, tmp_path, monkeypatch):
     if not ALL and named(page) != GUIDE:
         pytest.skip("make docs runs it")
     folder = tmp_path / "desk"
     shutil.copytree(desk, folder, symlinks=True)
     monkeypatch.chdir(folder)
-    shown = [one for one in TO_RUN if one.page == page and block in (None, one.block)]
+    shown = [entry for entry in TO_RUN if entry.page == page and block in (None, entry.block)]
     if "out/mine" in shown[0].words and shown[0].words[0] != "run":
         assert ran("run", "terminal", "--raw", "recordings", "--out", "out/mine")[0] == 0
-    for one in shown:
-        code, said, complained = ran(*("2" if word == "8" else word for word in one.words))  # workers: two will do
-        assert code == 0, f"{one}: {complained}"
-        assert said, one
+    for entry in shown:
+        code, output, complained = ran(*("2" if word == "8" else word for word in entry.words))  # workers: two will do
+        assert code == 0, f"{entry}: {complained}"
+        assert output, entry

@@ -37,9 +37,9 @@ OF_RICH = re.compile(rb"\x1b\[(?:[0-79]|[1-9][0-9;]*|0)?m|\x1b\[\d*[ABCDGK]|\x1b
 """Colours (no 8, which hides), moves of the cursor beside a bar, and ends of lines as a terminal makes them."""
 
 
-def remaining(said: bytes) -> str:
+def remaining(output: bytes) -> str:
     """What a terminal got, without what rich itself makes."""
-    return OF_RICH.sub(lambda met: b"\n" if met[0].endswith(b"\n") else b"", said).decode("utf-8")
+    return OF_RICH.sub(lambda met: b"\n" if met[0].endswith(b"\n") else b"", output).decode("utf-8")
 
 
 def is_control(character: str) -> bool:
@@ -50,11 +50,11 @@ def written(value):
     """The JSON value with the attack behind every longer text, name of a tool, model and place."""
     if isinstance(value, dict):
         return {
-            key: one + ATTACK if key in ("name", "model", "cwd", "gitBranch") and one else written(one)
-            for key, one in value.items()
+            key: item + ATTACK if key in ("name", "model", "cwd", "gitBranch") and item else written(item)
+            for key, item in value.items()
         }
     if isinstance(value, list):
-        return [written(one) for one in value]
+        return [written(item) for item in value]
     return value + ATTACK if isinstance(value, str) and len(value) > 16 and " " in value else value
 
 
@@ -110,10 +110,10 @@ def answers(command, commands, **environment) -> list[bytes]:
         env=os.environ | environment,
         check=True,
     )
-    *said, rest = done.stdout.split(b"=====")
+    *outputs, rest = done.stdout.split(b"=====")
     assert not rest
-    assert len(said) == len(commands)
-    return said
+    assert len(outputs) == len(commands)
+    return outputs
 
 
 def trajmill(*commands, **environment) -> list[bytes]:
@@ -151,11 +151,11 @@ def sent(hostile):
 @pytest.mark.parametrize("name", WORDS)
 def test_a_terminal_gets_no_control_but_those_of_rich(sent, name):
     assert sent[name]
-    assert sorted({repr(one) for one in remaining(sent[name]) if is_control(one)}) == []
+    assert sorted({repr(character) for character in remaining(sent[name]) if is_control(character)}) == []
 
 
 def test_what_a_log_holds_is_shown(sent):
-    said = remaining(sent["inspect"]).replace("\n", "")
+    output = remaining(sent["inspect"]).replace("\n", "")
     for part in (
         r"\x1b]52;c;ZXZpbA==\x07",
         r"\x9b31m",
@@ -165,11 +165,11 @@ def test_what_a_log_holds_is_shown(sent):
         r"\U000e0041",
         "[bold]markup[/]",
     ):
-        assert part in said
+        assert part in output
 
 
 def test_names_are_shown_byte_by_byte_in_one_line(sent):
-    said = remaining(sent["sniff_names"]).splitlines()
+    lines = remaining(sent["sniff_names"]).splitlines()
     wanted = (
         r"\x1b]0;title\x07.jsonl: ",
         r"caf\xe9 \x9b31m.jsonl: ",
@@ -179,16 +179,16 @@ def test_names_are_shown_byte_by_byte_in_one_line(sent):
         ":smile:.jsonl: ",
     )
     for start in wanted:
-        assert any(start[:-2] in line for line in said), start
-    assert len(said) == len(NAMES) + 1  # the summary
+        assert any(start[:-2] in line for line in lines), start
+    assert len(lines) == len(NAMES) + 1  # the summary
 
 
 def test_no_encoding_of_the_terminal_ends_the_program(hostile):
     base, out = hostile
     commands = (("sniff", base / "names"), ("inspect", out), ("sniff", base / os.fsdecode(NAMES[1]) / "x"))
-    for said in trajmill(*commands, PYTHONIOENCODING="ascii", LC_ALL="C"):
-        assert b"Traceback" not in said
-        assert said.decode("ascii")
+    for output in trajmill(*commands, PYTHONIOENCODING="ascii", LC_ALL="C"):
+        assert b"Traceback" not in output
+        assert output.decode("ascii")
 
 
 def test_every_control_format_and_surrogate_is_shown():
@@ -203,7 +203,7 @@ def test_whatever_is_printed_passes_the_door():
     table = Table(ATTACK, title=ATTACK, caption=ATTACK)
     table.add_row(ATTACK)
     table.add_row(Text.from_ansi("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"))
-    for one in (
+    for item in (
         ATTACK,
         Text(ATTACK),
         table,
@@ -212,14 +212,14 @@ def test_whatever_is_printed_passes_the_door():
         [ATTACK],
         {1: ATTACK},
     ):
-        printer.print(one, markup=True, emoji=True)
+        printer.print(item, markup=True, emoji=True)
     printer.rule(ATTACK)
     printer.log(ATTACK)
     printer.out(ATTACK)
     printer.document(ATTACK)
     with Progress(console=printer) as progress:
         progress.add_task(ATTACK)
-    assert [one for one in out.getvalue() if is_control(one)] == []
+    assert [character for character in out.getvalue() if is_control(character)] == []
     assert "http://x]y" in out.getvalue()
 
 
@@ -241,8 +241,8 @@ def test_what_others_say_on_stderr_passes_the_door():
         "raise ValueError('raised ' + attack)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
-    said = done.stderr.decode()
-    assert [one for one in said if is_control(one)] == []
+    errors = done.stderr.decode()
+    assert [character for character in errors if is_control(character)] == []
     shown_attack = r"\x1b]0;t\x07\x9b2J\u202e\x9b"
     for line in (
         f"printed{shown_attack}",
@@ -250,7 +250,7 @@ def test_what_others_say_on_stderr_passes_the_door():
         "begun ended",
         f"ValueError: raised {shown_attack}",
     ):
-        assert line in said
+        assert line in errors
 
 
 def test_a_table_is_no_wider_than_the_terminal_and_cuts_no_number():

@@ -22,16 +22,16 @@ def test_every_label_speaks_of_a_known_rule_and_says_why_in_a_line():
     known = {*MORE, *LOST, *LOST_ROWS, NO_TARGET, NO_TEXT}.union(*(whole_recipe(d).judge.rules for d in DOMAINS))
     labels = read_labels(LABELS)
     assert len(labels) > 1_000
-    for place, label in labels.items():
-        assert place.rule in known
+    for key, label in labels.items():
+        assert key.rule in known
         assert 10 <= len(label.reason) <= 120
         assert "\n" not in label.reason
-        assert not Path(place.file).is_absolute()
+        assert not Path(key.file).is_absolute()
 
 
 @pytest.mark.corpus
 def test_every_label_names_a_file_of_the_corpora(record_property):
-    names = {place.file for place in read_labels(LABELS)}
+    names = {label.file for label in read_labels(LABELS)}
     root = corpora_folder()
     if root is None:
         record_property("corpus_not_read", sorted(names))
@@ -43,12 +43,12 @@ def test_every_label_names_a_file_of_the_corpora(record_property):
 
 def test_labels_come_back_as_they_were_written_and_later_ones_count(tmp_path):
     first = Label(Place("a/b", "t", 3, "loop"), "right", "the same click again")
-    other = Label(Place("ä", "t", -1, "no_op"), "wrong", "it changed the title")
-    write_labels(tmp_path, [first, other])
-    assert read_labels(tmp_path) == {first.place: first, other.place: other}
+    second = Label(Place("ä", "t", -1, "no_op"), "wrong", "it changed the title")
+    write_labels(tmp_path, [first, second])
+    assert read_labels(tmp_path) == {first.place: first, second.place: second}
     changed = Label(first.place, "wrong", "another element")
     write_labels(tmp_path, [changed])
-    assert read_labels(tmp_path) == {first.place: changed, other.place: other}
+    assert read_labels(tmp_path) == {first.place: changed, second.place: second}
 
 
 @pytest.mark.parametrize("fault", ["twice", "elsewhere", "verdict"])

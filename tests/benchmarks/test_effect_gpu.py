@@ -17,27 +17,29 @@ def test_a_question_is_all_that_stands_before_the_last_answer_of_a_document():
 
 
 def test_arms_are_told_against_raw_by_class_and_by_reward(tmp_path):
-    held = [document(number, "a.txt") for number in range(40)]
-    questions = list(questions_of(held))
+    documents = [document(number, "a.txt") for number in range(40)]
+    questions = list(questions_of(documents))
     lines = [
         {
             "arm": str(arm),
             "seed": seed,
             "scored": [
-                ["terminal", one["group"], kind, bits * 10.0, 10.0] for one in held for kind in ("copied", "new")
+                ["terminal", item["group"], kind, bits * 10.0, 10.0] for item in documents for kind in ("copied", "new")
             ],
             "said": ["a.txt" if arm else "nothing"] * len(questions),
         }
         for seed in range(2)
         for arm, bits in enumerate([3.0, 3.0, 4.0, 2.0])
     ]
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in questions))
-    (tmp_path / "found.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    told = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page(tmp_path).splitlines() if line[:1] == "|"]
-    assert told[0][2:] == list(ARMS)
-    rows = {row[0]: row[1:] for row in told[2:]}
-    for what in ("all answers", "new", "copied", "terminal"):
-        assert rows[f"{what}, bits per byte"] == [
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
+    (tmp_path / "found.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in page(tmp_path).splitlines() if line[:1] == "|"
+    ]
+    assert table[0][2:] == list(ARMS)
+    rows = {row[0]: row[1:] for row in table[2:]}
+    for name in ("all answers", "new", "copied", "terminal"):
+        assert rows[f"{name}, bits per byte"] == [
             "40",
             "3.0000",
             "+0.0000 [+0.0000, +0.0000]",

@@ -42,8 +42,8 @@ def steps(*given: Value, **more: Any) -> list[Step]:
     return list(found[0].steps)
 
 
-def shown(made: list[Step]) -> list[str | None]:
-    return [step.next_observation.content if step.next_observation else None for step in made]
+def shown(all_steps: list[Step]) -> list[str | None]:
+    return [step.next_observation.content if step.next_observation else None for step in all_steps]
 
 
 def test_one_result_without_an_id_for_several_calls_is_the_last_one_s():

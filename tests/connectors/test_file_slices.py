@@ -84,7 +84,7 @@ def test_a_row_group_is_of_the_slice_in_which_it_begins(count, group, cuts):
     assert found == [(number, {"number": number, "text": "x" * number}) for number in range(count)]
 
 
-def without_places(found: list[Any]) -> list[Any]:
+def without_places(records: list[Any]) -> list[Any]:
     """The same without offsets, since where an element stands is not always known of an array that is read whole."""
     return [
         replace(one, steps=[replace(step, offset=0) for step in one.steps])
@@ -92,7 +92,7 @@ def without_places(found: list[Any]) -> list[Any]:
         else replace(one, offset=0)
         if isinstance(one, Reject)
         else one
-        for one in found
+        for one in records
     ]
 
 

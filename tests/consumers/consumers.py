@@ -118,12 +118,12 @@ def compared_with(
         tokenizing.save(f"{folder}/tokenizer")
         export_form(path, consumer.form, form, f"{folder}/tokenizer", window=consumer.window)
         script = Path(__file__).parent / "scripts" / script_of(name)
-        told = f"{folder}/trained.jsonl"
+        trained_path = f"{folder}/trained.jsonl"
         run_checked(
-            [python, "-P", str(script), form, f"{folder}/tokenizer", told, str(SAMPLES)],
+            [python, "-P", str(script), form, f"{folder}/tokenizer", trained_path, str(SAMPLES)],
             **{**os.environ, **QUIET, "HF_HOME": f"{folder}/cache", "MODELSCOPE_CACHE": f"{folder}/cache"},
         )
-        with open(told, "rb") as lines:
+        with open(trained_path, "rb") as lines:
             if consumer.pool == "rl":
                 return rewarded(path, map(orjson.loads, lines), SAMPLES)
             return _compared(_meaning(path, consumer, tokenizing), map(orjson.loads, lines))
@@ -131,15 +131,15 @@ def compared_with(
 
 def _compared(meaning: Meaning, rows: Iterable[Mapping[str, Any]]) -> dict[str, Compared]:
     """What rows of a consumer train, by domain; those of packs of several domains do not say theirs."""
-    found = {domain: Compared(left_out=min(SAMPLES, count)) for domain, count in meaning.counts.items()}
+    results = {domain: Compared(left_out=min(SAMPLES, count)) for domain, count in meaning.counts.items()}
     for row in rows:
         domain = row.get("domain") or meaning.domain(row["ids"])
-        held = found.setdefault(domain, Compared())
-        if held.samples + held.others < SAMPLES:
-            meaning.compare(row["ids"], row["trained"], held)
-    for held in found.values():
-        held.left_out = max(0, held.left_out - held.samples - held.others)
-    return dict(sorted(found.items()))
+        result = results.setdefault(domain, Compared())
+        if result.samples + result.others < SAMPLES:
+            meaning.compare(row["ids"], row["trained"], result)
+    for result in results.values():
+        result.left_out = max(0, result.left_out - result.samples - result.others)
+    return dict(sorted(results.items()))
 
 
 def tried(path: str, names: Sequence[str], tokenizing: Tokenizing) -> Iterator[tuple[str, Outcome]]:
@@ -175,7 +175,7 @@ def _meaning(path: str, consumer: Consumer, tokenizing: Tokenizing) -> Meaning:
             continue
         samples = shards.conversations(file)
         if consumer.whole:
-            samples = (one for sample in samples for one in _whole(sample, consumer.whole))
+            samples = (conversation for sample in samples for conversation in _whole(sample, consumer.whole))
         elif FORMS[consumer.form].windowed and consumer.window is not None:
             samples = _cut(samples, tokenizing, consumer.window)
         meaning.add_conversations(samples)
@@ -185,21 +185,21 @@ def _meaning(path: str, consumer: Consumer, tokenizing: Tokenizing) -> Meaning:
 def _cut(samples: Iterable[Conversation], tokenizing: Tokenizing, window: int) -> Iterator[Conversation]:
     """The conversations as a form cuts them to a window."""
     for sample in samples:
-        held = tokenizing.conversation(sample.messages).cut(window)
-        if held is not None:
-            yield replace(sample, messages=sample.messages[: len(held.ends)])
+        cut = tokenizing.conversation(sample.messages).cut(window)
+        if cut is not None:
+            yield replace(sample, messages=sample.messages[: len(cut.ends)])
 
 
-def _whole(sample: Conversation, which: str) -> Iterator[Conversation]:
+def _whole(sample: Conversation, mode: str) -> Iterator[Conversation]:
     """The conversation with whole answers meant; or up to each of its targets, which alone is meant."""
-    if which == "last":
+    if mode == "last":
         for number, message in enumerate(sample.messages):
             if message.spans:
-                before = [Message(one.role, one.content) for one in sample.messages[:number]]
+                before = [Message(message.role, message.content) for message in sample.messages[:number]]
                 yield replace(sample, messages=(*before, _meant(message)))
         return
-    answers = [one.role == "assistant" and (which == "all" or bool(one.spans)) for one in sample.messages]
-    messages = [_meant(one) if meant else one for one, meant in zip(sample.messages, answers, strict=True)]
+    answers = [message.role == "assistant" and (mode == "all" or bool(message.spans)) for message in sample.messages]
+    messages = [_meant(message) if meant else message for message, meant in zip(sample.messages, answers, strict=True)]
     yield replace(sample, messages=tuple(messages))
 
 

@@ -118,30 +118,30 @@ class Meaning:
         return self._domains.get(self._bytes_of(ids).rstrip(), "unknown")
 
     def _bytes_of(self, ids: Sequence[int]) -> bytes:
-        return b"".join(self._bytes[one] if self._bytes else b"" for one in ids)
+        return b"".join(self._bytes[token] if self._bytes else b"" for token in ids)
 
-    def compare(self, ids: Sequence[int], trained: Sequence[int], found: Compared) -> None:
+    def compare(self, ids: Sequence[int], trained: Sequence[int], counts: Compared) -> None:
         """Adds to `found` what a consumer trains of one sample: its ids, and which of them it trains.
 
         Samples of one text can differ in what was meant; then it is held against the one that it is most like.
         """
-        pieces = [self._bytes[one] if self._bytes else b"" for one in ids]
+        pieces = [self._bytes[token] if self._bytes else b"" for token in ids]
         data = b"".join(pieces)
         edges = np.cumsum([0, *map(len, pieces)])
         bears = np.array(trained, np.bool_)
         same = self._texts.get(data.rstrip()) or self._cropped(data)
         if not same:
-            found.others += 1
+            counts.others += 1
             return
         wholly, turns = min(
-            ((_wholly(mask, edges), turns) for mask, turns in same), key=lambda one: int((one[0] != bears).sum())
+            ((_wholly(mask, edges), turns) for mask, turns in same), key=lambda pair: int((pair[0] != bears).sum())
         )
-        found.samples += 1
-        found.turns += turns
-        found.meant += int(wholly.sum())
-        found.trained += int(bears.sum())
-        found.not_meant += int((bears & ~wholly).sum())
-        found.not_trained += int((wholly & ~bears).sum())
+        counts.samples += 1
+        counts.turns += turns
+        counts.meant += int(wholly.sum())
+        counts.trained += int(bears.sum())
+        counts.not_meant += int((bears & ~wholly).sum())
+        counts.not_trained += int((wholly & ~bears).sum())
 
     def _cropped(self, data: bytes) -> list[tuple[Mask, int]]:
         """What is meant of a text that lacks nothing but an end without loss, which datatrove does not write.
@@ -150,16 +150,16 @@ class Meaning:
         """
         if len(self._ordered) != len(self._texts):
             self._ordered = sorted(self._texts)
-        found = []
-        at = bisect_left(self._ordered, data) if data else len(self._ordered)
-        while at < len(self._ordered) and self._ordered[at].startswith(data):  # one may begin as another does
-            whole = self._ordered[at]
+        matches = []
+        index = bisect_left(self._ordered, data) if data else len(self._ordered)
+        while index < len(self._ordered) and self._ordered[index].startswith(data):  # one may begin as another does
+            whole = self._ordered[index]
             rest = self.tokenizing.plain(whole[len(data) :].decode("utf-8", "replace")).ids.tolist()
-            edges = len(data) + np.cumsum([0, *(len(self._bytes[one]) for one in rest)] if self._bytes else [0])
+            edges = len(data) + np.cumsum([0, *(len(self._bytes[token]) for token in rest)] if self._bytes else [0])
             same = self._texts[whole]
-            found += [(mask[: len(data)], turns) for mask, turns in same if not _wholly(mask, edges).any()]
-            at += 1
-        return found
+            matches += [(mask[: len(data)], turns) for mask, turns in same if not _wholly(mask, edges).any()]
+            index += 1
+        return matches
 
 
 def _wholly(mask: Mask, edges: npt.NDArray[np.int64]) -> Mask:
@@ -186,12 +186,12 @@ def _composed(text: str, bears: Mask) -> tuple[bytes, Mask]:
     """The same of a text with characters that are composed of several: composed, they bear what all of them bear."""
     shown, masks = [], []
     begin = 0
-    for at in range(1, len(text) + 1):
-        if at == len(text) or unicodedata.combining(text[at]) == 0:
-            data = unicodedata.normalize("NFC", text[begin:at]).encode()
+    for end in range(1, len(text) + 1):
+        if end == len(text) or unicodedata.combining(text[end]) == 0:
+            data = unicodedata.normalize("NFC", text[begin:end]).encode()
             shown.append(data)
-            masks.append(np.full(len(data), bears[begin:at].all()))
-            begin = at
+            masks.append(np.full(len(data), bears[begin:end].all()))
+            begin = end
     return b"".join(shown), np.concatenate(masks)
 
 
@@ -210,5 +210,5 @@ def trimmed(message: Message, sides: tuple[bool, bool]) -> Message:
     begin = len(text) - len(text.lstrip()) if sides[0] else 0
     end = len(text.rstrip()) if sides[1] else len(text)
     end = max(begin, end)
-    spans = [Span(max(one.begin, begin) - begin, min(one.end, end) - begin, one.label) for one in message.spans]
-    return Message(message.role, text[begin:end], tuple(one for one in spans if one.end > one.begin))
+    spans = [Span(max(span.begin, begin) - begin, min(span.end, end) - begin, span.label) for span in message.spans]
+    return Message(message.role, text[begin:end], tuple(span for span in spans if span.end > span.begin))

@@ -41,7 +41,7 @@ class Rewarded:
         return bool(self.rows) and same and not self.others and not self.left_out
 
 
-def rewarded(path: str, told: Iterable[Mapping[str, Any]], most: int) -> dict[str, Rewarded]:
+def rewarded(path: str, reports: Iterable[Mapping[str, Any]], most: int) -> dict[str, Rewarded]:
     """What a consumer told of its rows, held against the shards.
 
     Args:
@@ -50,24 +50,24 @@ def rewarded(path: str, told: Iterable[Mapping[str, Any]], most: int) -> dict[st
             that trains, how many `answers` were scored.
         most: rows that it was to give of a domain at most.
     """
-    shards, found, ours = StoredShards(path), dict[str, Rewarded](), dict[str, dict[str, Any]]()
+    shards, results, ours = StoredShards(path), dict[str, Rewarded](), dict[str, dict[str, Any]]()
     for file in shards.files("rl"):
-        held = found.setdefault(file.domain, Rewarded())
+        result = results.setdefault(file.domain, Rewarded())
         for row in shards.rows(file, ("prompt", "reward_model", "extra_info")):
             ours[row["extra_info"]["id"]] = row
-            held.left_out += held.left_out < most
-    for one in told:
-        held, row = found.setdefault(one["domain"], Rewarded()), ours.pop(one["id"], {})
+            result.left_out += result.left_out < most
+    for report in reports:
+        result, row = results.setdefault(report["domain"], Rewarded()), ours.pop(report["id"], {})
         if not row:
-            held.others += 1
+            result.others += 1
             continue
         truth = json.loads(row["reward_model"]["ground_truth"])
-        held.rows += 1
-        held.left_out -= 1
-        held.checked += bool(truth["checks"])
-        held.prompts += one["prompt"] == row["prompt"]
-        held.truths += one["truth"] == 1
-        held.empties += one["empty"] == (0 if truth["observation"].strip() else 1)
-        held.longest = max(held.longest, one["tokens"])
-        held.answers += one.get("answers", 0)
-    return found
+        result.rows += 1
+        result.left_out -= 1
+        result.checked += bool(truth["checks"])
+        result.prompts += report["prompt"] == row["prompt"]
+        result.truths += report["truth"] == 1
+        result.empties += report["empty"] == (0 if truth["observation"].strip() else 1)
+        result.longest = max(result.longest, report["tokens"])
+        result.answers += report.get("answers", 0)
+    return results

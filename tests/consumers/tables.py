@@ -17,9 +17,9 @@ def given(path: str, tokenizing: Tokenizing) -> str:
         pool: sum(count for key, count in counts.items() if key.startswith(f"samples.{pool}."))
         for pool in ("cpt", "sft", "rl")
     }
-    held = ", ".join(f"{pool} {count:,}" for pool, count in pools.items())
+    shown = ", ".join(f"{pool} {count:,}" for pool, count in pools.items())
     return (
-        f"Samples of the shards: {held}; of each domain at most {SAMPLES:,} were compared.\n"
+        f"Samples of the shards: {shown}; of each domain at most {SAMPLES:,} were compared.\n"
         f"Tokenizer `{tokenizing.digest[:12]}` of {tokenizing.size:,} tokens, "
         f"chat template `{tokenizing.template_digest[:12]}` (beginnings of their sha256).\n"
     )

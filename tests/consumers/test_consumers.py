@@ -51,35 +51,35 @@ def test_what_the_kernel_makes_is_what_was_meant_by_the_bytes(tokenizing):
         sample = conversation(text, spans=[Span(0, len(text))])
         meaning = Meaning(tokenizing)
         meaning.add_conversations([sample])
-        made, found = tokenizing.conversation(sample.messages), Compared()
-        meaning.compare(made.ids.tolist(), made.loss.tolist(), found)
-        assert (found.samples, found.turns, found.not_meant, found.not_trained, found.others) == (1, 1, 0, 0, 0)
-        assert found.meant == found.trained > 1
+        tokenized, counts = tokenizing.conversation(sample.messages), Compared()
+        meaning.compare(tokenized.ids.tolist(), tokenized.loss.tolist(), counts)
+        assert (counts.samples, counts.turns, counts.not_meant, counts.not_trained, counts.others) == (1, 1, 0, 0, 0)
+        assert counts.meant == counts.trained > 1
 
 
 def test_what_is_trained_and_was_not_meant_is_counted(tokenizing):
     sample = conversation("one\ntwo", spans=[Span(0, 4)])
     meaning = Meaning(tokenizing)
     meaning.add_conversations([sample])
-    made, found = tokenizing.conversation(sample.messages), Compared()
-    meaning.compare(made.ids.tolist(), [1] * len(made.ids), found)
-    assert found.not_meant == len(made.ids) - int(made.loss.sum())
-    meaning.compare(made.ids.tolist(), [0] * len(made.ids), found)
-    assert found.not_trained == int(made.loss.sum())
-    meaning.compare(made.ids.tolist()[1:], [0] * (len(made.ids) - 1), found)
-    assert (found.samples, found.others) == (2, 1)
+    tokenized, counts = tokenizing.conversation(sample.messages), Compared()
+    meaning.compare(tokenized.ids.tolist(), [1] * len(tokenized.ids), counts)
+    assert counts.not_meant == len(tokenized.ids) - int(tokenized.loss.sum())
+    meaning.compare(tokenized.ids.tolist(), [0] * len(tokenized.ids), counts)
+    assert counts.not_trained == int(tokenized.loss.sum())
+    meaning.compare(tokenized.ids.tolist()[1:], [0] * (len(tokenized.ids) - 1), counts)
+    assert (counts.samples, counts.others) == (2, 1)
 
 
 def test_a_document_may_lack_an_end_without_loss_and_no_other(tokenizing):
     document = Document("a", "web", "s", "t", "", "act\nsee\nact", (Span(4, 8),))
     meaning = Meaning(tokenizing)
     meaning.add_documents([document])
-    made = tokenizing.document(document.text, document.spans)
-    last = int(made.loss.nonzero()[0][-1])
-    for kept, others in ((last + 1, 0), (last, 1)):
-        found = Compared()
-        meaning.compare(made.ids[:kept].tolist(), made.loss[:kept].tolist(), found)
-        assert (found.others, found.not_meant, found.not_trained) == (others, 0, 0)
+    tokenized = tokenizing.document(document.text, document.spans)
+    last = int(tokenized.loss.nonzero()[0][-1])
+    for length, others in ((last + 1, 0), (last, 1)):
+        counts = Compared()
+        meaning.compare(tokenized.ids[:length].tolist(), tokenized.loss[:length].tolist(), counts)
+        assert (counts.others, counts.not_meant, counts.not_trained) == (others, 0, 0)
 
 
 def test_a_document_may_lack_an_end_that_shares_its_only_token_with_what_was_meant(tokenizing):
@@ -88,11 +88,11 @@ def test_a_document_may_lack_an_end_that_shares_its_only_token_with_what_was_mea
     document = Document("a", "web", "s", "t", "", text, (Span(4, len(text) - 1),))
     meaning = Meaning(tokenizing)
     meaning.add_documents([document])
-    made, found = tokenizing.document(document.text, document.spans), Compared()
-    meaning.compare(made.ids[:-2].tolist(), made.loss[:-2].tolist(), found)
-    assert (found.samples, found.others, found.not_meant, found.not_trained) == (1, 0, 0, 0)
-    meaning.compare(made.ids[:-3].tolist(), made.loss[:-3].tolist(), found)
-    assert (found.samples, found.others) == (1, 1)
+    tokenized, counts = tokenizing.document(document.text, document.spans), Compared()
+    meaning.compare(tokenized.ids[:-2].tolist(), tokenized.loss[:-2].tolist(), counts)
+    assert (counts.samples, counts.others, counts.not_meant, counts.not_trained) == (1, 0, 0, 0)
+    meaning.compare(tokenized.ids[:-3].tolist(), tokenized.loss[:-3].tolist(), counts)
+    assert (counts.samples, counts.others) == (1, 1)
 
 
 def test_a_cut_document_is_told_from_a_longer_one_that_begins_with_it(tokenizing):
@@ -103,9 +103,9 @@ def test_a_cut_document_is_told_from_a_longer_one_that_begins_with_it(tokenizing
     ids = tokenizing.plain("act\nsee").ids.tolist()
     assert tokenizing.decoded(ids) == "act\nsee"
     bears = tokenizing.document(texts[0], [Span(4, 7)]).loss[: len(ids)].tolist()
-    found = Compared()
-    meaning.compare(ids, bears, found)
-    assert (found.samples, found.others, found.not_meant, found.not_trained) == (1, 0, 0, 0)
+    counts = Compared()
+    meaning.compare(ids, bears, counts)
+    assert (counts.samples, counts.others, counts.not_meant, counts.not_trained) == (1, 0, 0, 0)
 
 
 def test_packs_hold_conversations_as_they_were_cut(run, tmp_path, tokenizing):
@@ -113,29 +113,29 @@ def test_packs_hold_conversations_as_they_were_cut(run, tmp_path, tokenizing):
 
     consumer = Consumer("llamafactory", "sft", (), window=200)
     export_form(str(run), consumer.form, str(tmp_path), TOKENIZER, window=consumer.window)
-    meaning, found = consumers._meaning(str(run), consumer, tokenizing), Compared()
+    meaning, counts = consumers._meaning(str(run), consumer, tokenizing), Compared()
     cut = 0
     for row in datasets.load_from_disk(str(tmp_path / "tokenized"))["train"]:
         for pack in range(1, max(row["attention_mask"]) + 1):
-            at = [place for place, one in enumerate(row["attention_mask"]) if one == pack]
-            bears = [int(row["labels"][one] != -100) for one in at]
-            meaning.compare([row["input_ids"][one] for one in at], bears, found)
+            indices = [position for position, mark in enumerate(row["attention_mask"]) if mark == pack]
+            bears = [int(row["labels"][index] != -100) for index in indices]
+            meaning.compare([row["input_ids"][index] for index in indices], bears, counts)
             cut += 1
-    assert (found.samples, found.others, found.not_meant, found.not_trained) == (cut, 0, 0, 0)
-    whole = [len(tokenizing.conversation(one.messages).ids) for one in stored(run, "sft")]
+    assert (counts.samples, counts.others, counts.not_meant, counts.not_trained) == (cut, 0, 0, 0)
+    whole = [len(tokenizing.conversation(sample.messages).ids) for sample in stored(run, "sft")]
     assert max(whole) > 200 > min(whole)
 
 
 @pytest.mark.parametrize("name", ["datasets", "datatrove"])
 def test_consumers_that_are_here_train_what_was_meant(run, here, name):
-    ((told, found),) = tried(str(run), [name], Tokenizing(TOKENIZER))
-    assert told == name
-    assert not isinstance(found, ConfigError)
-    assert sorted(found) == ["terminal", "web"]
-    for one in found.values():
-        assert isinstance(one, Compared)
-        assert one.samples == 12
-        assert (one.not_meant, one.not_trained, one.others) == (0, 0, 0)
+    ((consumer, results),) = tried(str(run), [name], Tokenizing(TOKENIZER))
+    assert consumer == name
+    assert not isinstance(results, ConfigError)
+    assert sorted(results) == ["terminal", "web"]
+    for result in results.values():
+        assert isinstance(result, Compared)
+        assert result.samples == 12
+        assert (result.not_meant, result.not_trained, result.others) == (0, 0, 0)
 
 
 def test_texts_are_trimmed_where_the_template_trims_them(tmp_path, tokenizing):
@@ -150,25 +150,25 @@ def test_texts_are_trimmed_where_the_template_trims_them(tmp_path, tokenizing):
 
 
 def test_of_forms_that_know_no_spans_whole_answers_are_meant(run, tokenizing):
-    for which, turns in (("all", 3), ("targets", 2), ("last", 1)):
+    for mode, turns in (("all", 3), ("targets", 2), ("last", 1)):
         sample = conversation("one", "two", "three", spans=[Span(0, 1)])
         messages = (*sample.messages[:2], Message("assistant", "two"), *sample.messages[3:])
-        made = list(consumers._whole(replace(sample, messages=messages), which))
-        for one in made:
-            bearing = [message for message in one.messages if message.spans]
+        conversations = list(consumers._whole(replace(sample, messages=messages), mode))
+        for talk in conversations:
+            bearing = [message for message in talk.messages if message.spans]
             assert len(bearing) == turns
             assert all(message.spans == (Span(0, len(message.content)),) for message in bearing)
-        assert len(made) == (2 if which == "last" else 1)
+        assert len(conversations) == (2 if mode == "last" else 1)
 
 
 def test_rows_without_a_domain_are_told_by_their_text_and_samples_that_were_not_given_are_counted(tokenizing):
     samples = [conversation("one", spans=[Span(0, 3)]), replace(conversation("two"), domain="terminal")]
     meaning = Meaning(tokenizing)
     meaning.add_conversations([*samples, conversation("three")])
-    made = [tokenizing.conversation(sample.messages) for sample in samples]
-    rows = [{"ids": one.ids.tolist(), "trained": one.loss.tolist()} for one in made]
-    found = consumers._compared(meaning, [*rows, {"domain": "web", "ids": [0], "trained": [0]}])
-    assert {domain: (one.samples, one.others, one.left_out) for domain, one in found.items()} == {
+    tokenized = [tokenizing.conversation(sample.messages) for sample in samples]
+    rows = [{"ids": item.ids.tolist(), "trained": item.loss.tolist()} for item in tokenized]
+    results = consumers._compared(meaning, [*rows, {"domain": "web", "ids": [0], "trained": [0]}])
+    assert {domain: (result.samples, result.others, result.left_out) for domain, result in results.items()} == {
         "terminal": (1, 0, 0),
         "web": (1, 1, 0),
     }

@@ -70,11 +70,11 @@ def outcome(connector: Connector, blob: MemoryBlob) -> dict[str, Any]:
             rows.update(golden_line(row).encode("utf-8", "surrogatepass") + b"\n")
 
     try:
-        for found in connector.parse(blob):
-            if isinstance(found, Reject):
-                rejects.append((found.reason, found.member, found.offset))
+        for record in connector.parse(blob):
+            if isinstance(record, Reject):
+                rejects.append((record.reason, record.member, record.offset))
             else:
-                assembler.add(found, origin, parents)
+                assembler.add(record, origin, parents)
                 taken(_BATCH)
     except ParseError as error:
         rejects.append((error.reason, "raised", error.offset))
@@ -91,12 +91,12 @@ def logs(names: Iterable[str]) -> Iterator[Log]:
     chosen = {name: connectors()[name] for name in names}
     yield from fixtures(chosen)
     with TemporaryDirectory() as folder:
-        made = Path(folder)
+        path = Path(folder)
         from benchmarks import generate  # which the tests of a format do without
 
         for name in sorted(generate.FORMATS):
-            generate.write(name, 300_000, 5, made / name)
-        yield from _found("generated", made, chosen)
+            generate.write(name, 300_000, 5, path / name)
+        yield from _found("generated", path, chosen)
     root = corpora_folder()
     if root is not None:
         yield from _found("corpora", root, chosen)
@@ -106,28 +106,28 @@ def fixtures(chosen: Mapping[str, Connector]) -> Iterator[Log]:
     """The fixtures of these connectors, good and bad."""
     for name, connector in chosen.items():
         for folder in ("input", "bad"):
-            place = ROOT / "tests" / "fixtures" / name / folder
-            for path in sorted(place.iterdir()) if place.is_dir() else ():
+            root = ROOT / "tests" / "fixtures" / name / folder
+            for path in sorted(root.iterdir()) if root.is_dir() else ():
                 if path.suffix != ".reason":
                     yield f"fixture/{name}/{folder}/{path.name}", connector, blob_at(path)
 
 
 def digest_of(connector: Connector) -> str:
     """A digest of all that a connector makes of its fixtures, and of some mutations of each."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, _, blob in fixtures({connector.name: connector}):
-        for one in (blob, *(mutated(name, blob, number) for number in range(1, _MUTATIONS + 1))):
-            found.update(json.dumps(outcome(connector, one)).encode())
-    return found.hexdigest()[:16]
+        for variant in (blob, *(mutated(name, blob, number) for number in range(1, _MUTATIONS + 1))):
+            digest.update(json.dumps(outcome(connector, variant)).encode())
+    return digest.hexdigest()[:16]
 
 
 def _found(kind: str, root: Path, chosen: Mapping[str, Connector]) -> Iterator[Log]:
     inputs, _ = recognized((path for path in sorted(root.rglob("*")) if path.is_file()), root)
-    for one in inputs:
-        if one.connector in chosen:
-            with StoredBlob(one.uri, one.members, RECIPE.normalize.max_member_bytes) as blob:
-                held = {member: blob.read(member) for member in blob.members}
-            yield f"{kind}/{one.uri}", chosen[one.connector], MemoryBlob(one.uri, held)
+    for log in inputs:
+        if log.connector in chosen:
+            with StoredBlob(log.uri, log.members, RECIPE.normalize.max_member_bytes) as blob:
+                members = {member: blob.read(member) for member in blob.members}
+            yield f"{kind}/{log.uri}", chosen[log.connector], MemoryBlob(log.uri, members)
 
 
 def mutated(name: str, blob: MemoryBlob, number: int) -> MemoryBlob:
@@ -141,18 +141,18 @@ def mutated(name: str, blob: MemoryBlob, number: int) -> MemoryBlob:
 
 
 def _strange(values: list[Any], random: Random) -> bytes:
-    place = random.randrange(len(values))
-    at = random.choice([*places(values[place])])
-    return written([*values[:place], replaced(values[place], at, random.choice(_STRANGERS)), *values[place + 1 :]])
+    index = random.randrange(len(values))
+    path = random.choice([*places(values[index])])
+    return written([*values[:index], replaced(values[index], path, random.choice(_STRANGERS)), *values[index + 1 :]])
 
 
 def _damaged(data: bytes, random: Random) -> bytes:
-    place, what = random.randint(0, len(data)), random.choice(("cut", "put", "take", "number"))
-    if what == "cut":
-        return data[:place]
-    if what == "take":
-        return data[:place] + data[place + random.randint(1, 40) :]
-    return data[:place] + (random.choice(SIGNS) if what == "put" else b"NaN") + data[place:]
+    offset, kind = random.randint(0, len(data)), random.choice(("cut", "put", "take", "number"))
+    if kind == "cut":
+        return data[:offset]
+    if kind == "take":
+        return data[:offset] + data[offset + random.randint(1, 40) :]
+    return data[:offset] + (random.choice(SIGNS) if kind == "put" else b"NaN") + data[offset:]
 
 
 def write(out: Path, names: Iterable[str], mutations: int) -> None:
@@ -162,8 +162,8 @@ def write(out: Path, names: Iterable[str], mutations: int) -> None:
             size = sum(len(blob.read(member)) for member in blob.members)
             numbers = range(1, mutations + 1) if 0 < size <= _LARGEST else ()
             versions = [("", blob), *((f"#{number}", mutated(name, blob, number)) for number in numbers)]
-            for version, one in versions:
-                row = {"log": name + version, "connector": connector.name, **outcome(connector, one)}
+            for version, variant in versions:
+                row = {"log": name + version, "connector": connector.name, **outcome(connector, variant)}
                 file.write(json.dumps(row) + "\n")
 
 
@@ -216,17 +216,17 @@ def compare(before: Path, after: Path) -> bool:
     old, new = ({row["log"]: row for row in map(json.loads, path.open(encoding="utf-8"))} for path in (before, after))
     changed: dict[str, list[str]] = {}
     for name in sorted(old.keys() | new.keys()):
-        was, now = old.get(name), new.get(name)
-        if was != now:
+        earlier, now = old.get(name), new.get(name)
+        if earlier != now:
             words = [
-                f"{key} {(was or {}).get(key)} → {(now or {}).get(key)}"
+                f"{key} {(earlier or {}).get(key)} → {(now or {}).get(key)}"
                 for key in ("rows", "digest", "rejects", "refused")
-                if (was or {}).get(key) != (now or {}).get(key)
+                if (earlier or {}).get(key) != (now or {}).get(key)
             ]
-            changed.setdefault((was or now or {})["connector"], []).append(f"{name}: {', '.join(words)}")
+            changed.setdefault((earlier or now or {})["connector"], []).append(f"{name}: {', '.join(words)}")
     for connector, lines in changed.items():
         sys.stdout.write(f"{connector}: {len(lines)}\n")
-        sys.stdout.writelines(f"  {one}\n" for one in lines)
+        sys.stdout.writelines(f"  {line}\n" for line in lines)
     sys.stdout.write(
         f"{len(old)} logs before, {len(new)} after; {sum(map(len, changed.values()))} come out otherwise\n"
     )

@@ -73,10 +73,10 @@ FOLDERS = {
 def taken_by(files: Iterable[Path], root: Path) -> dict[str, str | None]:
     """The connector that takes each file below a folder, by its name there; None: none takes it."""
     inputs, unrecognized = recognized(files, root)
-    takers: dict[str, str | None] = {one.uri: None for one in unrecognized}
-    for one in inputs:
-        for place in one.members.values():
-            takers[place.path.removeprefix(f"{root}/")] = one.connector
+    takers: dict[str, str | None] = {reject.uri: None for reject in unrecognized}
+    for log in inputs:
+        for file in log.members.values():
+            takers[file.path.removeprefix(f"{root}/")] = log.connector
     return takers
 
 
@@ -88,19 +88,19 @@ def write_corpora(root: Path) -> None:
     golden = {}
     for name, folders in FOLDERS.items():
         named = named_files(*(f"{folder}/" for folder in folders))
-        golden[name] = {"folders": folders, **summary([root / one for one in named], root)}
+        golden[name] = {"folders": folders, **summary([root / name for name in named], root)}
     GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
 
 
 def write_fixtures(names: list[str]) -> None:
     """Writes the expected rows of the connectors' fixtures."""
     for name in names or list(connectors()):
-        place = ROOT / "tests" / "fixtures" / name
-        (place / "expected").mkdir(exist_ok=True)
-        for path in sorted((place / "input").iterdir()):
+        folder = ROOT / "tests" / "fixtures" / name
+        (folder / "expected").mkdir(exist_ok=True)
+        for path in sorted((folder / "input").iterdir()):
             rows, _ = parsed(connectors()[name], blob_at(path))
             text = "".join(golden_line(row) + "\n" for row in rows)
-            (place / "expected" / f"{path.name}.jsonl").write_text(text, "utf-8")
+            (folder / "expected" / f"{path.name}.jsonl").write_text(text, "utf-8")
 
 
 def write_versions() -> None:
@@ -110,11 +110,11 @@ def write_versions() -> None:
         SystemExit: the output of a connector changed, and its version did not.
     """
     known: dict[str, list[str]] = json.loads(VERSIONS.read_text("utf-8")) if VERSIONS.is_file() else {}
-    found = {name: [one.version, digest_of(one)] for name, one in sorted(connectors().items())}
-    same = [name for name, (version, digest) in found.items() if known.get(name, [""])[0] == version]
-    if changed := [name for name in same if known[name] != found[name]]:
+    digests = {name: [connector.version, digest_of(connector)] for name, connector in sorted(connectors().items())}
+    same = [name for name, (version, digest) in digests.items() if known.get(name, [""])[0] == version]
+    if changed := [name for name in same if known[name] != digests[name]]:
         raise SystemExit(f"their output changed, so raise the version of {', '.join(changed)}")
-    lines = (f'"{name}": {json.dumps(told)}' for name, told in found.items())
+    lines = (f'"{name}": {json.dumps(stamp)}' for name, stamp in digests.items())
     VERSIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
 
 

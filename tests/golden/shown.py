@@ -31,23 +31,25 @@ turn, and what bears the loss: [mixtures](mixtures.md). Written by `python -m te
 
 def shown_page() -> str:
     """The page, with a section for each connector in the order of its name."""
-    return _HEAD + "".join(_section(one) for _, one in sorted(connectors().items()))
+    return _HEAD + "".join(_section(connector) for _, connector in sorted(connectors().items()))
 
 
-def _section(one: Connector) -> str:
-    turns = sorted(_turns(one), key=lambda turn: (len(turn.observation) < _SAYS_MUCH, "Current State" not in turn.user))
-    told = f"\n## {one.name}\n\n{one.title[:1].upper()}{one.title[1:]}.\n\n"
+def _section(connector: Connector) -> str:
+    turns = sorted(
+        _turns(connector), key=lambda turn: (len(turn.observation) < _SAYS_MUCH, "Current State" not in turn.user)
+    )
+    heading = f"\n## {connector.name}\n\n{connector.title[:1].upper()}{connector.title[1:]}.\n\n"
     if not turns:
-        return f"{told}{_untold(one)}\n"
+        return f"{heading}{_untold(connector)}\n"
     text = f"{_cut(turns[0].user)}\n{'-' * 20}\n{_cut(turns[0].assistant)}"
     fence = "`" * (max(map(len, re.findall("`{3,}", text)), default=2) + 1)
-    return f"{told}{fence}text\n{text}\n{fence}\n"
+    return f"{heading}{fence}text\n{text}\n{fence}\n"
 
 
-def _turns(one: Connector) -> Iterator[Turn]:
+def _turns(connector: Connector) -> Iterator[Turn]:
     """The turns of the fixtures of a connector that the loss would stand on."""
-    for path in sorted((ROOT / "tests" / "fixtures" / one.name / "input").iterdir()):
-        rows, _ = parsed(one, blob_at(path))
+    for path in sorted((ROOT / "tests" / "fixtures" / connector.name / "input").iterdir()):
+        rows, _ = parsed(connector, blob_at(path))
         for _, group in groupby(rows, key=lambda row: row["trajectory_id"]):
             judged = [{**row, "scrubbed": False, "use": _use(row)} for row in group]
             yield from (turn for turn in rendered(judged) if turn.loss)
@@ -58,15 +60,15 @@ def _use(row: Mapping[str, Any]) -> str:
     return "omit" if after is None or after["content"] is None else "target"
 
 
-def _untold(one: Connector) -> str:
+def _untold(connector: Connector) -> str:
     """Why a format shows nothing: its logs are refused, or hold no answer of a world."""
-    found: list[object] = []
-    for path in sorted((ROOT / "tests" / "fixtures" / one.name / "input").iterdir()):
+    records: list[object] = []
+    for path in sorted((ROOT / "tests" / "fixtures" / connector.name / "input").iterdir()):
         try:
-            found += one.parse(blob_at(path))
+            records += connector.parse(blob_at(path))
         except ParseError as error:
             return f"Nothing: a log of it is refused, as `{error.reason}`."
-    refused = next((each.reason for each in found if isinstance(each, Reject)), None)
+    refused = next((record.reason for record in records if isinstance(record, Reject)), None)
     if refused is not None:
         return f"Nothing: a log of it is refused, as `{refused}`."
     return "Nothing by itself: its actions have no answer that is a text; they are kept as context."
@@ -75,8 +77,8 @@ def _untold(one: Connector) -> str:
 def _cut(text: str) -> str:
     """The text, cut where it is long; characters that are no print are shown as escapes."""
     lines = text.split("\n")
-    told = [line if len(line) <= _WIDTH else f"{line[:_WIDTH]} […]" for line in lines]
-    if len(told) > _LINES:
+    short = [line if len(line) <= _WIDTH else f"{line[:_WIDTH]} […]" for line in lines]
+    if len(short) > _LINES:
         keep = _LINES // 2
-        told = [*told[:keep], f"[… {len(told) - 2 * keep} lines …]", *told[-keep:]]
-    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in "\n".join(told))
+        short = [*short[:keep], f"[… {len(short) - 2 * keep} lines …]", *short[-keep:]]
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in "\n".join(short))

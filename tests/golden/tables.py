@@ -24,15 +24,18 @@ _UNREAD: Final = "0 | | | | | none of the corpora"
 
 def signals_page() -> str:
     """The page of signals, with a row for each in the order of the registry, datatrove's filters last."""
-    kinds: list[tuple[str, type[Signal]]] = [(one.name, one) for one in SIGNALS]
+    kinds: list[tuple[str, type[Signal]]] = [(signal.name, signal) for signal in SIGNALS]
     kinds.append((f"{DATATROVE}FILTER", DatatroveFilter))
-    rows = (_row(name, one.scope, one.measures) for name, one in kinds)
+    rows = (_row(name, signal.scope, signal.measures) for name, signal in kinds)
     return _with_rows(SIGNALS_PAGE.read_text("utf-8"), "signal", rows)
 
 
 def data_sets_page() -> str:
     """The page of published data sets, with a row for each in the order of their table."""
-    rows = (f"| {one.name} | {one.form} | `{one.connector}` | {_checked(one)} |" for one in DATA_SETS)
+    rows = (
+        f"| {data_set.name} | {data_set.form} | `{data_set.connector}` | {_checked(data_set)} |"
+        for data_set in DATA_SETS
+    )
     return _with_rows(DATA_SETS_PAGE.read_text("utf-8"), "data set", rows)
 
 
@@ -46,25 +49,30 @@ def formats_page() -> str:
     Connectors that the page has keep their order, new ones come last.
     """
     page = FORMATS_PAGE.read_text("utf-8")
-    told: Mapping[str, Mapping[str, Any]] = json.loads(GOLDEN.read_text("utf-8"))
+    golden: Mapping[str, Mapping[str, Any]] = json.loads(GOLDEN.read_text("utf-8"))
     known = connectors()
-    there = [name for name in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) if name in known]
-    names = dict.fromkeys([*there, *known])
-    page = _with_rows(page, "connector", (_format_row(known[name], told.get(name)) for name in names))
-    refused = dict.fromkeys((one.name, one.reason, one.detail) for one in SIGNATURES)
+    listed = [name for name in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) if name in known]
+    names = dict.fromkeys([*listed, *known])
+    page = _with_rows(page, "connector", (_format_row(known[name], golden.get(name)) for name in names))
+    refused = dict.fromkeys((signature.name, signature.reason, signature.detail) for signature in SIGNATURES)
     return _with_rows(page, "known format", (f"| {' | '.join(cells)} |" for cells in refused))
 
 
-def _format_row(one: Connector, counts: Mapping[str, Any] | None) -> str:
+def _format_row(connector: Connector, counts: Mapping[str, Any] | None) -> str:
     """A connector's row: what it says of itself, and how it fared on the real logs, where there are any."""
-    said = (one.name, ", ".join(one.domains), one.title, str(VERIFIED.get(one.name, "unverified")))
+    cells = (
+        connector.name,
+        ", ".join(connector.domains),
+        connector.title,
+        str(VERIFIED.get(connector.name, "unverified")),
+    )
     if counts is None:
-        return f"{_row(*said)} {_UNREAD} |"
+        return f"{_row(*cells)} {_UNREAD} |"
     share = f"{counts['accepted']} ({counts['accepted'] / counts['inputs']:.0%})"
     counted = [str(counts["files"]), str(counts["inputs"]), share]
     counted += [f"{counts[unit]:,}" for unit in ("trajectories", "transitions")]
-    reasons = sorted(counts["rejects"].items(), key=lambda one: (-one[1], one[0]))
-    return _row(*said, *counted, ", ".join(f"{why} {number:,}" for why, number in reasons) or "none")
+    reasons = sorted(counts["rejects"].items(), key=lambda pair: (-pair[1], pair[0]))
+    return _row(*cells, *counted, ", ".join(f"{why} {number:,}" for why, number in reasons) or "none")
 
 
 def _row(name: str, *cells: str) -> str:

@@ -48,23 +48,23 @@ def texts() -> Iterator[str]:
 
 def trained() -> Tokenizer:
     """The tokenizer."""
-    made = Tokenizer(models.BPE())
-    made.normalizer = normalizers.NFC()
-    made.pre_tokenizer = pre_tokenizers.Sequence(
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(_SPLIT), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    made.decoder = decoders.ByteLevel()
+    tokenizer.decoder = decoders.ByteLevel()
     words = SIZE - len(_SPECIAL) - len(_MARKS)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made.train_from_iterator(
+    tokenizer.train_from_iterator(
         texts(), trainers.BpeTrainer(vocab_size=words, initial_alphabet=alphabet, show_progress=False)
     )
-    made.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in _SPECIAL])
-    made.add_tokens([AddedToken(token, special=False, normalized=False) for token in _MARKS])
-    return made
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in _SPECIAL])
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in _MARKS])
+    return tokenizer
 
 
 def write(folder: Path) -> None:

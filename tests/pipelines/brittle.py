@@ -36,16 +36,16 @@ class Brittle(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         _, way, name = blob.read().decode().split()
-        made = trajectory(*(f"{name} shows {number}" for number in range(3)), native_id=name)
-        first = made.steps[0]
+        log = trajectory(*(f"{name} shows {number}" for number in range(3)), native_id=name)
+        first = log.steps[0]
         if way == "rows":  # no JSON in the arguments: `check` refuses them
-            yield replace(made, steps=[replace(first, action=replace(first.action, arguments="{"))])
+            yield replace(log, steps=[replace(first, action=replace(first.action, arguments="{"))])
         elif way == "types":  # a number where text belongs: Arrow refuses it
-            yield replace(made, steps=[replace(first, action=replace(first.action, message=5))])  # type: ignore[arg-type]
+            yield replace(log, steps=[replace(first, action=replace(first.action, message=5))])  # type: ignore[arg-type]
         elif way == "steps":  # no steps at all: they cannot be taken in
-            yield replace(made, steps=None)  # type: ignore[arg-type]
+            yield replace(log, steps=None)  # type: ignore[arg-type]
         else:
-            yield made
+            yield log
         if way == "raises":
             yield Reject("record", "bad_record", "one that goes with the rest", blob.uri)
             raise KeyError(f"the key {SECRET}\nand a second line")
@@ -68,10 +68,10 @@ class Brittle(Connector):
 
 def register(folder: Path) -> Path:
     """Makes a folder which, on the module search path, makes `Brittle` a connector."""
-    told = folder / "brittle-1.dist-info"
-    told.mkdir(parents=True)
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: brittle\nVersion: 1\n")
-    (told / "entry_points.txt").write_text("[trajmill.connectors]\nbrittle = tests.pipelines.brittle:Brittle\n")
+    metadata = folder / "brittle-1.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: brittle\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[trajmill.connectors]\nbrittle = tests.pipelines.brittle:Brittle\n")
     return folder
 
 

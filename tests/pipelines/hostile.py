@@ -97,9 +97,9 @@ def overlapping(copies: int, size: int) -> bytes:
 def lying(size: int) -> bytes:
     """A zip whose member is longer than its directory says."""
     data = bytearray(zipped({"log.jsonl": GOOD}))
-    for mark, at in ((b"PK\3\4", 22), (b"PK\1\2", 24)):
-        place = data.index(mark) + at
-        data[place : place + 4] = struct.pack("<I", size)
+    for mark, shift in ((b"PK\3\4", 22), (b"PK\1\2", 24)):
+        offset = data.index(mark) + shift
+        data[offset : offset + 4] = struct.pack("<I", size)
     return bytes(data)
 
 

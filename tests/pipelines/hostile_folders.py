@@ -68,10 +68,10 @@ def tag(number: int) -> str:
 
 
 def write(files: list[HostileFile], folder: Path) -> None:
-    for one in files:
-        path = Path(os.fsdecode(os.fsencode(folder) + b"/" + one.path))
+    for file in files:
+        path = Path(os.fsdecode(os.fsencode(folder) + b"/" + file.path))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(one.data)
+        path.write_bytes(file.data)
 
 
 def good(number: int) -> tuple[bytes, str]:
@@ -95,7 +95,7 @@ def _file(chance: random.Random, number: int) -> HostileFile:
 def _path(chance: random.Random, number: int, ending: str) -> bytes:
     parts = [chance.choice(NAMES) for _ in range(chance.choice((1, 1, 2)))]
     if chance.random() < 0.2:
-        parts[-1] = bytes(chance.choice([one for one in range(1, 256) if one != 47]) for _ in range(8))
+        parts[-1] = bytes(chance.choice([byte for byte in range(1, 256) if byte != 47]) for _ in range(8))
     last = parts[-1] + f"{tag(number)}{ending}".encode()
     if chance.random() < 0.1:
         last = b"x" * (255 - len(last)) + last
@@ -105,16 +105,16 @@ def _path(chance: random.Random, number: int, ending: str) -> bytes:
 def _flipped(chance: random.Random, data: bytes) -> bytes:
     """The data as it is, cut, or with some bytes changed."""
     log = bytearray(data)
-    how = chance.choice(("whole", "cut", "flip", "flip", "zero", "grown"))
-    if how == "cut":
+    damage = chance.choice(("whole", "cut", "flip", "flip", "zero", "grown"))
+    if damage == "cut":
         del log[chance.randrange(len(log)) :]
-    if how == "flip":
+    if damage == "flip":
         for _ in range(chance.choice((1, 3, 40))):
             log[chance.randrange(len(log))] = chance.randrange(256)
-    if how == "zero":
-        at = chance.randrange(len(log))
-        log[at : at + 64] = bytes(len(log[at : at + 64]))
-    if how == "grown":
+    if damage == "zero":
+        offset = chance.randrange(len(log))
+        log[offset : offset + 64] = bytes(len(log[offset : offset + 64]))
+    if damage == "grown":
         log += chance.randbytes(chance.choice((1, 700)))
     return bytes(log)
 
@@ -133,10 +133,10 @@ def _zip(chance: random.Random) -> tuple[str, bytes]:
     data = bytearray(out.getvalue())
     if chance.random() < 0.5:
         method = chance.choice(METHODS).to_bytes(2, "little")
-        for mark, at in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
-            place = data.find(mark)
-            if place >= 0:
-                data[place + at : place + at + 2] = method
+        for mark, shift in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+            offset = data.find(mark)
+            if offset >= 0:
+                data[offset + shift : offset + shift + 2] = method
     return chance.choice((".zip", ".jsonl", "")), _flipped(chance, bytes(data))
 
 
@@ -201,8 +201,8 @@ def _of_every_type(chance: random.Random) -> tuple[str, bytes]:
 def _known() -> list[tuple[str, bytes]]:
     """(ending, bytes) of the JSON fixtures that are small."""
     files = sorted(path for path in FIXTURES.rglob("input/**/*") if path.is_file() and path.stat().st_size < LARGEST)
-    found = [("".join(path.suffixes[-1:]), path.read_bytes()) for path in files]
-    return [(ending, data) for ending, data in found if documents(data)]
+    pairs = [("".join(path.suffixes[-1:]), path.read_bytes()) for path in files]
+    return [(ending, data) for ending, data in pairs if documents(data)]
 
 
 def _mutated(chance: random.Random) -> tuple[str, bytes]:
@@ -222,10 +222,10 @@ def _shallow(value: Any) -> list[tuple[str | int, ...]]:
     """The places in a value that connectors look at first: those of the least depth, a few hundred of them."""
 
     def found() -> Iterator[tuple[str | int, ...]]:
-        for number, place in enumerate(places(value)):
+        for number, keys in enumerate(places(value)):
             if number > 5000:
                 return
-            yield place
+            yield keys
 
     return sorted(found(), key=len)[:300]
 

@@ -96,6 +96,6 @@ def test_a_bomb_is_refused_for_its_reason_and_takes_less_than_a_gigabyte(bomb, t
     command = [sys.executable, "-S", "-c", APART, *milling]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-300:]
-    megabytes, *found = json.loads(ended.stdout.splitlines()[-1])
-    assert found == [transitions, rejects]
+    megabytes, *counts = json.loads(ended.stdout.splitlines()[-1])
+    assert counts == [transitions, rejects]
     assert megabytes < MOST

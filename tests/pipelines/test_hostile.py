@@ -39,21 +39,21 @@ def milled(tmp_path_factory):
 
 
 def rows_of(transitions, uri):
-    found = transitions.filter(pl.col("provenance").struct.field("uri") == uri).sort("step")
-    return found.select("domain", "step", "action", "next_observation")
+    rows = transitions.filter(pl.col("provenance").struct.field("uri") == uri).sort("step")
+    return rows.select("domain", "step", "action", "next_observation")
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_hostile_input_is_refused_for_its_reason_at_its_place(milled, name):
     rejects, _ = milled
-    found = rejects.filter(pl.col("uri").str.starts_with(f"{name}/")).select(COLUMNS).rows()
+    rows = rejects.filter(pl.col("uri").str.starts_with(f"{name}/")).select(COLUMNS).rows()
     wanted = [(f"{name}/{uri}", *rest) for uri, *rest in CASES[name].rejects]
-    met = sorted((uri, reason, member) for uri, reason, member, _ in found)
+    met = sorted((uri, reason, member) for uri, reason, member, _ in rows)
     assert met == sorted((uri, reason, member) for uri, reason, member, _ in wanted)
     for uri, reason, member, offset in wanted:
-        at = {one[3] for one in found if one[:3] == (uri, reason, member)}
-        assert at == ({offset} if offset is not None else at)
-        assert offset is not None or min(at) >= 0
+        offsets = {row[3] for row in rows if row[:3] == (uri, reason, member)}
+        assert offsets == ({offset} if offset is not None else offsets)
+        assert offset is not None or min(offsets) >= 0
 
 
 @pytest.mark.parametrize("name", CASES)

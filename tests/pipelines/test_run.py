@@ -64,24 +64,24 @@ def test_many_small_shards_hold_the_same_samples(raw, finished, tmp_path):
     values = RECIPE.model_dump(mode="json")
     values["mix"]["shard_bytes"] = 2048
     Run(type(RECIPE).model_validate(values), [str(raw)], str(tmp_path)).run()
-    one, many = (pl.read_parquet(f"{out}/shards/sft/*/*.parquet") for out in (finished, tmp_path))
+    single, many = (pl.read_parquet(f"{out}/shards/sft/*/*.parquet") for out in (finished, tmp_path))
     assert len(list((tmp_path / "shards" / "sft" / "terminal").iterdir())) > 2
-    assert one.equals(many)
+    assert single.equals(many)
 
 
 def test_a_recipe_that_keeps_harness_text_shows_it_in_every_pool(raw, finished, tmp_path):
     values = RECIPE.model_dump(mode="json")
     values["mix"]["harness"] = "keep"
     Run(type(RECIPE).model_validate(values), [str(raw)], str(tmp_path)).run()
-    said = scan_transitions(tmp_path).filter(pl.col("interleaved").is_not_null()).collect()
-    assert said.height > 0
+    notes = scan_transitions(tmp_path).filter(pl.col("interleaved").is_not_null()).collect()
+    assert notes.height > 0
     shown: list[str] = []
     for pool in ("cpt", "sft", "rl"):
         stripped = [str(row) for row in pl.read_parquet(f"{finished}/shards/{pool}/*/*.parquet").rows()]
-        kept = [str(row) for row in pl.read_parquet(f"{tmp_path}/shards/{pool}/*/*.parquet").rows()]
-        assert len(stripped) == len(kept)
+        unstripped = [str(row) for row in pl.read_parquet(f"{tmp_path}/shards/{pool}/*/*.parquet").rows()]
+        assert len(stripped) == len(unstripped)
         assert not any("Message:**" in row for row in stripped)
-        shown += [row for row in kept if "Message:**" in row]
+        shown += [row for row in unstripped if "Message:**" in row]
     assert shown
 
 
@@ -101,8 +101,8 @@ def test_what_another_version_of_trajmill_left_is_made_again(raw, tmp_path, vers
         if "manifest_version" in values:
             noted += bool(values.pop("program_version"))
             path.write_text(json.dumps({**values, "program_version": version} if version else values))
-    made = [path for path in tmp_path.rglob("part-*.parquet") if "plan" not in path.parts]
-    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in made}
+    paths = [path for path in tmp_path.rglob("part-*.parquet") if "plan" not in path.parts]
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in paths}
     Run(RECIPE, [str(raw)], str(tmp_path)).run()
     assert noted >= 3
     for path, (stamp, content) in before.items():
@@ -112,13 +112,13 @@ def test_what_another_version_of_trajmill_left_is_made_again(raw, tmp_path, vers
 
 def test_a_changed_rule_judges_again_but_does_not_measure_or_parse_again(raw, tmp_path):
     Run(RECIPE, [str(raw)], str(tmp_path)).run()
-    kept = [*(tmp_path / "transitions").rglob("*.parquet"), *(tmp_path / "measures").rglob("*-part-*.parquet")]
-    assert len(kept) > 4
-    before = {path: path.stat().st_mtime_ns for path in kept}
+    paths = [*(tmp_path / "transitions").rglob("*.parquet"), *(tmp_path / "measures").rglob("*-part-*.parquet")]
+    assert len(paths) > 4
+    before = {path: path.stat().st_mtime_ns for path in paths}
     values = RECIPE.model_dump(mode="json")
     values["judge"]["rules"]["few_turns"]["min"] = 5
     summary = Run(type(RECIPE).model_validate(values), [str(raw)], str(tmp_path)).run()
-    assert {path: path.stat().st_mtime_ns for path in kept} == before
+    assert {path: path.stat().st_mtime_ns for path in paths} == before
     assert summary.line("trajectories").lost["few_turns"] > 3
 
 
@@ -229,22 +229,22 @@ def test_rl_takes_exactly_one_turn_of_a_trajectory(finished):
 def test_a_sample_can_be_traced_to_the_bytes_it_came_from(raw, finished):
     sample = pl.read_parquet(f"{finished}/shards/sft/*/*.parquet").row(0, named=True)
     rows = scan_transitions(finished).filter(pl.col("trajectory_id") == sample["trajectory_id"]).collect()
-    place = rows["provenance"][0]
-    data = (raw / place["uri"]).read_bytes()
-    assert hashlib.sha256(data).hexdigest() == place["sha256"]
-    assert data[place["offset"] :][:1] in b"{["
+    provenance = rows["provenance"][0]
+    data = (raw / provenance["uri"]).read_bytes()
+    assert hashlib.sha256(data).hexdigest() == provenance["sha256"]
+    assert data[provenance["offset"] :][:1] in b"{["
 
 
 def test_manifests_name_every_file_with_its_digest(finished):
     for stage in ("transitions", "verdicts", "shards"):
         manifest = json.loads((finished / stage / "manifest.json").read_text())
         named = {file["name"]: file["sha256"] for file in manifest["files"]}
-        there = {
+        files = {
             str(path.relative_to(finished / stage))
             for path in (finished / stage).rglob("*")
             if path.is_file() and path.name != "manifest.json"
         }
-        assert set(named) == there
+        assert set(named) == files
         for name, digest in named.items():
             assert hashlib.sha256((finished / stage / name).read_bytes()).hexdigest() == digest
 
@@ -291,12 +291,12 @@ def test_bad_files_become_rejects_with_their_place_and_the_run_goes_on(raw, tmp_
     (logs / "cut.jsonl.gz").write_bytes(gzip.compress(whole)[:-20])
     Run(RECIPE, [str(logs)], str(tmp_path / "out")).run("normalize")
     rejects = pl.concat([pl.read_parquet(path) for path in (tmp_path / "out" / "rejects").rglob("*.parquet")])
-    found = {(row["uri"], row["reason"]): row for row in rejects.to_dicts()}
-    assert ("empty.jsonl", "empty") in found
-    assert ("foreign.bin", "unrecognized") in found
-    assert ("utf16.jsonl", "not_utf8") in found
-    assert 0 < found["cut.jsonl", "truncated"]["offset"] < 2000
-    assert found["cut.jsonl.gz", "truncated"]["offset"] > 0
+    by_key = {(row["uri"], row["reason"]): row for row in rejects.to_dicts()}
+    assert ("empty.jsonl", "empty") in by_key
+    assert ("foreign.bin", "unrecognized") in by_key
+    assert ("utf16.jsonl", "not_utf8") in by_key
+    assert 0 < by_key["cut.jsonl", "truncated"]["offset"] < 2000
+    assert by_key["cut.jsonl.gz", "truncated"]["offset"] > 0
 
 
 def test_trajectories_of_other_domains_are_rejected_and_counted(raw, tmp_path):

@@ -15,13 +15,13 @@ PROMPT: Final = "You are an agent at a terminal. Answer with keystrokes.\n\nTask
 
 
 def _document(agent: str, steps: list[dict[str, Any]]) -> bytes:
-    told = {
+    document = {
         "schema_version": "ATIF-v1.6",
         "session_id": f"planted-{agent}",
         "agent": {"name": agent, "version": "1", "model_name": "scripted"},
         "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
     }
-    return json.dumps(told, ensure_ascii=False, indent=1).encode()
+    return json.dumps(document, ensure_ascii=False, indent=1).encode()
 
 
 def _agent(calls: list[dict[str, Any]], results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def shell_by_terminal() -> bytes:
         }
     ]
     for number, (step, screen) in enumerate(zip(shell_truth.STEPS, screens[1:], strict=True)):
-        given = {"keystrokes": step.typed.replace("\r", "\n"), "duration": max(0.1, step.seconds)}
-        call = {"tool_call_id": f"call_{number}_1", "function_name": "bash_command", "arguments": given}
+        arguments = {"keystrokes": step.typed.replace("\r", "\n"), "duration": max(0.1, step.seconds)}
+        call = {"tool_call_id": f"call_{number}_1", "function_name": "bash_command", "arguments": arguments}
         steps.append(_agent([call], [{"content": f"Current Terminal Screen:\n{screen}"}]))
     return _document("terminus-2", steps)
 

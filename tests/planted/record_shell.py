@@ -37,10 +37,10 @@ def asciinema() -> str:
         MissingToolError: there is none.
     """
     beside = Path(sys.executable).with_name("asciinema")
-    found = str(beside) if beside.exists() else shutil.which("asciinema")
-    if found is None or "asciinema 2." not in _told(found, "--version"):
+    program = str(beside) if beside.exists() else shutil.which("asciinema")
+    if program is None or "asciinema 2." not in _told(program, "--version"):
         raise MissingToolError("asciinema 2 is not installed: it is in the dependency group dev (requirements/dev.txt)")
-    return found
+    return program
 
 
 def script() -> str:
@@ -49,10 +49,10 @@ def script() -> str:
     Raises:
         MissingToolError: there is none, or it is another or an older one.
     """
-    found = shutil.which("script")
-    if found is None or "--logging-format" not in _told(found, "--help"):
+    program = shutil.which("script")
+    if program is None or "--logging-format" not in _told(program, "--help"):
         raise MissingToolError("script(1) of util-linux 2.35 or later is not on this machine (Debian: bsdutils)")
-    return found
+    return program
 
 
 def _told(*command: str) -> str:
@@ -68,10 +68,10 @@ def command(folder: Path, reporting: bool) -> list[str]:
     (home / ".inputrc").write_text(f"set enable-bracketed-paste {'off' if reporting else 'on'}\n")
     inner = "bash --noprofile -i"
     for name, extra in (("advanced", ["--log-in"]), ("classic", [])):
-        place = folder / f"script_{name}"
-        place.mkdir()
-        logs = ["--log-out", str(place / "session.typescript"), "--log-timing", str(place / "session.timing")]
-        logs += [*extra, str(place / "session.in")] if extra else []
+        target = folder / f"script_{name}"
+        target.mkdir()
+        logs = ["--log-out", str(target / "session.typescript"), "--log-timing", str(target / "session.timing")]
+        logs += [*extra, str(target / "session.in")] if extra else []
         inner = shlex.join([script(), "-q", "-e", "-f", "--logging-format", name, *logs, "-c", inner])
     for name, options in (("output", []), ("input", ["--stdin"])):
         inner = shlex.join([asciinema(), "rec", "-q", *options, "-c", inner, str(folder / f"{name}.cast")])
@@ -100,9 +100,9 @@ def record(folder: Path, reporting: bool = False) -> None:
         if step is not STEPS[-1]:
             _await(terminal, step.line)
     terminal.finish()
-    told = (folder / "input.cast").read_bytes()
-    (folder / "converted_v1.cast").write_bytes(version_1(told))
-    (folder / "converted_v3.cast").write_bytes(version_3(told, STEPS[-1].exit_code))
+    data = (folder / "input.cast").read_bytes()
+    (folder / "converted_v1.cast").write_bytes(version_1(data))
+    (folder / "converted_v3.cast").write_bytes(version_3(data, STEPS[-1].exit_code))
     shutil.rmtree(folder / "home")
 
 
@@ -117,9 +117,9 @@ def version_3(recording: bytes, status: int) -> bytes:
     term = {"cols": head["width"], "rows": head["height"], "type": head["env"]["TERM"]}
     rows: list[Any] = [{"version": 3, "term": term, "timestamp": head["timestamp"], "env": {"SHELL": "/bin/bash"}}]
     last = 0.0
-    for at, kind, data in events:
-        rows.append([round(at - last, 6), kind, data])
-        last = at
+    for moment, kind, data in events:
+        rows.append([round(moment - last, 6), kind, data])
+        last = moment
     rows.append([0.0, "x", str(status)])
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
@@ -129,9 +129,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Records the known steps of a shell in every form.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--reporting", action="store_true", help="the shell reports exit codes (OSC 133)")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        record(asked.folder, asked.reporting)
+        record(options.folder, options.reporting)
     except MissingToolError as error:
         raise SystemExit(str(error)) from None
 

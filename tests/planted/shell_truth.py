@@ -69,14 +69,14 @@ STEPS: Final = (
 def screens() -> list[str]:
     """The screen before the first step, then the one after each: rows without blanks at their ends, cut to the last."""
     rows: list[str] = []
-    found = [PROMPT.rstrip()]
+    shown = [PROMPT.rstrip()]
     for number, step in enumerate(STEPS):
         rows += [PROMPT + step.line, *(row for line in step.shown for row in _wrapped(line))]
         last = number == len(STEPS) - 1
         # The cursor stands on a row of its own, be it with a prompt or, when the shell has gone, without.
         visible = [*rows, "" if last else PROMPT][-ROWS:]
-        found.append("\n".join(row.rstrip() for row in visible).rstrip("\n"))
-    return found
+        shown.append("\n".join(row.rstrip() for row in visible).rstrip("\n"))
+    return shown
 
 
 def _wrapped(line: str) -> list[str]:

@@ -57,13 +57,13 @@ class Session:
         for line in text.split("\n"):
             self.seen |= {line.rstrip(), re.sub(r"^ *\d+[\t→]", "", line.rstrip())}
 
-    def lined(self, text: str, said: str) -> Pieces:
+    def lined(self, text: str, action: str) -> Pieces:
         """The lines of a text: new, or copied where they were shown or stand in what was said."""
-        lines = set(map(str.rstrip, said.split("\n")))
+        lines = set(map(str.rstrip, action.split("\n")))
         pieces = []
         for line in re.findall(r"[^\n]*\n|[^\n]+", text):
             bare = line.rstrip("\n").rstrip()
-            is_told = len(bare.encode()) >= SHORTEST and (bare in self.seen | lines or bare.strip() in said)
+            is_told = len(bare.encode()) >= SHORTEST and (bare in self.seen | lines or bare.strip() in action)
             pieces.append((line, "copied" if is_told else "new"))
         return pieces
 
@@ -97,14 +97,14 @@ class Shell:
         name = f"made{self.random.randint(0, 3)}.txt"
         lines = [self.session.phrase(self.random.choice((1, 8))) for _ in range(self.random.randint(2, 5))]
         body = "\n".join(lines)
-        how = self.random.choice(("cat > {0} <<'END'\n{1}\nEND", "tee {0} <<'END'\n{1}\nEND", "echo '{2}' > {0}"))
+        template = self.random.choice(("cat > {0} <<'END'\n{1}\nEND", "tee {0} <<'END'\n{1}\nEND", "echo '{2}' > {0}"))
         self.names.add(name)
-        return how.format(name, body, lines[0])
+        return template.format(name, body, lines[0])
 
     def _sum(self) -> str:
-        one, other = self.random.randint(2, 99), self.random.randint(2, 99)
+        left, right = self.random.randint(2, 99), self.random.randint(2, 99)
         form = self.random.choice(SUMS)
-        return form.format(one, other)
+        return form.format(left, right)
 
     def _world(self) -> str:
         return "./probe"
@@ -115,13 +115,13 @@ class Shell:
 
     def turns(self, count: int) -> None:
         """So many calls, each with up to three commands."""
-        made = []
+        groups = []
         for _ in range(count):
             kinds = (self._read, self._write, self._sum, self._world, self._change)
             chosen = self.random.choices(kinds, (5, 3, 3, 2, 1), k=self.random.randint(1, 3))
-            made.append([kind() for kind in chosen])
-        outputs = iter(self._run([line for parts in made for line in parts]))
-        for parts in made:
+            groups.append([kind() for kind in chosen])
+        outputs = iter(self._run([line for parts in groups for line in parts]))
+        for parts in groups:
             command = "\n".join(parts)
             pieces = [piece for line in parts for piece in self._told(line, command, next(outputs))]
             self.session.add(call("bash", command=command), pieces, exit_code=0)
@@ -131,8 +131,8 @@ class Shell:
             return self.session.lined(output, command)
         bare = re.sub(r"(?m)^ *\d+\t", "", output)
         gutters = re.findall(r"(?m)^ *\d+\t", output)
-        told = self.session.lined(bare, "")
-        return [piece for gutter, one in zip(gutters, told, strict=True) for piece in ((gutter, "frame"), one)]
+        pieces = self.session.lined(bare, "")
+        return [piece for gutter, pair in zip(gutters, pieces, strict=True) for piece in ((gutter, "frame"), pair)]
 
     def _run(self, lines: Sequence[str]) -> list[str]:
         """What each command puts out; before each the world has something new to tell."""
@@ -161,8 +161,8 @@ def editor_session(seed: int) -> Session:
     session = Session(seed)
     path = f"/code/{session.nonce()}.py"
     lines = [session.phrase(session.random.randint(1, 4)) for _ in range(6)]
-    made = call("str_replace_editor", command="create", path=path, file_text="\n".join(lines) + "\n")
-    session.add(made, [("File created successfully at: ", "frame"), (path, "copied")])
+    action = call("str_replace_editor", command="create", path=path, file_text="\n".join(lines) + "\n")
+    session.add(action, [("File created successfully at: ", "frame"), (path, "copied")])
 
     def listing() -> Pieces:
         pieces: Pieces = [("Here's the result of running `cat -n` on ", "frame"), (path, "copied"), (":\n", "frame")]
@@ -197,8 +197,8 @@ def terminal_session(seed: int) -> Session:
         rows.append((prompt, "copied"))
         pieces: Pieces = []
         for row, kind in rows:
-            told = len(row) >= SHORTEST and row in session.seen
-            pieces += [(row, "copied" if told else kind), ("\n", "frame")]
+            is_known = len(row) >= SHORTEST and row in session.seen
+            pieces += [(row, "copied" if is_known else kind), ("\n", "frame")]
         typed = [(line + "\n", 0.1)]
         action = Action("keystrokes", keystrokes_text(typed), json.dumps({"keystrokes": keystrokes(typed)}))
         session.add(action, pieces[:-1], form="screen")

@@ -67,9 +67,9 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         )
         for shell, folder in folders.items()
     ]
-    for one in running:
-        failure = one.communicate()[1]
-        assert one.returncode == 0, f"the shell cannot be recorded: {failure}"
+    for process in running:
+        failure = process.communicate()[1]
+        assert process.returncode == 0, f"the shell cannot be recorded: {failure}"
     return folders
 
 
@@ -78,15 +78,15 @@ def rows_of(recordings: dict[str, Path]) -> Callable[[str, str], list[dict[str, 
     """Gives the rows of a recording, which has to be read without a reject."""
 
     def rows(shell: str, form: str) -> list[dict[str, Any]]:
-        found, rejects = parsed(connector(FORMS[form].connector), blob_at(recordings[shell] / form))
+        transitions, rejects = parsed(connector(FORMS[form].connector), blob_at(recordings[shell] / form))
         assert not rejects
-        return found
+        return transitions
 
     return rows
 
 
 def keys_of(row: dict[str, Any]) -> str:
-    return "".join(one["keystrokes"] for one in json.loads(row["action"]["arguments"])["keystrokes"])
+    return "".join(keystroke["keystrokes"] for keystroke in json.loads(row["action"]["arguments"])["keystrokes"])
 
 
 @pytest.mark.parametrize(("shell", "form"), CASES)
@@ -138,14 +138,14 @@ def test_a_recording_is_recognized(recordings, shell, form):
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_same_session_is_word_for_word_the_same_in_every_form(rows_of, shell):
     """What a later merge of the forms can lean on: observations are equal texts, and so are the lines entered."""
-    told = {
+    by_form = {
         form: [
             (row["next_observation"]["content"], json.loads(row["action"]["arguments"]).get("line") or keys_of(row))
             for row in rows_of(shell, form)
         ]
         for form in FORMS
     }
-    lines = {form: [(text, line.removesuffix("\r")) for text, line in rows] for form, rows in told.items()}
+    lines = {form: [(text, line.removesuffix("\r")) for text, line in rows] for form, rows in by_form.items()}
     assert all(rows == lines["input.cast"] for rows in lines.values())
 
 
@@ -153,7 +153,7 @@ def test_an_agent_that_looks_at_the_screen_tells_the_same_steps_as_the_recording
     rows, rejects = parsed(connector("atif"), MemoryBlob("planted", planted_atif.shell_by_terminal()))
     assert not rejects
     strokes = [json.loads(row["action"]["arguments"])["commands"] for row in rows]
-    assert [[one["keystrokes"] for one in given] for given in strokes] == [
+    assert [[stroke["keystrokes"] for stroke in group] for group in strokes] == [
         [step.typed.replace("\r", "\n")] for step in STEPS
     ]
     assert [row["observation"]["content"] for row in rows] == screens()[:-1]
@@ -166,11 +166,11 @@ def test_an_agent_that_looks_at_the_screen_tells_the_same_steps_as_the_recording
 def test_an_agent_whose_tool_runs_lines_tells_their_output_and_exit_codes():
     rows, rejects = parsed(connector("atif"), MemoryBlob("planted", planted_atif.shell_by_tool()))
     assert not rejects
-    told = [
+    results = [
         (json.loads(row["action"]["arguments"])["command"], row["next_observation"]["content"], row["exit_code"])
         for row in rows
     ]
-    assert told == [(step.line, step.output, step.exit_code) for step in STEPS[:-1]]
+    assert results == [(step.line, step.output, step.exit_code) for step in STEPS[:-1]]
     assert {row["domain"] for row in rows} == {"terminal"}
 
 

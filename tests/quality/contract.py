@@ -27,26 +27,26 @@ def some() -> list[Trajectory]:
     ]
 
 
-def keeps_the_contract(one: Signal) -> None:
+def keeps_the_contract(signal: Signal) -> None:
     """Fails where the signal breaks what is wanted of all of them.
 
     It says what it is; gives a finite float32 for each row of any batch, and one number to all rows of a trajectory if
     it is of trajectories; and the trajectories beside one do not change what is measured. That cuts between its turns
     do not either is `cuts_change_nothing`, of several at once.
     """
-    assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", one.name)
-    assert one.scope in ("trajectory", "transition")
-    assert one.measures
-    assert "\n" not in one.measures
+    assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", signal.name)
+    assert signal.scope in ("trajectory", "transition")
+    assert signal.measures
+    assert "\n" not in signal.measures
     batch = batch_of(*some())
-    numbers = _numbers(one, batch)
+    numbers = _numbers(signal, batch)
     assert numbers.dtype == np.float32
     assert numbers.shape == (batch.num_rows,)
     assert np.isfinite(numbers).all()
-    assert _numbers(one, batch.slice(0, 0)).shape == (0,)
-    alone = np.concatenate([_numbers(one, batch_of(each)) for each in some()])
+    assert _numbers(signal, batch.slice(0, 0)).shape == (0,)
+    alone = np.concatenate([_numbers(signal, batch_of(each)) for each in some()])
     assert alone.tolist() == pytest.approx(numbers.tolist(), rel=1e-6), "trajectories of one batch are measured apart"
-    if one.scope == "trajectory":
+    if signal.scope == "trajectory":
         ids = batch["trajectory_id"].to_pylist()
         assert len(set(zip(ids, numbers.tolist(), strict=True))) == len(set(ids)), "a trajectory has one number"
 
@@ -69,5 +69,5 @@ def cuts_change_nothing(signals: Mapping[str, Signal], *batches: pa.RecordBatch)
             )
 
 
-def _numbers(one: Signal, batch: pa.RecordBatch) -> Numbers:
-    return one.measure(Measured.of(batch, TokenCounter()))
+def _numbers(signal: Signal, batch: pa.RecordBatch) -> Numbers:
+    return signal.measure(Measured.of(batch, TokenCounter()))

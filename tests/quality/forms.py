@@ -21,38 +21,38 @@ def drawn(pattern: bytes, random: Random, most: int = 100) -> bytes:
 
 
 def _of(parts: Any, random: Random, most: int) -> list[int]:
-    found: list[int] = []
+    values: list[int] = []
     for name, value in parts:
         if name is code.LITERAL:
-            found.append(value)
+            values.append(value)
         elif name is code.NOT_LITERAL:
-            found.append(random.choice([byte for byte in _PRINTABLE if byte != value]))
+            values.append(random.choice([byte for byte in _PRINTABLE if byte != value]))
         elif name is code.ANY:
-            found.append(random.choice(_PRINTABLE))
+            values.append(random.choice(_PRINTABLE))
         elif name is code.IN:
-            found.append(random.choice(_among(value)))
+            values.append(random.choice(_among(value)))
         elif name in {code.MAX_REPEAT, code.MIN_REPEAT}:
             least, limit, inner = value
             for _ in range(random.randint(least, min(limit, least + most))):
-                found += _of(inner, random, most)
+                values += _of(inner, random, most)
         elif name is code.SUBPATTERN:
-            found += _of(value[3], random, most)
+            values += _of(value[3], random, most)
         elif name is code.BRANCH:
-            found += _of(random.choice(value[1]), random, most)
+            values += _of(random.choice(value[1]), random, most)
         elif name is code.ATOMIC_GROUP:
-            found += _of(value, random, most)
-    return found
+            values += _of(value, random, most)
+    return values
 
 
 def _among(parts: Any) -> list[int]:
     """The printable characters of a class."""
-    found: set[int] = set()
+    members: set[int] = set()
     negated = parts[0][0] is code.NEGATE
     for name, value in parts:
         if name is code.LITERAL:
-            found.add(value)
+            members.add(value)
         elif name is code.RANGE:
-            found.update(range(value[0], value[1] + 1))
+            members.update(range(value[0], value[1] + 1))
         elif name is code.CATEGORY:
-            found.update(_CLASSES[value])
-    return sorted(set(_PRINTABLE) - found if negated else found)
+            members.update(_CLASSES[value])
+    return sorted(set(_PRINTABLE) - members if negated else members)

@@ -30,10 +30,10 @@ def _draw(random: Random, alphabet: str, length: int) -> str:
     """Characters of the alphabet, a digit and a letter among them where it has both."""
     drawn = [random.choice(alphabet) for _ in range(length)]
     places = random.sample(range(length), 3)
-    for place, group in zip(places, (DIGITS, LOWER, UPPER), strict=True):
+    for index, group in zip(places, (DIGITS, LOWER, UPPER), strict=True):
         choices = [char for char in group if char in alphabet]
         if choices:
-            drawn[place] = random.choice(choices)
+            drawn[index] = random.choice(choices)
     return "".join(drawn)
 
 
@@ -235,7 +235,7 @@ def _digits(random: Random, count: int) -> str:
 
 
 def luhn_digit(numerals: str) -> str:
-    total = sum(int(d) if place % 2 else sum(divmod(2 * int(d), 10)) for place, d in enumerate(reversed(numerals)))
+    total = sum(int(d) if index % 2 else sum(divmod(2 * int(d), 10)) for index, d in enumerate(reversed(numerals)))
     return str(-total % 10)
 
 
@@ -245,10 +245,10 @@ def _card(random: Random) -> Plant:
     numerals += luhn_digit(numerals)
     gap = random.choice(("", " ", "-"))
     groups = (4, 6, 5) if length == 15 else (4, 4, 4, 4)
-    parts, at = [], 0
+    parts, offset = [], 0
     for group in groups:
-        parts.append(numerals[at : at + group])
-        at += group
+        parts.append(numerals[offset : offset + group])
+        offset += group
     number = gap.join(parts)
     return Plant(
         "card", random.choice(("card {} exp 12/29", '"number": "{}"', "pay with {}.")).format(number), (number,)

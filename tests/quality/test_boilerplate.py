@@ -10,10 +10,10 @@ from trajmill.quality.boilerplate import frames, in_bytes
 
 @given(st.text("[]#|+-=1 2\t→:\r\na", max_size=80), st.sampled_from(["", "http", "tree"]))
 def test_frames_lie_in_the_text_in_order(text, kind):
-    frame, held = frames(text, kind)
+    frame, spans = frames(text, kind)
     assert all(0 <= begin < end <= len(text) for begin, end in frame)
-    assert all(one[1] <= other[0] for one, other in pairwise(frame))
-    assert all(0 <= begin <= end <= len(text) for begin, end in held)
+    assert all(left[1] <= right[0] for left, right in pairwise(frame))
+    assert all(0 <= begin <= end <= len(text) for begin, end in spans)
 
 
 @given(st.text("a\x7f\x80\u07ff\u0800\uffff\U00010000", max_size=9))

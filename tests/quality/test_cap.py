@@ -15,8 +15,8 @@ def ids(count):
 
 def kept(rule, places, caps):
     """Of each capped rule how many rows keep their loss."""
-    found = limits([count_by_bin(rule, places).tobytes()], caps)
-    return [int((places[rule == number] < found[number]).sum()) for number in range(len(caps))]
+    bounds = limits([count_by_bin(rule, places).tobytes()], caps)
+    return [int((places[rule == number] < bounds[number]).sum()) for number in range(len(caps))]
 
 
 def rules_of(*numbers):
@@ -59,13 +59,13 @@ def test_no_cap_is_passed_and_none_is_missed_by_a_whole_bin(numbers, caps):
     places = drawn(rule)
     left = kept(rule, places, caps)
     total = numbers[0] + sum(left)
-    found = limits([count_by_bin(rule, places).tobytes()], caps)
+    bounds = limits([count_by_bin(rule, places).tobytes()], caps)
     for number, cap in enumerate(caps):
         if cap is None:
             assert left[number] == numbers[number + 1]
         elif left[number] < numbers[number + 1]:
             assert left[number] <= cap * total + len(caps)  # other caps round down as well
-            next_bin = int((places[rule == number] == found[number]).sum())
+            next_bin = int((places[rule == number] == bounds[number]).sum())
             assert left[number] + next_bin > cap * total - 1e-6
 
 
@@ -81,12 +81,12 @@ def test_limits_do_not_depend_on_how_the_counts_were_cut():
 
 def test_chances_are_even_differ_by_purpose_and_do_not_depend_on_the_batch():
     step = np.arange(4_000, dtype=np.int32) % 7
-    one, other = chances(ids(4_000), step, "cap"), chances(ids(4_000), step, "mask")
-    assert abs((one < np.uint64(1 << 63)).mean() - 0.5) < 0.04
-    assert abs(((one < np.uint64(1 << 63)) == (other < np.uint64(1 << 63))).mean() - 0.5) < 0.04
-    assert chances(ids(4_000)[100:101], step[100:101], "cap") == one[100]
+    caps, masks = chances(ids(4_000), step, "cap"), chances(ids(4_000), step, "mask")
+    assert abs((caps < np.uint64(1 << 63)).mean() - 0.5) < 0.04
+    assert abs(((caps < np.uint64(1 << 63)) == (masks < np.uint64(1 << 63))).mean() - 0.5) < 0.04
+    assert chances(ids(4_000)[100:101], step[100:101], "cap") == caps[100]
     encoded = ids(4_000).dictionary_encode()
-    assert (chances(encoded, step, "cap") == one).all()
+    assert (chances(encoded, step, "cap") == caps).all()
     assert len(np.unique(chances(pa.array(["a"] * 50), np.arange(50, dtype=np.int32), "cap"))) == 50
 
 
@@ -116,12 +116,12 @@ def test_a_rule_without_a_cap_speaks_before_one_that_has_one(order):
 def test_a_trajectory_keeps_a_share_of_its_own_targets(breaks, targets, lost):
     chance = np.arange(len(breaks)).astype(np.uint64)
     for before in (0, 2):  # The trajectory before it, of other targets alone, lends none.
-        found = beyond_own(
+        marks = beyond_own(
             np.array([False] * before + [mark == "x" for mark in breaks]),
             np.array([True] * before + [mark == "t" for mark in targets]),
             np.array([0, before] if before and breaks else [0][: before + len(breaks)]),
             np.concatenate([np.zeros(before, np.uint64), chance]),
             0.2,
         )
-        assert found[before:].tolist() == [mark == "x" for mark in lost]
-        assert not found[:before].any()
+        assert marks[before:].tolist() == [mark == "x" for mark in lost]
+        assert not marks[:before].any()

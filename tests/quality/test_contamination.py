@@ -43,18 +43,18 @@ def index_of(
     """An index of items by name: their texts (each of strings), answers, and names as (item, kind, name)."""
     items = sorted({*texts, *(answers or {}), *(item for item, _, _ in names)})
     runs = [(items.index(item), Runs.of(strings)) for item, some in texts.items() for strings in some]
-    said = [(items.index(item), Runs.of([text], 1)) for item, text in (answers or {}).items()]
+    pairs = [(items.index(item), Runs.of([text], 1)) for item, text in (answers or {}).items()]
     hashed = [name_hash(text_hashes(pa.array([name]))[:, 0], kind)[0] for _, kind, name in names]
     order = np.argsort(np.array(hashed, np.uint64))
     none = np.zeros(0, np.uint64)
     return Index(
         items=tuple(items),
         owner=np.array([item for item, _ in runs], np.int64),
-        whole=np.array([some.whole for _, some in runs], np.bool_),
-        run_text=np.repeat(np.arange(len(runs)), [len(some.hashes) for _, some in runs]),
-        run_hash=np.concatenate([none, *(some.hashes for _, some in runs)]),
-        answer_item=np.repeat([item for item, _ in said], [len(some.hashes) for _, some in said]).astype(np.int64),
-        answer_hash=np.concatenate([none, *(some.hashes for _, some in said)]),
+        whole=np.array([entry.whole for _, entry in runs], np.bool_),
+        run_text=np.repeat(np.arange(len(runs)), [len(entry.hashes) for _, entry in runs]),
+        run_hash=np.concatenate([none, *(entry.hashes for _, entry in runs)]),
+        answer_item=np.repeat([item for item, _ in pairs], [len(entry.hashes) for _, entry in pairs]).astype(np.int64),
+        answer_hash=np.concatenate([none, *(entry.hashes for _, entry in pairs)]),
         names=np.array(hashed, np.uint64)[order],
         name_item=np.array([items.index(item) for item, _, _ in names], np.int64)[order],
         canaries=(),
@@ -147,7 +147,7 @@ def test_words_in_another_order_or_with_every_twelfth_changed_are_not_the_item()
     index = index_of({"b:1": [[LONG]], "b:2": [[SHORT]]})
     words = LONG.split()
     assert found(index, " ".join(reversed(words))) == []
-    assert found(index, " ".join("x" if place % 12 == 0 else word for place, word in enumerate(words))) == []
+    assert found(index, " ".join("x" if position % 12 == 0 else word for position, word in enumerate(words))) == []
     assert found(index, SHORT.replace("Amaro", "Amara"), "sail from which harbour did Amaro") == []
 
 
@@ -197,7 +197,7 @@ def test_a_text_of_few_words_is_found_where_it_is_the_whole_task(asked):
 def test_words_are_few_from_one_to_three():
     texts = ["", None, "...", "one", "one two", "one two three", "one two three four", "one", "Two words"]
     hashes = few_words(pa.array(texts, pa.string()))
-    assert [bool(one) for one in hashes] == [False, False, False, True, True, True, False, True, True]
+    assert [bool(hash_) for hash_ in hashes] == [False, False, False, True, True, True, False, True, True]
     assert hashes[3] == hashes[7]
     assert len(set(hashes.tolist())) == 5
 
@@ -259,12 +259,12 @@ def test_runs_are_found_exactly_where_the_words_stand(texts, item):
     runs = Runs.of([" ".join(item)])
     hits = Hits.of(pa.array([" ".join(text) for text in texts]), Keys(runs.hashes))
     size = min(len(item), RUN)
-    wanted = {tuple(item[place : place + size]) for place in range(len(item) - size + 1)}
+    wanted = {tuple(item[start : start + size]) for start in range(len(item) - size + 1)}
     expected = [
         number
         for number, text in enumerate(texts)
-        for place in range(len(text) - size + 1)
-        if tuple(text[place : place + size]) in wanted
+        for start in range(len(text) - size + 1)
+        if tuple(text[start : start + size]) in wanted
     ]
     assert sorted(hits.text.tolist()) == expected
     for number, text in enumerate(texts):

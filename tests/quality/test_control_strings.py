@@ -27,12 +27,12 @@ def test_a_control_string_is_told_with_a_blank_behind_its_first_character(string
 
 @given(TEXTS)
 def test_what_is_escaped_holds_no_control_string_and_comes_back_as_it_was(text):
-    told = escape(text)
-    assert not re2.search(PATTERN, told)
-    assert unescape(told) == text
-    assert not any(string in told for string in STRINGS)
-    assert not any(string in normalize("NFKC", told) for string in STRINGS if string.isascii())
-    assert (told == text) == (not re2.search(ESCAPABLE, text))
+    escaped = escape(text)
+    assert not re2.search(PATTERN, escaped)
+    assert unescape(escaped) == text
+    assert not any(string in escaped for string in STRINGS)
+    assert not any(string in normalize("NFKC", escaped) for string in STRINGS if string.isascii())
+    assert (escaped == text) == (not re2.search(ESCAPABLE, text))
 
 
 @given(TEXTS)
@@ -42,26 +42,26 @@ def test_json_stays_json_of_the_escaped_text(text):
 
 @given(TEXTS)
 def test_the_places_are_those_of_the_blanks_that_come_in(text):
-    told = escape(text)
-    for shift, place in enumerate(escape_places(text)):
-        assert told[place + shift] == " "
-        told = told[: place + shift] + "\0" + told[place + shift + 1 :]
-    assert told.replace("\0", "") == text
+    escaped = escape(text)
+    for shift, offset in enumerate(escape_places(text)):
+        assert escaped[offset + shift] == " "
+        escaped = escaped[: offset + shift] + "\0" + escaped[offset + shift + 1 :]
+    assert escaped.replace("\0", "") == text
 
 
 def test_a_tokenizer_with_such_tokens_makes_none_of_an_escaped_text():
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.add_special_tokens(
-        [AddedToken(one, normalized=normal) for one, normal in zip(STRINGS, [True, False] * 8, strict=False)]
+    tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.add_special_tokens(
+        [AddedToken(string, normalized=normal) for string, normal in zip(STRINGS, [True, False] * 8, strict=False)]
     )
     text = " x ".join(STRINGS)
-    control = {made.token_to_id(one) for one in STRINGS}
-    assert control <= set(made.encode(text).ids)
-    assert control.isdisjoint(made.encode(escape(text)).ids)
+    control = {tokenizer.token_to_id(string) for string in STRINGS}
+    assert control <= set(tokenizer.encode(text).ids)
+    assert control.isdisjoint(tokenizer.encode(escape(text)).ids)
 
 
 def test_long_texts_take_linear_time():

@@ -90,7 +90,7 @@ def test_of_a_trajectory_in_several_batches_the_prose_is_told_as_a_whole(least: 
     for cuts in ((1,), (2, 4), (1, 2, 3, 4, 5, 6), (3, 6)):
         measuring = Measuring(settings, TokenCounter())
         pieces = [batch.slice(a, b - a) for a, b in pairwise((0, *cuts, batch.num_rows))]
-        table = pa.Table.from_batches([*(done for one in pieces for done in measuring.add(one)), *measuring.rest()])
+        table = pa.Table.from_batches([*(done for piece in pieces for done in measuring.add(piece)), *measuring.rest()])
         assert table.to_pydict() == whole.to_pydict()
     words = 7 + len(PROSE.split())
     assert whole["signal.g"].to_pylist() == [float(words >= least)] * 5 + [1, 1]

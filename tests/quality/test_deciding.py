@@ -34,8 +34,8 @@ def test_rules_on_transitions_do_not_touch_trajectories():
 
 def test_a_rule_of_some_domains_is_silent_in_others():
     rules = [Rule("r", "s", "trajectory", least=2, domains=("swe", "web")), Rule("all", "s", "trajectory", least=1)]
-    found = [apply_rules(rules, {"s": numbers(0, 1, 2)}, 3, domain=domain) for domain in ("web", "mcp")]
-    assert [decision.trajectory.tolist() for decision in found] == [[0, 0, -1], [1, -1, -1]]
+    decisions = [apply_rules(rules, {"s": numbers(0, 1, 2)}, 3, domain=domain) for domain in ("web", "mcp")]
+    assert [decision.trajectory.tolist() for decision in decisions] == [[0, 0, -1], [1, -1, -1]]
 
 
 def test_the_last_bit_of_a_float_decides_nothing():
@@ -44,12 +44,12 @@ def test_the_last_bit_of_a_float_decides_nothing():
 
 
 def test_a_rule_that_spares_lets_its_share_through_by_what_is_said():
-    rule, other = (Rule(name, "s", "transition", most=0, spare=0.25) for name in ("r", "t"))
+    rule, other_rule = (Rule(name, "s", "transition", most=0, spare=0.25) for name in ("r", "t"))
     keys = {"transition": np.random.default_rng(0).integers(0, 1 << 63, 8_000, np.uint64) << np.uint64(1)}
     broken = {"s": np.ones(8_000, np.float32)}
     spared = apply_rules([rule], broken, 8_000, keys).transition < 0
     assert abs(spared.mean() - 0.25) < 0.02
-    assert abs((spared & (apply_rules([other], broken, 8_000, keys).transition < 0)).mean() - 0.25**2) < 0.02
+    assert abs((spared & (apply_rules([other_rule], broken, 8_000, keys).transition < 0)).mean() - 0.25**2) < 0.02
     order = np.random.default_rng(1).permutation(8_000)
     again = apply_rules([rule], broken, 8_000, {"transition": keys["transition"][order]}).transition < 0
     assert (again == spared[order]).all()
@@ -57,19 +57,19 @@ def test_a_rule_that_spares_lets_its_share_through_by_what_is_said():
 
 @given(st.permutations([(0, 1, rank, tie, origin, 0, 0) for rank in (0, 1) for tie in (0, 1) for origin in (0, 1)]))
 def test_of_equal_things_the_least_by_rank_tie_and_origin_survives(values):
-    keys = np.array([(*one[:5], unit, row) for row, one in enumerate(values) for unit in (0, 1)], KEY)
-    lost, kept = losers(keys)
-    (first,) = (row for row, one in enumerate(values) if one[2:5] == (0, 0, 0))
-    assert kept.tolist() == [(0, 1, 0, 0, 0, 0, first)] * 15
-    assert [one[2:5] for one in lost.tolist()] == sorted([one[2:5] for one in values] * 2)[1:]
+    keys = np.array([(*value[:5], unit, row) for row, value in enumerate(values) for unit in (0, 1)], KEY)
+    lost, winners = losers(keys)
+    (first,) = (row for row, value in enumerate(values) if value[2:5] == (0, 0, 0))
+    assert winners.tolist() == [(0, 1, 0, 0, 0, 0, first)] * 15
+    assert [loser[2:5] for loser in lost.tolist()] == sorted([value[2:5] for value in values] * 2)[1:]
 
 
 @given(st.permutations([(high, rank) for high in (0, 1, 2) for rank in range(2 * high)]), st.integers(1, 5))
 def test_of_equal_things_as_many_survive_as_may_the_least_by_rank(values, most):
     keys = np.array([(high, 0, rank, 0, 0, 0, row) for row, (high, rank) in enumerate(values)], KEY)
-    lost, kept = losers(keys, most)
+    lost, winners = losers(keys, most)
     assert sorted(lost[["high", "rank"]].tolist()) == [(h, rank) for h in (1, 2) for rank in range(most, 2 * h)]
-    assert kept["rank"].tolist() == [0] * len(lost)
+    assert winners["rank"].tolist() == [0] * len(lost)
 
 
 def first_ranks(prefer, *trajectories):
@@ -97,30 +97,30 @@ OUTCOMES = [
 
 @given(st.permutations(range(len(OUTCOMES))))
 def test_solved_is_preferred_to_unknown_and_that_to_failed_then_the_score_then_the_shorter(order):
-    made = [
+    trajectories = [
         trajectory(*["x"] * length, native_id=f"{number}-{length}", outcome=OUTCOMES[number])
         for number in order
         for length in (2, 1)
     ]
     names = [(number, length) for number in order for length in (2, 1)]
-    ranks = first_ranks(("solved", "shorter"), *made)
+    ranks = first_ranks(("solved", "shorter"), *trajectories)
     assert [name for _, name in sorted(zip(ranks, names, strict=True))] == sorted(names)
     assert len(set(ranks)) == len(ranks)
 
 
 def test_zero_and_negative_zero_are_one_score_and_no_score_is_the_least():
     scores = [0.0, -0.0, None, math.nan]
-    made = [trajectory(native_id=str(n), outcome=Outcome(True, score)) for n, score in enumerate(scores)]
-    zero, minus, none, nan = first_ranks(("solved",), *made)
+    trajectories = [trajectory(native_id=str(n), outcome=Outcome(True, score)) for n, score in enumerate(scores)]
+    zero, minus, none, nan = first_ranks(("solved",), *trajectories)
     assert zero == minus < none == nan
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 2), max_size=12))
 def test_things_are_equal_only_where_both_halves_of_the_hash_are(hashes):
     keys = np.array([(high, low, row, 0, 0, 0, row) for row, (high, low) in enumerate(hashes)], KEY)
-    lost, kept = losers(keys)
-    pairs = {row: hashes.index(one) for row, one in enumerate(hashes) if hashes.index(one) < row}
-    assert dict(zip(lost["row"].tolist(), kept["row"].tolist(), strict=True)) == pairs
+    lost, winners = losers(keys)
+    pairs = {row: hashes.index(hash_) for row, hash_ in enumerate(hashes) if hashes.index(hash_) < row}
+    assert dict(zip(lost["row"].tolist(), winners["row"].tolist(), strict=True)) == pairs
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=25), st.randoms())
@@ -165,9 +165,10 @@ def test_without_task_and_instance_a_trajectory_is_its_own_group_and_shares_it_w
 
 
 def test_one_instance_joins_two_tasks():
-    here = Environment(id="image", instance_id="7")
+    environment = Environment(id="image", instance_id="7")
     _, instances = nodes_of(
-        trajectory("a", task=Task("1"), environment=here), trajectory("b", task=Task("2"), environment=here)
+        trajectory("a", task=Task("1"), environment=environment),
+        trajectory("b", task=Task("2"), environment=environment),
     )
     assert instances[0] == instances[1]
 
@@ -176,8 +177,8 @@ def test_one_instance_joins_two_tasks():
     ("instance", "joined"), [("/home/me/work/lamp", False), (r"C:\\me\\work\\lamp", False), ("7", True)]
 )
 def test_a_working_folder_joins_no_tasks_where_it_is_to_be_no_instance(instance, joined):
-    here = Environment(instance_id=instance)
-    batch = batch_of(*(trajectory(one, task=Task(one), environment=here) for one in "ab"))
+    environment = Environment(instance_id=instance)
+    batch = batch_of(*(trajectory(name, task=Task(name), environment=environment) for name in "ab"))
     tasks = task_nodes(batch, np.zeros(batch.num_rows, np.uint64))
     assert len(set(instance_nodes(batch, tasks).tolist())) == 1
     apart = instance_nodes(batch, tasks, folders=False)

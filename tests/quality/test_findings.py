@@ -14,14 +14,14 @@ def found(*texts):
 
 def test_a_secret_is_told_by_its_bytes_and_kind():
     text = f"é export GITHUB={TOKEN} and more"
-    (one,) = found("nothing", None, text)
-    assert (one.text, one.kind) == (2, "token")
-    assert TOKEN.endswith(text.encode()[one.start : one.end].decode())
+    (finding,) = found("nothing", None, text)
+    assert (finding.text, finding.kind) == (2, "token")
+    assert TOKEN.endswith(text.encode()[finding.start : finding.end].decode())
 
 
 def test_equal_secrets_have_equal_digests_and_others_others():
-    first, again, other = found(f"a {TOKEN}", f"b=1; {TOKEN} c", f"a {TOKEN[:-1]}z")
-    assert first.digest == again.digest != other.digest
+    first, again, third = found(f"a {TOKEN}", f"b=1; {TOKEN} c", f"a {TOKEN[:-1]}z")
+    assert first.digest == again.digest != third.digest
     assert first.digest == digest_of("token", f"a {TOKEN}".encode()[first.start : first.end])
     assert digest_of("token", b"x") != digest_of("email", b"x")
 
@@ -35,11 +35,11 @@ def test_equal_secrets_have_equal_digests_and_others_others():
     ],
 )
 def test_the_kind_is_that_of_the_find(text, kind):
-    assert kind in {one.kind for one in found(text)}
+    assert kind in {finding.kind for finding in found(text)}
 
 
 def test_an_array_that_is_a_part_of_another_is_looked_at_alone():
     whole = pa.array([f"a {TOKEN}", "nothing", f"b {TOKEN}"], pa.string())
-    assert [one.text for one in findings(whole.slice(1))] == [1]
+    assert [finding.text for finding in findings(whole.slice(1))] == [1]
     assert list(findings(whole.slice(1, 1))) == []
     assert list(findings(pa.array([], pa.string()))) == []

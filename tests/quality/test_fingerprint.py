@@ -42,23 +42,23 @@ def test_a_slice_hashes_like_the_whole():
 
 
 def test_equal_content_of_other_ids_and_places_hashes_alike():
-    one = hashes(batch_of(trajectory("a", "b", native_id="x"), uri="here"))[1]
-    other = hashes(batch_of(trajectory("a", "b", native_id="y"), uri="there"))[1]
-    assert np.array_equal(one, other)
+    left = hashes(batch_of(trajectory("a", "b", native_id="x"), uri="here"))[1]
+    right = hashes(batch_of(trajectory("a", "b", native_id="y"), uri="there"))[1]
+    assert np.array_equal(left, right)
 
 
 def test_the_order_of_transitions_matters_to_the_trajectory():
-    one = trajectory("a", "a", "b")
-    other = trajectory("a", "b", "a")
-    assert not np.array_equal(hashes(batch_of(one))[1], hashes(batch_of(other))[1])
+    left = trajectory("a", "a", "b")
+    right = trajectory("a", "b", "a")
+    assert not np.array_equal(hashes(batch_of(left))[1], hashes(batch_of(right))[1])
 
 
 def test_acts_that_logs_tell_in_other_words_are_the_same_where_their_text_is():
     text = '{"name": "click", "arguments": {"element": "#5"}}'
-    told = (("click", '{"element": "#5", "x": 9, "y": 1}'), ("tap", '{"selector": "a", "element": "#5"}'))
-    steps = [[Step(Action(name, text, words), None, Observation("page"), 0, offset=0)] for name, words in told]
-    one, other = (transition_hashes(batch_of(Trajectory("t", "web", some))) for some in steps)
-    assert np.array_equal(one, other)
+    actions = (("click", '{"element": "#5", "x": 9, "y": 1}'), ("tap", '{"selector": "a", "element": "#5"}'))
+    steps = [[Step(Action(name, text, words), None, Observation("page"), 0, offset=0)] for name, words in actions]
+    left, right = (transition_hashes(batch_of(Trajectory("t", "web", session))) for session in steps)
+    assert np.array_equal(left, right)
 
 
 def test_hashes_survive_the_way_through_bytes():

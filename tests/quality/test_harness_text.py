@@ -40,22 +40,26 @@ def edges_of(answers: list[tuple[str, str]], agent: str | None = "crane") -> Mea
 def found(answers: list[tuple[str, str]]) -> tuple[list[tuple[str, int]], list[int]]:
     """Place and number of answers of each frame, and the characters of each answer that stand in frames."""
     edges, variety = edges_of(answers)
-    ((group, (total, told)),) = count_skeletons(edges, variety, 0).items()
-    some = find_frames(total, told)
-    return [(PLACES[one["place"]], int(one["answers"])) for one in some], count_framed(edges, {group: some}).tolist()
+    ((group, (total, counts)),) = count_skeletons(edges, variety, 0).items()
+    listed = find_frames(total, counts)
+    return [(PLACES[frame["place"]], int(frame["answers"])) for frame in listed], count_framed(
+        edges, {group: listed}
+    ).tolist()
 
 
 def test_a_line_behind_every_answer_is_a_frame_and_all_of_it_is_marked():
     answers = [(command, f"{command[::-1]}\n[done in {n}1 ms]") for n, command in enumerate(PROGRAMS)]
-    told, marked = found(answers)
-    assert ("tail", 8) in told
+    frames, marked = found(answers)
+    assert ("tail", 8) in frames
     assert marked == [len("[done in 11 ms]")] * 8
 
 
 def test_what_one_program_prints_each_time_is_no_frame():
-    answers = [("pytest -q", f"{n} passed in 0.1{n}s") for n in range(20)] + [(one, one) for one in PROGRAMS]
-    told, marked = found(answers)
-    assert told == []
+    answers = [("pytest -q", f"{n} passed in 0.1{n}s") for n in range(20)] + [
+        (program, program) for program in PROGRAMS
+    ]
+    frames, marked = found(answers)
+    assert frames == []
     assert sum(marked) == 0
 
 
@@ -71,8 +75,8 @@ def test_prompts_of_a_terminal_are_no_frames_and_what_stands_before_them_is():
     answers = [
         (command, f"Output follows:\nuser@mill:~$ {command}\n{command[::-1]}\nuser@mill:~$ ") for command in PROGRAMS
     ]
-    told, marked = found(answers)
-    assert told == [("head", 8)]
+    frames, marked = found(answers)
+    assert frames == [("head", 8)]
     assert marked == [len("Output follows:")] * 8
 
 
@@ -85,16 +89,16 @@ def test_no_more_answers_have_a_frame_than_its_tools_gave():
     for tool, line in (("bash", "[done]"), ("shell", "[finished]")):
         steps = steps_of(*(f"{command[::-1]}\n{line} now" for command in PROGRAMS), first="$")
         calls = [call(tool, command=command) for command in PROGRAMS]
-        steps = [replace(step, action=one) for step, one in zip(steps, calls, strict=True)]
+        steps = [replace(step, action=action) for step, action in zip(steps, calls, strict=True)]
         batches.append(batch_of(Trajectory(tool, "terminal", steps, agent=Agent("crane", "1.0"))))
     edges = pa.Table.from_batches([measure_edges(batch) for batch in batches])
-    variety = pa.Table.from_batches([one for batch in batches for one in Varying().add(batch)])
+    variety = pa.Table.from_batches([part for batch in batches for part in Varying().add(batch)])
     ((_, counts),) = count_skeletons(edges, variety, 0).items()
-    assert {(int(one["answers"]), int(one["among"])) for one in find_frames(*counts)} == {(8, 8)}
+    assert {(int(frame["answers"]), int(frame["among"])) for frame in find_frames(*counts)} == {(8, 8)}
 
 
 def test_a_line_that_a_few_of_many_programs_print_is_no_frame():
-    words = [f"{one}{other}{one}" for one in "abcdefgh" for other in "stuvwxyz"]
+    words = [f"{first}{second}{first}" for first in "abcdefgh" for second in "stuvwxyz"]
     others = [(f"{word} run", f"{word * 2} said") for word in words]
     shared = [(command, f"import os\n{command[::-1]}") for command in PROGRAMS[:5] for _ in range(8)]
     assert found(others + shared)[0] == []
@@ -112,8 +116,8 @@ def test_words_of_the_call_times_and_paths_do_not_tell_frames_apart():
         (command, f"[/home/u{n}/work] $ {command}\n2026-01-0{n + 1}T10:00:00Z call {n}f3a finished\n{command[::-1]}")
         for n, command in enumerate(PROGRAMS)
     ]
-    told, marked = found(answers)
-    assert ("head", 8) in told
+    frames, marked = found(answers)
+    assert ("head", 8) in frames
     assert all(size == answer.rindex("\n") - 1 for size, (_, answer) in zip(marked, answers, strict=True))
 
 
@@ -131,7 +135,7 @@ def test_the_frames_of_one_corpus_are_the_same_in_one_unit_and_in_several():
     answers = [(command, f"{command[::-1]}\n[done in {n}1 ms]") for n, command in enumerate(PROGRAMS)] * 2
     ((_, whole),) = count_skeletons(*edges_of(answers), 0).items()
     halves = [
-        next(iter(count_skeletons(*edges_of(some), n).values())) for n, some in enumerate((answers[:8], answers[8:]))
+        next(iter(count_skeletons(*edges_of(half), n).values())) for n, half in enumerate((answers[:8], answers[8:]))
     ]
     joined = [np.concatenate(half) for half in zip(*halves, strict=True)]
     names = ["skeleton", "place", "answers", "among", "kinds"]

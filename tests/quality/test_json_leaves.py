@@ -29,8 +29,8 @@ def plain(value: object) -> list[str]:
 @given(st.lists(JSON, max_size=5), st.sampled_from([None, 2]))
 def test_leaves_are_the_strings_numbers_and_words_one_a_line(values: list[object], indent: int | None):
     texts = [json.dumps(value, ensure_ascii=False, indent=indent) for value in values]
-    found = leaves(pa.array(texts, pa.string())).to_pylist()
-    assert [text.removesuffix("\n") for text in found] == ["\n".join(plain(value)) for value in values]
+    decoded = leaves(pa.array(texts, pa.string())).to_pylist()
+    assert [text.removesuffix("\n") for text in decoded] == ["\n".join(plain(value)) for value in values]
 
 
 def test_texts_of_many_blocks_are_read_as_one_by_one():

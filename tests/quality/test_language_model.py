@@ -35,8 +35,8 @@ judge:
 def kept(text: str) -> bool:
     judge = parse_recipe(RECIPE, "languages").judge
     rule = judge.rules["other_language"]
-    (told,) = set(judge.made(rule.signal).measure(Measured.of(batch_of(trajectory(text)), TokenCounter())).tolist())
-    return told >= rule.min
+    (value,) = set(judge.made(rule.signal).measure(Measured.of(batch_of(trajectory(text)), TokenCounter())).tolist())
+    return value >= rule.min
 
 
 @pytest.mark.parametrize("language", sorted(SENTENCES))
@@ -82,8 +82,8 @@ def measure(name, *pairs, copies=1):
 
 
 def test_an_answer_that_was_shown_before_is_predictable_from_the_history_alone():
-    secret, other = noise(), noise()
-    rows = [(None, secret), (None, other), (None, secret)]
+    secret, decoy = noise(), noise()
+    rows = [(None, secret), (None, decoy), (None, secret)]
     first, second, third = measure("history_predictability", *rows)
     assert min(first, second) > 0.6
     assert third < 0.02
@@ -132,9 +132,9 @@ def test_equally_common_kinds_count_in_full_and_rare_ones_hardly():
 
 @given(st.dictionaries(st.text(max_size=2), st.integers(1, 50), min_size=1))
 def test_numbers_fall_with_the_order(counts):
-    found = diversity(counts)
-    assert found.kinds + 1e-9 >= found.effective >= found.dominant - 1e-9
-    assert 1 / found.largest**2 + 1e-9 >= found.dominant >= 1 / found.largest - 1e-9
+    numbers = diversity(counts)
+    assert numbers.kinds + 1e-9 >= numbers.effective >= numbers.dominant - 1e-9
+    assert 1 / numbers.largest**2 + 1e-9 >= numbers.dominant >= 1 / numbers.largest - 1e-9
 
 
 def test_things_are_counted_a_trajectory_or_a_transition():
@@ -148,13 +148,13 @@ def test_things_are_counted_a_trajectory_or_a_transition():
         Step(action, None, Observation("x", uri=uri), turn, 0)
         for turn, (action, uri) in enumerate(zip(actions, uris, strict=True))
     ]
-    made = [
+    trajectories = [
         Trajectory(f"t{n}", "swe", steps, environment=Environment(id="e"), task=Task(None if n else "7", "do it"))
         for n in range(2)
     ]
-    found = kinds_in(batch_of(*made))
-    assert found["task"] == {"7": 1, "do it": 1}
-    assert found["environment"] == {"e": 2}
-    assert found["place"] == {"example.org": 2, "com.app": 2}
-    assert found["action"] == {"bash": 2, "shell": 2, "edit": 2}
-    assert found["command_head"] == {"git": 2, "ls": 2}
+    kinds = kinds_in(batch_of(*trajectories))
+    assert kinds["task"] == {"7": 1, "do it": 1}
+    assert kinds["environment"] == {"e": 2}
+    assert kinds["place"] == {"example.org": 2, "com.app": 2}
+    assert kinds["action"] == {"bash": 2, "shell": 2, "edit": 2}
+    assert kinds["command_head"] == {"git": 2, "ls": 2}

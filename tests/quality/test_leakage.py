@@ -30,8 +30,8 @@ def step(after, before=None, action=None, form="stream"):
 
 
 def plain(text):
-    found = re.findall(r"\w+", text or "")
-    return {tuple(found[at : at + WORDS]) for at in range(len(found) - WORDS + 1)}
+    words = re.findall(r"\w+", text or "")
+    return {tuple(words[at : at + WORDS]) for at in range(len(words) - WORDS + 1)}
 
 
 LONG = st.lists(st.sampled_from("ab"), max_size=16).map(" ".join)
@@ -40,18 +40,18 @@ LONG = st.lists(st.sampled_from("ab"), max_size=16).map(" ".join)
 @given(st.lists(st.tuples(*[st.none() | LONG] * 3), max_size=5))
 def test_shares_are_those_of_sets_of_runs(rows):
     columns = [Texts.of(pa.array([row[side] for row in rows], pa.string()).dictionary_encode()) for side in range(3)]
-    found = shared_shares(columns[0], [columns[1]], [columns[2]])
+    shares = shared_shares(columns[0], [columns[1]], [columns[2]])
     for number, (part, whole, apart) in enumerate(rows):
         own = plain(part) - plain(apart)
-        assert found[number] == pytest.approx(len(own & plain(whole)) / len(own) if own else 0)
+        assert shares[number] == pytest.approx(len(own & plain(whole)) / len(own) if own else 0)
 
 
 def test_sets_hold_each_member_once_and_know_their_texts():
     sets = Sets.of(np.array([5, 5, 7, 5], np.uint64) << np.uint64(60), np.array([0, 3, 3, 4]), common_bits(3))
     assert sets.sizes.tolist() == [2, 0, 1]
-    place, held = sets.within(np.array([0, 0, 2]), sets, np.array([2, -1, 0]))
-    assert place.tolist() == [0, 0, 1, 1, 2]
-    assert held.tolist() == [True, False, False, False, True]
+    positions, hits = sets.within(np.array([0, 0, 2]), sets, np.array([2, -1, 0]))
+    assert positions.tolist() == [0, 0, 1, 1, 2]
+    assert hits.tolist() == [True, False, False, False, True]
 
 
 @pytest.mark.parametrize("place", ["instruction", "initial_state", "demonstrations", "simulation_instruction"])

@@ -72,13 +72,13 @@ def goers(sketches: Sketches, tasks: list[int], max_absent: float = 0.2) -> list
     count = len(sketches.starts)
     who = np.zeros(count, MEMBER)
     who["tie"], who["row"] = np.arange(count), sketches.starts
-    found = candidates(members(sketches, np.arange(count), background, Bands(), who))
-    number = np.searchsorted(sketches.starts, found["row"])
-    other = np.searchsorted(sketches.starts, found["other_row"])
-    absent, size = absent_shares(sketches, number, background, sketches, other)
+    pairs = candidates(members(sketches, np.arange(count), background, Bands(), who))
+    number = np.searchsorted(sketches.starts, pairs["row"])
+    rival = np.searchsorted(sketches.starts, pairs["other_row"])
+    absent, size = absent_shares(sketches, number, background, sketches, rival)
     sequence = sketches.sequence()
-    found["absent"] = np.where(sequence[number] == sequence[other], 0, np.where(size < FEW, 1, absent))
-    gone = found[decisive(found, np.flatnonzero(found["absent"] < max_absent))]
+    pairs["absent"] = np.where(sequence[number] == sequence[rival], 0, np.where(size < FEW, 1, absent))
+    gone = pairs[decisive(pairs, np.flatnonzero(pairs["absent"] < max_absent))]
     return sorted(np.searchsorted(sketches.starts, gone["row"]).tolist())
 
 
@@ -112,7 +112,7 @@ def test_screens_that_share_a_layout_are_told_apart_by_their_new_lines(form: str
     frame = [f'#{number} group clickable [0,{number}][9,{number}] "{said(random_, 4)}"' for number in range(90)]
 
     def visit(word: str) -> list[str]:
-        return ["\n".join(frame)] + ["\n".join([*frame, f'#91 text "{word} {place}"']) for place in range(40)]
+        return ["\n".join(frame)] + ["\n".join([*frame, f'#91 text "{word} {row}"']) for row in range(40)]
 
     stay = sketches_of(visit("wifi"), visit("battery"), form=form, dialect=dialect)
     assert absent_shares(stay, np.array([1]), np.zeros(len(stay.step), bool), stay, np.array([0]))[0][0] > 0.3
@@ -127,19 +127,19 @@ def sent(*items: str) -> str:
     return "HTTP 200 OK\ncontent-type: application/json\n\n[" + ", ".join(items) + "]"
 
 
-def absent_of(sketches: Sketches, one: int, other: int) -> float:
+def absent_of(sketches: Sketches, left: int, right: int) -> float:
     none = np.zeros(len(sketches.step), bool)
-    return float(absent_shares(sketches, np.array([one]), none, sketches, np.array([other]))[0][0])
+    return float(absent_shares(sketches, np.array([left]), none, sketches, np.array([right]))[0][0])
 
 
 def test_one_item_changed_in_a_list_that_is_sent_whole_is_a_step_of_its_own():
     done = [TASKS[0], TASKS[1].replace("false", "true"), *TASKS[2:]]
     logs = [sent(*TASKS), sent(*done)], [sent(*TASKS), sent(*TASKS[:-1])], [sent(*TASKS), sent(*TASKS, TASKS[1])]
     sketches = sketches_of(*logs, *logs)
-    for one in range(3):
-        for other in range(3):
-            assert absent_of(sketches, one, other) == (0 if one == other else 0.5)
-        assert absent_of(sketches, one, one + 3) == 0
+    for left in range(3):
+        for right in range(3):
+            assert absent_of(sketches, left, right) == (0 if left == right else 0.5)
+        assert absent_of(sketches, left, left + 3) == 0
 
 
 def test_a_list_that_is_sent_again_as_it_was_says_nothing_and_another_document_says_all():
@@ -171,8 +171,8 @@ def test_a_chain_of_alike_logs_loses_only_those_that_a_kept_one_is_like():
     pairs["tie"], pairs["row"] = [2, 3, 4], [2, 3, 4]
     pairs["other_tie"], pairs["other_row"] = [1, 2, 3], [1, 2, 3]
     for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
-        found = pairs[order]
-        gone = found[decisive(found, np.arange(3))]
+        shuffled = pairs[order]
+        gone = shuffled[decisive(shuffled, np.arange(3))]
         assert sorted(zip(gone["row"].tolist(), gone["other_row"].tolist(), strict=True)) == [(2, 1), (4, 3)]
 
 
@@ -204,18 +204,18 @@ def test_two_copies_that_meet_only_their_original_leave_one():
 
 def test_portions_hold_all_in_order_and_one_that_is_too_large_alone():
     sizes = np.array([1 << 16, 1 << 16, 1, 1 << 20, 0, 5])
-    assert [(some.start, some.stop) for some in portions(sizes)] == [(0, 2), (2, 3), (3, 4), (4, 6)]
+    assert [(portion.start, portion.stop) for portion in portions(sizes)] == [(0, 2), (2, 3), (3, 4), (4, 6)]
     assert list(portions(sizes[:0])) == []
 
 
 def test_a_bucket_compares_only_with_its_best_whatever_the_order():
-    found = np.zeros(30, MEMBER)
-    found["band"], found["tie"], found["row"] = 9, np.arange(30), np.arange(30)
-    found["rank"] = np.arange(30)[::-1]
-    pairs = candidates(found)
+    bucket = np.zeros(30, MEMBER)
+    bucket["band"], bucket["tie"], bucket["row"] = 9, np.arange(30), np.arange(30)
+    bucket["rank"] = np.arange(30)[::-1]
+    pairs = candidates(bucket)
     assert set(pairs["other_row"].tolist()) == set(range(30 - BEST, 30))
     assert len(pairs) == BEST * 30 - BEST * (BEST + 1) // 2
-    assert pairs.tobytes() == candidates(found[::-1]).tobytes()
+    assert pairs.tobytes() == candidates(bucket[::-1]).tobytes()
 
 
 def test_similarity_of_signatures_is_that_of_the_sets():
@@ -225,21 +225,21 @@ def test_similarity_of_signatures_is_that_of_the_sets():
         common = random_.integers(0, 1 << 32, 400, np.uint32)
         rest = [random_.integers(0, 1 << 32, round(400 * (1 - share) / share / 2), np.uint32) for _ in range(2)]
         sets = [np.unique(np.concatenate([common, more])) for more in rest]
-        place = np.repeat([0, 1], [len(one) for one in sets])
-        found = signatures(place, np.concatenate(sets), 2, bins)
+        owner = np.repeat([0, 1], [len(values) for values in sets])
+        sketch = signatures(owner, np.concatenate(sets), 2, bins)
         first, second = sets
         expected = len(np.intersect1d(first, second)) / len(np.union1d(first, second))
-        assert abs(float((found[0] == found[1]).mean()) - expected) < 0.08
+        assert abs(float((sketch[0] == sketch[1]).mean()) - expected) < 0.08
 
 
 def test_a_long_log_keeps_a_bounded_sample_that_still_tells():
     random_ = random.Random(4)
     texts = [said(random_, 2000) for _ in range(6)]
-    other = [said(random_, 2000) for _ in range(6)]
-    half = [*texts[:3], *other[:3]]
-    sketches = sketches_of(texts, half, other)
-    held = [len(sketches.whole(np.array([number]))[1]) for number in range(3)]
-    assert all(size <= SIZE for size in held)
+    others = [said(random_, 2000) for _ in range(6)]
+    half = [*texts[:3], *others[:3]]
+    sketches = sketches_of(texts, half, others)
+    sizes = [len(sketches.whole(np.array([number]))[1]) for number in range(3)]
+    assert all(size <= SIZE for size in sizes)
     none = np.zeros(len(sketches.step), bool)
     shares, size = absent_shares(sketches, np.array([1, 2]), none, sketches, np.array([0, 0]))
     assert shares[0] == pytest.approx(0.5, abs=0.05)

@@ -74,10 +74,10 @@ def test_an_email_address_becomes_one_that_nobody_has(text: str) -> None:
 
 
 def test_equal_parts_of_email_addresses_stay_equal() -> None:
-    one, two, three = (email(text, KEY) for text in (b"carol@corp.io", b"Carol@CORP.io", b"dave@corp.io"))
-    assert one == two
-    assert one.split(b"@")[1] == three.split(b"@")[1] == domain(b"corp.io", KEY)
-    assert one.split(b"@")[0] == user(b"carol", KEY)
+    first, two, three = (email(text, KEY) for text in (b"carol@corp.io", b"Carol@CORP.io", b"dave@corp.io"))
+    assert first == two
+    assert first.split(b"@")[1] == three.split(b"@")[1] == domain(b"corp.io", KEY)
+    assert first.split(b"@")[0] == user(b"carol", KEY)
 
 
 def test_a_long_secret_takes_time_in_proportion_and_its_placeholder_certifies_itself() -> None:

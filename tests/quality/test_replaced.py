@@ -33,7 +33,7 @@ def test_what_scrubbing_put_into_a_text_is_found_to_the_letter(name, seed):
     text = TEXTS[name](drawn(36, seed))
     clean = scrub_text(text)
     assert clean != text
-    changed = [place for place, (one, other) in enumerate(zip(text, clean, strict=True)) if one != other]
+    changed = [number for number, (before, after) in enumerate(zip(text, clean, strict=True)) if before != after]
     spans = placeholder_spans(clean)
     assert len(spans) == 1
     assert spans[0][0] <= changed[0]

@@ -16,7 +16,7 @@ LISTING = "total 8\n-rw-r--r-- 1 root root 12 Jan 1 {time} notes.txt\npid {pid} 
 def cut(text: str, *others: str) -> list[str]:
     """The volatile words of a text, neighbouring ones with what stands between them."""
     words = Words.of(text)
-    flags = np.any([words.volatile(Words.of(other)) for other in others], axis=0)
+    flags = np.any([words.volatile(Words.of(text)) for text in others], axis=0)
     steps = np.diff(np.concatenate([[0], flags.astype(np.int8), [0]]))
     ends = zip(np.flatnonzero(steps == 1), np.flatnonzero(steps == -1) - 1, strict=True)
     return [text.encode()[words.places[first, 0] : words.places[last, 1]].decode() for first, last in ends]
@@ -27,14 +27,14 @@ def share(*texts: str) -> float:
 
 
 def test_planted_times_pids_and_ports_are_the_only_volatile_words():
-    one = LISTING.format(time="10:21", pid=4711, port=50123)
-    other = LISTING.format(time="10:22", pid=912, port=38001)
-    assert cut(one, other) == ["21", "4711", "50123"]
-    assert cut(other, one) == ["22", "912", "38001"]
-    assert cut(one, one.replace("4711", "5"), one.replace("50123", "6")) == ["4711", "50123"]
+    left = LISTING.format(time="10:21", pid=4711, port=50123)
+    right = LISTING.format(time="10:22", pid=912, port=38001)
+    assert cut(left, right) == ["21", "4711", "50123"]
+    assert cut(right, left) == ["22", "912", "38001"]
+    assert cut(left, left.replace("4711", "5"), left.replace("50123", "6")) == ["4711", "50123"]
     words = 2 + 3 + 6 + 2 + 2 + 7 + 1
-    assert share(one, other) == pytest.approx(1 - 3 / words)
-    assert share(one, other, one) == pytest.approx(1 - 1.5 / words)
+    assert share(left, right) == pytest.approx(1 - 3 / words)
+    assert share(left, right, left) == pytest.approx(1 - 1.5 / words)
 
 
 def test_lines_that_only_one_has_are_volatile_whole():
@@ -52,31 +52,31 @@ def test_texts_of_nothing_agree_and_those_that_share_nothing_do_not():
     st.lists(st.sampled_from(["a", "b", "c", "\n"]), max_size=30),
     st.lists(st.sampled_from(["a", "b", "\n"]), max_size=30),
 )
-def test_what_is_not_volatile_stands_in_the_other_in_the_same_order(one: list[str], other: list[str]):
-    words, against = Words.of(" ".join(one)), Words.of(" ".join(other))
+def test_what_is_not_volatile_stands_in_the_other_in_the_same_order(left: list[str], right: list[str]):
+    words, against = Words.of(" ".join(left)), Words.of(" ".join(right))
     rest = iter(against.hashes.tolist())
     assert all(any(word == later for later in rest) for word in words.hashes[~words.volatile(against)].tolist())
     assert not words.volatile(words).any()
 
 
 def test_texts_too_long_to_align_are_still_compared():
-    one = "\n".join(f"line {number}" for number in range(LARGEST + 5))
-    assert cut(one, one.replace("line 77\n", "line x77\n")) == ["line 77"]
+    text = "\n".join(f"line {number}" for number in range(LARGEST + 5))
+    assert cut(text, text.replace("line 77\n", "line x77\n")) == ["line 77"]
 
 
 def hashes(*seen: str, first: str | None = None) -> list[tuple[int, int]]:
     batch = batch_of(trajectory("other", "before"), Trajectory("t", "terminal", steps_of(*seen, first=first)))
-    found = histories(batch)
-    return list(zip(found["history"].to_pylist()[2:], found["answer"].to_pylist()[2:], strict=True))
+    table = histories(batch)
+    return list(zip(table["history"].to_pylist()[2:], table["answer"].to_pylist()[2:], strict=True))
 
 
 def test_a_history_is_equal_up_to_the_first_answer_that_differs():
-    one, other = hashes("a", "b", "c", "d"), hashes("a", "b", "x", "d")
-    assert [a[0] == b[0] for a, b in zip(one, other, strict=True)] == [True, True, True, False]
-    assert [a[1] == b[1] for a, b in zip(one, other, strict=True)] == [True, True, False, True]
-    assert hashes("a", "b", first="start")[0][0] != one[0][0]
-    assert hashes("b", "a", "c")[2][0] != one[2][0]
-    assert len({history for history, _ in one}) == 4
+    left, right = hashes("a", "b", "c", "d"), hashes("a", "b", "x", "d")
+    assert [a[0] == b[0] for a, b in zip(left, right, strict=True)] == [True, True, True, False]
+    assert [a[1] == b[1] for a, b in zip(left, right, strict=True)] == [True, True, False, True]
+    assert hashes("a", "b", first="start")[0][0] != left[0][0]
+    assert hashes("b", "a", "c")[2][0] != left[2][0]
+    assert len({history for history, _ in left}) == 4
 
 
 def test_another_environment_is_another_key():
@@ -85,20 +85,20 @@ def test_another_environment_is_another_key():
 
 
 def rows(*values: tuple[int, int, int]) -> np.ndarray:
-    found = np.zeros(len(values), ROW)
-    for place, (key, content, rank) in enumerate(values):
-        found[place] = (key, 0, content, rank, 100 - place, 0, 0, 0, place)
-    return found
+    array = np.zeros(len(values), ROW)
+    for number, (key, content, rank) in enumerate(values):
+        array[number] = (key, 0, content, rank, 100 - number, 0, 0, 0, number)
+    return array
 
 
 def test_equal_trajectories_are_one_replicate_and_lonely_rows_none():
-    found = list(groups(rows((1, 7, 0), (1, 7, 0), (1, 8, 0), (2, 7, 0), (2, 7, 1), (3, 9, 0))))
-    assert [(int(group["key"][0]), sorted(group["content"].tolist())) for group in found] == [(1, [7, 8])]
+    replicates = list(groups(rows((1, 7, 0), (1, 7, 0), (1, 8, 0), (2, 7, 0), (2, 7, 1), (3, 9, 0))))
+    assert [(int(group["key"][0]), sorted(group["content"].tolist())) for group in replicates] == [(1, [7, 8])]
 
 
 def test_beyond_the_cap_go_the_worst_whatever_the_order():
-    some = rows((1, 1, 5), (1, 2, 0), (1, 3, 0), (2, 4, 0), (1, 5, 9))
+    sample_rows = rows((1, 1, 5), (1, 2, 0), (1, 3, 0), (2, 4, 0), (1, 5, 9))
     for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]):
-        assert beyond(some[order], 2)["row"].tolist() == [0, 4]
-    assert beyond(some, 1)["row"].tolist() == [1, 0, 4]
-    assert not len(beyond(some, 4))
+        assert beyond(sample_rows[order], 2)["row"].tolist() == [0, 4]
+    assert beyond(sample_rows, 1)["row"].tolist() == [1, 0, 4]
+    assert not len(beyond(sample_rows, 4))

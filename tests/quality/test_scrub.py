@@ -52,8 +52,8 @@ def trajectory(native_id: str, texts: list[str], **more: object) -> Trajectory:
 
 def batch_of(*trajectories: Trajectory) -> pa.RecordBatch:
     assembler = Assembler()
-    for one in trajectories:
-        assembler.add(one, ORIGIN, {})
+    for record in trajectories:
+        assembler.add(record, ORIGIN, {})
     return check(assembler.take())
 
 
@@ -67,7 +67,7 @@ def buffers(array: pa.Array) -> bytes:
     if pa.types.is_dictionary(array.type):
         return data + buffers(array.dictionary)
     if pa.types.is_struct(array.type):
-        return data + b"".join(buffers(array.field(place)) for place in range(array.type.num_fields))
+        return data + b"".join(buffers(array.field(number)) for number in range(array.type.num_fields))
     return data
 
 
@@ -184,14 +184,14 @@ def test_a_secret_is_hidden_in_every_text_of_the_trajectory_that_gives_it_away_o
     ]
     batch = batch_of(trajectory("a", texts))
     scrubbed, counts = scrub(batch)
-    early, body, deep, flat, told, nothing = shown(scrubbed)
+    early, body, deep, flat, fields, nothing = shown(scrubbed)
     fresh = early.removeprefix("earlier: ")
     assert fresh != secret
     assert [c for c in fresh if not c.isalnum()] == [c for c in secret if not c.isalnum()]
     assert base64.b64decode(body.split()[3]).decode() == f"first line\nthe key {fresh} again"
     assert json.loads(json.loads(deep)["deep"])["x"] == f"nested {fresh}"
     assert json.loads(flat)["x"] == f"unescaped {fresh}"
-    assert json.loads(told)["api_key"] == fresh
+    assert json.loads(fields)["api_key"] == fresh
     assert nothing == "nothing"
     assert counts.to_pylist() == [1, 2, 2, 2, 2, 1]
 
@@ -226,9 +226,9 @@ def test_texts_of_a_slice_that_no_row_uses_are_scrubbed_too() -> None:
 def test_a_slice_is_scrubbed_like_its_rows() -> None:
     batch = batch_of(trajectory("a", ["$", "ls", f"a {MAIL}"]), trajectory("b", ["$", MAIL, f"PASSWORD={PASSWORD}"]))
     whole, counts = scrub(batch)
-    part, some = scrub(batch.slice(2))
+    part, part_counts = scrub(batch.slice(2))
     assert part.to_pylist() == whole.slice(2).to_pylist()
-    assert some.equals(counts.slice(2))
+    assert part_counts.equals(counts.slice(2))
 
 
 def test_only_the_kinds_asked_for_are_scrubbed() -> None:
@@ -280,7 +280,7 @@ def test_scrubbing_twice_changes_nothing_more_and_keeps_the_length(text: str) ->
     )
 )
 def test_a_scrubbed_batch_keeps_every_invariant_and_is_not_scrubbed_again(texts: list[list[str]]) -> None:
-    batch = batch_of(*(trajectory(str(place), one) for place, one in enumerate(texts)))
+    batch = batch_of(*(trajectory(str(number), contents) for number, contents in enumerate(texts)))
     scrubbed, _ = scrub(batch)
     check(scrubbed)
     again, counts = scrub(scrubbed)
@@ -292,17 +292,17 @@ def test_a_scrubbed_batch_keeps_every_invariant_and_is_not_scrubbed_again(texts:
 def test_the_object_that_a_text_stood_in_is_cleaned_as_the_text_is(kind):
     ways = ({"ensure_ascii": False}, {"ensure_ascii": True, "separators": (",", ":")})
     planted = [plant for plant in plants(kind, 12) for _ in ways]
-    made = []
+    trajectories = []
     for number, plant in enumerate(planted):
         text = f"line one\n{plant.text}\nlast é"
         envelope = json.dumps({"content": [{"type": "text", "text": text}], "isError": False}, **ways[number % 2])
         seen = Observation(text, envelope=envelope)
-        made.append(Trajectory(str(number), "mcp", [Step(Action("run", "{}"), None, seen, 0, 0)]))
-    scrubbed, counts = scrub(batch_of(*made))
+        trajectories.append(Trajectory(str(number), "mcp", [Step(Action("run", "{}"), None, seen, 0, 0)]))
+    scrubbed, counts = scrub(batch_of(*trajectories))
     for plant, row, count in zip(planted, check(scrubbed).to_pylist(), counts.to_pylist(), strict=True):
-        told = row["next_observation"]
-        assert json.loads(told["envelope"])["content"][0]["text"] == told["content"]
-        assert not any(secret in told["envelope"] for secret in plant.secrets)
+        observation = row["next_observation"]
+        assert json.loads(observation["envelope"])["content"][0]["text"] == observation["content"]
+        assert not any(secret in observation["envelope"] for secret in plant.secrets)
         assert count >= 2
 
 

@@ -88,11 +88,11 @@ def test_of_finds_that_overlap_the_first_in_rank_stays() -> None:
     for _ in range(2000):
         starts = [random.randrange(24) for _ in range(random.randrange(12))]
         finds = [Span(start, start + random.choice((1, 2, 3, 9)), "token") for start in starts]
-        kept: list[Span] = []
+        spans: list[Span] = []
         for find in finds:
-            if all(find.end <= other.start or other.end <= find.start for other in kept):
-                kept.append(find)
-        assert _apart(finds) == sorted(kept, key=lambda find: find.start)
+            if all(find.end <= span.start or span.end <= find.start for span in spans):
+                spans.append(find)
+        assert _apart(finds) == sorted(spans, key=lambda find: find.start)
 
 
 def _of_size(unit: str, size: int) -> str:

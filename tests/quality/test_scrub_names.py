@@ -31,9 +31,9 @@ PATHS = [
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_user_name_in_a_path_becomes_a_token(path: str) -> None:
-    told = scrub_name(path)
-    assert "carolj" not in told
-    assert TOKEN.search(told)
+    scrubbed = scrub_name(path)
+    assert "carolj" not in scrubbed
+    assert TOKEN.search(scrubbed)
 
 
 def test_a_name_becomes_the_same_in_every_path_under_one_salt_and_another_under_another() -> None:
@@ -46,9 +46,9 @@ def test_a_name_becomes_the_same_in_every_path_under_one_salt_and_another_under_
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_secret_is_hidden_in_an_id(kind: str) -> None:
     for plant in plants(kind, 8):  # type: ignore[arg-type]
-        told = scrub_name(plant.text)
-        assert not [secret for secret in plant.secrets if secret in told], plant.text
-        assert scrub_name(told) == told
+        scrubbed = scrub_name(plant.text)
+        assert not [secret for secret in plant.secrets if secret in scrubbed], plant.text
+        assert scrub_name(scrubbed) == scrubbed
 
 
 def test_ids_and_paths_of_a_batch_are_named_and_nothing_else_of_them_changes() -> None:
@@ -84,16 +84,16 @@ def test_a_reject_names_its_input_as_transitions_do_and_its_excerpt_is_scrubbed(
     reject = Reject(
         "record", "bad_json", f"cannot read {secret}", "-Users-carolj-src/x.jsonl", "home/carolj/y", excerpt=secret
     )
-    told = scrub_reject(reject, "pepper")
-    assert told.uri == scrub_name(reject.uri, salt="pepper")
-    assert told.member == scrub_name(reject.member, salt="pepper")
-    assert told.excerpt == scrub_text(secret, salt="pepper")
+    scrubbed = scrub_reject(reject, "pepper")
+    assert scrubbed.uri == scrub_name(reject.uri, salt="pepper")
+    assert scrubbed.member == scrub_name(reject.member, salt="pepper")
+    assert scrubbed.excerpt == scrub_text(secret, salt="pepper")
     for left in ("tr0ub4dor7x", "carol"):
-        assert left not in str(told)
-    assert replace(told, uri="", member="", detail="", excerpt="") == replace(
+        assert left not in str(scrubbed)
+    assert replace(scrubbed, uri="", member="", detail="", excerpt="") == replace(
         reject, uri="", member="", detail="", excerpt=""
     )
-    assert scrub_reject(told, "pepper") == told
+    assert scrub_reject(scrubbed, "pepper") == scrubbed
 
 
 @given(

@@ -40,13 +40,13 @@ def wrapped(width: int, indent: str = "", mark: str = "") -> Broken:
     def broken(text: str, secret: str) -> str:
         lines = []
         for line in text.split("\n"):
-            at = line.find(secret)
-            if at >= 0:
+            offset = line.find(secret)
+            if offset >= 0:
                 size = width - len(mark)
-                filled = "x" * ((size - 1 - at - len(secret) // 2) % size) + " " + line
+                filled = "x" * ((size - 1 - offset - len(secret) // 2) % size) + " " + line
                 first, rest = filled[:size], filled[size:]
                 step = size - len(indent)
-                more = [indent + rest[place : place + step] for place in range(0, len(rest), step)]
+                more = [indent + rest[number : number + step] for number in range(0, len(rest), step)]
                 lines += [part + mark for part in (first, *more[:-1])] + more[-1:]
             else:
                 lines.append(line)
@@ -62,7 +62,7 @@ def unwrapped(indent: str = "", mark: str = "") -> Read:
 def each(written: Callable[[str], str], every: int = 1) -> Broken:
     """The secret with every so many characters written in another way."""
     return lambda text, secret: text.replace(
-        secret, "".join(written(char) if place % every == 0 else char for place, char in enumerate(secret))
+        secret, "".join(written(char) if number % every == 0 else char for number, char in enumerate(secret))
     )
 
 
@@ -115,10 +115,10 @@ def _check(kind: Kind, way: str, ways: dict[str, tuple[Broken, Read]]) -> None:
         text = broken(plant.text, secret)
         if secret not in read(text):  # quoted-printable that ends in `=` is not read back so simply
             continue
-        told = scrub_text(text, "key")
-        assert secret not in read(told), text
-        assert len(told.encode()) == len(text.encode())
-        assert scrub_text(told, "another") == told
+        scrubbed = scrub_text(text, "key")
+        assert secret not in read(scrubbed), text
+        assert len(scrubbed.encode()) == len(text.encode())
+        assert scrub_text(scrubbed, "another") == scrubbed
 
 
 @pytest.mark.parametrize("way", ["grep", "unicode escapes", "some in percent", "a terminal of 80", "a backslash"])
@@ -126,8 +126,8 @@ def test_what_is_broken_becomes_what_it_becomes_whole_and_nothing_around_it_chan
     broken, read = {**ENCODED, **WRAPPED}[way]
     token = "ghp_" + "a1B2c3" * 6
     text = broken(f"token is {token} now", token)
-    told = scrub_text(f"{token}\n{text}", "key")
-    whole, _, rest = told.partition("\n")
+    scrubbed = scrub_text(f"{token}\n{text}", "key")
+    whole, _, rest = scrubbed.partition("\n")
     assert whole != token
     assert read(rest) == read(text).replace(token, whole)
     if way == "grep":
@@ -145,10 +145,10 @@ def test_what_is_broken_becomes_what_it_becomes_whole_and_nothing_around_it_chan
     ],
 )
 def test_a_name_that_announces_a_secret_does_so_through_colours_and_escapes(text: str) -> None:
-    told = scrub_text(text)
-    assert "hunter2" not in told
-    assert len(told) == len(text)
-    assert scrub_text(told) == told
+    scrubbed = scrub_text(text)
+    assert "hunter2" not in scrubbed
+    assert len(scrubbed) == len(text)
+    assert scrub_text(scrubbed) == scrubbed
 
 
 def test_a_learned_secret_is_hidden_where_it_is_cut_or_encoded() -> None:
@@ -162,12 +162,12 @@ def test_a_learned_secret_is_hidden_where_it_is_cut_or_encoded() -> None:
         "xx " * 20 + "and the key is tr0u" + "\n" + "b4dor7staple ends",
     ]
     scrubbed, counts = scrub(batch_of(trajectory("a", texts)))
-    told = shown(scrubbed)
-    fresh = told[0].partition("=")[2]
-    assert uncoloured(told[1]) == f"the {fresh} is red"
-    assert unquote(told[2]) == f"and {fresh}"
-    assert html.unescape(told[3]) == f"and {fresh}"
-    assert told[4].replace("\n", "").endswith(f"{fresh} ends")
+    lines = shown(scrubbed)
+    fresh = lines[0].partition("=")[2]
+    assert uncoloured(lines[1]) == f"the {fresh} is red"
+    assert unquote(lines[2]) == f"and {fresh}"
+    assert html.unescape(lines[3]) == f"and {fresh}"
+    assert lines[4].replace("\n", "").endswith(f"{fresh} ends")
     assert counts.to_pylist() == [1, 2, 2, 2, 2]
 
 
@@ -195,10 +195,10 @@ def test_ordinary_text_with_wraps_and_escapes_stays(text: str) -> None:
 def test_a_complete_token_at_the_end_of_a_full_line_does_not_swallow_the_next_word() -> None:
     token = "ghp_" + "a1B2c3" * 6
     text = f"{'x' * 39} {token}\nand so on"
-    told = scrub_text(text)
+    scrubbed = scrub_text(text)
     assert len(text.splitlines()[0]) == 80
-    assert token not in told
-    assert told.endswith("\nand so on")
+    assert token not in scrubbed
+    assert scrubbed.endswith("\nand so on")
 
 
 NUMBERED: dict[str, Callable[[int, str], str]] = {
@@ -223,11 +223,11 @@ NUMBERED: dict[str, Callable[[int, str], str]] = {
 def test_a_private_key_is_scrubbed_behind_numbers_and_signs_which_stay(way: str, in_json: bool, complete: bool) -> None:
     for plant in plants("private_key", 6, seed=3):
         lines = plant.text.split("\n") if complete else plant.text.split("\n")[:-2]
-        text = "\n".join(NUMBERED[way](place + 8, line) for place, line in enumerate(lines))
-        told = scrub_text(json.dumps({"o": text}) if in_json else text)
-        told = json.loads(told)["o"] if in_json else told
-        for place, (line, fresh) in enumerate(zip(lines, told.split("\n"), strict=True)):
-            before, after = NUMBERED[way](place + 8, "\0").split("\0")
+        text = "\n".join(NUMBERED[way](number + 8, line) for number, line in enumerate(lines))
+        scrubbed = scrub_text(json.dumps({"o": text}) if in_json else text)
+        scrubbed = json.loads(scrubbed)["o"] if in_json else scrubbed
+        for number, (line, fresh) in enumerate(zip(lines, scrubbed.split("\n"), strict=True)):
+            before, after = NUMBERED[way](number + 8, "\0").split("\0")
             assert fresh.startswith(before)
             assert fresh.endswith(after)
             assert (line in fresh) == (line not in plant.secrets)
@@ -243,14 +243,14 @@ def test_a_base64_body_with_a_learned_short_secret_keeps_no_other(size: int, bef
     token = "ghp_" + "a1B2c3" * 6
     body = base64.b64encode(f"{before}{learned} {token} carol@corp.io\npassword={learned}".encode()).decode()
     if wrap:
-        body = "\n".join(body[place : place + wrap] for place in range(0, len(body), wrap))
+        body = "\n".join(body[number : number + wrap] for number in range(0, len(body), wrap))
     text = f"password='{learned}'\n$ base64 x\n{body}\n$ "
-    told = scrub_text(text)
-    fresh = told.split("'")[1]
-    inner = base64.b64decode(told.partition("x\n")[2].removesuffix("\n$ ").replace("\n", "")).decode()
-    assert learned not in told
+    scrubbed = scrub_text(text)
+    fresh = scrubbed.split("'")[1]
+    inner = base64.b64decode(scrubbed.partition("x\n")[2].removesuffix("\n$ ").replace("\n", "")).decode()
+    assert learned not in scrubbed
     for left in (learned, token, "carol"):
         assert left not in inner
     assert inner.startswith(before + fresh)
     assert inner.endswith(fresh)
-    assert scrub_text(told, "another") == told
+    assert scrub_text(scrubbed, "another") == scrubbed

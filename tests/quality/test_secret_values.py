@@ -103,8 +103,8 @@ def test_what_only_looks_like_a_secret_or_a_person_stays(text: str) -> None:
 
 
 def test_an_address_of_a_device_becomes_one_that_no_maker_has() -> None:
-    told = scrub_text("link/ether 3c:22:fb:9a:41:7e x\nPhysical Address: 3C-22-FB-9A-41-7E\n")
-    first, second = told.split()[1], told.split()[-1]
+    scrubbed = scrub_text("link/ether 3c:22:fb:9a:41:7e x\nPhysical Address: 3C-22-FB-9A-41-7E\n")
+    first, second = scrubbed.split()[1], scrubbed.split()[-1]
     assert first.startswith("02:")
     assert second == first.upper().replace(":", "-")
-    assert scrub_text(told, "another") == told
+    assert scrub_text(scrubbed, "another") == scrubbed

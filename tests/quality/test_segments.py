@@ -42,7 +42,7 @@ def pieces(batch: pa.RecordBatch, cuts: set[int]) -> list[pa.RecordBatch]:
 
 
 def joined(kind: Measuring | Sketching | Following | Exposing, batches: list[pa.RecordBatch]) -> pa.Table:
-    done = [one for batch in batches for one in kind.add(batch)]
+    done = [part for batch in batches for part in kind.add(batch)]
     return pa.Table.from_batches([*done, *kind.rest()])
 
 
@@ -52,18 +52,18 @@ def joined(kind: Measuring | Sketching | Following | Exposing, batches: list[pa.
     st.sets(st.integers(1, 30)),
 )
 def test_cuts_between_turns_change_nothing_that_is_measured(contents, cuts):
-    made = [
+    trajectories = [
         trajectory(*texts, native_id=str(n), outcome=Outcome(True) if n % 2 else None, context=TOOLS)
         for n, texts in enumerate(contents)
     ]
-    batch = batch_of(*made)
+    batch = batch_of(*trajectories)
     whole = pa.Table.from_batches([measured(batch, NAMES)])
-    found = joined(Measuring(NAMES, TokenCounter()), pieces(batch, cuts))
+    table = joined(Measuring(NAMES, TokenCounter()), pieces(batch, cuts))
     plain = [name for name in whole.column_names if not name.startswith("signal.")]
-    assert found.select(plain).to_pydict() == whole.select(plain).to_pydict()
+    assert table.select(plain).to_pydict() == whole.select(plain).to_pydict()
     for name in NAMES:
         column = f"signal.{name}"
-        assert found[column].to_pylist() == pytest.approx(whole[column].to_pylist(), rel=1e-6)
+        assert table[column].to_pylist() == pytest.approx(whole[column].to_pylist(), rel=1e-6)
     assert (
         joined(Sketching(), pieces(batch, cuts)).to_pydict()
         == pa.Table.from_batches([make_sketches(batch)]).to_pydict()
@@ -76,8 +76,8 @@ def test_the_texts_of_a_batch_go_as_soon_as_it_is_measured(kind):
     gc.collect()
     gc.disable()  # it runs so rarely that a long log would stand in memory whole
     try:
-        assert sum(one.num_rows for one in (*kind.add(batch), *kind.rest())) == batch.num_rows
-        assert not [one for one in gc.get_objects() if isinstance(one, Measured)]
+        assert sum(part.num_rows for part in (*kind.add(batch), *kind.rest())) == batch.num_rows
+        assert not [item for item in gc.get_objects() if isinstance(item, Measured)]
     finally:
         gc.enable()
 
@@ -102,10 +102,10 @@ long_trajectories = st.lists(
 def shown_in(rows) -> Trajectory:
     """A trajectory of (action, what it shows, its form, whether the next row begins with it)."""
     steps, before = [], None
-    for turn, (action, text, form, kept) in enumerate(rows):
+    for turn, (action, text, form, stays) in enumerate(rows):
         after = Observation(text, form=form) if text is not None else None
         steps.append(Step(action, before, after, turn, 0))
-        before = after if kept else Observation("$ ", form=form)
+        before = after if stays else Observation("$ ", form=form)
     return Trajectory("long", "terminal", steps, context=TOOLS)
 
 
@@ -115,10 +115,10 @@ def test_what_looks_at_other_rows_sees_the_same_wherever_a_trajectory_is_cut(row
     batch = batch_of(trajectory("a", native_id="before"), shown_in(rows), trajectory("Loading...", native_id="after"))
     with patch.object(lookback, "BYTES", most):
         whole = pa.Table.from_batches([measured(batch, NAMES)])
-        found = joined(Measuring(NAMES, TokenCounter()), pieces(batch, cuts))
+        table = joined(Measuring(NAMES, TokenCounter()), pieces(batch, cuts))
     for name in NAMES:
         column = f"signal.{name}"
-        assert found[column].to_pylist() == pytest.approx(whole[column].to_pylist(), rel=1e-6), name
+        assert table[column].to_pylist() == pytest.approx(whole[column].to_pylist(), rel=1e-6), name
 
 
 def test_history_is_known_over_any_number_of_cuts():
@@ -130,7 +130,7 @@ def test_history_is_known_over_any_number_of_cuts():
 
 
 def beside(view: Measured) -> list[list[int]]:
-    return [one["step"].to_pylist() for one in (view.before, view.after) if one is not None]
+    return [part["step"].to_pylist() for part in (view.before, view.after) if part is not None]
 
 
 def test_of_a_long_trajectory_no_more_is_kept_than_signals_may_look_at():
@@ -141,8 +141,8 @@ def test_of_a_long_trajectory_no_more_is_kept_than_signals_may_look_at():
     assert list(reaching.rest()) == []
     middle = views[30]
     assert beside(middle) == [[*range(18, 30)], [*range(31, 43)]]
-    kept = struct_text(middle.before, "next_observation", "content").dictionary
-    assert len(kept) == 12
+    texts = struct_text(middle.before, "next_observation", "content").dictionary
+    assert len(texts) == 12
 
 
 def test_no_more_text_is_kept_than_signals_may_look_at_but_for_the_nearest_row():
@@ -157,11 +157,11 @@ def test_no_more_text_is_kept_than_signals_may_look_at_but_for_the_nearest_row()
 def test_a_sketch_that_holds_only_a_sample_is_the_same_sample_from_stretches(cuts):
     texts = [words(number, SIZE // 2) for number in range(6)]
     batch = batch_of(trajectory("a"), trajectory(*texts, native_id="long"), trajectory("b", native_id="c"))
-    found = joined(Sketching(), pieces(batch, {cut + 1 for cut in cuts}))
+    table = joined(Sketching(), pieces(batch, {cut + 1 for cut in cuts}))
     whole = make_sketches(batch)
     assert len({*whole["limit"].to_pylist()}) == 2
-    assert found["limit"].to_pylist() == whole["limit"].to_pylist()
-    for left, right in zip(found["shingles"].to_pylist(), whole["shingles"].to_pylist(), strict=True):
+    assert table["limit"].to_pylist() == whole["limit"].to_pylist()
+    for left, right in zip(table["shingles"].to_pylist(), whole["shingles"].to_pylist(), strict=True):
         assert sorted(left) == sorted(right)
 
 
@@ -175,7 +175,7 @@ def test_cuts_change_neither_histories_nor_what_is_shown_of_benchmarks(contents,
     whole = histories(batch)
     assert joined(Following(), pieces(batch, cuts)).to_pydict() == pa.Table.from_batches([whole]).to_pydict()
     index = index_of({"b:1": [["a b c d"]], "b:2": [["f g h i j"]]}, names=(("b:1", "id", "e"),))
-    found = joined(Exposing(index), pieces(batch, cuts)).to_pylist()
-    assert {tuple(one.values()) for one in found} == {
-        tuple(one.values()) for one in find_matches(batch, index).to_pylist()
+    rows = joined(Exposing(index), pieces(batch, cuts)).to_pylist()
+    assert {tuple(row.values()) for row in rows} == {
+        tuple(match.values()) for match in find_matches(batch, index).to_pylist()
     }

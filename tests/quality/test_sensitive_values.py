@@ -14,13 +14,13 @@ FIELD = '#1 window "A" [0,0][90,90]\n  #2 textbox "Key" value="{}" focused passw
 
 
 def found(text="x", arguments=None, *, before=None, after=None, name="x"):
-    shown, seen = (None if one is None else Observation(one) for one in (before, after))
+    shown, seen = (None if text is None else Observation(text) for text in (before, after))
     return sensitive_values(Trajectory("t", "web", [Step(Action(name, text, arguments), shown, seen, 0, 0)]))
 
 
-def called(tool, before=None, **told):
-    text = json.dumps({"name": tool, "arguments": told})
-    return found(text, json.dumps(told), before=before, name=tool)
+def called(tool, before=None, **arguments):
+    text = json.dumps({"name": tool, "arguments": arguments})
+    return found(text, json.dumps(arguments), before=before, name=tool)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,6 @@ def test_a_value_is_hidden_in_every_writing_and_a_short_one_in_no_word():
     text = 'sunflower "sunflower" %73unflower c3VuZmxvd2Vy YWRhOnN1bmZsb3dlcg== YTpzdW5mbG93ZXI6Yg== rose rosebud'
     hidden = scrub_text(text, sensitive=["sunflower", "rose"])
     assert len(hidden) == len(text)
-    assert all(one not in hidden for one in ("sunflower", "unflower", "c3VuZmxvd2Vy", "N1bmZsb3dl", "zdW5mbG93ZX"))
+    assert all(piece not in hidden for piece in ("sunflower", "unflower", "c3VuZmxvd2Vy", "N1bmZsb3dl", "zdW5mbG93ZX"))
     assert hidden.split()[-1] == "rosebud"
     assert hidden.split()[-2] != "rose"

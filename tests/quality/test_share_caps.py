@@ -32,19 +32,19 @@ def test_no_larger_limit_holds(counts, share):
 def records(trajectories):
     """A record a row: for each trajectory its task, environment, and the (place, command) of each row; 0 is unknown."""
     rows: list[tuple[int, ...]] = []
-    for number, (task, environment, of) in enumerate(trajectories):
-        for place, head in of:
+    for number, (task, environment, places) in enumerate(trajectories):
+        for location, head in places:
             chance = (len(rows) * 0x9E3779B97F4A7C15) % 2**64
             first = len(rows) - sum(row[1] == number + 1 for row in rows)
-            rows.append((chance, number + 1, 7, task, environment, place, head, 0, first, len(rows)))
+            rows.append((chance, number + 1, 7, task, environment, location, head, 0, first, len(rows)))
     return np.array(rows, RECORD)
 
 
 def kept(rows, lost):
     """The rows that are left when what was lost is gone."""
     left = rows
-    for kind, some in lost.items():
-        left = left[~np.isin(left["first" if kind in OF_TRAJECTORIES else "row"], some["row"])]
+    for kind, dropped in lost.items():
+        left = left[~np.isin(left["first" if kind in OF_TRAJECTORIES else "row"], dropped["row"])]
     return left
 
 
@@ -75,8 +75,8 @@ def test_all_bounds_hold_together_and_the_order_of_rows_decides_nothing(corpus, 
     for kind, share in shares.items():
         assert largest(kept(rows, lost), kind) <= share + 1e-9
     again = beyond(shuffled, shares, "terminal")
-    assert {kind: sorted(some["row"]) for kind, some in lost.items()} == {
-        kind: sorted(some["row"]) for kind, some in again.items()
+    assert {kind: sorted(dropped["row"]) for kind, dropped in lost.items()} == {
+        kind: sorted(dropped["row"]) for kind, dropped in again.items()
     }
 
 

@@ -25,8 +25,8 @@ def fold(word: str) -> str:
 
 def plain(text: str, size: int = WORDS) -> list[tuple[str, ...]]:
     """The shingles of a text as tuples of words, from the definition."""
-    found = words(text)
-    return [tuple(found[place : place + size]) for place in range(max(len(found) - size + 1, min(len(found), 1)))]
+    tokens = words(text)
+    return [tuple(tokens[start : start + size]) for start in range(max(len(tokens) - size + 1, min(len(tokens), 1)))]
 
 
 @given(st.lists(TEXT, max_size=8), st.sampled_from([1, 2, WORDS, 13]))
@@ -34,10 +34,10 @@ def test_texts_share_shingles_exactly_where_they_share_runs_of_words(texts: list
     hashes, offsets = shingles(pa.array(texts, pa.string()), size)
     meaning: dict[tuple[str, ...], int] = {}
     for number, text in enumerate(texts):
-        found = hashes[offsets[number] : offsets[number + 1]].tolist()
+        actual = hashes[offsets[number] : offsets[number + 1]].tolist()
         expected = plain(text, size)
-        assert len(found) == len(expected)
-        for name, value in zip(expected, found, strict=True):
+        assert len(actual) == len(expected)
+        for name, value in zip(expected, actual, strict=True):
             assert meaning.setdefault(name, value) == value
     assert len(set(meaning.values())) == len(meaning)
 
@@ -81,9 +81,9 @@ def test_lines_are_equal_exactly_where_their_text_is(texts: list[str]):
     meaning: dict[str, int] = {}
     for number, text in enumerate(texts):
         lines = text.split("\n")
-        found = hashes[cut.first[number] : cut.first[number + 1]].tolist()
-        assert len(found) == len(lines)
-        for line, value in zip(lines, found, strict=True):
+        actual = hashes[cut.first[number] : cut.first[number + 1]].tolist()
+        assert len(actual) == len(lines)
+        for line, value in zip(lines, actual, strict=True):
             assert meaning.setdefault(line, value) == value
     assert len(set(meaning.values())) == len(meaning)
 

@@ -51,8 +51,8 @@ class Kept(Signal):
     def measure(self, measured):
         return measured.spread(measured.lengths.astype(np.float64))
 
-    def joined(self, told, rows):
-        return float(told.sum())
+    def joined(self, values, rows):
+        return float(values.sum())
 
 
 class Nameless(Kept):
@@ -157,8 +157,8 @@ def test_a_tool_that_draws_its_answers_tells_nothing_of_the_world(tool, answer, 
     ],
 )
 def test_an_answer_of_nothing_but_placeholders_tells_nothing_anew(answer, expected):
-    given = '{"bed": 2, "path": "/home/jonathan/beds"}'
-    action = Action("look", f'{{"name": "look", "arguments": {given}}}', given)
+    arguments = '{"bed": 2, "path": "/home/jonathan/beds"}'
+    action = Action("look", f'{{"name": "look", "arguments": {arguments}}}', arguments)
     batch, counts = scrub(batch_of(Trajectory("t", "mcp", [Step(action, None, Observation(answer), 0, 0)])))
     batch = batch.set_column(batch.schema.get_field_index("scrubbed"), batch.schema.field("scrubbed"), counts)
     assert signal("invented_answer").measure(Measured.of(batch, TokenCounter())).tolist() == [expected]
@@ -244,18 +244,18 @@ def test_an_error_that_answers_the_action_is_no_failure(domain, text):
 
 
 def test_length_counts_instruction_first_observation_actions_and_results():
-    one = Trajectory("t", "terminal", steps_of("x" * 320, first="y" * 32), task=Task(None, "z" * 64))
-    texts = ["x" * 320, "y" * 32, "z" * 64, one.steps[0].action.text]
-    assert measure("length", one) == [sum(TokenCounter().count(pa.array(texts)))]
+    log = Trajectory("t", "terminal", steps_of("x" * 320, first="y" * 32), task=Task(None, "z" * 64))
+    texts = ["x" * 320, "y" * 32, "z" * 64, log.steps[0].action.text]
+    assert measure("length", log) == [sum(TokenCounter().count(pa.array(texts)))]
 
 
 def test_tokens_of_a_turn_are_those_of_all_its_calls():
     steps = steps_of("x" * 40, "y" * 80, "z" * 400)
-    one, two, three = (measure("turn_tokens", Trajectory("t", "swe", [replace(step, turn=0)]))[0] for step in steps)
+    first, two, three = (measure("turn_tokens", Trajectory("t", "swe", [replace(step, turn=0)]))[0] for step in steps)
     parallel = [
         replace(steps[0], num_calls=2),
         replace(steps[1], turn=0, num_calls=2, call_index=1, observation=None),
         replace(steps[2], turn=1),
     ]
-    other = Trajectory("u", "swe", [replace(steps[0], turn=0)])
-    assert measure("turn_tokens", Trajectory("t", "swe", parallel), other) == [one + two, one + two, three, one]
+    single = Trajectory("u", "swe", [replace(steps[0], turn=0)])
+    assert measure("turn_tokens", Trajectory("t", "swe", parallel), single) == [first + two, first + two, three, first]

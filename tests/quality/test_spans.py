@@ -22,16 +22,16 @@ def told(*trajectories, cuts=()):
     table = pa.Table.from_batches(parts)
     texts = [row["content"] if row else "" for row in batch["next_observation"].to_pylist()]
     return [
-        [(one["label"], (text or "").encode()[one["begin"] : one["end"]].decode()) for one in spans]
+        [(span["label"], (text or "").encode()[span["begin"] : span["end"]].decode()) for span in spans]
         for spans, text in zip(table["spans"].to_pylist(), texts, strict=True)
     ]
 
 
 def test_lines_shown_before_are_history_and_the_first_observation_is_too():
     long = "a line that is long enough to be told by itself"
-    one = trajectory(f"{long}\nsome new line\nshort", f"short\nsome new line  \n{long}\nnewest line")
+    log = trajectory(f"{long}\nsome new line\nshort", f"short\nsome new line  \n{long}\nnewest line")
     steps = steps_of("at the start\nthere it was\nmore words", first="at the start\nthere it was\nunseen line")
-    assert told(one) == [[], [("history", long)]]
+    assert told(log) == [[], [("history", long)]]
     assert told(Trajectory("t", "terminal", steps)) == [[("history", "at the start\nthere it was")]]
 
 
@@ -49,9 +49,9 @@ def test_an_outcome_of_one_line_is_no_copy_of_another_that_was_the_same():
 
 def test_what_one_trajectory_has_shown_is_no_history_of_another_and_cuts_change_nothing():
     text = "the same line that is long enough to tell\n$ one more"
-    made = [trajectory(text, text, native_id=name) for name in ("a", "b")]
+    trajectories = [trajectory(text, text, native_id=name) for name in ("a", "b")]
     expected = [[], [("history", text)]] * 2
-    assert told(*made) == told(*made, cuts=[1, 3]) == expected
+    assert told(*trajectories) == told(*trajectories, cuts=[1, 3]) == expected
 
 
 def test_fixed_text_is_frame_and_names_in_it_that_the_action_gave_are_copied():
@@ -87,8 +87,8 @@ def test_the_initial_state_stood_before_and_a_text_of_the_harness_is_its_own():
         Step(Action("a", "b"), None, Observation("write it again", origin="harness"), 1, 0),
         Step(Action("a", "b"), None, None, 2, 0),
     ]
-    one = Trajectory("t", "terminal", steps, context=Context(initial_state="table of users\nand more"))
-    assert told(one) == [[("pre_existing", "table of users")], [("harness", "write it again")], []]
+    log = Trajectory("t", "terminal", steps, context=Context(initial_state="table of users\nand more"))
+    assert told(log) == [[("pre_existing", "table of users")], [("harness", "write it again")], []]
 
 
 def test_volatile_words_cut_into_what_else_is_told():
@@ -110,14 +110,14 @@ TEXTS = st.lists(st.text("ab é\n", max_size=60), min_size=1, max_size=5)
 @given(TEXTS, st.integers(0, 2**20))
 def test_spans_lie_within_the_text_in_order_and_none_over_another(texts, bits):
     batch = batch_of(trajectory(*texts))
-    (found,) = Labelling().add(batch)
-    for row, text in zip(found["spans"].to_pylist(), texts, strict=True):
-        spans = [(one["begin"], one["end"], one["label"]) for one in row]
+    (labelled,) = Labelling().add(batch)
+    for row, text in zip(labelled["spans"].to_pylist(), texts, strict=True):
+        spans = [(span["begin"], span["end"], span["label"]) for span in row]
         flags = np.array([bits >> at & 1 for at in range(len(Words.of(text).hashes))], bool)
-        for some in (spans, with_volatile(spans, text, flags)):
-            assert all(begin < end <= len(text.encode()) for begin, end, _ in some)
-            assert all(one[1] <= other[0] for one, other in pairwise(some))
-            for begin, end, _ in some:
+        for span_list in (spans, with_volatile(spans, text, flags)):
+            assert all(begin < end <= len(text.encode()) for begin, end, _ in span_list)
+            assert all(left[1] <= right[0] for left, right in pairwise(span_list))
+            for begin, end, _ in span_list:
                 text.encode()[begin:end].decode()
 
 

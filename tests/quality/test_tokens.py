@@ -20,9 +20,9 @@ def bytes_tokenizer(tmp_path):
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    made.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
     return str(tmp_path / "tokenizer.json")
 
 
@@ -37,19 +37,19 @@ def kind_of(letter: str) -> str:
 def twentieths(text: str) -> int:
     """The rule of docs/decisions/tokens.md, a character at a time."""
     others = ((0x400, 14), (0x800, 7), (0x2000, 22), (0x3000, 24), (0xA000, 12), (0xE000, 14), (0x110000, 40))
-    found, before = 0, "start"
+    total, before = 0, "start"
     for letter in text:
         kind = kind_of(letter)
         if kind == "other":
-            found += next(units for end, units in others if ord(letter) < end)
+            total += next(units for end, units in others if ord(letter) < end)
         elif kind == "letter":
-            found += 2 if before == "letter" else 14
+            total += 2 if before == "letter" else 14
         elif kind in ("digit", "sign"):
-            found += 0 if before == kind == "sign" else 20
+            total += 0 if before == kind == "sign" else 20
         elif kind == "break":
-            found += 0 if before == "break" else 12
+            total += 0 if before == "break" else 12
         before = kind
-    return found
+    return total
 
 
 @given(TEXTS)

@@ -38,7 +38,7 @@ def said(text):
 
 
 def texts_of(texts):
-    return [texts.texts[place].as_py() if place >= 0 else None for place in texts.index.tolist()]
+    return [texts.texts[index].as_py() if index >= 0 else None for index in texts.index.tolist()]
 
 
 def leaves(value):
@@ -55,15 +55,15 @@ def word_list(text):
 
 @given(JSON, st.booleans())
 def test_the_values_of_json_are_its_leaves_and_no_keys(value, ascii_only):
-    found = decode_leaves(pa.array([json.dumps(value, ensure_ascii=ascii_only)]))[0].as_py()
-    assert word_list(found) == word_list("\n".join(leaves(value)))
+    decoded = decode_leaves(pa.array([json.dumps(value, ensure_ascii=ascii_only)]))[0].as_py()
+    assert word_list(decoded) == word_list("\n".join(leaves(value)))
 
 
 def test_values_are_decoded_one_a_line():
-    found = decode_leaves(
+    decoded = decode_leaves(
         pa.array(['{"path": "/a/b", "lines": [1, 2], "new": "x = \\"y\\"\\nz"}', "{}", '{"a": "\\u00e9t\\u00e9"}'])
     )
-    assert found.to_pylist() == ["/a/b\n1\n2\nx =  y  z", "", "été"]
+    assert decoded.to_pylist() == ["/a/b\n1\n2\nx =  y  z", "", "été"]
 
 
 def test_each_form_of_action_gives_its_values():
@@ -74,9 +74,9 @@ def test_each_form_of_action_gives_its_values():
         Action("look", call_text("look", None)),
         said("[ -f x ] && cat x"),
     ]
-    found = texts_of(action_values(acting(*((action, None, "x") for action in actions))))
-    assert found[:4] == ["a.txt", "ls -l [a-z]*", "echo hi \nC-c", ""]
-    assert word_list(found[4]) == ["f", "x", "cat", "x"]
+    values = texts_of(action_values(acting(*((action, None, "x") for action in actions))))
+    assert values[:4] == ["a.txt", "ls -l [a-z]*", "echo hi \nC-c", ""]
+    assert word_list(values[4]) == ["f", "x", "cat", "x"]
 
 
 def test_words_of_many_texts_are_told_apart_by_text():
@@ -100,15 +100,15 @@ PROSE = st.text(st.sampled_from("abc AB.\n"), max_size=14)
 @given(st.lists(st.tuples(st.none() | PROSE, st.none() | PROSE), max_size=6))
 def test_measures_are_those_of_the_paper(rows):
     columns = [pa.array([row[side] for row in rows], pa.string()).dictionary_encode() for side in (0, 1)]
-    found = compare_texts(*map(Texts.of, columns))
+    measures = compare_texts(*map(Texts.of, columns))
     for number, (action, shown) in enumerate(rows):
         known = action is not None and shown is not None
         a, o = (set(word_list(text.lower())) if known else set() for text in (action or "", shown or ""))
-        assert found.overlap[number] == (len(a & o) / len(a) if a else 0)
-        assert found.novelty[number] == (len(o - a) / len(o) if o else 0)
-        assert found.known[number] == bool(a and o)
+        assert measures.overlap[number] == (len(a & o) / len(a) if a else 0)
+        assert measures.novelty[number] == (len(o - a) / len(o) if o else 0)
+        assert measures.known[number] == bool(a and o)
         if known:
-            assert found.ratio[number] == len(shown) / max(len(action), 1)
+            assert measures.ratio[number] == len(shown) / max(len(action), 1)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_of_a_screen_only_new_lines_count_and_of_a_stream_all():
 @given(st.lists(st.tuples(*[st.lists(st.sampled_from("abcé"), max_size=5).map("\n".join)] * 2), min_size=1, max_size=5))
 def test_new_lines_are_those_that_the_screen_before_does_not_hold(pairs):
     measured = acting(*((said("x"), *pair) for pair in pairs), form="state")
-    found = texts_of(new_text(measured))
-    for (before, after), text in zip(pairs, found, strict=True):
+    texts = texts_of(new_text(measured))
+    for (before, after), text in zip(pairs, texts, strict=True):
         new = [line for line in after.split("\n") if line not in before.split("\n")]
         assert [line for line in text.split("\n") if line] == [line for line in new if line]
 

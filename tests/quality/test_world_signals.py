@@ -138,8 +138,8 @@ def test_opaque_content_is_the_share_of_long_words_that_are_evenly_spread():
     assert len(sealed) == 256
     assert measure("opaque_content", one(*(row(after=text) for text in texts))) == [1, 0.5, 0, 0, 0, 0, 0]
     words = pa.array([f"{sealed[:95]} ", f"{sealed[:96]} ", f"a {sealed[:96]}", " a"])
-    found = [with_long_words(words[begin:]).tolist() for begin in range(3)]
-    assert found == [[False, True, True, False], [True, True, False], [True, False]]
+    flags = [with_long_words(words[begin:]).tolist() for begin in range(3)]
+    assert flags == [[False, True, True, False], [True, True, False], [True, False]]
 
 
 @pytest.mark.parametrize(("code", "silent"), [(None, 1), (0, 1), (1, 0), (127, 0), (-9, 0)])
@@ -162,8 +162,8 @@ def test_binary_shares_are_those_of_a_count_by_character(texts):
 def test_a_chat_template_token_is_noticed_wherever_it_would_be_shown(token):
     text = f"some {token} here"
     note = json.dumps([{"role": "user", "content": text}])
-    for held in (row(before=text), row(after=text), row(Action("", text)), row(interleaved=note)):
-        assert measure("control_tokens", one(held, row())) == [1, 0]
+    for transition in (row(before=text), row(after=text), row(Action("", text)), row(interleaved=note)):
+        assert measure("control_tokens", one(transition, row())) == [1, 0]
     shown = Context(initial_state=text)
     assert measure("control_tokens", one(row(), row(), context=shown)) == [1, 1]
 
@@ -412,9 +412,9 @@ def test_texts_are_spread_over_rows_and_null_is_absent():
     assert chosen.sizes().tolist() == [0, 0, 1, 0]
 
 
-def exchange(role, content, *, url="https://tides.example/low", other=None, method="GET", **more):
+def exchange(role, content, *, url="https://tides.example/low", third_party=None, method="GET", **more):
     arguments = {"method": method, "url": url, "resource_type": role} | (
-        {} if other is None else {"third_party": other}
+        {} if third_party is None else {"third_party": third_party}
     )
     action = Action("http_request", f"{method} {url}", json.dumps(arguments))
     return row(action, after=content, form="response", media_type="message/http", **more)
@@ -425,12 +425,12 @@ BODILESS = "HTTP 200 OK\ncontent-type: application/json"
 
 
 def why(step):
-    told = signal("side_request")
+    side_request = signal("side_request")
     measured = Measured.of(batch_of(one(step, domain="web")), TokenCounter())
-    reasons = told.reasons(measured)
+    reasons = side_request.reasons(measured)
     assert reasons is not None
     (reason,) = reasons.to_pylist()
-    assert told.measure(measured).tolist() == [float(reason is not None)]
+    assert side_request.measure(measured).tolist() == [float(reason is not None)]
     return reason
 
 
@@ -438,16 +438,16 @@ def why(step):
     "step",
     [
         exchange("call", ANSWER),
-        exchange("call", ANSWER, other=False),
-        exchange("frame", ANSWER, other=False),
+        exchange("call", ANSWER, third_party=False),
+        exchange("frame", ANSWER, third_party=False),
         exchange("document", ANSWER, url="https://ads.example/track"),
-        exchange("call", ANSWER, url="https://tides.example/api/track?ad=1", other=False),
-        exchange("call", ANSWER, url="https://tides.example/data/github-stats.json", other=False),
-        exchange("call", ANSWER, url="https://sentry.example/issues", other=False),
-        exchange("call", ANSWER, url="https://sentry.io/api/issues", other=False),
-        exchange("call", "HTTP 404\n\nno such day", other=False),
-        exchange("call", BODILESS, other=False, truncation="recorder"),
-        exchange("call", "HTTP 302\nlocation: /b\n\nHTTP 200\n\nhigh", other=False),
+        exchange("call", ANSWER, url="https://tides.example/api/track?ad=1", third_party=False),
+        exchange("call", ANSWER, url="https://tides.example/data/github-stats.json", third_party=False),
+        exchange("call", ANSWER, url="https://sentry.example/issues", third_party=False),
+        exchange("call", ANSWER, url="https://sentry.io/api/issues", third_party=False),
+        exchange("call", "HTTP 404\n\nno such day", third_party=False),
+        exchange("call", BODILESS, third_party=False, truncation="recorder"),
+        exchange("call", "HTTP 302\nlocation: /b\n\nHTTP 200\n\nhigh", third_party=False),
         row(Action("http_request", "GET x", '{"url": "https://count.example/hit"}'), after=BODILESS),
         row(call("search"), after=""),
     ],
@@ -459,19 +459,22 @@ def test_what_the_visited_site_answered_is_on_no_side(step):
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
-        (exchange("call", ANSWER, other=True), "other_site"),
-        (exchange("frame", ANSWER, other=True), "other_site"),
-        (exchange("beacon", ANSWER, other=False), "beacon"),
-        (exchange("asset", ANSWER, other=False), "asset"),
-        (exchange("call", ANSWER, url="https://metrics.tides.example/id?a=b", other=False), "telemetry"),
-        (exchange("call", ANSWER, url="https://tides.example/v1/collect?v=1", other=False), "telemetry"),
-        (exchange("call", ANSWER, url="https://tides.example/pixel.gif", other=False), "telemetry"),
-        (exchange("call", ANSWER, url="https://tides.example/browser/stats", method="POST", other=False), "telemetry"),
+        (exchange("call", ANSWER, third_party=True), "other_site"),
+        (exchange("frame", ANSWER, third_party=True), "other_site"),
+        (exchange("beacon", ANSWER, third_party=False), "beacon"),
+        (exchange("asset", ANSWER, third_party=False), "asset"),
+        (exchange("call", ANSWER, url="https://metrics.tides.example/id?a=b", third_party=False), "telemetry"),
+        (exchange("call", ANSWER, url="https://tides.example/v1/collect?v=1", third_party=False), "telemetry"),
+        (exchange("call", ANSWER, url="https://tides.example/pixel.gif", third_party=False), "telemetry"),
+        (
+            exchange("call", ANSWER, url="https://tides.example/browser/stats", method="POST", third_party=False),
+            "telemetry",
+        ),
         (exchange("call", ANSWER, url="https://api.sentry.io/1"), "telemetry"),
-        (exchange("call", BODILESS, other=False), "empty"),
+        (exchange("call", BODILESS, third_party=False), "empty"),
         (exchange("document", "HTTP 204"), "empty"),
-        (exchange("call", "HTTP 302\nlocation: /b\n\nHTTP 204", other=False), "empty"),
-        (exchange("call", "net::ERR_ABORTED", other=False), "no_response"),
+        (exchange("call", "HTTP 302\nlocation: /b\n\nHTTP 204", third_party=False), "empty"),
+        (exchange("call", "net::ERR_ABORTED", third_party=False), "no_response"),
     ],
 )
 def test_why_a_request_is_on_the_side(step, reason):
@@ -479,7 +482,7 @@ def test_why_a_request_is_on_the_side(step, reason):
 
 
 def test_a_page_whose_own_host_counts_by_its_name_is_visited_all_the_same():
-    step = exchange("call", ANSWER, url="https://stats.tides.example/low", other=False)
+    step = exchange("call", ANSWER, url="https://stats.tides.example/low", third_party=False)
     for host, wanted in (("stats.tides.example", 0), ("tides.example", 1)):
         assert measure("side_request", one(step, domain="web", environment=Environment(id=host))) == [wanted]
 

@@ -14,12 +14,12 @@ def read_samples(domain: str, folder: Path) -> tuple[Found, dict[str, str], list
     """(file and trajectory in the order of reading, connector by input, rejects and what nothing recognizes)."""
     recipe = Recipe(name=domain, source=domain)
     plan = make_plan(recipe, [str(folder)])
-    found: Found = []
+    results: Found = []
     rejects = list(plan.unrecognized)
-    for one in plan.inputs:
-        for result, _ in read_input(one, recipe):
+    for log in plan.inputs:
+        for result, _ in read_input(log, recipe):
             if isinstance(result, Reject):
                 rejects.append(result)
             else:
-                found.append((one.uri, result))
-    return found, {one.uri: one.connector for one in plan.inputs}, rejects
+                results.append((log.uri, result))
+    return results, {log.uri: log.connector for log in plan.inputs}, rejects

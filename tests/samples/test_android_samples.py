@@ -42,18 +42,20 @@ def test_the_program_writes_the_same_bytes_again(tmp_path: Path) -> None:
 
 
 def test_what_was_planted_is_there(found: list[Trajectory | Reject]) -> None:
-    trajectories = [one for one in found if isinstance(one, Trajectory)]
-    assert sum(len(one.steps) == 1 for one in trajectories) == 2
-    assert [(one.reason, one.member) for one in found if isinstance(one, Reject)] == [("truncated", "screen_2.xml")]
-    steps = [step for one in trajectories for step in one.steps]
+    trajectories = [record for record in found if isinstance(record, Trajectory)]
+    assert sum(len(trajectory.steps) == 1 for trajectory in trajectories) == 2
+    assert [(record.reason, record.member) for record in found if isinstance(record, Reject)] == [
+        ("truncated", "screen_2.xml")
+    ]
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
     screens = [step.next_observation.content or "" for step in steps if step.next_observation]
     assert any(re.search(r'"Unfortunately, \w+ has stopped\."', screen) for screen in screens)
     assert sum(step.observation is not None and step.observation == step.next_observation for step in steps) > 10
 
 
 def test_every_tag_of_an_appagent_log_names_a_node(found: list[Trajectory | Reject]) -> None:
-    logs = [one for one in found if isinstance(one, Trajectory) and one.agent.name == "appagent"]
-    tagged = [step for one in logs for step in one.steps if '"label"' in (step.action.arguments or "")]
+    logs = [record for record in found if isinstance(record, Trajectory) and record.agent.name == "appagent"]
+    tagged = [step for trajectory in logs for step in trajectory.steps if '"label"' in (step.action.arguments or "")]
     assert len(tagged) > 60
     for step in tagged:
         element = json.loads(step.action.text)["arguments"]["element"]

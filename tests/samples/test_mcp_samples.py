@@ -34,18 +34,18 @@ QUESTIONS: Final = {"payloads", "arrows"}
 @cache
 def read() -> tuple[dict[str, list[Trajectory]], dict[str, str], list[Reject]]:
     """(trajectories by file, connectors by file, rejects)."""
-    found: dict[str, list[Trajectory]] = {}
+    trajectories: dict[str, list[Trajectory]] = {}
     logs, connectors, rejects = read_samples("mcp", SAMPLES)
     for uri, trajectory in logs:
-        found.setdefault(uri, []).append(trajectory)
-    return found, connectors, rejects
+        trajectories.setdefault(uri, []).append(trajectory)
+    return trajectories, connectors, rejects
 
 
 def steps_of(session: McpSession, form: str) -> list[Step]:
     """The calls of the only trajectory of a log; what the agent says at the end of a chat is no call."""
-    (one,) = read()[0][session.file(form)]
-    assert one.domain == "mcp"
-    steps = list(one.steps)
+    (trajectory,) = read()[0][session.file(form)]
+    assert trajectory.domain == "mcp"
+    steps = list(trajectory.steps)
     if form == "chat":
         assert steps.pop().action.name == MESSAGE
     return steps
@@ -58,10 +58,12 @@ def name_of(log: tuple[McpSession, str]) -> str:
 def test_the_folder_is_small_and_everything_in_it_is_read():
     files = [path for path in SAMPLES.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 1_000_000
-    found, readers, rejects = read()
-    assert [(one.reason, one.uri) for one in rejects] == [("truncated", name_of(log)) for log in LOGS if log[0].cut]
-    assert set(found) == {name_of(log) for log in LOGS} | set(COPIES)
-    assert {str(path.relative_to(SAMPLES)) for path in files} == set(found)
+    trajectories, readers, rejects = read()
+    assert [(reject.reason, reject.uri) for reject in rejects] == [
+        ("truncated", name_of(log)) for log in LOGS if log[0].cut
+    ]
+    assert set(trajectories) == {name_of(log) for log in LOGS} | set(COPIES)
+    assert {str(path.relative_to(SAMPLES)) for path in files} == set(trajectories)
     assert {name: readers[name] for name in map(name_of, LOGS)} == {name_of(log): READERS[log[1]] for log in LOGS}
 
 
@@ -70,7 +72,7 @@ def test_a_trajectory_holds_what_was_called_and_what_came_of_it(log):
     session, form = log
     steps = steps_of(session, form)
     assert len(steps) == len(session.steps)
-    for place, (step, wanted) in enumerate(zip(steps, session.steps, strict=True)):
+    for index, (step, wanted) in enumerate(zip(steps, session.steps, strict=True)):
         arguments = json.loads(step.action.arguments or "{}")
         if wanted.kind == "tool":
             assert (step.action.name, arguments) == (wanted.name, wanted.arguments)
@@ -79,7 +81,7 @@ def test_a_trajectory_holds_what_was_called_and_what_came_of_it(log):
         else:
             assert (step.action.name, arguments["name"]) == ("prompts/get", wanted.name)
             assert arguments["arguments"] == wanted.arguments
-        if session.cut and place + 1 == len(steps):
+        if session.cut and index + 1 == len(steps):
             assert step.next_observation is None
             continue
         assert step.next_observation is not None
@@ -93,56 +95,58 @@ def test_a_trajectory_holds_what_was_called_and_what_came_of_it(log):
 @pytest.mark.parametrize("log", LOGS, ids=name_of)
 def test_calls_that_were_sent_together_are_one_turn_where_the_form_holds_the_order(log):
     session, form = log
-    places = [[place] for place in range(len(session.steps))] if form in APART else turns(session.steps)
-    wanted = [(number, at, len(turn)) for number, turn in enumerate(places) for at in range(len(turn))]
+    places = [[index] for index in range(len(session.steps))] if form in APART else turns(session.steps)
+    wanted = [(number, offset, len(turn)) for number, turn in enumerate(places) for offset in range(len(turn))]
     assert [(step.turn, step.call_index, step.num_calls) for step in steps_of(session, form)] == wanted
 
 
 @pytest.mark.parametrize("log", LOGS, ids=name_of)
 def test_who_was_called_and_what_could_be_called_is_told_as_far_as_the_form_knows(log):
     session, form = log
-    (one,) = read()[0][session.file(form)]
+    (trajectory,) = read()[0][session.file(form)]
     desk = DESKS[session.desk]
-    assert {tool.get("function", tool)["name"] for tool in json.loads(one.context.action_space or "")} == set(
+    assert {tool.get("function", tool)["name"] for tool in json.loads(trajectory.context.action_space or "")} == set(
         desk.tools
     )
     if form == "chat":
-        assert one.task.instruction == session.task
+        assert trajectory.task.instruction == session.task
     else:
-        assert (one.environment.id, one.environment.version) == (desk.name, desk.version)
-        assert (one.agent.name, one.agent.version) == CLIENT
-        assert one.context.initial_state == desk.instructions
+        assert (trajectory.environment.id, trajectory.environment.version) == (desk.name, desk.version)
+        assert (trajectory.agent.name, trajectory.agent.version) == CLIENT
+        assert trajectory.context.initial_state == desk.instructions
 
 
 async def asked_again(session: McpSession) -> list[Any]:
     """The answers of a new server to the calls of a session, without a wire between."""
     client = Client(session)
-    made = server(session.desk)
-    async with create_connected_server_and_client_session(made, elicitation_callback=client.say) as held:
-        await client.act(held)
+    desk_server = server(session.desk)
+    async with create_connected_server_and_client_session(
+        desk_server, elicitation_callback=client.say
+    ) as client_session:
+        await client.act(client_session)
     return client.given
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
 def test_the_servers_answer_the_same_when_they_are_asked_again(session):
     """This is the whole text of every answer; what stands in `mcp_sessions.toml` is a part of it, written by hand."""
-    given = anyio.run(asked_again, session)
+    answers = anyio.run(asked_again, session)
     for form in session.forms:
-        for step, answer in zip(steps_of(session, form), given, strict=True):
+        for step, answer in zip(steps_of(session, form), answers, strict=True):
             if step.next_observation is None:
                 continue
             shown = step.next_observation.content or ""
             if isinstance(answer, McpError):
                 assert json.loads(shown)["message"] == answer.error.message
             elif isinstance(answer, CallToolResult):
-                told = text_of(answer)
-                assert json.loads(shown) == json.loads(told) if told.startswith("{") else shown == told
+                text = text_of(answer)
+                assert json.loads(shown) == json.loads(text) if text.startswith("{") else shown == text
             elif isinstance(answer, ReadResourceResult):
-                texts = [one.text for one in answer.contents if isinstance(one, TextResourceContents)]
+                texts = [content.text for content in answer.contents if isinstance(content, TextResourceContents)]
                 assert shown == "\n".join(texts)
             else:
-                assert [one["content"]["text"] for one in json.loads(shown)["messages"]] == [
-                    one.content.text for one in answer.messages
+                assert [message["content"]["text"] for message in json.loads(shown)["messages"]] == [
+                    message.content.text for message in answer.messages
                 ]
 
 
@@ -151,9 +155,9 @@ def test_what_a_server_asked_and_was_told_stands_before_the_next_call():
         for form in session.forms if session.answers else ():
             assert form in QUESTIONS
             steps = steps_of(session, form)
-            asking = [place for place, step in enumerate(steps) if step.action.name == "delete_note"]
-            for place, sure in zip(asking, session.answers, strict=True):
-                question, reply = json.loads(steps[place + 1].interleaved or "[]")
+            asking = [index for index, step in enumerate(steps) if step.action.name == "delete_note"]
+            for index, sure in zip(asking, session.answers, strict=True):
+                question, reply = json.loads(steps[index + 1].interleaved or "[]")
                 assert (question["role"], reply["role"]) == ("environment", "user")
                 assert "for good?" in question["content"]
                 assert f'"sure": {json.dumps(sure)}' in reply["content"]

@@ -41,8 +41,8 @@ def steps_of(run: dict[str, Any]) -> list[tuple[str, list[str], bool]]:
     lines = [line.strip() for line in run["steps"].splitlines() if line.strip()]
     parts = [line.removeprefix("!").partition(" -> ") for line in lines]
     return [
-        (done.strip(), [one.strip() for one in told.split(" | ") if one.strip()], line.startswith("!"))
-        for line, (done, _, told) in zip(lines, parts, strict=True)
+        (done.strip(), [part.strip() for part in effects.split(" | ") if part.strip()], line.startswith("!"))
+        for line, (done, _, effects) in zip(lines, parts, strict=True)
     ]
 
 
@@ -51,37 +51,37 @@ def read(screen: Literal["tree", "raw"]) -> tuple[dict[str, Trajectory], list[Re
     recipe = Recipe(name="os", source="os", normalize=Normalize(screen=screen))
     plan = make_plan(recipe, [str(SAMPLES)])
     assert not plan.unrecognized
-    found, rejects = {}, []
-    for one in plan.inputs:
-        assert one.connector == OSWorld.name
-        for result, _ in read_input(one, recipe):
+    trajectories, rejects = {}, []
+    for log in plan.inputs:
+        assert log.connector == OSWorld.name
+        for result, _ in read_input(log, recipe):
             if isinstance(result, Reject):
                 rejects.append(result)
             else:
-                found[one.uri] = result
-    return found, rejects
+                trajectories[log.uri] = result
+    return trajectories, rejects
 
 
 def test_the_folder_is_small_and_everything_in_it_is_read() -> None:
     files = [path for path in SAMPLES.rglob("*") if path.is_file()]
     assert len(files) < 500
     assert sum(path.stat().st_size for path in files) < 1_000_000
-    found, rejects = read("tree")
+    trajectories, rejects = read("tree")
     assert rejects == []
-    assert set(found) == {folder_of(run) for run in RUNS} | {
+    assert set(trajectories) == {folder_of(run) for run in RUNS} | {
         folder_of({**run, "agent": run["copy_agent"]}) for run in RUNS if "copy_agent" in run
     }
 
 
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
 def test_a_trajectory_holds_what_was_done(run: dict[str, Any]) -> None:
-    one = read("tree")[0][folder_of(run)]
+    trajectory = read("tree")[0][folder_of(run)]
     wanted = steps_of(run)
-    assert len(one.steps) == len(wanted)
-    assert one.task.instruction == run["instruction"]
-    assert one.outcome is not None
-    assert one.outcome.score == float(run.get("result", "1.0"))
-    for step, (done, _, hasty) in zip(one.steps, wanted, strict=True):
+    assert len(trajectory.steps) == len(wanted)
+    assert trajectory.task.instruction == run["instruction"]
+    assert trajectory.outcome is not None
+    assert trajectory.outcome.score == float(run.get("result", "1.0"))
+    for step, (done, _, hasty) in zip(trajectory.steps, wanted, strict=True):
         verbs = [part.partition(" ")[0] for part in done.split("; ")]
         assert step.action.name == (act.SEQUENCE if len(verbs) > 1 else NAMES[verbs[0]])
         arguments = json.loads(step.action.text)["arguments"]
@@ -101,8 +101,8 @@ def test_a_trajectory_holds_what_was_done(run: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
 def test_a_pointing_action_names_the_widget_that_was_meant(run: dict[str, Any]) -> None:
-    one = read("tree")[0][folder_of(run)]
-    for step, (done, _, _) in zip(one.steps, steps_of(run), strict=True):
+    trajectory = read("tree")[0][folder_of(run)]
+    for step, (done, _, _) in zip(trajectory.steps, steps_of(run), strict=True):
         verb, _, rest = done.partition("; ")[0].partition(" ")
         target = (
             (rest.partition(" to ")[0] if verb == "drag" else rest)
@@ -125,15 +125,15 @@ def test_a_pointing_action_names_the_widget_that_was_meant(run: dict[str, Any]) 
 
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
 def test_what_came_of_each_step_is_on_its_next_screen(run: dict[str, Any]) -> None:
-    one = read("tree")[0][folder_of(run)]
-    for step, (done, wanted, _) in zip(one.steps, steps_of(run), strict=True):
+    trajectory = read("tree")[0][folder_of(run)]
+    for step, (done, wanted, _) in zip(trajectory.steps, steps_of(run), strict=True):
         assert step.observation is not None
         assert step.next_observation is not None
         before, after = step.observation.content or "", step.next_observation.content or ""
-        for told in wanted:
-            if told == "=":
+        for effect in wanted:
+            if effect == "=":
                 assert after == before, done
-            elif told.startswith("+"):
-                assert after.count(told[1:]) > before.count(told[1:]), (done, told)
+            elif effect.startswith("+"):
+                assert after.count(effect[1:]) > before.count(effect[1:]), (done, effect)
             else:
-                assert after.count(told[1:]) < before.count(told[1:]), (done, told)
+                assert after.count(effect[1:]) < before.count(effect[1:]), (done, effect)

@@ -21,9 +21,9 @@ def test_samples_fill_every_pool_of_their_recipe(domain, tmp_path, cache):
     out = tmp_path / "out"
     done = CliRunner().invoke(app, ["run", domain, "--raw", str(ROOT / "samples" / domain), "--out", str(out)])
     assert done.exit_code == 0, done.output
-    told = " ".join(done.stdout.split())
-    assert "is empty" not in told
-    assert "duplicate_trajectory" in told
+    output = " ".join(done.stdout.split())
+    assert "is empty" not in output
+    assert "duplicate_trajectory" in output
     turns: set[int] = set()
     for pool in ("cpt", "sft", "rl"):
         rows = load_dataset(str(out / "shards"), pool, split="train", cache_dir=cache)

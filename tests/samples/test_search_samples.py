@@ -20,18 +20,18 @@ ENGINE: Final = Engine(passages())
 @cache
 def read() -> tuple[dict[str, list[Trajectory]], dict[str, str], list[Reject]]:
     """(trajectories by file in order, connectors by file, rejects)."""
-    found: dict[str, list[Trajectory]] = {}
+    trajectories: dict[str, list[Trajectory]] = {}
     logs, connectors, rejects = read_samples("search", SAMPLES)
     for uri, trajectory in logs:
-        found.setdefault(uri, []).append(trajectory)
-    return found, connectors, rejects
+        trajectories.setdefault(uri, []).append(trajectory)
+    return trajectories, connectors, rejects
 
 
 def trajectory(episode: Episode) -> Trajectory:
     """The trajectory of an episode; of what was written twice the first."""
-    before = [one for one in EPISODES[: EPISODES.index(episode)] if one.form == episode.form]
-    place = sum(2 if f"{one.form}:{one.question}" in COPIES else 1 for one in before)
-    return read()[0][FILES[episode.form]][place]
+    before = [earlier for earlier in EPISODES[: EPISODES.index(episode)] if earlier.form == episode.form]
+    index = sum(2 if f"{earlier.form}:{earlier.question}" in COPIES else 1 for earlier in before)
+    return read()[0][FILES[episode.form]][index]
 
 
 def name_of(episode: Episode) -> str:
@@ -71,14 +71,14 @@ def checked(step: Step, episode: Episode, ask: Ask, last: bool) -> None:
 
 @pytest.mark.parametrize("episode", EPISODES, ids=name_of)
 def test_a_trajectory_holds_what_was_asked_and_what_was_shown(episode):
-    one = trajectory(episode)
-    assert one.task.instruction == episode.question
-    assert len(one.steps) == len(episode.asks)
-    for place, (step, ask) in enumerate(zip(one.steps, episode.asks, strict=True)):
-        checked(step, episode, ask, place + 1 == len(one.steps))
+    log = trajectory(episode)
+    assert log.task.instruction == episode.question
+    assert len(log.steps) == len(episode.asks)
+    for index, (step, ask) in enumerate(zip(log.steps, episode.asks, strict=True)):
+        checked(step, episode, ask, index + 1 == len(log.steps))
         if ask.kind != "broken":
             assert (step.action.reasoning or "") == ask.thought
-    assert {tool["name"] for tool in json.loads(one.context.action_space or "")} >= {"web_search"}
+    assert {tool["name"] for tool in json.loads(log.context.action_space or "")} >= {"web_search"}
 
 
 @pytest.mark.parametrize("episode", EPISODES, ids=name_of)
@@ -102,6 +102,6 @@ def test_the_answer_is_right_or_wrong_as_was_meant(episode):
 def test_a_reference_that_the_agent_did_not_find_is_not_carried_on():
     for episode in EPISODES:
         if not episode.right:
-            one = trajectory(episode)
-            texts = [step.action.text + (step.action.reasoning or "") for step in one.steps]
-            assert not any(episode.reference in text for text in [*texts, str(one.task), str(one.context)])
+            log = trajectory(episode)
+            texts = [step.action.text + (step.action.reasoning or "") for step in log.steps]
+            assert not any(episode.reference in text for text in [*texts, str(log.task), str(log.context)])

@@ -33,8 +33,8 @@ def name_of(run: Run) -> str:
 def read() -> tuple[dict[tuple[str, str], Trajectory], list[Reject], Counter[str]]:
     """(trajectories by log and native id, rejects, inputs by connector)."""
     logs, connectors, rejects = read_samples("swe", SAMPLES)
-    found = {(uri, trajectory.native_id): trajectory for uri, trajectory in logs}
-    return found, rejects, Counter(connectors.values())
+    trajectories = {(uri, trajectory.native_id): trajectory for uri, trajectory in logs}
+    return trajectories, rejects, Counter(connectors.values())
 
 
 def trajectory(run: Run) -> Trajectory:
@@ -54,17 +54,17 @@ def patches(agent: str) -> dict[str, str]:
 
 def test_the_folder_is_small_and_everything_in_it_is_read():
     assert sum(path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file()) < 1_000_000
-    found, rejects, connectors = read()
-    unanswered = [one for one in HANDED_IN if one.agent not in WITH_FOLDERS]
-    assert Counter(one.reason for one in rejects) == {"no_observation": len(unanswered) + 1}
+    trajectories, rejects, connectors = read()
+    unanswered = [entry for entry in HANDED_IN if entry.agent not in WITH_FOLDERS]
+    assert Counter(reject.reason for reject in rejects) == {"no_observation": len(unanswered) + 1}
     judged = sum(run.agent in WITH_FOLDERS for run in HANDED_IN) + len(at_once()) - 1
     assert connectors == {
         "mini_swe_agent": sum(run.agent in MINI_AGENTS for run in RUNS) + len(COPIES),
         "sweagent": sum(run.agent not in MINI_AGENTS for run in RUNS),
         "swebench_eval": judged,
-        "swebench_predictions": len({one.agent for one in unanswered}) + 1,
+        "swebench_predictions": len({entry.agent for entry in unanswered}) + 1,
     }
-    assert len(found) == len(RUNS) + len(COPIES) + judged
+    assert len(trajectories) == len(RUNS) + len(COPIES) + judged
 
 
 def at_once() -> list[dict[str, str]]:
@@ -76,9 +76,9 @@ def test_a_patch_stands_between_the_issue_with_its_files_and_what_the_tests_said
     *judged, left = at_once()
     for row in judged:
         instance = row["instance_id"]
-        one = read()[0][f"{EVALUATIONS}/{instance}", instance]
-        (step,) = one.steps
-        assert one.agent.model == MODEL
+        log = read()[0][f"{EVALUATIONS}/{instance}", instance]
+        (step,) = log.steps
+        assert log.agent.model == MODEL
         assert json.loads(step.action.arguments or "") == {"patch": row["model_patch"]}
         task = next(task for task in TASKS.values() if task.instance == instance)
         shown = (step.observation and step.observation.content) or ""
@@ -86,21 +86,21 @@ def test_a_patch_stands_between_the_issue_with_its_files_and_what_the_tests_said
         assert re.findall(r"^\[start of (.*)\]$", shown, re.MULTILINE) == re.findall(
             r"^\+\+\+ b/(.*)$", row["model_patch"], re.MULTILINE
         )
-        told = (step.next_observation and step.next_observation.content) or ""
+        output = (step.next_observation and step.next_observation.content) or ""
         folder = SAMPLES / EVALUATIONS / instance
         if (folder / "test_output.txt").exists():
-            assert told in (folder / "test_output.txt").read_text("utf-8")
-            assert passing(told)
+            assert output in (folder / "test_output.txt").read_text("utf-8")
+            assert passing(output)
         else:
             report = json.loads((folder / "report.json").read_text("utf-8"))
-            assert json.loads(told) == report[instance]["tests_status"]
+            assert json.loads(output) == report[instance]["tests_status"]
     unanswered = left["instance_id"]
     assert (f"{EVALUATIONS}/{unanswered}", unanswered) not in read()[0]
 
 
 @pytest.mark.parametrize("agent", WITH_FOLDERS)
 def test_a_patch_of_an_agent_is_met_by_the_issue_that_its_trajectory_states(agent):
-    for run in (one for one in HANDED_IN if one.agent == agent):
+    for run in (entry for entry in HANDED_IN if entry.agent == agent):
         task = TASKS[run.task]
         (step,) = read()[0][f"{agent}/{EVALUATION}/{agent}/{task.instance}", task.instance].steps
         assert step.observation is not None
@@ -131,11 +131,11 @@ def checked(step: Step, run: Run, call: Call) -> None:
 
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
 def test_a_trajectory_holds_what_was_done_and_what_came_of_it(run):
-    one = trajectory(run)
-    steps = list(one.steps)
-    assert one.task.id == TASKS[run.task].instance
-    assert TASKS[run.task].issue in (one.task.instruction or "")
-    assert one.environment.id == f"{OWNER}/{TASKS[run.task].repository}"
+    log = trajectory(run)
+    steps = list(log.steps)
+    assert log.task.id == TASKS[run.task].instance
+    assert TASKS[run.task].issue in (log.task.instruction or "")
+    assert log.environment.id == f"{OWNER}/{TASKS[run.task].repository}"
     for turn, move in enumerate(run.moves):
         if not move.calls:
             step = steps.pop(0)
@@ -148,8 +148,8 @@ def test_a_trajectory_holds_what_was_done_and_what_came_of_it(run):
             step = steps.pop(0)
             assert (step.turn, step.call_index, step.num_calls) == (turn, index, len(move.calls))
             checked(step, run, call)
-            said = (step.action.message or "") + (step.action.reasoning or "")
-            assert (move.said in said) == (index == 0)
+            words = (step.action.message or "") + (step.action.reasoning or "")
+            assert (move.said in words) == (index == 0)
     if run.ends == "patch":
         handed = steps.pop(0)
         assert handed.terminated is True
@@ -161,7 +161,7 @@ def test_a_trajectory_holds_what_was_done_and_what_came_of_it(run):
         assert handed.next_observation.content == patches(run.agent)[TASKS[run.task].instance]
     assert steps == []
     if run.ends == "limit":
-        assert one.steps[-1].truncated is True
+        assert log.steps[-1].truncated is True
 
 
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
@@ -178,8 +178,8 @@ def test_the_outcome_is_what_the_tests_said(run):
         (step,) = read()[0][folder, instance].steps
         assert json.loads(step.action.arguments or "") == {"patch": patches(run.agent)[instance]}
         assert step.next_observation is not None
-        told = passing(step.next_observation.content or "")
-        assert all(told.values()) == run.resolved
+        passed = passing(step.next_observation.content or "")
+        assert all(passed.values()) == run.resolved
         report = json.loads((SAMPLES / folder / "report.json").read_text("utf-8"))[instance]
         assert report["resolved"] == run.resolved
         assert report["tests_status"]["FAIL_TO_PASS"] != {"success": [], "failure": []}

@@ -64,27 +64,27 @@ OTHERWISE: Final[dict[str, list[tuple[list[str], list[str]]]]] = {
 def read(session: str, name: str) -> list[Step]:
     """The steps of a session in one way of recording; of HARs those of all pages."""
     plan = make_plan(Recipe(name="samples", source="samples"), [str(SAMPLES / session / name)])
-    assert [one.connector for one in plan.inputs] == [WAYS[name]]
-    found = [found for found, _ in read_input(plan.inputs[0], Recipe(name="samples", source="samples"))]
-    assert not [one for one in found if isinstance(one, Reject)]
-    return [step for one in found if not isinstance(one, Reject) for step in one.steps]
+    assert [log.connector for log in plan.inputs] == [WAYS[name]]
+    records = [result for result, _ in read_input(plan.inputs[0], Recipe(name="samples", source="samples"))]
+    assert not [record for record in records if isinstance(record, Reject)]
+    return [step for record in records if not isinstance(record, Reject) for step in record.steps]
 
 
 def told(step: Step) -> str:
     """An action in short: its name, element and text."""
     arguments = json.loads(step.action.text)["arguments"]
     parts = [step.action.name, arguments.get("element"), arguments.get("key"), arguments.get("text")]
-    return " ".join([*[one for one in parts if one], *arguments.get("options", [])])
+    return " ".join([*[part for part in parts if part], *arguments.get("options", [])])
 
 
 def acts(session: str, name: str) -> list[tuple[str, Step]]:
     """(action in the words of rrweb, step) of what is in both."""
-    found = []
+    pairs = []
     for step in read(session, name):
         if step.action.name not in ONLY_IN_TRACE:
             word, _, rest = told(step).partition(" ")
-            found.append((f"{SAME_ACT.get(word, word)} {rest}".strip() if name == "trace.zip" else told(step), step))
-    return found
+            pairs.append((f"{SAME_ACT.get(word, word)} {rest}".strip() if name == "trace.zip" else told(step), step))
+    return pairs
 
 
 def shown(content: str | None, left_out: Set[str] = ONLY_IN_RRWEB) -> list[tuple[str, str, str, tuple[str, ...]]]:
@@ -94,7 +94,7 @@ def shown(content: str | None, left_out: Set[str] = ONLY_IN_RRWEB) -> list[tuple
             node.role,
             node.name,
             "" if node.role in NO_VALUE else node.value,
-            tuple(one for one in node.states if one not in left_out),
+            tuple(state for state in node.states if state not in left_out),
         )
         for node in Tree.parse(content or "").nodes
     ]
@@ -103,7 +103,7 @@ def shown(content: str | None, left_out: Set[str] = ONLY_IN_RRWEB) -> list[tuple
 @pytest.mark.parametrize("session", SESSIONS)
 def test_trace_and_rrweb_tell_of_the_same_acts_on_the_same_pages(session):
     trace, rrweb = acts(session, "trace.zip"), acts(session, "events.json.gz")
-    words = [one for one, _ in trace], [one for one, _ in rrweb]
+    words = [word for word, _ in trace], [word for word, _ in rrweb]
     differences = []
     matcher = SequenceMatcher(None, *words, autojunk=False)
     for kind, begin, end, other_begin, other_end in matcher.get_opcodes():
@@ -111,11 +111,11 @@ def test_trace_and_rrweb_tell_of_the_same_acts_on_the_same_pages(session):
             left = words[0][begin:end], words[1][other_begin:other_end]
             differences.append(left)
             continue
-        for (_, step), (_, other) in zip(trace[begin:end], rrweb[other_begin:other_end], strict=True):
+        for (_, step), (_, rrweb_step) in zip(trace[begin:end], rrweb[other_begin:other_end], strict=True):
             assert step.observation is not None
-            assert other.observation is not None
-            assert shown(step.observation.content) == shown(other.observation.content)
-            assert step.observation.uri == other.observation.uri
+            assert rrweb_step.observation is not None
+            assert shown(step.observation.content) == shown(rrweb_step.observation.content)
+            assert step.observation.uri == rrweb_step.observation.uri
     assert differences == OTHERWISE.get(session, [])
 
 
@@ -128,23 +128,26 @@ def test_no_task_shows_what_another_one_does():
             for step in read(session, "trace.zip")
             if step.next_observation is not None and step.next_observation.content is not None
         ]
-        runs = {tuple(some[at : at + 8]) for some in words for at in range(len(some) - 7)}
+        runs = {tuple(tokens[at : at + 8]) for tokens in words for at in range(len(tokens) - 7)}
         shown_by.setdefault("/".join(session.split("/")[:2]), set()).update(runs)
     known = {
-        task: len(runs & set().union(*(other for name, other in shown_by.items() if name != task))) / len(runs)
+        task: len(runs & set().union(*(shown_runs for name, shown_runs in shown_by.items() if name != task)))
+        / len(runs)
         for task, runs in shown_by.items()
     }
     assert max(known.values()) < 0.5, known
     firsts = [read(session, "trace.zip")[0].observation for session in SESSIONS]
-    assert len({one.uri for one in firsts if one is not None}) == len(shown_by)
+    assert len({first.uri for first in firsts if first is not None}) == len(shown_by)
 
 
 @pytest.mark.parametrize("session", SESSIONS)
 def test_every_document_that_the_network_brought_is_shown_in_the_trace(session):
-    seen = [one for step in read(session, "trace.zip") for one in (step.observation, step.next_observation)]
-    pages = [one.content for one in seen if one is not None]
+    seen = [
+        observation for step in read(session, "trace.zip") for observation in (step.observation, step.next_observation)
+    ]
+    pages = [observation.content for observation in seen if observation is not None]
     site = session.partition("/")[0]
-    place = 0
+    index = 0
     for step in read(session, "session.har.gz"):
         answer = step.next_observation
         if answer is None or answer.content is None or answer.dialect != "http+uitree/1":
@@ -153,17 +156,19 @@ def test_every_document_that_the_network_brought_is_shown_in_the_trace(session):
         if path in BY_SCRIPT.get(site, ()):
             continue
         tree = shown(answer.content[answer.content.index("#1 document") :], LIVE)
-        found = [at for at, content in enumerate(pages) if at >= place and shown(content, LIVE) == tree]
-        assert found, f"{answer.uri} is nowhere shown after observation {place}"
-        place = found[0]
+        matches = [
+            position for position, content in enumerate(pages) if position >= index and shown(content, LIVE) == tree
+        ]
+        assert matches, f"{answer.uri} is nowhere shown after observation {index}"
+        index = matches[0]
 
 
 @pytest.mark.parametrize("session", SESSIONS)
 def test_every_page_of_the_trace_was_asked_for(session):
-    asked = {json.loads(step.action.arguments or "")["url"] for step in read(session, "session.har.gz")}
-    asked |= {step.next_observation.uri for step in read(session, "session.har.gz") if step.next_observation}
+    uris = {json.loads(step.action.arguments or "")["url"] for step in read(session, "session.har.gz")}
+    uris |= {step.next_observation.uri for step in read(session, "session.har.gz") if step.next_observation}
     seen = {step.observation.uri for step in read(session, "trace.zip") if step.observation}
-    assert seen <= asked
+    assert seen <= uris
 
 
 @pytest.mark.parametrize("session", SESSIONS)

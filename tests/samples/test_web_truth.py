@@ -82,7 +82,7 @@ def steps_of(name: str) -> list[Step]:
     """The steps of the session in one way of recording."""
     recipe = Recipe(name="samples", source="samples")
     plan = make_plan(recipe, [str(SAMPLES / "fair" / name)])
-    assert [one.connector for one in plan.inputs] == [WAYS[name]]
+    assert [log.connector for log in plan.inputs] == [WAYS[name]]
     (trajectory,) = [trajectory for trajectory, _ in read_input(plan.inputs[0], recipe)]
     assert not isinstance(trajectory, Reject)
     return list(trajectory.steps)
@@ -108,25 +108,25 @@ def acts_in(name: str) -> list[tuple[int, dict[str, Any]]]:
     """The acts of the session that a way of recording tells of, each with its place."""
     untold = UNTOLD[name]
     return [
-        (place, one)
-        for place, one in enumerate(TRUTH)
-        if not untold & {one["verb"], f"{one['verb']} {one.get('value')}"}
+        (index, act)
+        for index, act in enumerate(TRUTH)
+        if not untold & {act["verb"], f"{act['verb']} {act.get('value')}"}
     ]
 
 
 @pytest.mark.parametrize("name", UNTOLD)
 def test_every_act_names_the_target_that_the_browser_named(name):
     steps, acts = steps_of(name), acts_in(name)
-    assert [step.action.name for step in steps] == [WORDS[name].get(one["verb"], one["verb"]) for _, one in acts]
-    for step, (_, one) in zip(steps, acts, strict=True):
+    assert [step.action.name for step in steps] == [WORDS[name].get(act["verb"], act["verb"]) for _, act in acts]
+    for step, (_, act) in zip(steps, acts, strict=True):
         arguments = json.loads(step.action.text)["arguments"]
-        if "role" not in one or (name == "trace.zip" and one["verb"] in UNNAMED):
+        if "role" not in act or (name == "trace.zip" and act["verb"] in UNNAMED):
             assert "element" not in arguments
             continue
         assert step.observation is not None
-        assert target_of(step.observation, arguments["element"]) == named(one)
-        if "onto" in one:
-            assert target_of(step.observation, arguments["onto"]) == named(one["onto"])
+        assert target_of(step.observation, arguments["element"]) == named(act)
+        if "onto" in act:
+            assert target_of(step.observation, arguments["onto"]) == named(act["onto"])
 
 
 def target_of(observation: Observation, element: str) -> tuple[str, str]:
@@ -143,22 +143,22 @@ def named(target: Mapping[str, str]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("name", UNTOLD)
 def test_every_page_shows_what_the_browser_showed(name):
-    for step, (place, one) in zip(steps_of(name), acts_in(name), strict=True):
-        unknown = words_of(BY_SIZE) if one["url"].endswith("example/") else Counter[str]()
-        assert read_on(step.observation) == words_of(one["lines"]) + unknown, place
+    for step, (index, act) in zip(steps_of(name), acts_in(name), strict=True):
+        unknown = words_of(BY_SIZE) if act["url"].endswith("example/") else Counter[str]()
+        assert read_on(step.observation) == words_of(act["lines"]) + unknown, index
 
 
 def test_a_trace_shows_what_each_act_led_to():
-    for step, one in zip(steps_of("trace.zip"), TRUTH[1:], strict=False):
-        unknown = words_of(BY_SIZE) if one["url"].endswith("example/") else Counter[str]()
-        assert read_on(step.next_observation) == words_of(one["lines"]) + unknown
+    for step, act in zip(steps_of("trace.zip"), TRUTH[1:], strict=False):
+        unknown = words_of(BY_SIZE) if act["url"].endswith("example/") else Counter[str]()
+        assert read_on(step.next_observation) == words_of(act["lines"]) + unknown
 
 
 @pytest.mark.parametrize("name", sorted(WAYS.keys() - UNTOLD))
 def test_every_document_that_the_network_brought_shows_what_the_browser_showed_at_first(name):
     shown: dict[str, list[str]] = {}
-    for one in TRUTH:
-        shown.setdefault(one["url"], one["lines"])
+    for act in TRUTH:
+        shown.setdefault(act["url"], act["lines"])
     documents: list[str] = []
     for step in steps_of(name):
         answer = step.next_observation

@@ -12,8 +12,8 @@ from trajmill.schemas.transition import encode_schema
 
 def test_a_batch_holds_what_the_trajectory_said():
     outcome = Outcome(resolved=True, score=0.5, verifier="tests")
-    one = trajectory("a", None, "b", task=Task("k", "do it"), agent=Agent("me"), outcome=outcome)
-    rows = batch_of(one).to_pylist()
+    log = trajectory("a", None, "b", task=Task("k", "do it"), agent=Agent("me"), outcome=outcome)
+    rows = batch_of(log).to_pylist()
     assert [row["step"] for row in rows] == [0, 1, 2]
     assert [(row["next_observation"] or {}).get("content") for row in rows] == ["a", None, "b"]
     assert rows[0]["observation"] is None
@@ -72,9 +72,9 @@ def test_an_empty_assembler_gives_an_empty_batch_of_the_schema():
 
 @given(st.lists(st.lists(st.one_of(st.none(), st.text(max_size=5)), min_size=1, max_size=4), min_size=1, max_size=5))
 def test_assembling_together_is_the_same_as_one_by_one(contents):
-    made = [trajectory(*texts, native_id=str(n)) for n, texts in enumerate(contents)]
-    together = batch_of(*made).to_pylist()
-    apart = [row for one in made for row in batch_of(one).to_pylist()]
+    trajectories = [trajectory(*texts, native_id=str(n)) for n, texts in enumerate(contents)]
+    together = batch_of(*trajectories).to_pylist()
+    apart = [row for log in trajectories for row in batch_of(log).to_pylist()]
     assert together == apart
 
 
@@ -83,5 +83,5 @@ def test_attachments_are_kept_in_order():
 
     seen = Observation(None, attachments=(Attachment("0" * 64, "image", "image/png"), Attachment("1" * 64, "image")))
     row = batch_of(Trajectory("t", "os", [Step(call(), None, seen, 0, 0)])).to_pylist()[0]
-    assert [one["sha256"][0] for one in row["next_observation"]["attachments"]] == ["0", "1"]
+    assert [attachment["sha256"][0] for attachment in row["next_observation"]["attachments"]] == ["0", "1"]
     assert row["next_observation"]["content"] is None

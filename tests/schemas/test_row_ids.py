@@ -53,24 +53,24 @@ def test_ids_are_the_same_however_the_rows_are_cut_into_batches(logs, cuts):
     batch = inputs(*[(uri + str(number), texts) for number, (uri, texts) in enumerate(logs)])
     bounds = [0, *sorted(min(cut, batch.num_rows) for cut in cuts), batch.num_rows]
     row_ids = RowIds()
-    again = [one for low, high in pairwise(bounds) for one in ids_of(row_ids, batch, low, high)]
+    again = [id_ for low, high in pairwise(bounds) for id_ in ids_of(row_ids, batch, low, high)]
     assert again == ids(batch)
     assert len(set(again)) == batch.num_rows
 
 
 def ids_of(row_ids: RowIds, batch: pa.RecordBatch, low: int, high: int) -> list[str]:
-    found: list[str] = row_ids.of(batch.slice(low, high - low)).to_pylist()
-    return found
+    keys: list[str] = row_ids.of(batch.slice(low, high - low)).to_pylist()
+    return keys
 
 
 def test_a_long_trajectory_that_is_taken_in_blocks_is_one_copy():
     assembler = Assembler(segment_bytes=4000, block_bytes=1000)
     copies = (trajectory(*["x" * 900] * 8) for _ in range(2))
-    batches = [check(assembler.take()) for one in copies for _ in assembler.add_blocks(one, origin(), {})]
+    batches = [check(assembler.take()) for copy in copies for _ in assembler.add_blocks(copy, origin(), {})]
     assert len(batches) > 8
-    found = [key for batch in batches for key in ids(batch)]
-    assert len(set(found)) == 16
-    assert len({key.rsplit("-", 1)[0] for key in found}) == 2
+    keys = [key for batch in batches for key in ids(batch)]
+    assert len(set(keys)) == 16
+    assert len({key.rsplit("-", 1)[0] for key in keys}) == 2
 
 
 def changed(batch: pa.RecordBatch, keys: list[str | None]) -> pa.RecordBatch:
@@ -83,7 +83,7 @@ def test_an_id_that_is_none_is_a_breach(fault):
     batch = batch_of(trajectory("a", "b"), trajectory("a", "b"))
     keys: list[str | None] = list(ids(batch))
     first = str(keys[0])
-    other = {
+    columns = {
         "null": [None, *keys[1:]],
         "of another trajectory": ["0" * 32 + first[32:], *keys[1:]],
         "of another step": [first[:-1] + "7", *keys[1:]],
@@ -92,10 +92,10 @@ def test_an_id_that_is_none_is_a_breach(fault):
         "copy changes": [first[:33] + "0" * 16 + first[49:], *keys[1:]],
     }[fault]
     with pytest.raises(ContractError, match=KEY):
-        check(changed(batch, other))
+        check(changed(batch, columns))
 
 
 def test_the_id_of_a_row_is_pinned():
-    one = replace(trajectory("a"), native_id="n")
+    log = replace(trajectory("a"), native_id="n")
     key = "7c7b0631814cbd26047db16e9d0b11c1"
-    assert ids(batch_of(one, one)) == [f"{key}-bfc7c42c8db5a197-0", f"{key}-652d08a5c8aa24ed-0"]
+    assert ids(batch_of(log, log)) == [f"{key}-bfc7c42c8db5a197-0", f"{key}-652d08a5c8aa24ed-0"]

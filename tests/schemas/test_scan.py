@@ -68,17 +68,17 @@ def test_every_schema_version_has_a_golden_file():
 
 def _without(batch, lacking):
     """A batch without columns, and without fields of structs (`observation.envelope`), which stand last."""
-    found = batch.drop_columns([path for path in lacking if "." not in path])
+    result = batch.drop_columns([path for path in lacking if "." not in path])
     for path in lacking:
         name, _, inner = path.partition(".")
         if inner:
-            place = found.schema.get_field_index(name)
-            fields = list(found[name].type.fields)
+            index = result.schema.get_field_index(name)
+            fields = list(result[name].type.fields)
             assert fields[-1].name == inner
-            children = [found[name].field(number) for number in range(len(fields) - 1)]
-            column = pa.StructArray.from_arrays(children, fields=fields[:-1], mask=found[name].is_null())
-            found = found.set_column(place, pa.field(name, column.type), column)
-    return found
+            children = [result[name].field(number) for number in range(len(fields) - 1)]
+            column = pa.StructArray.from_arrays(children, fields=fields[:-1], mask=result[name].is_null())
+            result = result.set_column(index, pa.field(name, column.type), column)
+    return result
 
 
 @pytest.fixture
@@ -108,12 +108,12 @@ def test_files_of_several_schema_versions_are_scanned_together(tmp_path):
     frame = scan_transitions(tmp_path).collect()
     assert frame.columns == schemas.TRANSITION_SCHEMA.names
     assert set(frame["scrubbed"]) > {None, 0}
-    told = frame["next_observation"].to_list()
-    assert {one["envelope"] for one in told if one} == {
+    observations = frame["next_observation"].to_list()
+    assert {observation["envelope"] for observation in observations if observation} == {
         None,
         '{"content": [{"type": "text", "text": "y"}], "isError": false}',
     }
-    assert None in told, "a row of an older version without an observation has none"
+    assert None in observations, "a row of an older version without an observation has none"
 
 
 @pytest.mark.parametrize("version", LACKING)

@@ -38,15 +38,15 @@ STEPS = st.builds(
 
 @given(st.lists(STEPS, max_size=12), st.sampled_from([1, 3000, 1 << 20]))
 def test_steps_come_back_in_order_and_whole(steps, held_bytes):
-    kept = Steps(steps, held_bytes)
-    assert len(kept) == len(steps)
-    assert list(kept) == steps
-    assert list(kept) == steps
-    assert [kept[place] for place in range(len(steps))] == steps
-    assert kept[-3:] == steps[-3:]
-    assert kept == steps
-    assert kept == Steps(steps)
-    assert kept != [*steps, steps_of("more")[0]]
+    spooled = Steps(steps, held_bytes)
+    assert len(spooled) == len(steps)
+    assert list(spooled) == steps
+    assert list(spooled) == steps
+    assert [spooled[index] for index in range(len(steps))] == steps
+    assert spooled[-3:] == steps[-3:]
+    assert spooled == steps
+    assert spooled == Steps(steps)
+    assert spooled != [*steps, steps_of("more")[0]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers()), max_size=40))
@@ -55,8 +55,8 @@ def test_what_is_put_back_anywhere_is_found_there(changes):
     shelf = Shelf[int](list, list, lambda _: 1, 4)
     for number in plain:
         shelf.append(number)
-    for place, value in changes:
-        plain[place] = shelf[place] = value
+    for index, value in changes:
+        plain[index] = shelf[index] = value
     assert list(shelf) == plain
 
 
@@ -77,21 +77,21 @@ def test_what_is_taken_away_at_the_end_is_what_was_added_last(moves):
 
 
 def test_no_more_is_held_than_was_said():
-    kept = Steps(held_bytes=20_000)
+    spooled = Steps(held_bytes=20_000)
     most = 0
     for step in steps_of(*(f"{number:04}" * 250 for number in range(200))):
-        kept.append(step)
-        most = max(most, kept.held)
+        spooled.append(step)
+        most = max(most, spooled.held)
     assert most <= 10
-    assert len(kept) == 200
+    assert len(spooled) == 200
 
 
 def test_items_that_grow_are_let_go_of():
     shelf = Shelf[str](list, list, len, 100)
     for _ in range(50):
         shelf.append("")
-    for place in range(50):
-        shelf[place] = "x" * 60
+    for index in range(50):
+        shelf[index] = "x" * 60
     assert shelf.held <= 2
     assert list(shelf) == ["x" * 60] * 50
 
@@ -102,7 +102,7 @@ def test_a_pile_gives_back_every_item_in_any_order(monkeypatch):
     for number in range(50):
         pile.append(f"item {number}", 30)
     assert pile.held <= 3
-    assert [pile[place] for place in reversed(range(50))] == [f"item {number}" for number in reversed(range(50))]
+    assert [pile[index] for index in reversed(range(50))] == [f"item {number}" for number in reversed(range(50))]
     assert list(pile) == pile[:]
     with pytest.raises(IndexError):
         pile[50]
@@ -117,22 +117,22 @@ def test_an_observation_that_steps_share_is_one_object_again():
 def test_a_spool_keeps_lone_surrogates():
     spool = Spool()
     places = [spool.put(value) for value in ("\ud800", (None, 1.5, "x"), ["\udfff"])]
-    assert [spool.get(place) for place in reversed(places)] == [["\udfff"], (None, 1.5, "x"), "\ud800"]
+    assert [spool.get(index) for index in reversed(places)] == [["\udfff"], (None, 1.5, "x"), "\ud800"]
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=20)), min_size=1, max_size=8))
 def test_the_id_of_a_long_trajectory_is_that_of_a_short_one(texts):
-    one = trajectory(*texts)
-    assert long_trajectory_id("c", one) == trajectory_id("c", one)
+    log = trajectory(*texts)
+    assert long_trajectory_id("c", log) == trajectory_id("c", log)
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=30), st.integers(1, 2000), st.integers(1, 900))
 def test_blocks_lie_within_segments_and_begin_turns(sizes, segment_bytes, block_bytes):
     steps = steps_of(*("x" * size for size in sizes))
     steps = [replace(step, turn=step.turn // 2) for step in steps]
-    found = blocks(steps, segment_bytes, block_bytes)
-    assert found[0] == (0, 0)
-    for (begin, segment), (after, later) in pairwise(found):
+    starts = blocks(steps, segment_bytes, block_bytes)
+    assert starts[0] == (0, 0)
+    for (begin, segment), (after, later) in pairwise(starts):
         assert begin < after
         assert later - segment in (0, 1)
         assert steps[after].turn != steps[after - 1].turn
@@ -142,8 +142,8 @@ def test_blocks_lie_within_segments_and_begin_turns(sizes, segment_bytes, block_
     st.lists(st.one_of(st.none(), st.text(max_size=40)), min_size=1, max_size=12), st.sampled_from([1, 600, 1 << 20])
 )
 def test_rows_do_not_hang_on_blocks_nor_on_where_steps_are_kept(texts, block_bytes):
-    one = trajectory(*texts)
-    kept = Trajectory("t", "terminal", Steps(one.steps, 1))
-    whole = batch_of(one, segment_bytes=2000).to_pylist()
-    assert batch_of(one, segment_bytes=2000, block_bytes=block_bytes).to_pylist() == whole
-    assert batch_of(kept, segment_bytes=2000, block_bytes=block_bytes).to_pylist() == whole
+    log = trajectory(*texts)
+    spooled = Trajectory("t", "terminal", Steps(log.steps, 1))
+    whole = batch_of(log, segment_bytes=2000).to_pylist()
+    assert batch_of(log, segment_bytes=2000, block_bytes=block_bytes).to_pylist() == whole
+    assert batch_of(spooled, segment_bytes=2000, block_bytes=block_bytes).to_pylist() == whole

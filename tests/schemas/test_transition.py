@@ -75,9 +75,9 @@ def test_the_id_depends_on_content_and_not_on_where_the_log_lies():
 
 
 def test_the_id_depends_on_connector_and_native_id():
-    one = trajectory("a")
-    assert trajectory_id("x", one) != trajectory_id("y", one)
-    assert trajectory_id("x", one) != trajectory_id("x", replace(one, native_id="u"))
+    log = trajectory("a")
+    assert trajectory_id("x", log) != trajectory_id("y", log)
+    assert trajectory_id("x", log) != trajectory_id("x", replace(log, native_id="u"))
 
 
 @given(st.lists(st.text(max_size=4), min_size=2, max_size=4), st.data())
@@ -161,8 +161,8 @@ def install(monkeypatch, **values):
 def test_a_plugin_that_cannot_be_loaded_costs_only_itself(monkeypatch):
     install(monkeypatch, old="connectors_of_old.log:Log", har="trajmill.connectors.web.har:Har")
     with pytest.warns(UserWarning, match="'old'"):
-        found = [(point.name, kind.name) for point, kind in plugins("trajmill.connectors", Connector)]  # type: ignore[type-abstract]
-    assert found == [("har", "har")]
+        kinds = [(point.name, kind.name) for point, kind in plugins("trajmill.connectors", Connector)]  # type: ignore[type-abstract]
+    assert kinds == [("har", "har")]
 
 
 def test_an_entry_point_that_names_something_else_is_refused(monkeypatch):

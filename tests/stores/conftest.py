@@ -43,10 +43,10 @@ def moto_port() -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def emulator_port() -> Iterator[int]:
-    made = pytest.importorskip("gcp_storage_emulator.server").create_server
+    create_server = pytest.importorskip("gcp_storage_emulator.server").create_server
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    server = made("127.0.0.1", port, in_memory=True)
+    server = create_server("127.0.0.1", port, in_memory=True)
     server.start()
     yield port
     server.stop()
@@ -57,13 +57,13 @@ def served(request: pytest.FixtureRequest) -> Iterator[Store]:
     pytest.importorskip("s3fs" if request.param == "s3" else "gcsfs")
     port = request.getfixturevalue("moto_port" if request.param == "s3" else "emulator_port")
     with CountingProxy(port) as door:
-        told = (
+        names = (
             {"AWS_ENDPOINT_URL": door.url, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
             if request.param == "s3"
             else {"STORAGE_EMULATOR_HOST": door.url, "NO_GCE_CHECK": "true"}
         )
-        before = {name: os.environ.get(name) for name in told}
-        os.environ.update(told)
+        before = {name: os.environ.get(name) for name in names}
+        os.environ.update(names)
         fsspec.config.conf["gs"] = {"token": "anon"}
         filesystem = fsspec.filesystem(request.param)
         filesystem.mkdir("made-for-tests")

@@ -109,27 +109,27 @@ class _Handler(BaseHTTPRequestHandler):
     def _refused(self) -> bool:
         """Whether Google's condition does not hold: the emulator knows none."""
         url = urlsplit(self.path)
-        asked = parse_qs(url.query)
-        if "ifGenerationMatch" not in asked:
+        query = parse_qs(url.query)
+        if "ifGenerationMatch" not in query:
             return False
         bucket = url.path.partition("/b/")[2].partition("/")[0]
         upstream = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        upstream.request("GET", f"/storage/v1/b/{bucket}/o/{quote(asked['name'][0], safe='')}")
+        upstream.request("GET", f"/storage/v1/b/{bucket}/o/{quote(query['name'][0], safe='')}")
         answer = upstream.getresponse()
-        there = json.loads(answer.read()) if answer.status == 200 else {}
+        metadata = json.loads(answer.read()) if answer.status == 200 else {}
         upstream.close()
-        return str(there.get("generation", "0")) != asked["ifGenerationMatch"][0]
+        return str(metadata.get("generation", "0")) != query["ifGenerationMatch"][0]
 
     def _body(self) -> bytes:
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        found = b""
+        body = b""
         while size := int(self.rfile.readline().split(b";")[0], 16):
-            found += self.rfile.read(size)
+            body += self.rfile.read(size)
             self.rfile.readline()
         while self.rfile.readline().strip():
             pass
-        return found
+        return body
 
     def _answer(self, status: int, headers: Iterable[tuple[str, str]], data: bytes, length: str | None = None) -> None:
         self.send_response_only(status)

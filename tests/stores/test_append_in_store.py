@@ -38,10 +38,10 @@ def first(tmp_path_factory) -> Path:
 def grown(first, tmp_path_factory) -> Path:
     """The same after one append, and after another."""
     folder = tmp_path_factory.mktemp("grown")
-    for number, some in enumerate((LOGS[11:14], LOGS[14:]), start=2):
+    for number, batch in enumerate((LOGS[11:14], LOGS[14:]), start=2):
         before = first / "out" if number == 2 else folder / "2"
         shutil.copytree(before, folder / str(number))
-        Append(RECIPE, [str(put(folder / f"logs{number}", some))], str(folder / str(number))).run()
+        Append(RECIPE, [str(put(folder / f"logs{number}", batch))], str(folder / str(number))).run()
     return folder
 
 
@@ -54,8 +54,8 @@ def shards_beside(out: Path) -> dict[str, str]:
 def shards_in(store) -> dict[str, str]:
     root = f"{BUCKET}/out/shards/"
     store.filesystem.invalidate_cache()
-    found = store.filesystem.find(root)
-    return {path[len(root) :]: hashlib.sha256(store.filesystem.cat_file(path)).hexdigest() for path in found}
+    paths = store.filesystem.find(root)
+    return {path[len(root) :]: hashlib.sha256(store.filesystem.cat_file(path)).hexdigest() for path in paths}
 
 
 def upload(store, folder: Path, name: str) -> str:
@@ -72,17 +72,17 @@ def test_an_append_in_a_store_gives_the_same_bytes_with_few_requests(store, firs
     raw, out = upload(store, first / "logs", "raw"), f"{store.url}/out"
     Run(RECIPE, [raw], out).run()
     upload(store, grown / "logs2", "raw")
-    made = Append(RECIPE, [raw], out).run()  # in the process that has listed the logs before
-    assert (made.generation.number, made.known) == (2, 11)
+    result = Append(RECIPE, [raw], out).run()  # in the process that has listed the logs before
+    assert (result.generation.number, result.known) == (2, 11)
     ours = [line for line in store.door.lines if "raw" not in line]
     assert shards_in(store) == shards_beside(grown / "2")
     assert len(ours) <= MOST
     store.door.forget()
     assert Append(RECIPE, [raw], out).run().summary is None
     assert store.door.asked.total() <= NOTHING_NEW
-    found = verify(out)
-    assert found.is_whole, found.faults
-    assert not found.foreign
+    report = verify(out)
+    assert report.is_whole, report.faults
+    assert not report.foreign
 
 
 def test_a_commit_whose_answer_is_lost_is_a_commit(store, first, grown):
@@ -105,19 +105,19 @@ def test_of_two_appends_at_once_the_loser_computes_again_and_the_dataset_is_of_b
             began.append(when)
             Append(RECIPE, [str(grown / "logs2")], out).run()
 
-    def committed(where: Folder, one: Generation) -> bool:
-        if one.number == 2 and when.startswith("before"):
+    def committed(folder: Folder, generation: Generation) -> bool:
+        if generation.number == 2 and when.startswith("before"):
             beaten()
-        return commit(where, one)
+        return commit(folder, generation)
 
     monkeypatch.setattr("trajmill.pipelines.generations.append.commit", committed)
-    tell = (lambda one: beaten()) if when.startswith("as soon") else (lambda one: None)
-    made = Append(RECIPE, [str(grown / "logs3")], out, tell=tell).run()
-    assert made.generation.number == 3
-    assert made.generation.parent == chain(Folder(out))[1].digest
+    tell = (lambda progress: beaten()) if when.startswith("as soon") else (lambda progress: None)
+    result = Append(RECIPE, [str(grown / "logs3")], out, tell=tell).run()
+    assert result.generation.number == 3
+    assert result.generation.parent == chain(Folder(out))[1].digest
     assert shards_in(store) == shards_beside(grown / "3")
-    found = verify(out)
-    assert found.is_whole, found.faults
+    report = verify(out)
+    assert report.is_whole, report.faults
 
 
 def test_a_dataset_that_a_slower_append_published_over_a_later_one_is_made_again(store, first, grown, monkeypatch):
@@ -126,11 +126,11 @@ def test_a_dataset_that_a_slower_append_published_over_a_later_one_is_made_again
     store.filesystem.rm_file(f"{BUCKET}/out/shards/manifest.json")
     object_store.forget()
 
-    def overtaken(recipe, where, generations, owner):
+    def overtaken(recipe, folder, generations, owner):
         monkeypatch.setattr("trajmill.pipelines.generations.append.publish", publish)
         if len(generations) == 2:
             Append(RECIPE, [str(grown / "logs3")], out).run()
-        publish(recipe, where, generations, owner)
+        publish(recipe, folder, generations, owner)
 
     monkeypatch.setattr("trajmill.pipelines.generations.append.publish", overtaken)
     assert Append(RECIPE, [str(grown / "logs2")], out).run().summary is None
@@ -141,10 +141,10 @@ def killed(store, first: Path, grown: Path, monkeypatch) -> tuple[str, str]:
     """A folder in which an append was killed before its commit, and the folder that it left there."""
     out = upload(store, first / "out", "out")
 
-    def ended(where: Folder, one: Generation) -> bool:
-        if one.number == 2:
+    def ended(folder: Folder, generation: Generation) -> bool:
+        if generation.number == 2:
             raise KeyboardInterrupt
-        return commit(where, one)
+        return commit(folder, generation)
 
     with monkeypatch.context() as patch:
         patch.setattr("trajmill.pipelines.generations.append.commit", ended)
@@ -157,9 +157,14 @@ def killed(store, first: Path, grown: Path, monkeypatch) -> tuple[str, str]:
 
 def test_an_append_that_was_killed_before_its_commit_goes_on(store, first, grown, monkeypatch):
     out, _ = killed(store, first, grown, monkeypatch)
-    begun: list[tuple[str, int]] = []
-    Append(RECIPE, [str(grown / "logs2")], out, tell=lambda one: begun.append((one.stage, one.units - one.done))).run()
-    assert next(one for one in begun if one[0] != "plan") == ("normalize", 0)
+    stages: list[tuple[str, int]] = []
+    Append(
+        RECIPE,
+        [str(grown / "logs2")],
+        out,
+        tell=lambda progress: stages.append((progress.stage, progress.units - progress.done)),
+    ).run()
+    assert next(entry for entry in stages if entry[0] != "plan") == ("normalize", 0)
     assert shards_in(store) == shards_beside(grown / "2")
 
 
@@ -167,12 +172,12 @@ def test_an_append_that_was_killed_before_its_commit_goes_on(store, first, grown
 def test_what_a_killed_append_left_is_told_and_goes_when_its_lease_has_ended(store, first, grown, monkeypatch, lease):
     out, left = killed(store, first, grown, monkeypatch)
     monkeypatch.setattr("trajmill.pipelines.generations.generations.LEASE", lease)
-    made = Append(RECIPE, [str(grown / "logs3")], out).run()
-    there = [name for name in (Folder(out) / "generations").names() if name.startswith(left)]
-    assert bool(there) == bool(lease)
-    assert made.begun == ((f"generations/{left}",) if lease else ())
-    found = verify(out)
-    assert found.is_whole, found.faults
+    result = Append(RECIPE, [str(grown / "logs3")], out).run()
+    names = [name for name in (Folder(out) / "generations").names() if name.startswith(left)]
+    assert bool(names) == bool(lease)
+    assert result.begun == ((f"generations/{left}",) if lease else ())
+    report = verify(out)
+    assert report.is_whole, report.faults
 
 
 def test_what_another_append_takes_up_meanwhile_is_not_cleared(store, first, grown, monkeypatch):
@@ -181,14 +186,14 @@ def test_what_another_append_takes_up_meanwhile_is_not_cleared(store, first, gro
     latest, folder = Folder.latest, Folder(f"{out}/generations/{left}")
 
     def seen(self: Folder, name: str) -> tuple[bytes | None, str]:
-        found = latest(self, name)
+        current = latest(self, name)
         if self.url == folder.url:
-            folder.write_over(MARKER, (found[0] or b"") + b"\n", found[1])
-        return found
+            folder.write_over(MARKER, (current[0] or b"") + b"\n", current[1])
+        return current
 
     monkeypatch.setattr(Folder, "latest", seen)
-    made = Append(RECIPE, [str(grown / "logs3")], out).run()
-    assert made.begun == (f"generations/{left}",)
+    result = Append(RECIPE, [str(grown / "logs3")], out).run()
+    assert result.begun == (f"generations/{left}",)
     assert len(folder.names()) > 20
 
 

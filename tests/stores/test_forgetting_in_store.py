@@ -39,18 +39,20 @@ def kept_in(store, name: str = "out") -> dict[str, bytes]:
     root = f"{BUCKET}/{name}/"
     store.filesystem.invalidate_cache()
     names = [path[len(root) :] for path in store.filesystem.find(root)]
-    return {one: store.filesystem.cat_file(root + one) for one in names if "/" in one and one != NAME}
+    return {name: store.filesystem.cat_file(root + name) for name in names if "/" in name and name != NAME}
 
 
 def test_forgetting_in_a_store_leaves_the_same_bytes_as_beside_us(store, grown, forgotten):
     out = upload(store, grown / "out", "out")
-    made = Forgetting(RECIPE, out).forget(WHAT)
+    result = Forgetting(RECIPE, out).forget(WHAT)
     assert store.door.asked.total() <= MOST
-    assert (made.trajectories, len(made.logs)) == (2, 2)
-    assert bool(made.older) == store.url.startswith("gs")  # which holds for some days what is removed: the journal too
+    assert (result.trajectories, len(result.logs)) == (2, 2)
+    assert bool(result.older) == store.url.startswith(
+        "gs"
+    )  # which holds for some days what is removed: the journal too
     assert kept_in(store) == forgotten
-    found = verify(out)
-    assert found.is_whole, found.faults
+    report = verify(out)
+    assert report.is_whole, report.faults
     store.door.forget()
     with pytest.raises(ConfigError):
         Forgetting(RECIPE, out).forget(WHAT)
@@ -66,10 +68,10 @@ def test_killed_at_whatever_write_it_forgets_to_the_same_bytes(store, grown, for
             number = next(done)
             if number == when[1] and when[0] == "before":
                 raise KeyboardInterrupt
-            made = of(*words)
+            result = of(*words)
             if number == when[1] and when[0] == "after":
                 raise KeyboardInterrupt
-            return made
+            return result
 
         return ends
 
@@ -125,9 +127,9 @@ def test_a_commit_to_a_parent_that_was_written_again_is_made_anew(store, grown, 
                 Forgetting(RECIPE, out).forget(WHAT)
 
     monkeypatch.setattr(Run, "renew", forgets)
-    made = Append(RECIPE, [str(logs.folder / "logs1")], out).run()
+    result = Append(RECIPE, [str(logs.folder / "logs1")], out).run()
     before, after = chain(Folder(out))[1:]
-    assert made.generation.parent == after.parent == before.digest
+    assert result.generation.parent == after.parent == before.digest
 
 
 def test_a_second_one_that_takes_the_folder_ends_the_first_and_finishes(store, grown, forgotten, monkeypatch):
@@ -159,9 +161,9 @@ def test_versions_that_a_bucket_keeps_are_told(served, grown):
         if path.is_file() and path.name != ".lock":
             served.filesystem.pipe_file(f"keeps-versions/out/{path.relative_to(grown / 'out')}", path.read_bytes())
     out = "s3://keeps-versions/out"
-    code, said, _ = ran("forget", out, "--source", "first0.json")
+    code, output, _ = ran("forget", out, "--source", "first0.json")
     assert code == 0
-    assert "forgotten: 1 trajectories" in said
-    assert "older versions of " in said
+    assert "forgotten: 1 trajectories" in output
+    assert "older versions of " in output
     assert (Folder(out).older() or 0) > 20
     assert Folder(out).found(RUN)

@@ -34,9 +34,9 @@ def test_a_store_that_is_busy_or_breaks_off_is_asked_again(store, held, faults, 
         held.write("a/b", b"1")
         object_store.forget()
     store.door.fail(faults)
-    found = {"put": lambda: held.write("a/b", b"1"), "get": lambda: held.read("a/b"), "list": held.sizes}[what]()
+    result = {"put": lambda: held.write("a/b", b"1"), "get": lambda: held.read("a/b"), "list": held.sizes}[what]()
     assert not store.door.left
-    assert found == {"put": None, "get": b"1", "list": {MARKER: 17, "a/b": 1}}[what]
+    assert result == {"put": None, "get": b"1", "list": {MARKER: 17, "a/b": 1}}[what]
     assert written(held, "a/b") == b"1"
 
 

@@ -46,8 +46,8 @@ def beside_us(raw, tmp_path_factory) -> dict[str, str]:
 def shards_in(store) -> dict[str, str]:
     store.filesystem.invalidate_cache()
     root = "made-for-tests/out/shards"
-    found = store.filesystem.find(root)
-    return {path[len(root) + 1 :]: hashlib.sha256(store.filesystem.cat_file(path)).hexdigest() for path in found}
+    paths = store.filesystem.find(root)
+    return {path[len(root) + 1 :]: hashlib.sha256(store.filesystem.cat_file(path)).hexdigest() for path in paths}
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def test_a_run_from_a_store_into_it_gives_the_same_bytes_with_few_requests(store
     lines = store.door.lines.copy()
     assert shards_in(store) == beside_us
     read = [line for line in lines if "raw/" in line and (".jsonl" in line or ".cast" in line)]
-    each = 2 if store.url.startswith("s3") else 4  # gcsfs asks what it is before it reads it
-    assert len(read) <= each * LOGS + 1  # the beginning for the plan, then the log
+    requests = 2 if store.url.startswith("s3") else 4  # gcsfs asks what it is before it reads it
+    assert len(read) <= requests * LOGS + 1  # the beginning for the plan, then the log
     assert len(lines) <= MOST
     # writes without a condition name their object in the body, with Google
     puts = [line for line in lines if line.startswith(("PUT", "POST"))]

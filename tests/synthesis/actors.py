@@ -33,10 +33,11 @@ def truth_of(action: str) -> str:
 
 
 def sample(number: int, turn_count: int = 3, losses: tuple[bool, ...] = ()) -> dict[str, Any]:
-    actions = [f"do {number}.{place}" for place in range(turn_count)]
+    actions = [f"do {number}.{index}" for index in range(turn_count)]
     uses = ["target" if keeps else "context" for keeps in losses or (True,) * turn_count]
     rows = [
-        row(place, one, truth_of(one), None, use) for place, (one, use) in enumerate(zip(actions, uses, strict=True))
+        row(index, action, truth_of(action), None, use)
+        for index, (action, use) in enumerate(zip(actions, uses, strict=True))
     ]
     shown = turns(rows)
     key = f"{number:032x}"
@@ -89,8 +90,8 @@ DIMENSIONS = ("format", "factuality", "consistency", "realism", "quality")
 
 
 def action_in(words: str) -> str:
-    found = re.findall(r"do \d+\.\d+", words)
-    return found[-1]
+    matches = re.findall(r"do \d+\.\d+", words)
+    return matches[-1]
 
 
 def tagged(thought: str, observation: str) -> str:

@@ -71,21 +71,21 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return
-        found: Any = fault
-        if found is None:
+        answer: Any = fault
+        if answer is None:
             self.chat.keys.add(self.headers["Authorization"])
-            found = self.chat.answer(body)
+            answer = self.chat.answer(body)
             with self.chat.lock:
                 self.chat.asked.append(body)
-        if isinstance(found, str):
-            found = completion(found)
-        if isinstance(found, dict):
-            self._send(200, json.dumps(found).encode())
-        elif isinstance(found, bytes):
-            self._send(200, found)
+        if isinstance(answer, str):
+            answer = completion(answer)
+        if isinstance(answer, dict):
+            self._send(200, json.dumps(answer).encode())
+        elif isinstance(answer, bytes):
+            self._send(200, answer)
         else:
-            assert isinstance(found, int)
-            self._send(found, json.dumps({"error": {"message": f"status {found}"}}).encode())
+            assert isinstance(answer, int)
+            self._send(answer, json.dumps({"error": {"message": f"status {answer}"}}).encode())
 
     def _send(self, status: int, data: bytes) -> None:
         self.send_response(status)

@@ -65,28 +65,28 @@ def test_a_key_or_model_that_is_not_known_ends_it_at_once(chat, tmp_path, status
 
 def test_a_request_that_is_not_taken_is_no_answer_and_is_not_kept(chat, tmp_path):
     chat.faults = [400]
-    asked = endpoint(chat, tmp_path)
-    assert asked.ask(request()).finish == "refused"
-    assert asked.ask(request()).content == "an answer"
+    client = endpoint(chat, tmp_path)
+    assert client.ask(request()).finish == "refused"
+    assert client.ask(request()).content == "an answer"
 
 
 def test_settings_that_an_endpoint_never_takes_are_told(chat, tmp_path):
     chat.faults = [400] * 8
-    asked = endpoint(chat, tmp_path)
+    client = endpoint(chat, tmp_path)
     for index in range(7):
-        assert asked.ask(request(index)).finish == "refused"
+        assert client.ask(request(index)).finish == "refused"
     with pytest.raises(ConfigError, match="8"):
-        asked.ask(request(7))
+        client.ask(request(7))
 
 
 def test_an_answer_is_kept_by_request_model_sampling_and_number(chat, tmp_path):
     different = [request(), request(1), request(temperature=0.5), Request("n", request().messages)]
     for _ in range(2):
-        asked = endpoint(chat, tmp_path)
-        for one in different:
-            asked.ask(one)
+        client = endpoint(chat, tmp_path)
+        for variant in different:
+            client.ask(variant)
     assert len(chat.asked) == 4
-    assert len({one.key for one in different}) == 4
+    assert len({variant.key for variant in different}) == 4
 
 
 def test_a_kept_answer_that_is_cut_off_is_asked_for_again(chat, tmp_path):
@@ -112,9 +112,9 @@ def test_sampling_is_sent_as_it_is(chat, tmp_path):
 
 def test_costs_are_those_of_the_tokens_that_the_endpoint_counted(chat, tmp_path):
     spending = Spending()
-    asked = endpoint(chat, tmp_path, spending)
+    client = endpoint(chat, tmp_path, spending)
     for index in range(3):
-        asked.ask(request(index))
+        client.ask(request(index))
     assert spending.usage == Usage(300, 600)
     assert spending.cost == pytest.approx(3 * ONE_ANSWER)
     again = Spending()
@@ -134,12 +134,12 @@ def test_an_answer_without_a_count_is_booked_at_the_most_that_it_may_cost(tmp_pa
 def test_no_request_is_sent_that_might_pass_the_bound(chat, tmp_path):
     most = PRICES.cost(most_tokens(request(max_tokens=200)))
     spending = Spending(bound=2 * ONE_ANSWER + most)
-    asked = endpoint(chat, tmp_path, spending)
-    asked.ask(request(0, max_tokens=200))
-    asked.ask(request(1, max_tokens=200))
-    asked.ask(request(2, max_tokens=200))
+    client = endpoint(chat, tmp_path, spending)
+    client.ask(request(0, max_tokens=200))
+    client.ask(request(1, max_tokens=200))
+    client.ask(request(2, max_tokens=200))
     with pytest.raises(SpentError):
-        asked.ask(request(3, max_tokens=200))
+        client.ask(request(3, max_tokens=200))
     assert len(chat.asked) == 3
 
 
@@ -156,10 +156,10 @@ def test_threads_keep_the_bound_together():
             passed.append(1)
 
     threads = [threading.Thread(target=work) for _ in range(6)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(10)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
     assert spending.cost <= 1.0
     assert len(passed) == 19
 
@@ -173,9 +173,9 @@ def test_requests_keep_their_distance_and_repeated_ones_too(chat, tmp_path):
 
     pace = Pace(120, clock=lambda: now[0], sleep=sleep)
     chat.faults = [429, "reset"]
-    asked = endpoint(chat, tmp_path, pace=pace)
-    asked.ask(request(0))
-    asked.ask(request(1))
+    client = endpoint(chat, tmp_path, pace=pace)
+    client.ask(request(0))
+    client.ask(request(1))
     assert chat.met == 4
     assert waits == [0.5, 0.5, 0.5]
 

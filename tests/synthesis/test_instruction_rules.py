@@ -72,8 +72,8 @@ def test_an_answer_stands_in_its_own_line_and_nowhere_else(instruction, query, a
 
 
 def test_the_clause_on_leaks_is_one_that_the_log_fulfils():
-    made = compose_instruction(Draft("One article is hers.", (), (), SEARCH.task, "Maren Toft"), SEARCH)
-    assert made.splitlines() == [
+    instruction = compose_instruction(Draft("One article is hers.", (), (), SEARCH.task, "Maren Toft"), SEARCH)
+    assert instruction.splitlines() == [
         "Target query: Who built the lighthouse of Orvane?",
         "Reference answer: Maren Toft",
         "No result before turn 2 states the reference answer, and none says that it is one.",

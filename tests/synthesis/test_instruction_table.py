@@ -39,13 +39,13 @@ def obliging(body: dict[str, Any]) -> str:
     return f"Here it is:\n```json\n{drafted(body['messages'][0]['content'])}\n```"
 
 
-def made(run: Path, out: Path, chat: ChatServer, chosen: Chosen = EVERY_POOL, **how: Any):
+def made(run: Path, out: Path, chat: ChatServer, chosen: Chosen = EVERY_POOL, **options: Any):
     work = Work(concurrency=2)
     report = instruct(
         RecordedRun(Folder(str(run))),
         Folder(str(out)),
         models(chat.url),
-        Instructing(WRITER, **how),
+        Instructing(WRITER, **options),
         chosen,
         work,
         None,
@@ -55,12 +55,12 @@ def made(run: Path, out: Path, chat: ChatServer, chosen: Chosen = EVERY_POOL, **
 
 
 def ids(run: Path) -> set[str]:
-    found = set[str]()
+    keys = set[str]()
     for file in (run / "shards").glob("*/terminal/train-*.parquet"):
         table = pl.read_parquet(file)
         column = table["extra_info"].struct.field("trajectory_id") if "extra_info" in table else table["trajectory_id"]
-        found.update(column)
-    return found
+        keys.update(column)
+    return keys
 
 
 def test_each_trajectory_of_the_pools_gets_one_instruction(recorded, tmp_path):
@@ -69,25 +69,25 @@ def test_each_trajectory_of_the_pools_gets_one_instruction(recorded, tmp_path):
         before = chat.met
         again, _ = made(recorded, tmp_path / "out", chat)
         assert chat.met == before
-    assert {one["trajectory_id"] for one in rows} == ids(recorded)
+    assert {entry["trajectory_id"] for entry in rows} == ids(recorded)
     assert counts == again == {"kept": len(rows)}
-    assert {one["simulation_instruction"] for one in rows} == {TEXT}
-    assert {one["origin"] for one in rows} == {"synthesized"}
+    assert {entry["simulation_instruction"] for entry in rows} == {TEXT}
+    assert {entry["origin"] for entry in rows} == {"synthesized"}
     assert read_instructions(tmp_path / "out" / "instructions.parquet") == dict.fromkeys(ids(recorded), TEXT)
 
 
 def test_a_draft_that_a_rule_speaks_against_is_asked_for_again(recorded, tmp_path):
     def answer(body: dict[str, Any]) -> str:
         words = body["messages"][0]["content"]
-        asked[words] = asked.get(words, 0) + 1
-        is_first = body["model"] == WRITER and asked[words] == 1
+        tries[words] = tries.get(words, 0) + 1
+        is_first = body["model"] == WRITER and tries[words] == 1
         return drafted(words, "The file `/no/such/place` is empty.") if is_first else obliging(body)
 
-    asked: dict[str, int] = {}
+    tries: dict[str, int] = {}
     with chat_server(answer) as chat:
         counts, _ = made(recorded, tmp_path / "one", chat, attempts=1)
         assert set(counts) == {"mentions_absent"}
-        asked.clear()
+        tries.clear()
         assert set(made(recorded, tmp_path / "two", chat, attempts=2)[0]) == {"kept"}
 
 
@@ -123,14 +123,14 @@ def test_a_share_is_drawn_by_hash_and_unknown_names_are_told(recorded, tmp_path)
 
 
 def test_the_command_writes_the_table(recorded, tmp_path):
-    asked = [
+    options = [
         "--model", WRITER, "--judge-model", JUDGE, "--pool", "cpt", "--pool", "sft", "--pool", "rl", "--limit", "1",
     ]  # fmt: skip
     with chat_server(obliging) as chat:
-        words = ["model", "instruct", str(recorded), "--out", str(tmp_path / "out"), "--endpoint", chat.url, *asked]
-        code, said, complained = ran(*words, "--json")
+        words = ["model", "instruct", str(recorded), "--out", str(tmp_path / "out"), "--endpoint", chat.url, *options]
+        code, output, complained = ran(*words, "--json")
     assert code == 0, complained
-    told = json.loads(said)
+    told = json.loads(output)
     assert (told["cost"], told["out"]) == (None, str(tmp_path / "out"))
     assert sum(told["counts"].values()) > 0
     assert pl.read_parquet(tmp_path / "out" / "instructions.parquet").height == 1
@@ -148,10 +148,10 @@ def told(instruction: str | None, made: dict[str, str]) -> dict[str, Any]:
 
 
 def test_prompts_hold_the_instruction_and_one_that_was_logged_stays():
-    plain, held = told(None, {"u": TEXT}), told(None, {"t": TEXT})
+    plain, instructed = told(None, {"u": TEXT}), told(None, {"t": TEXT})
     assert TEXT not in plain["messages"][0]["content"]
-    assert TEXT in held["messages"][0]["content"]
-    assert held["num_tokens"] >= plain["num_tokens"] + TokenCounter().of(TEXT)
+    assert TEXT in instructed["messages"][0]["content"]
+    assert instructed["num_tokens"] >= plain["num_tokens"] + TokenCounter().of(TEXT)
     logged = told("As it was logged.", {"t": TEXT})["messages"][0]["content"]
     assert "As it was logged." in logged
     assert TEXT not in logged

@@ -57,9 +57,9 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=6).map("".join), st.lists(PIECES, max_size=6).map("".join))
 def test_what_is_written_is_read_as_it_was_or_is_not_plain(reasoning, observation):
-    made = Prediction(reasoning.strip(), observation)
-    found = prediction_of(Reply(format_prediction(made)))
-    assert (found == made) == (is_plain(made) and bool(made.reasoning))
+    prediction = Prediction(reasoning.strip(), observation)
+    result = prediction_of(Reply(format_prediction(prediction)))
+    assert (result == prediction) == (is_plain(prediction) and bool(prediction.reasoning))
 
 
 def test_history_is_shown_without_thoughts():
@@ -119,11 +119,12 @@ def test_built_in_templates_that_ask_for_tags_are_exchanged():
         text = file.read_text("utf-8")
         if "if tagged" not in text:
             continue
-        made = jinja2.Environment(keep_trailing_newline=True).from_string(text)
-        one, other = (
-            made.render(**known, **flags, forms=[], dialects=[], tagged=tagged).rstrip("\n") for tagged in (False, True)
+        template = jinja2.Environment(keep_trailing_newline=True).from_string(text)
+        before, after = (
+            template.render(**known, **flags, forms=[], dialects=[], tagged=tagged).rstrip("\n")
+            for tagged in (False, True)
         )
         name = f"{file.parent.name}/{file.name.removesuffix('.md.j2')}"
-        assert tag_system_prompt(one, f"{name}@{hashlib.sha256(text.encode()).hexdigest()[:12]}") == other, name
+        assert tag_system_prompt(before, f"{name}@{hashlib.sha256(text.encode()).hexdigest()[:12]}") == after, name
         met += 1
     assert met

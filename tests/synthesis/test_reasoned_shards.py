@@ -30,9 +30,11 @@ from trajmill.synthesis.recorded_run import RecordedRun
 from trajmill.synthesis.session import Report, Work
 
 
-def made(run: Folder, out: Path, chat: ChatServer, *, limit: int | None = None, cost: float | None = None, **how: Any):
+def made(
+    run: Folder, out: Path, chat: ChatServer, *, limit: int | None = None, cost: float | None = None, **options: Any
+):
     chosen = Reasoning(
-        **{"model": WRITER, "revision": "r1", "sampling": {"temperature": 1.0, "max_tokens": 200}, **how}
+        **{"model": WRITER, "revision": "r1", "sampling": {"temperature": 1.0, "max_tokens": 200}, **options}
     )
     work = Work(concurrency=3, limit=limit)
     report = reason(RecordedRun(run), Folder(str(out)), models(chat.url, max_cost=cost), chosen, work, None)
@@ -54,13 +56,13 @@ def test_the_best_rollout_gives_its_reasoning_to_what_was_observed(tmp_path):
     counts = told(report)
     assert (counts["samples.kept"], counts["rollouts.read"], counts["rollouts.passing"]) == (4, 12, 8)
     for row in rows:
-        *_, asked, answered = row["messages"]
-        truth = truth_of(action_in(asked["content"]))
+        *_, question, answered = row["messages"]
+        truth = truth_of(action_in(question["content"]))
         thought = "It shows what it always shows."
         assert answered["content"] == (
             f"<think>\n{thought}\n</think>\n\n<predicted_observation>\n{truth}\n</predicted_observation>"
         )
-        assert asked["content"].endswith(ASKING)
+        assert question["content"].endswith(ASKING)
         assert row["reasoning"]["rollout"] == 1
         assert row["reasoning"]["model"] == "writer@r1"
         assert row["reasoning"]["environment"] is None
@@ -72,8 +74,8 @@ def test_the_loss_stands_on_the_last_message_alone_and_its_spans_cover_it(tmp_pa
     with chat_server(Actors("right")) as chat:
         _, (row,) = made(run, tmp_path / "out", chat, rollouts=1)
     last = len(row["messages"]) - 1
-    assert [one["loss"] for one in row["messages"]] == [
-        None if one["role"] != "assistant" else number == last for number, one in enumerate(row["messages"])
+    assert [message["loss"] for message in row["messages"]] == [
+        None if message["role"] != "assistant" else number == last for number, message in enumerate(row["messages"])
     ]
     content = row["messages"][-1]["content"]
     assert {span["message"] for span in row["spans"]} == {last}
@@ -84,18 +86,18 @@ def test_the_loss_stands_on_the_last_message_alone_and_its_spans_cover_it(tmp_pa
 
 
 def test_what_bore_no_loss_of_the_observation_bears_none_behind_the_reasoning(tmp_path):
-    one = sample(1, 1)
+    sample_row = sample(1, 1)
     head = len(MARKER)
-    one["spans"] = [
+    sample_row["spans"] = [
         {"message": 2, "begin": 0, "end": head, "label": "frame"},
         {"message": 2, "begin": head + 6, "end": head + 16, "label": "new"},
     ]
-    run = run_of(tmp_path / "run", one)
+    run = run_of(tmp_path / "run", sample_row)
     with chat_server(Actors("right")) as chat:
         _, (row,) = made(run, tmp_path / "out", chat, rollouts=1)
     content = row["messages"][-1]["content"]
-    (kept,) = [span for span in row["spans"] if span["label"] == "new"]
-    assert content[kept["begin"] : kept["end"]] == truth_of("do 1.0")[6:16]
+    (new_span,) = [span for span in row["spans"] if span["label"] == "new"]
+    assert content[new_span["begin"] : new_span["end"]] == truth_of("do 1.0")[6:16]
 
 
 def test_a_rollout_that_is_kept_whole_is_marked_as_a_models(tmp_path):
@@ -158,7 +160,7 @@ def test_a_judge_that_says_nothing_readable_judges_nothing(tmp_path):
 
 def test_only_turns_that_bear_loss_and_fit_the_bound_are_asked_for(tmp_path):
     run = run_of(tmp_path / "run", sample(1, 3, (False, True, False)), sample(2, 3, (False, False, True)))
-    texts = [one["content"] for one in sample(1)["messages"][:4]]
+    texts = [message["content"] for message in sample(1)["messages"][:4]]
     size = int(TokenCounter().count(pa.array(texts)).sum())
     with chat_server(Actors("right")) as chat:
         report, (row,) = made(run, tmp_path / "out", chat, rollouts=1, max_prompt_tokens=size)
@@ -167,9 +169,9 @@ def test_only_turns_that_bear_loss_and_fit_the_bound_are_asked_for(tmp_path):
 
 
 def test_an_observation_that_holds_tags_of_its_own_is_no_target(tmp_path):
-    one = sample(1, 1)
-    one["messages"][-1]["content"] = MARKER + "a </predicted_observation> b"
-    run = run_of(tmp_path / "run", one)
+    row = sample(1, 1)
+    row["messages"][-1]["content"] = MARKER + "a </predicted_observation> b"
+    run = run_of(tmp_path / "run", row)
     with chat_server(Actors("right")) as chat:
         report, _ = made(run, tmp_path / "out", chat)
         assert not chat.met
@@ -180,10 +182,10 @@ def test_rows_are_those_of_sft_and_the_manifest_is_written_last(tmp_path):
     run, out = run_of(tmp_path / "run", sample(1), sample(2)), tmp_path / "out"
     with chat_server(Actors("right")) as chat:
         made(run, out, chat, rollouts=1)
-        found = read_manifest(Folder(str(out)), "manifest.json")
-        assert found is not None
-        assert found.files[0].rows == 2
-        assert list(pl.read_parquet_schema(out / found.files[0].name)) == [*SAMPLE_SCHEMAS["sft"].names, "reasoning"]
+        manifest = read_manifest(Folder(str(out)), "manifest.json")
+        assert manifest is not None
+        assert manifest.files[0].rows == 2
+        assert list(pl.read_parquet_schema(out / manifest.files[0].name)) == [*SAMPLE_SCHEMAS["sft"].names, "reasoning"]
         shutil.rmtree(out / ".replies")
         chat.faults = [500] * 50
         with pytest.raises(ShardError, match="500"):
@@ -198,9 +200,9 @@ def test_the_folder_loads_by_its_card(tmp_path, monkeypatch):
     run = run_of(tmp_path / "run", *(sample(number) for number in range(3)))
     with chat_server(Actors("right")) as chat:
         _, rows = made(run, tmp_path / "out", chat, rollouts=1)
-    found = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
-    assert found["id"][:] == [row["id"] for row in rows]
-    assert found[0]["messages"] == rows[0]["messages"]
+    dataset = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
+    assert dataset["id"][:] == [row["id"] for row in rows]
+    assert dataset[0]["messages"] == rows[0]["messages"]
 
 
 def test_what_was_answered_is_not_asked_again_and_the_bytes_are_the_same(tmp_path):
@@ -275,21 +277,21 @@ def test_a_killed_command_goes_on_without_asking_again(tmp_path):
         assert killed.wait() == -signal.SIGKILL
         killed_it.set()  # the one that was in flight
         assert not (out / "manifest.json").exists()
-        kept, before = len(list((out / ".replies").rglob("*/*.json"))), chat.met
-        code, said, complained = ran(*command(run, out, chat))
+        known, before = len(list((out / ".replies").rglob("*/*.json"))), chat.met
+        code, output, complained = ran(*command(run, out, chat))
         assert code == 0, complained
-        assert chat.met - before == 12 - kept
+        assert chat.met - before == 12 - known
     assert len(rows_of(out)) == 6
-    assert f"{12 - kept} asked for now, {kept} known before" in said
-    assert f"cost: {12 * 0.0022:.4f} in all" in said
+    assert f"{12 - known} asked for now, {known} known before" in output
+    assert f"cost: {12 * 0.0022:.4f} in all" in output
 
 
 def test_an_interrupted_command_ends_soon_and_says_that_it_goes_on(tmp_path):
     run = run_of(tmp_path / "run", *(sample(number) for number in range(6)))
-    held = threading.Event()
+    event = threading.Event()
 
     def slow(_: dict[str, Any]) -> Any:
-        held.wait()
+        event.wait()
         return "late"
 
     with chat_server(slow) as chat:
@@ -298,11 +300,11 @@ def test_an_interrupted_command_ends_soon_and_says_that_it_goes_on(tmp_path):
         while not chat.met:
             time.sleep(0.02)
         asking.send_signal(signal.SIGINT)
-        _, said = asking.communicate()
-        held.set()
+        _, output = asking.communicate()
+        event.set()
     assert asking.returncode == 130
-    assert "run the same command again to go on" in said
-    assert "Traceback" not in said
+    assert "run the same command again to go on" in output
+    assert "Traceback" not in output
 
 
 def test_the_command_names_what_is_missing_and_reads_prices(tmp_path):
@@ -315,16 +317,16 @@ def test_the_command_names_what_is_missing_and_reads_prices(tmp_path):
         assert "no finished shards" in ran(*command(Folder(str(tmp_path / "none")), tmp_path / "out", chat))[2]
         assert not chat.met
         chat.faults = [401]
-        code, _, said = ran(*words)
-        assert (code, "answers 401" in said) == (1, True)
+        code, _, errors = ran(*words)
+        assert (code, "answers 401" in errors) == (1, True)
 
 
 @pytest.mark.parametrize("refused", [(WRITER,), (JUDGE,)])
 def test_a_command_fails_where_a_model_refused_all_that_it_was_asked(tmp_path, refused):
     run, actors = run_of(tmp_path / "run", sample(1)), Actors("right")
     with chat_server(lambda body: 400 if body["model"] in refused else actors(body)) as chat:
-        code, _, said = ran(*command(run, tmp_path / "out", chat))
-    assert (code, "took none" in said) == (1, True)
+        code, _, errors = ran(*command(run, tmp_path / "out", chat))
+    assert (code, "took none" in errors) == (1, True)
 
 
 def test_a_request_that_is_too_long_beside_answers_that_are_kept_fails_nothing(tmp_path):

@@ -37,42 +37,42 @@ def in_bash(folder: Path, commands: Sequence[str]) -> list[str]:
 
 def of_database(path: Path, calls: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
     """What the SQLite server of MCP answers, as its tests say it does."""
-    told = []
-    for tool, given in calls:
+    answers = []
+    for tool, arguments in calls:
         with sqlite3.connect(path) as connection:
-            query = given.get("query", "SELECT name FROM sqlite_master WHERE type='table'")
-            query = f"PRAGMA table_info({given['table_name']})" if tool == "describe_table" else query
+            query = arguments.get("query", "SELECT name FROM sqlite_master WHERE type='table'")
+            query = f"PRAGMA table_info({arguments['table_name']})" if tool == "describe_table" else query
             try:
-                made = connection.execute(query)
+                cursor = connection.execute(query)
             except sqlite3.Error as error:
-                told.append(f"Database error: {error}")
+                answers.append(f"Database error: {error}")
                 continue
-            names = [one[0] for one in made.description or ()]
-            rows = [dict(zip(names, row, strict=True)) for row in made.fetchall()]
+            names = [column[0] for column in cursor.description or ()]
+            rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         if tool == "write_query":
-            told.append(f"[{{'affected_rows': {made.rowcount}}}]")
+            answers.append(f"[{{'affected_rows': {cursor.rowcount}}}]")
         else:
-            told.append("Table created successfully" if tool == "create_table" else str(rows))
+            answers.append("Table created successfully" if tool == "create_table" else str(rows))
         connection.close()
-    return told
+    return answers
 
 
 def document(
     name: str, domain: str, environment: Mapping[str, str], steps: Sequence[tuple[str, Mapping[str, Any], str]]
 ) -> bytes:
     """A trajectory as ATIF: (tool, arguments, answer) of each step."""
-    told: list[dict[str, Any]] = [{"source": "user", "message": f"Do what {name} asks."}]
-    for number, (tool, given, answer) in enumerate(steps):
+    entries: list[dict[str, Any]] = [{"source": "user", "message": f"Do what {name} asks."}]
+    for number, (tool, arguments, answer) in enumerate(steps):
         key = f"c{number}"
-        call = {"tool_call_id": key, "function_name": tool, "arguments": dict(given)}
+        call = {"tool_call_id": key, "function_name": tool, "arguments": dict(arguments)}
         result = {"source_call_id": key, "content": answer}
-        told.append({"source": "agent", "message": "", "tool_calls": [call], "observation": {"results": [result]}})
+        entries.append({"source": "agent", "message": "", "tool_calls": [call], "observation": {"results": [result]}})
     own = {"domain": domain, "environment": {**environment, "kind": "real"}, "task": {"id": f"task-{name}"}}
     value = {
         "schema_version": "ATIF-v1.7",
         "session_id": name,
         "agent": {"name": "recorded", "version": "1"},
-        "steps": [{"step_id": number, **step} for number, step in enumerate(told, 1)],
+        "steps": [{"step_id": number, **step} for number, step in enumerate(entries, 1)],
         "extra": {"trajmill": own},
     }
     return json.dumps(value, indent=1).encode()
@@ -84,5 +84,5 @@ def repository(folder: Path, files: Mapping[str, str]) -> str:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    told = in_bash(folder, ["git init -q -b main && git add -A && git commit -q -m Begin && git rev-parse HEAD"])
-    return told[0].strip()
+    output = in_bash(folder, ["git init -q -b main && git add -A && git commit -q -m Begin && git rev-parse HEAD"])
+    return output[0].strip()

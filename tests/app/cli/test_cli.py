@@ -38,20 +38,20 @@ LOG = sorted((SAMPLES / "claude_code").rglob("*.jsonl"))[0]
 def ran(*words) -> tuple[int, str, str]:
     """(code, what it says on stdout, and on stderr) of the command, run in this process."""
     code: object = 0
-    said, complained = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
+    output, complained = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(complained):
         patch.setattr(sys, "argv", ["trajmill", *map(str, words)])
         try:
             main()
         except SystemExit as error:
             code = error.code or 0
-    return int(str(code)), said.getvalue(), complained.getvalue()
+    return int(str(code)), output.getvalue(), complained.getvalue()
 
 
 def trajmill(*words, code: int = 0) -> str:
-    ended, said, complained = ran(*words)
+    ended, output, complained = ran(*words)
     assert ended == code, complained
-    return said + complained
+    return output + complained
 
 
 def test_the_module_is_the_command_in_a_process_of_its_own():
@@ -71,20 +71,20 @@ def test_a_mistake_ends_a_process_of_its_own_with_code_1():
 
 def test_sniff_says_what_a_file_is_and_why(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
-    said = trajmill("sniff", LOG, tmp_path / "notes.txt")
-    assert f"{LOG.name}: claude_code (" in said
-    assert "notes.txt: unrecognized" in said
-    assert said.splitlines()[-1] == "1 log (claude_code 1), 1 other file"
+    output = trajmill("sniff", LOG, tmp_path / "notes.txt")
+    assert f"{LOG.name}: claude_code (" in output
+    assert "notes.txt: unrecognized" in output
+    assert output.splitlines()[-1] == "1 log (claude_code 1), 1 other file"
 
 
 def test_sniff_prints_paths_that_can_be_pasted_back_and_json(tmp_path):
     log = tmp_path / "my logs" / "it's one.jsonl"
     log.parent.mkdir()
     log.write_bytes(LOG.read_bytes())
-    for asked in (log, log.parent, tmp_path):
-        line, *_ = trajmill("sniff", asked).splitlines()
+    for path in (log, log.parent, tmp_path):
+        line, *_ = trajmill("sniff", path).splitlines()
         assert shlex.split(line.rpartition(": claude_code")[0]) == [str(log)]
-        (row,) = json.loads(trajmill("sniff", asked, "--json"))
+        (row,) = json.loads(trajmill("sniff", path, "--json"))
         assert (row["path"], row["format"]) == (str(log), "claude_code")
 
 
@@ -105,37 +105,37 @@ def test_each_reject_of_a_run_is_told_with_its_place_and_counts_come_last(tmp_pa
 
 def test_formats_that_met_no_real_log_are_listed_as_unverified():
     rows = [line.split() for line in trajmill("formats").splitlines()]
-    assert {name for name, _, told, *_ in rows if told == "unverified"} == FORMATS.keys() - VERIFIED.keys()
+    assert {name for name, _, status, *_ in rows if status == "unverified"} == FORMATS.keys() - VERIFIED.keys()
     assert ["asciicast", FORMATS["asciicast"].version, str(VERIFIED["asciicast"]), "logs"] in [row[:4] for row in rows]
 
 
 def test_sniff_names_the_command_that_reads_a_table_of_unknown_columns(tmp_path):
     table = tmp_path / "steps.jsonl"
     table.write_text('{"ep": 1, "obs": "a", "cmd": "go", "result": "b"}\n' * 3)
-    ended, said, complained = ran("sniff", table)
-    assert (ended, "steps.jsonl: unrecognized" in said) == (0, True)
+    ended, output, complained = ran("sniff", table)
+    assert (ended, "steps.jsonl: unrecognized" in output) == (0, True)
     assert f"`trajmill init {table}` drafts a recipe" in complained
     assert ran("sniff", LOG)[2] == ""
 
 
 def test_plan_says_what_would_be_read():
-    said = trajmill("plan", "terminal", "--raw", SAMPLES / "claude_code")
-    assert "claude_code" in said
-    assert "parts: 1" in said
-    assert "licence" in said
+    output = trajmill("plan", "terminal", "--raw", SAMPLES / "claude_code")
+    assert "claude_code" in output
+    assert "parts: 1" in output
+    assert "licence" in output
 
 
 def test_inspect_shows_a_raw_log_step_by_step():
-    said = trajmill("inspect", LOG, "--lines", "3")
-    assert "raw log: inputs 1" in said
-    assert "step 1 of" in said
+    output = trajmill("inspect", LOG, "--lines", "3")
+    assert "raw log: inputs 1" in output
+    assert "step 1 of" in output
 
 
 def test_run_takes_several_paths_after_raw_and_prints_the_balance(tmp_path):
     logs = sorted((SAMPLES / "claude_code").rglob("*.jsonl"))[:3]
-    said = trajmill("run", "terminal", "--raw", *logs, "--out", tmp_path / "out", "--stop-after", "judge")
-    assert "trajmill-terminal: 3 logs" in said
-    assert "next: trajmill inspect" in said
+    output = trajmill("run", "terminal", "--raw", *logs, "--out", tmp_path / "out", "--stop-after", "judge")
+    assert "trajmill-terminal: 3 logs" in output
+    assert "next: trajmill inspect" in output
 
 
 @pytest.mark.parametrize(
@@ -150,26 +150,31 @@ def test_run_takes_several_paths_after_raw_and_prints_the_balance(tmp_path):
     ],
 )
 def test_a_mistake_is_answered_in_one_line(tmp_path, words, answer):
-    said = trajmill(*words, "--out", tmp_path / "out", code=1)
-    assert answer in said
-    assert "Traceback" not in said
+    output = trajmill(*words, "--out", tmp_path / "out", code=1)
+    assert answer in output
+    assert "Traceback" not in output
     assert not (tmp_path / "out" / "plan.json").exists()
 
 
 def test_it_tells_its_version_and_the_flag_that_was_meant(tmp_path):
     assert re.fullmatch(r"trajmill \d+\.\d+\.\d+\n", trajmill("--version"))
-    said = trajmill("run", "terminal", "--raw", SAMPLES, "--out", tmp_path / "out", "--worker", "2", code=1)
-    assert "--worker. Did you mean --workers?" in said
+    output = trajmill("run", "terminal", "--raw", SAMPLES, "--out", tmp_path / "out", "--worker", "2", code=1)
+    assert "--worker. Did you mean --workers?" in output
     assert not (tmp_path / "out").exists()
 
 
 def test_a_program_reads_how_a_run_went_and_a_quiet_one_says_nothing(tmp_path):
     words = ("run", "terminal", "--raw", SAMPLES / "claude_code", "--out", tmp_path / "out")
-    code, said, complained = ran(*words, "--log-format", "json")
+    code, output, complained = ran(*words, "--log-format", "json")
     assert code == 0
-    told = [json.loads(line) for line in complained.splitlines()]
-    assert [one["stage"] for one in told if one["event"] == "stage_ends"] == ["plan", "normalize", "judge", "mix"]
-    summary = json.loads(said)
+    events = [json.loads(line) for line in complained.splitlines()]
+    assert [event["stage"] for event in events if event["event"] == "stage_ends"] == [
+        "plan",
+        "normalize",
+        "judge",
+        "mix",
+    ]
+    summary = json.loads(output)
     assert summary["event"] == "summary"
     assert summary["counts"]["trajectories"]["entered"] > 0
     assert "mix: done in" in (tmp_path / "out" / "run.log").read_text()
@@ -177,17 +182,17 @@ def test_a_program_reads_how_a_run_went_and_a_quiet_one_says_nothing(tmp_path):
     assert json.loads(ran(*words, "--json")[1])["counts"] == summary["counts"]
     unchanged = json.loads(ran(*words, "--append", "--json")[1])
     assert (unchanged["event"], unchanged["generation"]) == ("nothing_new", 1)
-    code, said, complained = ran("run", "terminall", *words[2:], "--log-format", "json")
-    assert (code, said) == (1, "")
+    code, output, complained = ran("run", "terminall", *words[2:], "--log-format", "json")
+    assert (code, output) == (1, "")
     assert json.loads(complained)["code"] == 1
 
 
 def test_too_many_rejects_end_with_code_2_and_the_counts(tmp_path):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "a.bin").write_bytes(b"\0\1\2")
-    said = trajmill("run", "terminal", "--raw", tmp_path / "raw", "--out", tmp_path / "out", code=2)
-    assert "100.0% of 1 files were not recognized" in said
-    assert "unrecognized 1" in said
+    output = trajmill("run", "terminal", "--raw", tmp_path / "raw", "--out", tmp_path / "out", code=2)
+    assert "100.0% of 1 files were not recognized" in output
+    assert "unrecognized 1" in output
 
 
 def test_export_writes_atif_that_is_read_again_to_the_same_transitions(tmp_path):
@@ -200,10 +205,10 @@ def test_export_writes_atif_that_is_read_again_to_the_same_transitions(tmp_path)
 
 
 def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path):
-    asked = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    tool_call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     talk = [
         {"role": "user", "content": "How is it?"},
-        {"role": "assistant", "content": None, "tool_calls": [asked]},
+        {"role": "assistant", "content": None, "tool_calls": [tool_call]},
         {"role": "tool", "tool_call_id": "a", "content": "dry"},
         {"role": "assistant", "content": "Dry."},
     ]
@@ -212,20 +217,20 @@ def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path)
     raw.mkdir()
     undeclared = [{"role": "user", "content": "Now?"}, *talk[1:]]
     logs = [{"tools": tools, "messages": talk}, {"messages": undeclared, "success": False, "score": 0.5}]
-    (raw / "talks.jsonl").write_text("".join(json.dumps(one) + "\n" for one in logs))
+    (raw / "talks.jsonl").write_text("".join(json.dumps(log) + "\n" for log in logs))
     shutil.copy(ROOT / "tests" / "fixtures" / "har" / "input" / "chrome.har", raw)
     trajmill("run", "all", "--raw", raw, "--out", tmp_path / "out", "--stop-after", "normalize")
     trajmill("export", tmp_path / "out", "--to", "agent_sft", "--out", tmp_path / "sft")
     rows = pq.read_table(tmp_path / "sft" / "train.parquet").to_pylist()
-    row, other = sorted(rows, key=lambda one: one["messages"][0]["content"])
-    assert [one["content"] for one in row["messages"]] == ["How is it?", None, "dry", "Dry."]
-    assert [one["loss"] for one in row["messages"]] == [None, True, None, True]
-    assert json.loads(row["messages"][1]["tool_calls"]) == [asked]
+    row, second = sorted(rows, key=lambda sample: sample["messages"][0]["content"])
+    assert [message["content"] for message in row["messages"]] == ["How is it?", None, "dry", "Dry."]
+    assert [message["loss"] for message in row["messages"]] == [None, True, None, True]
+    assert json.loads(row["messages"][1]["tool_calls"]) == [tool_call]
     assert json.loads(row["tools"]) == tools
-    assert (other["tools"], other["fidelity"]["tools"]) == (None, "not_logged")
-    assert (row["outcome"], other["outcome"]) == (None, {"resolved": False, "score": 0.5, "verifier": None})
+    assert (second["tools"], second["fidelity"]["tools"]) == (None, "not_logged")
+    assert (row["outcome"], second["outcome"]) == (None, {"resolved": False, "score": 0.5, "verifier": None})
     refused = [json.loads(line) for line in (tmp_path / "sft" / "refused.jsonl").read_text().splitlines()]
-    assert {one["reason"] for one in refused} == {"no_conversation"}
+    assert {reject["reason"] for reject in refused} == {"no_conversation"}
 
 
 def test_sampled_token_ids_are_exported_unless_scrubbing_changed_what_they_say(tmp_path):
@@ -266,8 +271,8 @@ def test_sampled_token_ids_are_exported_unless_scrubbing_changed_what_they_say(t
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
     encodes = ["--tokenizer", ROOT / "tests" / "fixtures" / "tokenizer", "--chat-template", template]
-    told = trajmill("export", tmp_path / "out", "--to", "agent_ids", *encodes, "--out", tmp_path / "agent_ids")
-    assert "1 mismatched, 1 retokenized" in told
+    output = trajmill("export", tmp_path / "out", "--to", "agent_ids", *encodes, "--out", tmp_path / "agent_ids")
+    assert "1 mismatched, 1 retokenized" in output
     (row,) = pq.read_table(tmp_path / "agent_ids" / "train.parquet").to_pylist()
     assert [turn["ids"] for turn in row["turns"]] == ["mismatched", "retokenized"]
 
@@ -289,9 +294,9 @@ def logs(tmp_path, monkeypatch):
 
 
 def test_logs_alone_are_enough(logs):
-    code, said, complained = ran("run", "logs")
+    code, output, complained = ran("run", "logs")
     assert code == 0, complained
-    assert "terminal" in said
+    assert "terminal" in output
     assert scan_transitions("logs-trajmill").collect().height > 0
     assert "domains: [" in (logs.parent / "logs-trajmill" / "recipe.yaml").read_text("utf-8")
 
@@ -300,9 +305,9 @@ def test_the_recipe_beside_the_logs_is_the_users(logs):
     ran("run", "logs/", "--stop-after", "plan")
     recipe = logs.parent / "logs-trajmill" / "recipe.yaml"
     recipe.write_text("name: mine\nsource: mine\ndomains: [terminal]\n", "utf-8")
-    code, said, complained = ran("run", "logs", "--overwrite", "--stop-after", "judge")
+    code, output, complained = ran("run", "logs", "--overwrite", "--stop-after", "judge")
     assert code == 0, complained
-    assert said.startswith("mine: ")
+    assert output.startswith("mine: ")
     assert recipe.read_text("utf-8") == "name: mine\nsource: mine\ndomains: [terminal]\n"
 
 
@@ -314,10 +319,10 @@ def test_a_recipe_without_logs_asks_for_them(logs):
 
 def test_a_recipe_of_one_domain_says_what_it_left_out_and_what_takes_it(logs):
     shutil.copytree(ROOT / "samples" / "mcp" / "exchanges", logs / "exchanges")
-    code, said, complained = ran("run", "terminal", "--raw", "logs", "--out", "out")
+    code, output, complained = ran("run", "terminal", "--raw", "logs", "--out", "out")
     assert code == 0, complained
-    assert "other_domain" in said
-    assert "trajmill run LOGS" in said
+    assert "other_domain" in output
+    assert "trajmill run LOGS" in output
 
 
 @pytest.mark.parametrize(
@@ -341,10 +346,10 @@ def test_a_mixed_folder_extends_all_and_names_its_formats_and_what_is_not_read(t
     shutil.copytree(ROOT / "samples" / "android" / "uiautomator", tmp_path / "My logs" / "phone")
     (tmp_path / "My logs" / "notes.txt").write_text("nothing")
     text = recipe_draft([str(tmp_path / "My logs")], "r.yaml")
-    made = parse_recipe(text, "r.yaml")
-    assert {"terminal", "android"} <= set(made.domains)
-    assert made.judge == load_recipe("all").judge
-    assert made.name == "my-logs"
+    recipe = parse_recipe(text, "r.yaml")
+    assert {"terminal", "android"} <= set(recipe.domains)
+    assert recipe.judge == load_recipe("all").judge
+    assert recipe.name == "my-logs"
     comments = [line for line in text.splitlines() if line.startswith("# ")]
     assert "extends: all\n" in text
     assert "asciicast" in comments[1]
@@ -355,8 +360,8 @@ def test_a_mixed_folder_extends_all_and_names_its_formats_and_what_is_not_read(t
 def test_a_table_of_conversations_is_drafted_as_one(tmp_path):
     table = tmp_path / "talks.jsonl"
     table.write_text('{"conv_id": "a", "dialogue": [{"role": "user", "content": "x"}]}\n' * 2)
-    said = trajmill("init", table, "--out", tmp_path / "r.yaml")
-    assert "fill in there what the columns of the table hold: normalize.dataset" in said
+    output = trajmill("init", table, "--out", tmp_path / "r.yaml")
+    assert "fill in there what the columns of the table hold: normalize.dataset" in output
     draft = (tmp_path / "r.yaml").read_text("utf-8")
     assert "#   layout: messages " in draft
     assert "#   columns: {id: conv_id, messages: dialogue}" in draft
@@ -365,8 +370,8 @@ def test_a_table_of_conversations_is_drafted_as_one(tmp_path):
 def test_a_path_cannot_write_into_the_recipe(tmp_path):
     folder = tmp_path / "a\ndomains: [web]\n'#"
     shutil.copytree(CASTS, folder)
-    made = parse_recipe(recipe_draft([str(folder)], "r.yaml"), "r.yaml")
-    assert made.domains == ("terminal",)
+    recipe = parse_recipe(recipe_draft([str(folder)], "r.yaml"), "r.yaml")
+    assert recipe.domains == ("terminal",)
 
 
 def test_nothing_that_is_read_is_no_recipe(tmp_path):
@@ -377,8 +382,8 @@ def test_nothing_that_is_read_is_no_recipe(tmp_path):
 
 def test_the_command_writes_a_recipe_that_plan_takes_and_replaces_nothing(tmp_path):
     out = tmp_path / "mine.yaml"
-    said = trajmill("init", CASTS, "--out", out)
-    assert said == f"written: {out}\nnext: trajmill run {out} --raw {CASTS} --out out/asciicast\n"
+    output = trajmill("init", CASTS, "--out", out)
+    assert output == f"written: {out}\nnext: trajmill run {out} --raw {CASTS} --out out/asciicast\n"
     assert "asciicast" in trajmill("plan", out, "--raw", CASTS)
     before = out.read_text("utf-8")
     assert "is not replaced" in trajmill("init", CASTS, "--out", out, code=1)
@@ -387,11 +392,11 @@ def test_the_command_writes_a_recipe_that_plan_takes_and_replaces_nothing(tmp_pa
 
 def test_what_a_draft_says_of_stages_in_comments_is_valid_once_it_counts():
     head, mix, lines = recipe_draft([str(CASTS)], "r.yaml").partition("\nmix:\n")
-    told = "\n".join(line.replace("  # ", "  ", 1) for line in lines.splitlines())
-    made = parse_recipe(head + mix + told, "r.yaml").mix
-    assert made.group_by == {"repository": 1.0}
-    assert made.stages["cpt"].components["manuals"].kind == made.passages[0].kind == "text"
-    assert made.stages["rl"].max_per_group == 8
+    uncommented = "\n".join(line.replace("  # ", "  ", 1) for line in lines.splitlines())
+    parsed = parse_recipe(head + mix + uncommented, "r.yaml").mix
+    assert parsed.group_by == {"repository": 1.0}
+    assert parsed.stages["cpt"].components["manuals"].kind == parsed.passages[0].kind == "text"
+    assert parsed.stages["rl"].max_per_group == 8
 
 
 ROWS = [
@@ -421,7 +426,7 @@ def test_a_table_of_unknown_columns_gets_a_section_to_fill_in_that_reads_it_with
         "next_observation": "output",
         "reward": "reward",
     }
-    assert [one.connector for one in make_plan(recipe, [str(tmp_path)]).inputs] == ["table"]
+    assert [log.connector for log in make_plan(recipe, [str(tmp_path)]).inputs] == ["table"]
 
 
 def test_a_table_of_known_columns_needs_no_section(tmp_path):
@@ -436,8 +441,8 @@ def finish(stage: Folder, unit: str, digest: str = "d", **counts: int) -> None:
 
 
 def start(*stages: Folder, stage: str = "judge", done: int = 0) -> StageStart:
-    of = {"a": "d", "b": "d"}
-    return StageStart(stage, 2, done, 4_000_000, tuple((units_of(one), of) for one in stages))
+    domains = {"a": "d", "b": "d"}
+    return StageStart(stage, 2, done, 4_000_000, tuple((units_of(stage), domains) for stage in stages))
 
 
 @pytest.fixture
@@ -453,9 +458,9 @@ def test_a_unit_is_as_far_as_the_steps_that_it_went_through(out: Folder):
     finish(measures, "b")
     assert watch.look().done == 1
     finish(verdicts, "a", trajectories=5, trajectories__kept=3, trajectories__dropped__few_turns=2)
-    found = watch.look()
-    assert (found.done, found.kept(), found.dropped()) == (1.5, ("trajectories", 3, 5), {"few_turns": 2})
-    assert list(found.finished) == ["a"]
+    state = watch.look()
+    assert (state.done, state.kept(), state.dropped()) == (1.5, ("trajectories", 3, 5), {"few_turns": 2})
+    assert list(state.finished) == ["a"]
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(3.4, "3 s"), (185, "3 min 5 s"), (9600, "2 h 40 min")])
@@ -468,46 +473,46 @@ class _Often(Lines):
 
 
 def test_a_stage_tells_of_itself_while_it_works_and_when_it_is_over(out: Folder):
-    said = io.StringIO()
+    output = io.StringIO()
     finish(out / "verdicts", "a", trajectories=2, trajectories__kept=2)
-    with StageProgress([_Often(Printer(said)), Units(Printer(said))]) as progress:
+    with StageProgress([_Often(Printer(output)), Units(Printer(output))]) as progress:
         progress.tell(StageStart("plan"))
         progress.tell(start(out / "verdicts", done=1))
         finish(out / "verdicts", "b", trajectories=2, trajectories__kept=1, trajectories__dropped__few_turns=1)
-        while "2 of 2 parts" not in said.getvalue():
+        while "2 of 2 parts" not in output.getvalue():
             time.sleep(0.01)
         progress.tell(OVER)
-    told = said.getvalue().splitlines()
-    assert told[0] == "plan: begins"
-    assert "judge: begins, 2 parts of 4.0 MB; 1 done before" in told
-    assert "judge: b is done" in told
-    assert "judge: a is done" not in told
-    assert told[-1].endswith("3 of 4 trajectories kept, 1 dropped (few_turns 1)") or told[-1] == "judge: b is done"
+    lines = output.getvalue().splitlines()
+    assert lines[0] == "plan: begins"
+    assert "judge: begins, 2 parts of 4.0 MB; 1 done before" in lines
+    assert "judge: b is done" in lines
+    assert "judge: a is done" not in lines
+    assert lines[-1].endswith("3 of 4 trajectories kept, 1 dropped (few_turns 1)") or lines[-1] == "judge: b is done"
 
 
 def test_a_program_reads_one_object_a_line(out: Folder):
-    said = io.StringIO()
-    with StageProgress([JsonLines(Printer(said))]) as progress:
+    output = io.StringIO()
+    with StageProgress([JsonLines(Printer(output))]) as progress:
         progress.tell(start(out / "verdicts"))
         finish(out / "verdicts", "a", trajectories=2, trajectories__dropped__few_turns=2)
         finish(out / "verdicts", "b")
         progress.tell(OVER)
-    told: list[dict[str, Any]] = [json.loads(one) for one in said.getvalue().splitlines()]
-    assert [one["event"] for one in told] == ["stage_begins", "stage_ends"]
-    assert (told[1]["parts_done"], told[1]["dropped"]) == (2, {"few_turns": 2})
+    events: list[dict[str, Any]] = [json.loads(line) for line in output.getvalue().splitlines()]
+    assert [event["event"] for event in events] == ["stage_begins", "stage_ends"]
+    assert (events[1]["parts_done"], events[1]["dropped"]) == (2, {"few_turns": 2})
 
 
 def test_a_terminal_shows_each_stage_with_its_parts(out: Folder):
-    said = io.StringIO()
-    console = Printer(said)
+    output = io.StringIO()
+    console = Printer(output)
     console._force_terminal = True
     with StageProgress([Terminal(console)]) as progress:
         progress.tell(StageStart("plan"))
         progress.tell(start(out / "verdicts"))
         finish(out / "verdicts", "a")
         finish(out / "verdicts", "b")
-    assert "2 of 2 parts" in said.getvalue()
-    assert "plan" in said.getvalue()
+    assert "2 of 2 parts" in output.getvalue()
+    assert "plan" in output.getvalue()
 
 
 def test_after_an_append_the_totals_of_the_dataset_stand_beside_the_nights(tmp_path):
@@ -518,9 +523,9 @@ def test_after_an_append_the_totals_of_the_dataset_stand_beside_the_nights(tmp_p
     trajmill("run", "terminal", "--raw", raw, "--out", out)
     shutil.copy(second, raw)
     (raw / first.name).write_bytes(first.read_bytes() + b'[99, "o", "more"]\n')
-    said = ran("run", "terminal", "--raw", raw, "--out", out, "--append")[1].splitlines()
-    assert any(line.startswith("the dataset now, of 2 generations: 2 trajectories kept; samples ") for line in said)
-    assert any(line.endswith(f"(normalize.grown: extend): 1 ({first.name})") for line in said)
+    lines = ran("run", "terminal", "--raw", raw, "--out", out, "--append")[1].splitlines()
+    assert any(line.startswith("the dataset now, of 2 generations: 2 trajectories kept; samples ") for line in lines)
+    assert any(line.endswith(f"(normalize.grown: extend): 1 ({first.name})") for line in lines)
     (raw / second.name).write_bytes(
         second.read_bytes() + b'[99, "i", "date\\r"]\n[99, "o", "date\\r\\nMonday\\r\\n$ "]\n'
     )

@@ -36,15 +36,15 @@ BESIDE = HostileFile(f"beside{tag(FILES)}.jsonl".encode(), *good(FILES))
 def said_by(words: list[str]) -> list[str]:
     """Complaints about a command line: a traceback, an exit code that is none of its own, a control that is sent."""
     done = CliRunner().invoke(app, words)
-    found = []
+    faults = []
     error = done.exception if isinstance(done.exception, Exception) else None
     if (done.exit_code if error is None else ending_of(error).code) not in CODES[words[0]]:
-        found.append(f"{words[0]} ended with {error!r}, code {done.exit_code}: {done.output[-300:]}")
+        faults.append(f"{words[0]} ended with {error!r}, code {done.exit_code}: {done.output[-300:]}")
     if "Traceback" in done.output:
-        found.append(f"{words[0]} shows a traceback")
+        faults.append(f"{words[0]} shows a traceback")
     if any(character in done.output for character in "\x1b\x9b\x07\r\u202e"):
-        found.append(f"{words[0]} sends controls")
-    return found
+        faults.append(f"{words[0]} sends controls")
+    return faults
 
 
 def complaints(files: list[HostileFile], base: Path) -> list[str]:
@@ -60,15 +60,15 @@ def complaints(files: list[HostileFile], base: Path) -> list[str]:
         "run": ["run", str(recipe), "--raw", str(raw), "--out", str(out), "--stop-after", "normalize"],
         "inspect": ["inspect", str(raw), "--lines", "2"],
     }
-    found = [one for name in CODES for one in said_by(words[name])]
-    return found or [*passed_over(files, raw, recipe, out), *not_read(files, out)]
+    faults = [fault for name in CODES for fault in said_by(words[name])]
+    return faults or [*passed_over(files, raw, recipe, out), *not_read(files, out)]
 
 
 def passed_over(files: list[HostileFile], raw: Path, recipe: Path, out: Path) -> list[str]:
     """Complaints about files that are neither an input nor a reject, in the plan or in the run."""
     plan = make_plan(load_recipe(str(recipe)), [str(raw)])
-    planned = [name for one in plan.inputs for place in one.members.values() for name in place.to_json()] + [
-        one.uri for one in plan.unrecognized
+    planned = [name for log in plan.inputs for member in log.members.values() for name in member.to_json()] + [
+        reject.uri for reject in plan.unrecognized
     ]
     rejects = [pl.read_parquet(file) for file in (out / "rejects").rglob("*.parquet")]
     rows = pl.concat(rejects).select(pl.col("uri") + "#" + pl.col("member")).to_series().to_list()
@@ -81,8 +81,8 @@ def passed_over(files: list[HostileFile], raw: Path, recipe: Path, out: Path) ->
         .to_list()
     )
     return [
-        f"{file.path!r} is not in {where}"
-        for where, names in (("the plan", "\n".join(planned)), ("transitions nor rejects", "\n".join(rows)))
+        f"{file.path!r} is not in {target}"
+        for target, names in (("the plan", "\n".join(planned)), ("transitions nor rejects", "\n".join(rows)))
         for file in files
         if _tag(file) not in names
     ]
@@ -108,9 +108,9 @@ def test_no_folder_ends_a_command_or_hides_a_log(seed, tmp_path):
     files = [*folder_of(seed, FILES - 1), NESTED]
     if complaints(files, tmp_path / "all"):
         by_file = {file: complaints([BESIDE, file], tmp_path / "one") for file in files}
-        told = [f"{file.path!r} {file.data[:120]!r}: {said}" for file, said in by_file.items() if said]
-        together = [] if told else complaints(files, tmp_path / "all")
-        pytest.fail(f"seed {seed}:\n" + "\n".join(told + together))
+        reports = [f"{file.path!r} {file.data[:120]!r}: {faults}" for file, faults in by_file.items() if faults]
+        together = [] if reports else complaints(files, tmp_path / "all")
+        pytest.fail(f"seed {seed}:\n" + "\n".join(reports + together))
 
 
 def test_a_process_of_its_own_takes_a_hostile_folder(tmp_path):
@@ -126,5 +126,5 @@ def test_a_process_of_its_own_takes_a_hostile_folder(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert b"Traceback" not in done.stderr
-    said = done.stdout.decode("ascii")
-    assert [file.path for file in files if f"{_tag(file)}" not in said] == []
+    output = done.stdout.decode("ascii")
+    assert [file.path for file in files if f"{_tag(file)}" not in output] == []

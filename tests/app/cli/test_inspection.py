@@ -42,31 +42,31 @@ def test_a_damaged_table_is_told_in_one_line_that_names_it(tmp_path):
     refused = 0
     for number in range(16 * FUZZ):
         data = bytearray(GOLDEN)
-        place = chance.randrange(len(data))
+        offset = chance.randrange(len(data))
         if number % 4 == 0:
-            del data[place:]
+            del data[offset:]
         else:
-            data[place : place + 1 + number % 40] = bytes(len(data[place : place + 1 + number % 40]))
+            data[offset : offset + 1 + number % 40] = bytes(len(data[offset : offset + 1 + number % 40]))
         file = stored(tmp_path, "transitions/terminal/part-00000-aaaaaaaa.parquet", bytes(data))
         for path in (file, tmp_path):
-            code, said = look(path)
+            code, output = look(path)
             if code:
                 refused += 1
                 assert code == 1
-                assert said.startswith("trajmill: ")
-                assert str(tmp_path) in said
-                assert said.count("\n") == 1
+                assert output.startswith("trajmill: ")
+                assert str(tmp_path) in output
+                assert output.count("\n") == 1
     assert refused > 8
 
 
 @pytest.mark.parametrize("line", [b"{", b"\xff", b"7", b"[]", b'"x"', b"", b"nul"])
 def test_a_bad_line_of_a_shard_is_told_by_its_number(tmp_path, line):
     file = stored(tmp_path, "terminal_test.jsonl", b'{"id": 1}\n' + line + b"\n")
-    code, said = look(file)
+    code, output = look(file)
     assert code == 1
-    assert "line 2 is no JSON" in said
-    assert str(file) in said
-    assert said.count("\n") == 1
+    assert "line 2 is no JSON" in output
+    assert str(file) in output
+    assert output.count("\n") == 1
 
 
 def test_a_sample_of_a_shard_is_shown_by_its_number(tmp_path):
@@ -78,21 +78,21 @@ def test_a_sample_of_a_shard_is_shown_by_its_number(tmp_path):
 def test_a_folder_of_several_things_is_no_run(tmp_path):
     stored(tmp_path, "first/transitions/terminal/part-00000-aaaaaaaa.parquet")
     stored(tmp_path, "second/table.parquet", b"damaged")
-    code, said = look(tmp_path)
+    code, output = look(tmp_path)
     assert code == 1
-    assert f"'{tmp_path}/second/table.parquet' cannot be read" in said.replace("\n", "")
+    assert f"'{tmp_path}/second/table.parquet' cannot be read" in output.replace("\n", "")
     (tmp_path / "second/table.parquet").unlink()
     pl.DataFrame({"x": [1]}).write_parquet(tmp_path / "second/table.parquet")
-    code, said = look(tmp_path)
+    code, output = look(tmp_path)
     assert code == 1
-    assert f"there are transitions in '{tmp_path}/first/transitions/terminal'" in said
+    assert f"there are transitions in '{tmp_path}/first/transitions/terminal'" in output
 
 
 def test_what_cannot_be_opened_is_told(tmp_path):
     for path in ("x" * 300, tmp_path / "nothing", tmp_path):
-        code, said = look(path)
+        code, output = look(path)
         assert code == 1
-        assert said.count("\n") == 1
+        assert output.count("\n") == 1
     os.mkfifo(tmp_path / "pipe.parquet")
     assert "unrecognized 1" in look(tmp_path)[1]
 
@@ -108,8 +108,10 @@ def test_of_what_an_observation_is_made_is_told_where_it_was_measured(tmp_path):
     file = tmp_path / "spans/terminal/part-00000-aaaaaaaa.parquet"
     pq.write_table(pa.Table.from_pydict({**keys, "spans": [spans]}, SPANS_SCHEMA), file)
     for path in (tmp_path, tmp_path / "transitions"):
-        (found,) = [one["classes"] for one in inspect(str(path)).rows if "classes" in one]
-        assert found == {name: number for name, number in {"frame": 1, "copied": 1, "new": size - 2}.items() if number}
+        (classes,) = [row["classes"] for row in inspect(str(path)).rows if "classes" in row]
+        assert classes == {
+            name: number for name, number in {"frame": 1, "copied": 1, "new": size - 2}.items() if number
+        }
     assert "% frame" in look(tmp_path)[1]
 
 

@@ -40,10 +40,10 @@ def made_run(
     batch = batch_of(*trajectories, uri=uri)
     write_parquet(folder, f"transitions/{domain}/{NAME}.parquet", encode_schema(), [batch])
     starts = trajectory_starts(batch)
-    of = np.cumsum(np.bincount(starts, minlength=batch.num_rows)) - 1
+    owner = np.cumsum(np.bincount(starts, minlength=batch.num_rows)) - 1
     rows = [
-        verdict(reasons[one], is_last=number + 1 == batch.num_rows or of[number + 1] != one)
-        for number, one in enumerate(of.tolist())
+        verdict(reasons[index], is_last=number + 1 == batch.num_rows or owner[number + 1] != index)
+        for number, index in enumerate(owner.tolist())
     ]
     schema = verdict_schema(("loop", "turns"), ("loop",))
     keys = {name: batch[name].to_pylist() for name in ("row_id", "trajectory_id", "step")}
@@ -56,12 +56,12 @@ def made_run(
 
 
 def verdict(reason: str | None, *, is_last: bool) -> dict[str, object]:
-    kept = reason in (None, "loop")
+    is_kept = reason in (None, "loop")
     loops = reason == "loop" and is_last
-    use = "omit" if not kept else "context" if loops else "target"
+    use = "omit" if not is_kept else "context" if loops else "target"
     hashes = dict.fromkeys(("task_node", "instance_node", "own_node", "parent_node", "rank", "origin"), 1)
     return {
-        "kept": kept, "use": use, "reason": reason if not kept or loops else None, "group": "0" * 16,
+        "kept": is_kept, "use": use, "reason": reason if not is_kept or loops else None, "group": "0" * 16,
         "trajectory_hash": bytes(16), "transition_hash": bytes(16), "has_text": True, "text_bytes": 3, "tokens": 1,
         "signal.loop": 0.75 if loops else 0.25, "signal.turns": 2.0, "why.loop": "said thrice" if loops else None,
         **hashes,
@@ -76,11 +76,11 @@ def made_rejects(out: Path, stage: str, rejects: Sequence[Reject]) -> None:
 
 def made_shard(out: Path, pool: str, domain: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Writes the samples of a pool and domain; those of eval as lines of JSON."""
-    place = out / "shards" / pool
+    folder = out / "shards" / pool
     if pool == "eval":
-        place.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         lines = "".join(json.dumps(row) + "\n" for row in rows)
-        (place / f"{domain}_test.jsonl").write_text(lines)
+        (folder / f"{domain}_test.jsonl").write_text(lines)
         return
     table = pa.Table.from_pylist(list(rows))
     name = f"shards/{pool}/{domain}/train-00000-of-00001.parquet"

@@ -28,13 +28,13 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("looked") / "out"
     tasks = [Task("a", "Sort the Grüße"), Task("b", "count lines"), Task("a", "Sort the Grüße"), None]
     seen = [("one", "two", "three"), ("x", "x"), ("one", "two", "four"), ("one", "two", "three")]
-    some = [
+    trajectories = [
         replace(trajectory(*texts, native_id=f"t{number}"), task=task, environment=Environment("box", "box-1"))
         if task
         else trajectory(*texts, native_id=f"t{number}")
         for number, (texts, task) in enumerate(zip(seen, tasks, strict=True))
     ]
-    keys = made_run(folder, some, [None, "loop", "near_duplicate", "duplicate_trajectory"], "terminal")
+    keys = made_run(folder, trajectories, [None, "loop", "near_duplicate", "duplicate_trajectory"], "terminal")
     ids = [key.partition("-")[0] for key in keys]
     named = [
         Reject(
@@ -95,28 +95,28 @@ def test_verdicts_of_other_transitions_are_refused(out, tmp_path):
 
 def test_the_rule_that_spoke_stands_first_with_its_value_and_its_bound(out):
     contents = RunContents(str(out))
-    one = contents.index.row(1, named=True)
-    verdict = contents.rows.verdict(one["file"], one["first"] + 1)
+    entry = contents.index.row(1, named=True)
+    verdict = contents.rows.verdict(entry["file"], entry["first"] + 1)
     first, second = bounds(there(verdict), contents.rules, "terminal")
     assert (first.rule, first.value, first.most, first.passes, first.speaks) == ("loop", 0.75, 0.5, False, True)
     assert first.said == "said thrice"
     assert (second.rule, second.signal, second.value) == ("", "turns", 2.0)
-    outline = contents.rows.outline(one["file"], one["first"], 2)
-    told = [(row["step"], row["use"], row["reason"]) for row in outline]
-    assert told == [(0, "target", None), (1, "context", "loop")]
+    outline = contents.rows.outline(entry["file"], entry["first"], 2)
+    uses = [(row["step"], row["use"], row["reason"]) for row in outline]
+    assert uses == [(0, "target", None), (1, "context", "loop")]
 
 
 def test_the_outline_names_the_element_that_was_clicked(tmp_path):
     screen = Observation('#1 window "Home"\n  #4 button "Cost: $1" [0,0][9,9]', form="screen", dialect="uitree/1")
-    one = trajectory("x", "x", domain="android")
+    log = trajectory("x", "x", domain="android")
     texts = [f'{{"name": "click", "arguments": {{"element": "{mark}"}}}}' for mark in ("#4", "#7")]
     steps = [
         replace(step, observation=screen, action=replace(step.action, text=text))
-        for step, text in zip(one.steps, texts, strict=True)
+        for step, text in zip(log.steps, texts, strict=True)
     ]
-    made_run(tmp_path, [replace(one, steps=steps)], [None], "android")
-    told = [row["text"] for row in RunContents(str(tmp_path)).rows.outline(0, 0, 2)]
-    assert told == ['{"name": "click", "arguments": {"Cost: $1"}}', texts[1]]
+    made_run(tmp_path, [replace(log, steps=steps)], [None], "android")
+    outline = [row["text"] for row in RunContents(str(tmp_path)).rows.outline(0, 0, 2)]
+    assert outline == ['{"name": "click", "arguments": {"Cost: $1"}}', texts[1]]
 
 
 def test_runs_cover_the_text_whatever_spans_say():
@@ -133,7 +133,7 @@ def test_samples_are_found_by_their_trajectory(out):
     assert samples_of(files, index["trajectory_id"][0], "terminal") == [("sft", "terminal", 0)]
     assert samples_of(files, index["trajectory_id"][1], "terminal") == [("eval", "terminal", 0)]
     sample = sample_at(files, "sft", "terminal", 0)
-    assert [list(said.runs) for said in there(sample).messages] == [
+    assert [list(message.runs) for message in there(sample).messages] == [
         [Run("do", False)],
         [Run("Seen: ", False), Run("one", True, "new")],
     ]
@@ -143,35 +143,38 @@ def test_samples_are_found_by_their_trajectory(out):
 
 def test_what_was_not_drawn_is_shown_as_it_would_be(out):
     contents = RunContents(str(out))
-    one = contents.index.row(2, named=True)
-    rows = [row | {"use": "target"} for row in contents.rows.whole(one["file"], one["first"], one["steps"])]
-    told = preview(rows, view_of(contents.files))
-    assert [said.role for said in told.messages] == ["user", "assistant"] * 3
-    assert told.messages[-1].runs[-1].text.endswith("four")
-    assert all(said.bears_loss == (said.role == "assistant") for said in told.messages)
+    entry = contents.index.row(2, named=True)
+    rows = [row | {"use": "target"} for row in contents.rows.whole(entry["file"], entry["first"], entry["steps"])]
+    sample = preview(rows, view_of(contents.files))
+    assert [message.role for message in sample.messages] == ["user", "assistant"] * 3
+    assert sample.messages[-1].runs[-1].text.endswith("four")
+    assert all(message.bears_loss == (message.role == "assistant") for message in sample.messages)
     blind = preview([rows[0] | {"next_observation": None}, rows[1]], view_of(None))
-    assert [said.role for said in blind.messages] == ["user", "assistant"]
+    assert [message.role for message in blind.messages] == ["user", "assistant"]
 
 
 def test_copies_stand_beside_their_keeper_with_what_differs(out):
     contents = RunContents(str(out))
-    found = find_copies(contents.index, contents.rejects)
-    assert found["native_id"].to_list() == ["t2", "t3"]
+    copies = find_copies(contents.index, contents.rejects)
+    assert copies["native_id"].to_list() == ["t2", "t3"]
     keeper = contents.index["key"][0]
-    assert clusters(found).rows() == [(keeper, 1, 1)]
-    rows = [contents.rows.whole(one["file"], one["first"], one["steps"]) for one in contents.index.head(3).to_dicts()]
+    assert clusters(copies).rows() == [(keeper, 1, 1)]
+    rows = [
+        contents.rows.whole(entry["file"], entry["first"], entry["steps"])
+        for entry in contents.index.head(3).to_dicts()
+    ]
     equal, last = side_by_side(rows[0], rows[2])
     assert (equal.kind, len(equal.left)) == ("equal", 2)
     assert [(there(left).kind, there(right).kind) for left, right in last.answer] == [("gone", "new")]
     assert last.action == []
-    assert [one.kind for one in side_by_side(rows[0], rows[0])] == ["equal"]
+    assert [part.kind for part in side_by_side(rows[0], rows[0])] == ["equal"]
 
 
 def test_a_text_is_found_in_every_step_and_a_search_that_rests_goes_on(out):
     files = there(RunContents(str(out)).files).judged
-    found = search_text(files, "THREE")
-    assert [(hit.step, hit.where, hit.text) for hit in found.hits] == [(2, "after", "three")] * 2
-    assert found.next is None
+    result = search_text(files, "THREE")
+    assert [(hit.step, hit.where, hit.text) for hit in result.hits] == [(2, "after", "three")] * 2
+    assert result.next is None
     rested = search_text(files, "three", seconds=-1)
     assert rested.next == (0, 0)
     assert len(search_text(files, "three", rested.next).hits) == 2
@@ -182,13 +185,13 @@ def test_a_raw_log_is_read_as_a_run_would_read_it(tmp_path):
     contents = open_contents(str(log))
     assert contents.files is None
     assert contents.index["connector"].to_list() == ["asciicast"]
-    one = contents.index.row(0, named=True)
-    row = contents.rows.whole(one["file"], one["first"], 1)[0]
-    assert contents.rows.verdict(one["file"], one["first"]) is None
-    place = row["provenance"]
-    found = there(contents.places.at(place["uri"], place["member"], place["offset"]))
+    entry = contents.index.row(0, named=True)
+    row = contents.rows.whole(entry["file"], entry["first"], 1)[0]
+    assert contents.rows.verdict(entry["file"], entry["first"]) is None
+    provenance = row["provenance"]
+    excerpt = there(contents.places.at(provenance["uri"], provenance["member"], provenance["offset"]))
     data = log.read_bytes()
-    assert found.at == data[place["offset"] : data.index(b"\n", place["offset"])]
+    assert excerpt.at == data[provenance["offset"] : data.index(b"\n", provenance["offset"])]
     nothing = tmp_path / "nothing.txt"
     nothing.write_text("no log at all")
     for path in (nothing, tmp_path / "missing"):

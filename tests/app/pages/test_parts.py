@@ -34,15 +34,15 @@ def balanced(events):
 
 
 def test_a_tree_nests_as_it_is_indented_and_draws_its_boxes():
-    one = shown(observed(f"HTTP 200 OK\n\n{TREE}", "http+uitree/1"), "#4")
-    assert (one.kind, one.text) == ("tree", "HTTP 200 OK")
-    assert [(event.kind, event.mark) for event in one.events if event.kind != "close"] == [
+    part = shown(observed(f"HTTP 200 OK\n\n{TREE}", "http+uitree/1"), "#4")
+    assert (part.kind, part.text) == ("tree", "HTTP 200 OK")
+    assert [(event.kind, event.mark) for event in part.events if event.kind != "close"] == [
         ("open", "#1"), ("open", "#2"), ("leaf", "#3"), ("leaf", "#4")
     ]  # fmt: skip
-    assert balanced(one.events)
-    assert one.events[0].text == 'Main "one"'
-    assert (there(one.frame).width, there(one.frame).height) == (100, 50)
-    assert [(area.mark, area.label, area.is_target) for area in there(one.frame).areas] == [
+    assert balanced(part.events)
+    assert part.events[0].text == 'Main "one"'
+    assert (there(part.frame).width, there(part.frame).height) == (100, 50)
+    assert [(area.mark, area.label, area.is_target) for area in there(part.frame).areas] == [
         ("#1", "", False), ("#2", "", False), ("#3", "x", False), ("#4", "Go", True)
     ]  # fmt: skip
     assert shown(observed("no tree", "uitree/1")).kind == "text"
@@ -67,13 +67,13 @@ def test_any_json_opens_and_closes_as_often(value):
 
 
 def test_a_patch_is_told_by_its_lines():
-    one = shown_text("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same")
-    assert [kind for kind, _ in one.lines] == ["file", "file", "file", "place", "gone", "new", "same"]
+    part = shown_text("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same")
+    assert [kind for kind, _ in part.lines] == ["file", "file", "file", "place", "gone", "new", "same"]
 
 
 def test_a_text_that_is_too_long_is_cut_and_says_by_how_much():
-    one = shown_text("x" * (SHOWN_CHARACTERS + 5))
-    assert (len(one.text), one.left) == (SHOWN_CHARACTERS, 5)
+    part = shown_text("x" * (SHOWN_CHARACTERS + 5))
+    assert (len(part.text), part.left) == (SHOWN_CHARACTERS, 5)
 
 
 def test_a_difference_tells_lines_and_the_words_in_them():
@@ -89,7 +89,9 @@ def test_a_difference_loses_no_changed_line(before, after):
     lines = difference("\n".join(before), "\n".join(after))
     count = {kind: sum(line.kind == kind for line in lines) for kind in ("same", "gone", "new")}
     skipped = sum(int(line.parts[0].text) for line in lines if line.kind == "skipped")
-    old, new = ("\n".join(one).removesuffix("\n").split("\n") if "\n".join(one) else [] for one in (before, after))
+    old, new = (
+        "\n".join(lines).removesuffix("\n").split("\n") if "\n".join(lines) else [] for lines in (before, after)
+    )
     if lines:
         assert count["same"] + count["gone"] + skipped == len(old)
         assert count["same"] + count["new"] + skipped == len(new)
@@ -114,10 +116,10 @@ def test_raw_bytes_are_those_at_the_place_in_the_decompressed_file(tmp_path, pac
     file = tmp_path / "log"
     file.write_bytes(gzip.compress(data) if packed else data)
     places = RawPlaces.of({"log": {"": Place(str(file))}})
-    found = there(places.at("log", "", 1000))
-    assert (found.before, found.at) == (b"x" * BEFORE, b'{"a": {\n"b": 1}}')
-    assert len(found.at + found.after) == AFTER
-    assert found.hex_lines()[0][0] == "000003e8"
+    excerpt = there(places.at("log", "", 1000))
+    assert (excerpt.before, excerpt.at) == (b"x" * BEFORE, b'{"a": {\n"b": 1}}')
+    assert len(excerpt.at + excerpt.after) == AFTER
+    assert excerpt.hex_lines()[0][0] == "000003e8"
     assert there(places.at("log", "", 10**6)).fault
     assert places.at("other", "", 0) is None
     file.unlink()

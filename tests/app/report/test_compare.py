@@ -18,8 +18,8 @@ from trajmill.schemas import ConfigError
 
 def run_of(out, fates, pools, rules=RULES):
     """A run of trajectories by the word that they hold: word → why it is dropped; word → its pool."""
-    some = [trajectory(word, "more", domain="web") for word in fates]
-    keys = made_run(out, some, list(fates.values()), "web")
+    trajectories = [trajectory(word, "more", domain="web") for word in fates]
+    keys = made_run(out, trajectories, list(fates.values()), "web")
     ids = dict(zip(fates, keys, strict=True))
     table = pa.table({"trajectory_id": [ids[word].partition("-")[0] for word in pools], "pool": list(pools.values())})
     name = "draws/web-part-00000-aaaaaaaa.parquet"
@@ -39,10 +39,13 @@ def two(tmp_path):
 
 
 def test_it_tells_what_became_of_each_trajectory(two):
-    found = compare_runs(*two[:2])
-    told = {one.kind: (one.before, one.after, one.number, list(one.examples)) for one in found.changes}
+    comparison = compare_runs(*two[:2])
+    changes = {
+        change.kind: (change.before, change.after, change.number, list(change.examples))
+        for change in comparison.changes
+    }
     ids = two[2]
-    assert told == {
+    assert changes == {
         NEW: ("", "kept", 1, [ids["new"]]),
         GONE: ("kept", "", 1, [ids["old"]]),
         DROPPED: ("kept", "dropped: few_turns", 1, [ids["worse"]]),
@@ -50,32 +53,32 @@ def test_it_tells_what_became_of_each_trajectory(two):
         OTHER: ("dropped: few_turns", "dropped: no_target", 1, [ids["other"]]),
         MOVED: ("sft", "rl", 1, [ids["moved"]]),
     }
-    assert found.same == 1
+    assert comparison.same == 1
 
 
 def test_each_of_exact_copies_counts_as_in_the_run(tmp_path):
-    some = [trajectory("word", "more", native_id=name) for name in ("first", "second")]
+    trajectories = [trajectory("word", "more", native_id=name) for name in ("first", "second")]
     for name, fates in (("one", [None, "duplicate_trajectory"]), ("two", [None, None])):
-        made_run(tmp_path / name, some, fates, "terminal")
-    found = compare_runs(str(tmp_path / "one"), str(tmp_path / "two"))
-    assert found.domains["terminal"]["trajectories"] == (2, 2)
-    assert found.domains["terminal"]["kept"] == (1, 2)
-    assert found.reasons == {"duplicate_trajectory": (1, 0)}
-    assert (found.same, found.of(KEPT)) == (1, 1)
+        made_run(tmp_path / name, trajectories, fates, "terminal")
+    comparison = compare_runs(str(tmp_path / "one"), str(tmp_path / "two"))
+    assert comparison.domains["terminal"]["trajectories"] == (2, 2)
+    assert comparison.domains["terminal"]["kept"] == (1, 2)
+    assert comparison.reasons == {"duplicate_trajectory": (1, 0)}
+    assert (comparison.same, comparison.of(KEPT)) == (1, 1)
 
 
 def test_the_command_names_examples_that_can_be_looked_at(two, tmp_path):
     first, second, ids = two
     page = tmp_path / "changes.html"
-    code, said, complained = ran("compare", first, second, "--html", page)
+    code, output, complained = ran("compare", first, second, "--html", page)
     assert (code, complained) == (0, "")
-    assert "judge.rules.loop.max: 0.5 → 0.6" in said
-    assert "kept before, dropped now, web, kept → dropped: few_turns: 1" in said
+    assert "judge.rules.loop.max: 0.5 → 0.6" in output
+    assert "kept before, dropped now, web, kept → dropped: few_turns: 1" in output
     assert ran("inspect", second, "--trajectory", ids["worse"])[0] == 0
-    for one in ids.values():
-        assert (one in said) == (one != ids["same"])
+    for id_ in ids.values():
+        assert (id_ in output) == (id_ != ids["same"])
     assert examined(page.read_text()) > 50
-    assert all(one in page.read_text() for one in ids.values() if one != ids["same"])
+    assert all(id_ in page.read_text() for id_ in ids.values() if id_ != ids["same"])
     same = ran("compare", second, second)[1]
     assert "recipe: the same settings" in same
     assert "trajectories: 6 as they were\n" in same
@@ -89,9 +92,9 @@ def test_nothing_of_hostile_runs_is_more_than_text(two, tmp_path):
     (out / "run.json").write_text(json.dumps(record))
     write_comparison(compare_runs(two[0], str(out)), (TEXTS[0], TEXTS[1]), str(tmp_path / "page.html"))
     assert examined((tmp_path / "page.html").read_text()) > 50
-    code, said, _ = ran("compare", two[0], out)
+    code, output, _ = ran("compare", two[0], out)
     assert code == 0
-    assert "\x1b" not in said
+    assert "\x1b" not in output
 
 
 def test_what_is_not_judged_is_not_compared(two, tmp_path):

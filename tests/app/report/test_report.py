@@ -38,8 +38,8 @@ TAGS = frozenset(
 
 def planted(out):
     """A run of three trajectories: one kept, one whose last row is context, one dropped as a copy of the first."""
-    some = [trajectory("one", "two"), trajectory("three", "four", "five"), trajectory("six")]
-    keys = made_run(out, some, [None, "loop", "near_duplicate"], "web")
+    trajectories = [trajectory("one", "two"), trajectory("three", "four", "five"), trajectory("six")]
+    keys = made_run(out, trajectories, [None, "loop", "near_duplicate"], "web")
     first, last = (keys[number].partition("-")[0] for number in (0, 2))
     named = f"nearly equal to one of trajectory {first[:16]}…"
     copy = Reject("trajectory", "near_duplicate", named, "log", "", 7, trajectory_id=last)
@@ -48,8 +48,8 @@ def planted(out):
     judged = out / "rejects/judge"
     (judged / "part-00000-aaaaaaaa.parquet").rename(judged / "web-part-00000-aaaaaaaa.parquet")
     span = {"message": 1, "begin": 0, "end": 2, "label": None}
-    said = [{"role": "user", "content": "do", "loss": False}, {"role": "assistant", "content": "one", "loss": True}]
-    made_shard(out, "sft", "web", [{"id": "s", "trajectory_id": first, "messages": said, "spans": [span]}])
+    messages = [{"role": "user", "content": "do", "loss": False}, {"role": "assistant", "content": "one", "loss": True}]
+    made_shard(out, "sft", "web", [{"id": "s", "trajectory_id": first, "messages": messages, "spans": [span]}])
     line = {"unit": "trajectories", "entered": 3, "kept": 2, "context": {}, "lost": {"near_duplicate": 1}, "merged": {}}
     record = {"version": "1", "recipe": {"name": "mine", "judge": {"rules": RULES}}, "counts": {"trajectories": line}}
     (out / "run.json").write_text(json.dumps(record))
@@ -73,19 +73,19 @@ def examined(page):
 def test_it_counts_what_the_folder_holds(tmp_path):
     keys = planted(tmp_path)
     sources = Sources(str(tmp_path))
-    found = figures(sources, reject_rows(sources))
-    assert found.uses == {"web": {"context": 1, "dropped": 1, "target": 4}}
-    assert found.domains == {"web": {"trajectories": 3, "kept": 2, "transitions": 6}}
-    assert (found.lines[0].kept, found.lines[0].lost) == (2, {"near_duplicate": 1})
-    spread = found.spreads["web"]["turns"]
+    result = figures(sources, reject_rows(sources))
+    assert result.uses == {"web": {"context": 1, "dropped": 1, "target": 4}}
+    assert result.domains == {"web": {"trajectories": 3, "kept": 2, "transitions": 6}}
+    assert (result.lines[0].kept, result.lines[0].lost) == (2, {"near_duplicate": 1})
+    spread = result.spreads["web"]["turns"]
     assert (spread.total, spread.median) == (3, 2.0)
     assert dict(zip(spread.edges, spread.counts, strict=False)) == {0: 0, 1: 1, 2: 2}
-    (signal,) = found.signals
+    (signal,) = result.signals
     assert (signal.rule, signal.most, signal.broken, signal.only, signal.decided) == ("loop", 0.5, 1, 1, 1)
     assert signal.share is None
-    assert found.copies.sizes == {1: 1}
-    assert found.copies.largest == [(keys[0][:16], 1, 0)]
-    assert found.classes == {"sft.web": {"answer": 2}}
+    assert result.copies.sizes == {1: 1}
+    assert result.copies.largest == [(keys[0][:16], 1, 0)]
+    assert result.classes == {"sft.web": {"answer": 2}}
 
 
 def test_a_row_that_fails_two_rules_fails_neither_alone_and_flags_are_told_as_shares(tmp_path):
@@ -94,8 +94,8 @@ def test_a_row_that_fails_two_rules_fails_neither_alone_and_flags_are_told_as_sh
     rules = record["recipe"]["judge"]["rules"] | {"strict": {"signal": "loop", "max": 0.6}}
     (tmp_path / "run.json").write_text(json.dumps(record | {"recipe": {"judge": {"rules": rules}}}))
     sources = Sources(str(tmp_path))
-    found = {one.rule: one for one in figures(sources, reject_rows(sources)).signals}
-    assert {name: (one.broken, one.only, one.decided) for name, one in found.items()} == {
+    signals = {signal.rule: signal for signal in figures(sources, reject_rows(sources)).signals}
+    assert {name: (signal.broken, signal.only, signal.decided) for name, signal in signals.items()} == {
         "loop": (1, 0, 1),
         "strict": (1, 0, 0),
     }
@@ -113,12 +113,12 @@ def test_what_a_mixture_lacks_is_shown_in_the_words_of_the_last_run(tmp_path):
 def test_samples_and_rejects_stand_beside_what_caused_them(tmp_path):
     planted(tmp_path)
     sources = Sources(str(tmp_path))
-    found = pick_rejects(sources, reject_rows(sources))
-    (cut,), (copy,) = found["normalize", "truncated"], found["judge", "near_duplicate"]
+    rejects = pick_rejects(sources, reject_rows(sources))
+    (cut,), (copy,) = rejects["normalize", "truncated"], rejects["judge", "near_duplicate"]
     assert cut.excerpt == ('{"cut": "he', 0)
     assert (copy.action.text != "", copy.answer) == (True, ("six", 0))
     (sample,) = samples(sources)["web"]
-    assert [[(run.text, run.loss) for run in said.runs] for said in sample.messages] == [
+    assert [[(run.text, run.loss) for run in message.runs] for message in sample.messages] == [
         [("do", False)],
         [("on", True), ("e", False)],
     ]
@@ -137,12 +137,12 @@ def raw_run(out, text):
     log = out.parent / "raw" / "chats.jsonl"
     log.parent.mkdir(parents=True)
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    said = [
+    messages = [
         {"role": "user", "content": "look"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": text},
     ]
-    log.write_text(json.dumps({"messages": said}) + "\n")
+    log.write_text(json.dumps({"messages": messages}) + "\n")
     RunOf(parse_recipe(RECIPE, "r"), [str(log)], str(out)).run("judge")
     return log
 
@@ -151,12 +151,12 @@ def raw_run(out, text):
 def test_a_dropped_trajectory_stands_beside_the_bytes_of_its_log_unless_secrets_were_replaced(tmp_path, text):
     log = raw_run(tmp_path / "out", text)
     sources = Sources(str(tmp_path / "out"))
-    (one,) = pick_rejects(sources, reject_rows(sources))["judge", "few_turns"]
+    (reject,) = pick_rejects(sources, reject_rows(sources))["judge", "few_turns"]
     if "ghp_" in text:
-        assert (one.excerpt.text, one.why) == ("", "secrets of its trajectory were replaced")
+        assert (reject.excerpt.text, reject.why) == ("", "secrets of its trajectory were replaced")
     else:
-        assert log.read_text().startswith(one.excerpt.text)
-        assert one.excerpt.text
+        assert log.read_text().startswith(reject.excerpt.text)
+        assert reject.excerpt.text
     assert "ghp_a1B2" not in report(str(tmp_path / "out")).decode()
     log.unlink()
     (gone,) = pick_rejects(sources, reject_rows(sources))["judge", "few_turns"]
@@ -237,7 +237,7 @@ def test_long_texts_are_cut_and_it_is_said_where():
 )
 def test_what_is_beyond_a_threshold_is_drawn_beyond_it(values, least, most, beyond):
     series = np.array(values)
-    edges = signal_edges(series, [one for one in (least, most) if one is not None])
+    edges = signal_edges(series, [bound for bound in (least, most) if bound is not None])
     out = series[(series < (-9 if least is None else least)) | (series > (9 if most is None else most))]
     signal = Signal("rule", "signal", least, most, "", None, histogram(series, edges), histogram(out, edges).counts)
     chart = signal_chart(signal)

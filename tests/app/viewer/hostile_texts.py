@@ -45,8 +45,8 @@ TEXTS: Final = (
 
 def hostile_run(out: Path, text: str, domain: str = "web") -> list[str]:
     """Writes a run whose every text is the given one; returns the keys of its trajectories."""
-    some = [trajectory("one", "two", domain=domain), trajectory("one", domain=domain)]
-    keys, batch = made_run(out, some, ["loop", "near_duplicate"], domain), batch_of(*some)
+    trajectories = [trajectory("one", "two", domain=domain), trajectory("one", domain=domain)]
+    keys, batch = made_run(out, trajectories, ["loop", "near_duplicate"], domain), batch_of(*trajectories)
     fixed = ("row_id", "trajectory_id", "domain", "step", "relation", "parent_trajectory_id")
     rows = [
         {name: value if name in fixed else _replaced(name, value, text) for name, value in row.items()}
@@ -69,8 +69,8 @@ def hostile_run(out: Path, text: str, domain: str = "web") -> list[str]:
     span = {"message": 0, "begin": 0, "end": len(text), "label": text}
     sample = {"id": text, "trajectory_id": keys[0].partition("-")[0], "messages": [message], "spans": [span]}
     made_shard(out, "sft", domain, [sample])
-    asked = {"sample_id": text, "system_str": text, "prompt": [text], "response": [text], text: text}
-    made_shard(out, "eval", domain, [asked])
+    eval_row = {"sample_id": text, "system_str": text, "prompt": [text], "response": [text], text: text}
+    made_shard(out, "eval", domain, [eval_row])
     return keys
 
 

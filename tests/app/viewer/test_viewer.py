@@ -43,8 +43,8 @@ ATTRIBUTES = frozenset(
 
 
 def client_of(out, host=f"127.0.0.1:{PORT}", enter=True):
-    made = viewer(RunContents(str(out)), TOKEN, PORT)
-    client = TestClient(made, base_url=f"http://{host}", follow_redirects=False)
+    app = viewer(RunContents(str(out)), TOKEN, PORT)
+    client = TestClient(app, base_url=f"http://{host}", follow_redirects=False)
     if enter:
         assert client.get("/", params={"token": TOKEN}).status_code == 200
     return client
@@ -118,8 +118,8 @@ def test_a_step_says_what_was_done_what_changed_and_why_it_is_used_so(made):
 
 def test_a_list_is_ordered_by_its_address_and_saved_as_it_is_chosen(tmp_path):
     seen = [("a",), ("a", "b", "c"), ("x", "y")]
-    some = [trajectory(*texts, native_id=f"t{number}") for number, texts in enumerate(seen)]
-    keys = made_run(tmp_path, some, [None, None, "near_duplicate"], "terminal")
+    trajectories = [trajectory(*texts, native_id=f"t{number}") for number, texts in enumerate(seen)]
+    keys = made_run(tmp_path, trajectories, [None, None, "near_duplicate"], "terminal")
     client = client_of(tmp_path)
 
     def listed(query):
@@ -140,8 +140,8 @@ def test_a_list_is_ordered_by_its_address_and_saved_as_it_is_chosen(tmp_path):
 
 
 def test_each_number_of_the_report_in_the_viewer_leads_to_its_trajectories(tmp_path):
-    some = [trajectory(*seen, domain="web") for seen in (("one", "two"), ("three", "four"), ("six",))]
-    made_run(tmp_path, some, [None, "loop", "near_duplicate"], "web")
+    trajectories = [trajectory(*seen, domain="web") for seen in (("one", "two"), ("three", "four"), ("six",))]
+    made_run(tmp_path, trajectories, [None, "loop", "near_duplicate"], "web")
     client = client_of(tmp_path)
     answer = client.get("/report")
     assert "script-src 'self'" in answer.headers["content-security-policy"]
@@ -175,23 +175,23 @@ def test_a_transcript_shows_every_step_in_order_and_goes_on_where_a_page_ends(ma
 def test_a_transcript_leads_to_the_copy_that_is_kept_and_to_the_trajectory_it_came_out_of(tmp_path):
     main = trajectory("a", "b", native_id="main")
     part = trajectory("c", native_id="part", parent="main", relation="subagent", parent_step=1)
-    kept, dropped = made_run(tmp_path, [main, part], [None, "near_duplicate"], "terminal")
-    ids = [key.partition("-")[0] for key in (kept, dropped)]
-    said = f"nearly equal to one of trajectory {ids[0][:16]}…"
-    made_rejects(tmp_path, "judge", [Reject("trajectory", "near_duplicate", said, "log", trajectory_id=ids[1])])
+    keeper, dropped = made_run(tmp_path, [main, part], [None, "near_duplicate"], "terminal")
+    ids = [key.partition("-")[0] for key in (keeper, dropped)]
+    text = f"nearly equal to one of trajectory {ids[0][:16]}…"
+    made_rejects(tmp_path, "judge", [Reject("trajectory", "near_duplicate", text, "log", trajectory_id=ids[1])])
     client = client_of(tmp_path)
     page = there(LexborHTMLParser(client.get(f"/t/{dropped}").text).root)
     addresses = [link.attributes["href"] for link in page.css("main > .note a")]
-    assert addresses == [f"/t/{kept}", f"/copies/{kept}", f"/?q={ids[0]}"]
-    assert f'href="/t/{kept}"' in client.get(f"/?q={ids[0]}").text
-    assert not there(LexborHTMLParser(client.get(f"/t/{kept}").text).root).css("main > .note a")
+    assert addresses == [f"/t/{keeper}", f"/copies/{keeper}", f"/?q={ids[0]}"]
+    assert f'href="/t/{keeper}"' in client.get(f"/?q={ids[0]}").text
+    assert not there(LexborHTMLParser(client.get(f"/t/{keeper}").text).root).css("main > .note a")
 
 
 def test_a_transcript_shows_what_changed_from_a_screen_to_the_next_in_place(tmp_path):
     seen = [Observation(text, form="screen") for text in ("first\nsame", "second\nsame")]
-    one = trajectory("a", domain="web")
-    step = replace(one.steps[0], observation=seen[0], next_observation=seen[1])
-    (key,) = made_run(tmp_path, [replace(one, steps=[step])], [None], "web")
+    log = trajectory("a", domain="web")
+    step = replace(log.steps[0], observation=seen[0], next_observation=seen[1])
+    (key,) = made_run(tmp_path, [replace(log, steps=[step])], [None], "web")
     shown = there(LexborHTMLParser(client_of(tmp_path).get(f"/t/{key}").text).root)
     lines = [line.text() for line in shown.css("details.step .diff .line")]
     assert lines == ["−first", "+second", " same"]
@@ -206,8 +206,8 @@ def test_nothing_of_a_hostile_log_is_more_than_text(tmp_path, text):
         answer = client.get(path)
         assert answer.status_code == 200, path
         seen += examined(answer.text)
-    for asked in ("/", "/search", "/rejects"):
-        answer = client.get(asked, params={"q": text, "domain": text, "reason": text, "unit": text, "file": text})
+    for address in ("/", "/search", "/rejects"):
+        answer = client.get(address, params={"q": text, "domain": text, "reason": text, "unit": text, "file": text})
         seen += examined(answer.text)
     assert seen > 500
     assert client.get(f"/t/{keys[0]}/0/after/0").status_code == 404
@@ -251,15 +251,15 @@ def test_only_what_begins_as_an_image_is_one():
 
 def test_an_attachment_is_served_as_the_image_that_it_is(tmp_path):
     png, html = b"\x89PNG\r\n\x1a\nrest", b"<script>document.title='owned'</script>"
-    some = []
+    attachments = []
     for number, data in enumerate((png, html)):
         digest = f"{number:064x}"
         (tmp_path / "blobs").mkdir(exist_ok=True)
         (tmp_path / "blobs" / digest).write_bytes(data)
-        some.append(Attachment(digest, "image/png", "screenshot"))
-    one = trajectory("seen", domain="web")
-    step = replace(one.steps[0], next_observation=Observation("seen", form="screen", attachments=tuple(some)))
-    (key,) = made_run(tmp_path, [replace(one, steps=[step])], [None], "web")
+        attachments.append(Attachment(digest, "image/png", "screenshot"))
+    log = trajectory("seen", domain="web")
+    step = replace(log.steps[0], next_observation=Observation("seen", form="screen", attachments=tuple(attachments)))
+    (key,) = made_run(tmp_path, [replace(log, steps=[step])], [None], "web")
     client = client_of(tmp_path)
     assert f'src="/t/{key}/0/after/0"' in client.get(f"/t/{key}/0").text
     assert f'src="/t/{key}/0/after/1"' not in client.get(f"/t/{key}/0").text
@@ -283,20 +283,20 @@ def test_what_cannot_be_shown_is_told_in_one_line(tmp_path):
 def test_a_large_run_is_shown_while_it_is_read_and_then_whole(tmp_path, monkeypatch):
     for domain in ("mcp", "terminal"):
         made_run(tmp_path, [trajectory("one", native_id=domain)], [None], domain)
-    held = threading.Event()
+    event = threading.Event()
 
     def slow(number, file):
-        assert number == 0 or held.wait(10)
+        assert number == 0 or event.wait(10)
         return file_index(number, file)
 
     monkeypatch.setattr("trajmill.app.pages.index.file_index", slow)
     client = client_of(tmp_path)
     first = there(LexborHTMLParser(client.get("/").text).root)
-    assert [one.text() for one in first.css("main h1")] == ["1 trajectory · 1 step"]
+    assert [node.text() for node in first.css("main h1")] == ["1 trajectory · 1 step"]
     assert first.css_first("main .note").text().startswith("Of 1 files; 1 more are being read")
     assert first.css_first("meta[http-equiv=refresh]").attributes["content"] == "1"
-    held.set()
+    event.set()
     assert client.get("/copies").status_code == 200  # which waits for all of it
     whole = there(LexborHTMLParser(client.get("/").text).root)
-    assert [one.text() for one in whole.css("main h1")] == ["2 trajectories · 2 steps"]
+    assert [node.text() for node in whole.css("main h1")] == ["2 trajectories · 2 steps"]
     assert not whole.css("main .note, meta[http-equiv=refresh]")

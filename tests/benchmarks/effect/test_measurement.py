@@ -28,15 +28,25 @@ QUICK = Settings(seeds=3, folds=2, tokens=1_000)
 def log(number, items):
     """A session that asks where items stand."""
     steps = [{"step_id": 1, "source": "user", "message": f"Find the goods of order {number}."}]
-    for at, item in enumerate(items, 2):
-        place = ITEMS.index(item)
-        call = {"tool_call_id": f"c{at}", "function_name": "bash", "arguments": {"command": f"stock --find {item}"}}
+    for call_number, item in enumerate(items, 2):
+        index = ITEMS.index(item)
+        call = {
+            "tool_call_id": f"c{call_number}",
+            "function_name": "bash",
+            "arguments": {"command": f"stock --find {item}"},
+        }
         answer = (
-            f"{item}: hall {place % 3}, shelf {place * 7 % 16:02}, {('left', 'right')[place % 2]} of the {item} sign"
+            f"{item}: hall {index % 3}, shelf {index * 7 % 16:02}, {('left', 'right')[index % 2]} of the {item} sign"
         )
-        results = [{"source_call_id": f"c{at}", "content": f"stock --find {item}\n{answer}"}]
+        results = [{"source_call_id": f"c{call_number}", "content": f"stock --find {item}\n{answer}"}]
         steps.append(
-            {"step_id": at, "source": "agent", "message": "", "tool_calls": [call], "observation": {"results": results}}
+            {
+                "step_id": call_number,
+                "source": "agent",
+                "message": "",
+                "tool_calls": [call],
+                "observation": {"results": results},
+            }
         )
     agent = {"name": "a", "version": "1"}
     return {"schema_version": "ATIF-v1.4", "session_id": f"s{number}", "agent": agent, "steps": steps}
@@ -45,17 +55,17 @@ def log(number, items):
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
     """A judged run over the planted logs."""
-    place = tmp_path_factory.mktemp("planted")
-    raw = place / "raw"
+    folder = tmp_path_factory.mktemp("planted")
+    raw = folder / "raw"
     raw.mkdir()
     random = np.random.default_rng(0)
     logs = [log(number, random.choice(ITEMS, 5, replace=False).tolist()) for number in range(50)]
     logs += [log(100, ITEMS[:5]) | {"session_id": f"copy{number}"} for number in range(100)]
     logs += [log(200 + number, ITEMS[number : number + 1]) for number in range(16)]
-    for number, one in enumerate(logs):
-        (raw / f"{number}.json").write_text(json.dumps(one))
-    Run(recipe(), [str(raw)], str(place / "out")).run("judge")
-    return place / "out"
+    for number, document in enumerate(logs):
+        (raw / f"{number}.json").write_text(json.dumps(document))
+    Run(recipe(), [str(raw)], str(folder / "out")).run("judge")
+    return folder / "out"
 
 
 def recipe():
@@ -65,13 +75,13 @@ def recipe():
 @pytest.fixture(scope="module")
 def found(out, tmp_path_factory):
     """What was measured, and where."""
-    place = tmp_path_factory.mktemp("effect") / "effect"
-    return measure_effect(recipe(), str(out), str(place), QUICK), place
+    folder = tmp_path_factory.mktemp("effect") / "effect"
+    return measure_effect(recipe(), str(out), str(folder), QUICK), folder
 
 
-def of(found, arm, what=LOGGED):
-    (one,) = [one for one in found.tests if (one.arm, one.what) == (arm, what)]
-    return one
+def of(found, arm, scored=LOGGED):
+    (test,) = [test for test in found.tests if (test.arm, test.what) == (arm, scored)]
+    return test
 
 
 def test_copies_teach_less_and_what_is_equal_elsewhere_teaches_something(found):
@@ -93,20 +103,20 @@ def test_classes_of_what_is_scored_are_told_apart(found):
 
 
 def test_the_plan_is_written_first_and_another_is_not_written_over_it(out, found, tmp_path):
-    effect, place = found
-    plan = json.loads((place / PLAN).read_text())
-    assert {one.arm for one in effect.tests} <= {one["name"] for one in plan["arms"]}
-    assert json.loads((place / FOUND).read_text())["tests"][0]["arm"] == "everything"
+    effect, folder = found
+    plan = json.loads((folder / PLAN).read_text())
+    assert {test.arm for test in effect.tests} <= {arm["name"] for arm in plan["arms"]}
+    assert json.loads((folder / FOUND).read_text())["tests"][0]["arm"] == "everything"
     with pytest.raises(ConfigError):
-        measure_effect(recipe(), str(out), str(place), Settings(seeds=2))
+        measure_effect(recipe(), str(out), str(folder), Settings(seeds=2))
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(ConfigError):
         measure_effect(recipe(), str(out), str(tmp_path), QUICK)
 
 
 def test_the_same_seeds_give_the_same_numbers_with_any_workers():
-    one, two = (trials(domain(), Counting(20), replace(QUICK, workers=workers)) for workers in (1, 2))
-    assert one == two
+    serial, two = (trials(domain(), Counting(20), replace(QUICK, workers=workers)) for workers in (1, 2))
+    assert serial == two
 
 
 def test_a_run_that_is_not_judged_is_refused(tmp_path):

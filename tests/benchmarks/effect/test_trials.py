@@ -36,21 +36,21 @@ def domain(most=100_000):
 
 
 def test_each_group_is_held_out_once_and_never_learnt_there():
-    one = domain()
-    held = []
-    for fold in range(one.folds):
-        asked = {document.group for document in one.held(LOGGED, 3, fold)}
-        assert asked.isdisjoint(document.group for arm in one.arms for document in one.learnt(arm, 3, fold))
-        held += sorted(asked)
-    assert sorted(held) == sorted({document.group for document in one.arms[RAW]})
+    corpus = domain()
+    groups = []
+    for fold in range(corpus.folds):
+        held_out = {document.group for document in corpus.held(LOGGED, 3, fold)}
+        assert held_out.isdisjoint(document.group for arm in corpus.arms for document in corpus.learnt(arm, 3, fold))
+        groups += sorted(held_out)
+    assert sorted(groups) == sorted({document.group for document in corpus.arms[RAW]})
 
 
 def test_arms_learn_equally_many_tokens_no_document_twice():
-    one = domain()
-    for fold in range(one.folds):
-        budget = one.budget(0, fold)
-        for arm in one.arms:
-            learnt = first_tokens(one.learnt(arm, 0, fold), budget)
+    corpus = domain()
+    for fold in range(corpus.folds):
+        budget = corpus.budget(0, fold)
+        for arm in corpus.arms:
+            learnt = first_tokens(corpus.learnt(arm, 0, fold), budget)
             assert sum(len(document.tokens) for document in learnt) == budget
             assert len({document.key for document in learnt}) == len(learnt)
     assert domain(most=100).budget(0, 0) == 100
@@ -74,24 +74,24 @@ def test_one_arm_learns_all_that_there_is_whatever_the_others_learn():
 
 
 def test_seeds_cut_and_draw_anew_and_the_same_one_does_not():
-    one = domain()
-    learnt = [[document.key for document in one.learnt(RAW, seed, 0)] for seed in (0, 0, 1)]
+    corpus = domain()
+    learnt = [[document.key for document in corpus.learnt(RAW, seed, 0)] for seed in (0, 0, 1)]
     assert learnt[0] == learnt[1] != learnt[2]
 
 
 def test_all_groups_are_scored_on_the_same_bytes_whatever_the_arm():
-    one = domain()
-    found = trial(one, 0, Counting(20), range(one.folds)).found
-    assert found[RAW, LOGGED].size == found[EVERYTHING, LOGGED].size
-    assert sum(found[RAW, LOGGED].size.values()) == sum(int(d.sizes.sum()) for d in one.arms[RAW])
-    assert sum(found[RAW, CURATED].size.values()) == sum(int(d.sizes.sum()) for d in one.arms[EVERYTHING])
+    corpus = domain()
+    scores = trial(corpus, 0, Counting(20), range(corpus.folds)).found
+    assert scores[RAW, LOGGED].size == scores[EVERYTHING, LOGGED].size
+    assert sum(scores[RAW, LOGGED].size.values()) == sum(int(d.sizes.sum()) for d in corpus.arms[RAW])
+    assert sum(scores[RAW, CURATED].size.values()) == sum(int(d.sizes.sum()) for d in corpus.arms[EVERYTHING])
 
 
 def test_an_arm_is_compared_over_all_groups_that_were_scored():
     documents = [document(number) for number in range(120)]
     small = Domain("web", {RAW: documents, EVERYTHING: documents[::2]}, 20, 1_000, 2)
-    found = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
-    tests = {one.what: one for one in compare_arms(small, [Arm(EVERYTHING, RAW, "whole")], found, "n-grams")}
+    results = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
+    tests = {test.what: test for test in compare_arms(small, [Arm(EVERYTHING, RAW, "whole")], results, "n-grams")}
     assert (tests[LOGGED].groups, tests[LOGGED].changed) == (60, 60)
     assert tests[LOGGED].apart is not None
 
@@ -100,14 +100,14 @@ def test_of_an_arm_that_changes_few_trajectories_nothing_is_said():
     documents = [document(number) for number in range(120)]
     arms = {RAW: documents, EVERYTHING: documents[3:]}
     small = Domain("web", arms, 20, 1_000, 2)
-    found = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
-    (one, *_) = compare_arms(small, [Arm(EVERYTHING, RAW, "whole")], found, "n-grams")
-    assert (one.groups, one.changed, one.word) == (60, 3, "not measurable")
+    results = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
+    (comparison, *_) = compare_arms(small, [Arm(EVERYTHING, RAW, "whole")], results, "n-grams")
+    assert (comparison.groups, comparison.changed, comparison.word) == (60, 3, "not measurable")
 
 
 def test_of_long_documents_the_first_tokens_are_scored_where_few_are_asked_for():
-    one = replace(domain(), most_each=20)
-    whole, cut = domain().held(LOGGED, 0, 0), one.held(LOGGED, 0, 0)
+    corpus = replace(domain(), most_each=20)
+    whole, cut = domain().held(LOGGED, 0, 0), corpus.held(LOGGED, 0, 0)
     assert [document.key for document in cut] == [document.key for document in whole]
     assert [len(document.tokens) for document in cut] == [20] * len(cut)
     assert cut[0].sizes.tolist() == whole[0].sizes[:20].tolist()
@@ -116,10 +116,10 @@ def test_of_long_documents_the_first_tokens_are_scored_where_few_are_asked_for()
 def test_of_a_corpus_that_is_too_large_few_groups_are_taken_and_used_up():
     whole = domain()
     small = whole.used_up(400)
-    groups = {one.group for one in small.arms[EVERYTHING]}
-    assert groups < {one.group for one in whole.arms[EVERYTHING]}
-    assert {one.group for one in small.arms[RAW]} >= groups  # the copies of what is learnt stay
-    assert sum(len(one.tokens) for one in small.arms[EVERYTHING]) < 2 * 400 / 0.9
+    groups = {item.group for item in small.arms[EVERYTHING]}
+    assert groups < {item.group for item in whole.arms[EVERYTHING]}
+    assert {item.group for item in small.arms[RAW]} >= groups  # the copies of what is learnt stay
+    assert sum(len(item.tokens) for item in small.arms[EVERYTHING]) < 2 * 400 / 0.9
     assert max(small.budget(0, fold) for fold in range(4)) <= 400
     assert whole.used_up(1_000_000).arms == whole.arms
 
@@ -135,10 +135,10 @@ def costs(seed, shift=0.0):
 
 def test_a_difference_that_all_groups_show_is_found_though_groups_differ_more():
     base = costs(1)
-    found = difference(base - 0.02 * SIZES + np.random.default_rng(2).normal(0, 20, (5, 60)), base, SIZES)
-    assert found.high < 0
-    assert found.mean == pytest.approx(-0.02, abs=0.003)
-    assert found.p < 0.01
+    result = difference(base - 0.02 * SIZES + np.random.default_rng(2).normal(0, 20, (5, 60)), base, SIZES)
+    assert result.high < 0
+    assert result.mean == pytest.approx(-0.02, abs=0.003)
+    assert result.p < 0.01
 
 
 def test_noise_is_rarely_called_a_difference():
@@ -152,10 +152,10 @@ def test_one_group_that_outweighs_all_others_proves_nothing():
     base = costs(5)
     ours = base.copy()
     ours[:, 0] -= 40_000
-    found = difference(ours, base, SIZES)
-    assert found.mean < -0.5
-    assert found.high == 0
-    assert found.p > 0.05
+    result = difference(ours, base, SIZES)
+    assert result.mean < -0.5
+    assert result.high == 0
+    assert result.p > 0.05
 
 
 def test_holm_corrects_the_smallest_most_and_keeps_the_order():
@@ -182,11 +182,11 @@ PARTS = (
 
 def turn(step=0, loss=True):
     """A turn whose answer has a span of each kind, in bytes."""
-    spans, at = [], 0
+    spans, offset = [], 0
     for text, label in PARTS:
-        end = at + len(text.encode())
-        spans += [{"begin": at, "end": end, "label": label}] if label else []
-        at = end
+        end = offset + len(text.encode())
+        spans += [{"begin": offset, "end": end, "label": label}] if label else []
+        offset = end
     after = {"content": ANSWER, "origin": "environment", "form": "stream", "dialect": None}
     answer = Answer(ANSWER, key=f"t:{step}", labels=spans, content=ANSWER, shown=ANSWER)
     return Turn(step, "### Turn 1\nls", answer, loss, {"row_id": f"r{step}", "next_observation": after})
@@ -205,18 +205,18 @@ def spans_arm(weights: dict[SpanClass, float] | None = None) -> Arm:
     return Arm("one", EVERYTHING, "classes", loss="spans", weights=weights or {})
 
 
-def borne(found):
+def borne(scored_document):
     """The text of the answer that bears the loss, a byte a token."""
-    is_answer = found.sizes > 0
-    return bytes(np.frombuffer(ANSWER.encode(), np.uint8)[found.borne[is_answer]]).decode("utf-8", "replace")
+    is_answer = scored_document.sizes > 0
+    return bytes(np.frombuffer(ANSWER.encode(), np.uint8)[scored_document.borne[is_answer]]).decode("utf-8", "replace")
 
 
 def test_bytes_have_the_class_of_their_character(tokens):
     kinds = shown_document(tokens, Arm(EVERYTHING, "", "")).kinds
-    said = [CLASSES[kind] for kind in kinds[kinds > 0]][:-1]
-    told = {"history": "copied", "volatile": "volatile", "action": "copied"}
-    expected = [told.get(label or "", "new") for text, label in PARTS for _ in text.encode()]
-    assert said == expected + ["new"] * (len(said) - len(expected))
+    classes = [CLASSES[kind] for kind in kinds[kinds > 0]][:-1]
+    class_of = {"history": "copied", "volatile": "volatile", "action": "copied"}
+    expected = [class_of.get(label or "", "new") for text, label in PARTS for _ in text.encode()]
+    assert classes == expected + ["new"] * (len(classes) - len(expected))
 
 
 def test_a_class_without_loss_is_what_a_mixture_leaves_out(tokens):
@@ -256,18 +256,18 @@ def counted(taught, borne, lengths, document):
     kinds: dict[tuple, set] = {}
     begin = 0
     for length in lengths:
-        for place in range(begin, begin + length):
-            if borne[place]:
+        for index in range(begin, begin + length):
+            if borne[index]:
                 for order in range(ORDER + 1):
-                    context = tuple(taught[at] if at >= begin else -1 for at in range(place - order, place))
-                    follows[context, taught[place]] += 1
-                    kinds.setdefault(context, set()).add(taught[place])
+                    context = tuple(taught[at] if at >= begin else -1 for at in range(index - order, index))
+                    follows[context, taught[index]] += 1
+                    kinds.setdefault(context, set()).add(taught[index])
         begin += length
-    for place in range(len(document) - 1):
+    for index in range(len(document) - 1):
         for order in range(ORDER + 1):
-            context = tuple(document[at] if at >= 0 else -1 for at in range(place - order, place))
-            follows[context, document[place]] += 1
-            kinds.setdefault(context, set()).add(document[place])
+            context = tuple(document[at] if at >= 0 else -1 for at in range(index - order, index))
+            follows[context, document[index]] += 1
+            kinds.setdefault(context, set()).add(document[index])
     chance, last = 1 / VOCABULARY, len(document) - 1
     for order in range(ORDER + 1):
         context = tuple(document[at] if at >= 0 else -1 for at in range(last - order, last))
@@ -290,8 +290,8 @@ def test_what_columns_count_is_what_dictionaries_count(seed):
     model = Ngrams(Stream.of(taught, np.array(lengths)), borne, VOCABULARY)
     document, _ = drawn(seed + 100, [20])
     for end in (1, 2, 7, 20):
-        found = scored(model, document[:end])[-1]
-        assert found == pytest.approx(counted(taught.tolist(), borne, lengths, document[:end].tolist()))
+        score = scored(model, document[:end])[-1]
+        assert score == pytest.approx(counted(taught.tolist(), borne, lengths, document[:end].tolist()))
 
 
 def test_chances_of_all_tokens_sum_to_one():
@@ -306,10 +306,10 @@ def test_nothing_is_learnt_of_tokens_without_loss_though_they_stand_before_other
     tokens = np.array([1, 2, 3] * 40)
     none = Ngrams(Stream.of(tokens, np.array([120])), np.zeros(120, np.bool_), VOCABULARY)
     threes = Ngrams(Stream.of(tokens, np.array([120])), tokens == 3, VOCABULARY)
-    asked = np.array([1, 2, 3])
-    assert scored(none, asked)[0] == pytest.approx(np.log2(VOCABULARY))
-    assert scored(threes, asked)[0] > 6  # a 1 was never learnt
-    assert scored(threes, asked)[2] < 0.1
+    unseen = np.array([1, 2, 3])
+    assert scored(none, unseen)[0] == pytest.approx(np.log2(VOCABULARY))
+    assert scored(threes, unseen)[0] > 6  # a 1 was never learnt
+    assert scored(threes, unseen)[2] < 0.1
 
 
 def test_documents_know_nothing_of_each_other_but_all_of_themselves():
@@ -352,18 +352,20 @@ def small_domain():
 
 def test_each_seed_asks_about_the_whole_and_the_masks_on_one_fold(small_domain, tmp_path):
     stands_in = interpreter(tmp_path, _STANDS_IN)
-    found = trials([small_domain], 2, stands_in, tmp_path / "jobs", workers=2)["web"]
-    assert trials([small_domain], 2, stands_in, tmp_path / "alone")["web"] == found
-    assert [one.seed for one in found] == [0, 1]
-    assert {arm for arm, _ in found[0].found} == {RAW, EVERYTHING, ALL_TEXT}
-    first = found[0].found[EVERYTHING, LOGGED]
-    assert {group for group, _ in first.size} == {one.group for one in small_domain.held(LOGGED, 0, 0)}
-    assert sum(first.bits.values()) == 2.0 * sum(int((one.kinds > 0).sum()) for one in small_domain.held(LOGGED, 0, 0))
+    results = trials([small_domain], 2, stands_in, tmp_path / "jobs", workers=2)["web"]
+    assert trials([small_domain], 2, stands_in, tmp_path / "alone")["web"] == results
+    assert [result.seed for result in results] == [0, 1]
+    assert {arm for arm, _ in results[0].found} == {RAW, EVERYTHING, ALL_TEXT}
+    first = results[0].found[EVERYTHING, LOGGED]
+    assert {group for group, _ in first.size} == {item.group for item in small_domain.held(LOGGED, 0, 0)}
+    assert sum(first.bits.values()) == 2.0 * sum(
+        int((item.kinds > 0).sum()) for item in small_domain.held(LOGGED, 0, 0)
+    )
 
 
 def test_of_many_seeds_the_first_are_asked_about(small_domain, tmp_path):
-    found = trials([small_domain], SEEDS + 3, interpreter(tmp_path, _STANDS_IN), tmp_path / "jobs")["web"]
-    assert [one.seed for one in found] == list(range(SEEDS))
+    results = trials([small_domain], SEEDS + 3, interpreter(tmp_path, _STANDS_IN), tmp_path / "jobs")["web"]
+    assert [result.seed for result in results] == list(range(SEEDS))
 
 
 def test_a_learner_that_fails_ends_it_with_its_last_words(small_domain, tmp_path):

@@ -15,10 +15,10 @@ from transformers import AutoTokenizer
 
 def main(form, tokenizer, written, _):
     os.chdir(form)
-    told = {"sequence_len": 1 << 18} | yaml.safe_load(Path("axolotl.yaml").read_text())
+    values = {"sequence_len": 1 << 18} | yaml.safe_load(Path("axolotl.yaml").read_text())
     more = {"base_model": tokenizer, "base_model_config": tokenizer, "dataset_prepared_path": tempfile.mkdtemp()}
     more |= {"micro_batch_size": 1, "gradient_accumulation_steps": 1, "num_epochs": 1, "learning_rate": 1e-5}
-    settings = validate_config(DictDefault({**told, **more, "seed": 1, "dataset_num_proc": 1}))
+    settings = validate_config(DictDefault({**values, **more, "seed": 1, "dataset_num_proc": 1}))
     rows, _ = _load_raw_datasets(settings, settings.datasets, AutoTokenizer.from_pretrained(tokenizer), "train")
     with open(written, "w") as out:
         for row in rows:

@@ -22,8 +22,8 @@ spec.loader.exec_module(reader)
 
 
 def opened(prefix):
-    held = IndexedDataset(prefix)  # its arrays are of memory that goes with it
-    eod = int(held[0][-1])
+    dataset = IndexedDataset(prefix)  # its arrays are of memory that goes with it
+    eod = int(dataset[0][-1])
     config = GPTDatasetConfig(
         random_seed=1,
         sequence_length=SEQUENCE,

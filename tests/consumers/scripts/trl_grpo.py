@@ -56,9 +56,9 @@ def recorded(prompts, completions, **columns):
     scores = reward.reward(prompts=prompts, completions=completions, **columns)
     for number, score in enumerate(scores):
         row = written_rows[columns["extra_info"][number]["id"]]
-        given = {"prompt": prompts[number], **{name: columns[name][number] for name in row if name != "prompt"}}
-        if given != row or not 0 <= score <= 1:
-            sys.exit(f"The reward was asked for {given}, which is not {row}, and gave {score}.")
+        actual = {"prompt": prompts[number], **{name: columns[name][number] for name in row if name != "prompt"}}
+        if actual != row or not 0 <= score <= 1:
+            sys.exit(f"The reward was asked for {actual}, which is not {row}, and gave {score}.")
         answered[row["extra_info"]["id"]] += 1
     return scores
 
@@ -74,9 +74,9 @@ trainer = trainer_of(rows, reward.reward, opened)
 
 
 def scored(inputs, answer):
-    said = [[{"role": "assistant", "content": answer}]] * len(inputs)
-    prompts = [one["prompt"] for one in inputs]
-    return trainer._calculate_rewards(inputs, prompts, said, [[0]] * len(inputs)).flatten().tolist()
+    completions = [[{"role": "assistant", "content": answer}]] * len(inputs)
+    prompts = [item["prompt"] for item in inputs]
+    return trainer._calculate_rewards(inputs, prompts, completions, [[0]] * len(inputs)).flatten().tolist()
 
 
 # Each prompt comes as often as answers are generated of it.

@@ -21,9 +21,9 @@ score = get_custom_reward_fn(config)
 
 
 def scored(row, answer):
-    told = {"data_source": row["data_source"], "ground_truth": row["reward_model"]["ground_truth"]}
+    values = {"data_source": row["data_source"], "ground_truth": row["reward_model"]["ground_truth"]}
     more = {**row["extra_info"], "num_turns": None, "rollout_reward_scores": {}}
-    return score(solution_str=answer, extra_info=more, **told)["score"]
+    return score(solution_str=answer, extra_info=more, **values)["score"]
 
 
 seen = Counter()

@@ -42,9 +42,9 @@ def test_paths_and_known_stores_are_openable():
 @pytest.fixture
 def closed() -> Iterator[str]:
     """An address at which nobody listens, nor can while the test runs."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{held.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("option", ["--runner=PortableRunner --job_endpoint", "--runner=FlinkRunner --flink_master"])

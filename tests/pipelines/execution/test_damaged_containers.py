@@ -78,20 +78,20 @@ KINDS = {
 }
 
 
-def flipped(data: bytes, place: int) -> bytes:
-    return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+def flipped(data: bytes, offset: int) -> bytes:
+    return data[:offset] + bytes([data[offset] ^ 0xFF]) + data[offset + 1 :]
 
 
-def without(data: bytes, place: int) -> bytes:
-    return data[:place] + data[place + 7 :]
+def without(data: bytes, offset: int) -> bytes:
+    return data[:offset] + data[offset + 7 :]
 
 
-def filled(data: bytes, place: int) -> bytes:
-    return data[:place] + b"\xff" * 8 + data[place + 8 :]
+def filled(data: bytes, offset: int) -> bytes:
+    return data[:offset] + b"\xff" * 8 + data[offset + 8 :]
 
 
-def emptied(data: bytes, place: int) -> bytes:
-    return data[:place] + b"\0" * 40 + data[place + 40 :]
+def emptied(data: bytes, offset: int) -> bytes:
+    return data[:offset] + b"\0" * 40 + data[offset + 40 :]
 
 
 DAMAGES = [flipped, without, filled, emptied, lambda data, place: data[:place]]
@@ -101,11 +101,14 @@ def milled(folder) -> tuple[list[str], list[Reject]]:
     """Ids and places of the transitions that a plan's inputs come to, and every reject."""
     plan = make_plan(RECIPE, [str(folder)], strict=True)
     rows, rejects = [], list(plan.unrecognized)
-    for one in plan.inputs:
-        found = [found for found, _ in read_input(one, RECIPE)]
-        rejects += [one for one in found if isinstance(one, Reject)]
+    for log in plan.inputs:
+        records = [result for result, _ in read_input(log, RECIPE)]
+        rejects += [record for record in records if isinstance(record, Reject)]
         rows += [
-            step.action.text for trajectory in found if not isinstance(trajectory, Reject) for step in trajectory.steps
+            step.action.text
+            for trajectory in records
+            if not isinstance(trajectory, Reject)
+            for step in trajectory.steps
         ]
     return rows, rejects
 
@@ -114,7 +117,7 @@ def places(size: int, count: int) -> list[int]:
     """Places all over a file, more of them at its beginning and its end, where headers and directories stand."""
     near = [0, 1, 2, 3, 4, 5, 8, 10, 12, 14, 18, 22, 26, 28, 30, 124, 135, 148, 156, 257, 512, 640]
     ends = [size - back for back in (1, 2, 4, 6, 8, 10, 12, 16, 20, 22, 40, 60, 90, 120, 150)]
-    return sorted({place % size for place in [*near, *ends, *(size * n // count for n in range(count))]})
+    return sorted({offset % size for offset in [*near, *ends, *(size * n // count for n in range(count))]})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,37 +127,37 @@ def test_no_damage_ends_a_plan_or_a_reading_and_none_is_silent(tmp_path, kind):
     good, rejects = milled(tmp_path)
     assert good
     assert rejects == []
-    for number, place in enumerate(places(len(whole), 12)):
+    for number, offset in enumerate(places(len(whole), 12)):
         for damage in DAMAGES if FUZZ > 1 else [DAMAGES[number % len(DAMAGES)]]:
-            data = damage(whole, place)
+            data = damage(whole, offset)
             if data == whole or not data:
                 continue
             (tmp_path / kind).write_bytes(data)
             rows, rejects = milled(tmp_path)
-            assert rows == good or rejects, f"{damage} at {place} was silent"
-            assert all(one.offset >= -1 and one.detail for one in rejects)
+            assert rows == good or rejects, f"{damage} at {offset} was silent"
+            assert all(reject.offset >= -1 and reject.detail for reject in rejects)
 
 
 def patched(data: bytes, *patches: tuple[int, bytes]) -> bytes:
-    for place, new in patches:
-        data = data[:place] + new + data[place + len(new) :]
+    for offset, new in patches:
+        data = data[:offset] + new + data[offset + len(new) :]
     return data
 
 
-def header(data: bytes, place: int, **fields: bytes) -> bytes:
+def header(data: bytes, offset: int, **fields: bytes) -> bytes:
     """A tar whose header at a place says something else, under a right checksum."""
-    at = {"size": 124, "kind": 156}
-    data = patched(data, *((place + at[name], value) for name, value in fields.items()))
-    block = patched(data[place : place + 512], (148, b" " * 8))
-    return patched(data, (place + 148, b"%06o\0 " % sum(block)))
+    offsets = {"size": 124, "kind": 156}
+    data = patched(data, *((offset + offsets[name], value) for name, value in fields.items()))
+    block = patched(data[offset : offset + 512], (148, b" " * 8))
+    return patched(data, (offset + 148, b"%06o\0 " % sum(block)))
 
 
 def entry(data: bytes, number: int = 0) -> int:
     """Where an entry of a zip's directory begins."""
-    place = -1
+    offset = -1
     for _ in range(number + 1):
-        place = data.index(b"PK\1\2", place + 1)
-    return place
+        offset = data.index(b"PK\1\2", offset + 1)
+    return offset
 
 
 def extended(records: bytes) -> bytes:
@@ -167,11 +170,11 @@ def extended(records: bytes) -> bytes:
 
 def zip64(data: bytes) -> bytes:
     """A zip of which an entry refers to sizes in an extra field that is too short for them."""
-    place = entry(data)
-    name = int.from_bytes(data[place + 28 : place + 30], "little")
-    end = place + 46 + name
+    offset = entry(data)
+    name = int.from_bytes(data[offset + 28 : offset + 30], "little")
+    end = offset + 46 + name
     extra = struct.pack("<HHI", 1, 4, 7)
-    data = patched(data, (place + 20, b"\xff" * 8), (place + 30, struct.pack("<H", len(extra))))
+    data = patched(data, (offset + 20, b"\xff" * 8), (offset + 30, struct.pack("<H", len(extra))))
     size = int.from_bytes(data[-10:-6], "little") + len(extra)
     return patched(data[:end] + extra + data[end:], (len(data) + len(extra) - 10, struct.pack("<I", size)))
 
@@ -235,9 +238,9 @@ def test_an_attack_on_a_container_is_told_and_what_is_good_of_it_is_read(tmp_pat
     (tmp_path / name).write_bytes(data)
     connectors()  # imports, which are not timed
     rows, rejects = milled(tmp_path)
-    assert reason in {one.reason for one in rejects}
-    assert not {one.reason for one in rejects} & UNRECOGNIZED_REASONS
-    assert len({one.uri for one in make_plan(RECIPE, [str(tmp_path)]).inputs if rows}) == read
+    assert reason in {reject.reason for reject in rejects}
+    assert not {reject.reason for reject in rejects} & UNRECOGNIZED_REASONS
+    assert len({log.uri for log in make_plan(RECIPE, [str(tmp_path)]).inputs if rows}) == read
 
 
 def test_a_frame_that_is_skipped_and_zeros_between_frames_are_no_fault(tmp_path):
@@ -254,14 +257,14 @@ def test_a_frame_that_is_skipped_and_zeros_between_frames_are_no_fault(tmp_path)
 @pytest.mark.parametrize("beginning", [b"\x04\x22\x4d\x18", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07\x01\0"])
 def test_containers_that_are_not_read_are_not_recognized(tmp_path, beginning):
     (tmp_path / "log").write_bytes(beginning + bytes(range(256)))
-    assert [one.reason for one in milled(tmp_path)[1]] == ["unrecognized"]
+    assert [reject.reason for reject in milled(tmp_path)[1]] == ["unrecognized"]
 
 
 def test_the_place_of_damage_in_a_member_is_told_in_its_own_bytes(tmp_path):
     data = zipped(zipfile.ZIP_DEFLATED, {"logs/a.jsonl.gz": gzip.compress(LONG, 0)[:-5000]})
     (tmp_path / "logs.zip").write_bytes(data)
     rows, rejects = milled(tmp_path)
-    (fault,) = [one for one in rejects if one.reason == "truncated" and "compressed" in one.detail]
+    (fault,) = [reject for reject in rejects if reject.reason == "truncated" and "compressed" in reject.detail]
     assert rows
     assert (fault.uri, fault.member) == ("logs.zip/logs/a.jsonl.gz", "")
     assert len(LONG) - 70_000 < fault.offset < len(LONG)
@@ -271,4 +274,4 @@ def test_more_entries_than_are_read_are_counted_before_a_zip_is_opened(tmp_path,
     monkeypatch.setattr("trajmill.pipelines.storage.archives.MAX_MEMBERS", 30)
     (tmp_path / "many.zip").write_bytes(zipped(zipfile.ZIP_STORED, {f"{n}.txt": b"x" for n in range(40)}))
     monkeypatch.setattr("trajmill.pipelines.storage.archives.zipfile.ZipFile", None)
-    assert [one.reason for one in milled(tmp_path)[1]] == ["too_many_members"]
+    assert [reject.reason for reject in milled(tmp_path)[1]] == ["too_many_members"]

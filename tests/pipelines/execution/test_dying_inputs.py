@@ -63,12 +63,12 @@ def test_an_input_that_ends_its_process_is_rejected_and_all_others_come_out_as_w
         assert verify(str(out)).foreign == ()
     done = run(raw, out, workers)
     assert done.returncode == 0, done.stderr
-    found = pl.read_parquet(out / "rejects/normalize/*.parquet").sort("uri")
-    assert found.select("uri", "unit", "reason").rows() == [
+    rejects = pl.read_parquet(out / "rejects/normalize/*.parquet").sort("uri")
+    assert rejects.select("uri", "unit", "reason").rows() == [
         ("001-crashes.log", "input", "worker_died"),
         ("004-crashes.log", "input", "worker_died"),
     ]
-    assert all("SIGSEGV" in detail for detail in found["detail"])
+    assert all("SIGSEGV" in detail for detail in rejects["detail"])
     assert shards(out) == without != {}
     assert verify(str(out)).is_whole
     assert not list(out.rglob(".unfinished-*"))
@@ -82,10 +82,10 @@ def test_a_file_that_ends_the_process_that_asks_for_its_format_is_rejected_and_a
     assert run(raw, out, 2).returncode == -signal.SIGSEGV  # the command itself looks into so few files
     done = run(raw, out, 2)
     assert done.returncode == 0, done.stderr
-    found = pl.read_parquet(out / "rejects/plan/*.parquet").sort("uri")
+    rejects = pl.read_parquet(out / "rejects/plan/*.parquet").sort("uri")
     deadly = ["001-unsniffed.log", "packed.zip/b.log"]
-    assert found.select("uri", "unit", "reason").rows() == [(name, "input", "worker_died") for name in deadly]
-    assert all("SIGSEGV" in detail for detail in found["detail"])
+    assert rejects.select("uri", "unit", "reason").rows() == [(name, "input", "worker_died") for name in deadly]
+    assert all("SIGSEGV" in detail for detail in rejects["detail"])
     transitions = pl.read_parquet(out / "transitions/*/*.parquet", columns=["provenance"])
     assert transitions["provenance"].struct.field("uri").n_unique() == 4
     assert verify(str(out)).is_whole
@@ -135,7 +135,7 @@ def test_inputs_at_hand_are_those_of_dead_processes(tmp_path):
 
 def test_inputs_of_a_store_are_noted_on_this_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    here, there = at_hand_folder(Folder("memory://bucket/a")), at_hand_folder(Folder("memory://bucket/b"))
-    assert here.is_relative_to(tmp_path)
-    assert here != there
+    first, second = at_hand_folder(Folder("memory://bucket/a")), at_hand_folder(Folder("memory://bucket/b"))
+    assert first.is_relative_to(tmp_path)
+    assert first != second
     assert at_hand_folder(Folder(str(tmp_path / "out"))) == tmp_path / "out"

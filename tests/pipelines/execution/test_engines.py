@@ -78,40 +78,40 @@ def below(pid: int) -> dict[int, str]:
     parents, lines = {}, {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            one = int(status.parent.name)
-            parents[one] = int(status.read_text().rpartition(")")[2].split()[1])
-            lines[one] = (status.parent / "cmdline").read_text().replace("\0", " ")
-    found = {pid}
-    while more := {one for one, parent in parents.items() if parent in found} - found:
-        found |= more
-    return {one: lines[one] for one in found - {pid}}
+            process = int(status.parent.name)
+            parents[process] = int(status.read_text().rpartition(")")[2].split()[1])
+            lines[process] = (status.parent / "cmdline").read_text().replace("\0", " ")
+    descendants = {pid}
+    while more := {process for process, parent in parents.items() if parent in descendants} - descendants:
+        descendants |= more
+    return {process: lines[process] for process in descendants - {pid}}
 
 
 @pytest.fixture
 def graphs(monkeypatch) -> list[beam_runner_api_pb2.Pipeline]:
     """The pipelines that are run, as an engine is told them."""
-    run, found = beam.Pipeline.run, []
+    run, protos = beam.Pipeline.run, []
 
     def noted(pipeline: beam.Pipeline, *arguments: object, **named: object) -> object:
-        found.append(pipeline.to_runner_api())
+        protos.append(pipeline.to_runner_api())
         return run(pipeline, *arguments, **named)
 
     monkeypatch.setattr(beam.Pipeline, "run", noted)
-    return found
+    return protos
 
 
 def waits(graph: beam_runner_api_pb2.Pipeline) -> set[str]:
     """Steps that are told something whole while elements wait that were not grouped: see `engines._HANDED_ON`."""
     steps = graph.components.transforms
-    made = {name: one.spec.urn for one in steps.values() if one.spec.urn for name in one.outputs.values()}
-    found = set()
-    for one in steps.values():
-        if one.spec.urn == common_urns.primitives.PAR_DO.urn:
-            beside = beam_runner_api_pb2.ParDoPayload.FromString(one.spec.payload).side_inputs
-            main = {name for tag, name in one.inputs.items() if tag not in beside}
-            if beside and any(made[name] != common_urns.primitives.GROUP_BY_KEY.urn for name in main):
-                found.add(one.unique_name)
-    return found
+    urns = {name: step.spec.urn for step in steps.values() if step.spec.urn for name in step.outputs.values()}
+    names = set()
+    for step in steps.values():
+        if step.spec.urn == common_urns.primitives.PAR_DO.urn:
+            beside = beam_runner_api_pb2.ParDoPayload.FromString(step.spec.payload).side_inputs
+            main = {name for tag, name in step.inputs.items() if tag not in beside}
+            if beside and any(urns[name] != common_urns.primitives.GROUP_BY_KEY.urn for name in main):
+                names.add(step.unique_name)
+    return names
 
 
 @pytest.mark.slow
@@ -125,8 +125,8 @@ def test_an_engine_gives_the_bytes_of_one_local_worker(engine, workers, logs, ex
         execution = Execution(workers=workers, beam=flags, part_bytes=PART_BYTES)
         Run(load_recipe(RECIPE), [str(logs)], str(tmp_path / "out"), execution).run()
     assert shards(tmp_path / "out") == expected
-    assert [waits(one) for one in graphs] == ([] if engine == "local" else [set()] * 3)
-    assert all(one.ByteSize() < 5 << 20 for one in graphs)
+    assert [waits(graph) for graph in graphs] == ([] if engine == "local" else [set()] * 3)
+    assert all(graph.ByteSize() < 5 << 20 for graph in graphs)
 
 
 @pytest.mark.slow
@@ -152,11 +152,11 @@ def kill_a_task_manager(out: Path) -> None:
     """Kills one once a unit is measured, and sees its workers go."""
     while not any((out / "_units" / "measures").glob("*-part-*")):
         time.sleep(0.1)
-    managers = {one for one, line in below(os.getpid()).items() if "TaskManagerRunner" in line}
+    managers = {process for process, line in below(os.getpid()).items() if "TaskManagerRunner" in line}
     assert len(managers) == TASK_MANAGERS
-    one = min(managers)
-    workers = set(below(one))
-    os.kill(one, signal.SIGKILL)
+    manager = min(managers)
+    workers = set(below(manager))
+    os.kill(manager, signal.SIGKILL)
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         time.sleep(0.1)
 
@@ -215,8 +215,8 @@ def test_what_workers_take_is_what_was_kept_or_nothing(tmp_path):
     out = Folder(str(tmp_path))
     work = [part_of(number) for number in (1, 9_000, 9_000, 3, 9_000)]
     with keep_elements(work, out) as places:
-        assert [Taken(out)(one) for one in places] == work
-        assert len({one.block for one in places}) > 1
+        assert [Taken(out)(location) for location in places] == work
+        assert len({location.block for location in places}) > 1
         (tmp_path / places[-1].block).write_bytes(b"another")
         with pytest.raises(ShardError):
             Taken(Folder(str(tmp_path)))(replace(places[-1], sha256="0" * 64))
@@ -237,7 +237,7 @@ def test_a_worker_that_an_engine_starts_asks_it_where_its_work_comes_from():
     services.add_ProvisionServiceServicer_to_server(answering, server)
     port = server.add_insecure_port("localhost:0")
     server.start()
-    told = provisioned(["--id=worker-1", f"--provision_endpoint=localhost:{port}"])
+    variables = provisioned(["--id=worker-1", f"--provision_endpoint=localhost:{port}"])
     server.stop(None)
-    assert answering.asked_by == told["WORKER_ID"] == "worker-1"
-    assert told["CONTROL_API_SERVICE_DESCRIPTOR"] == 'url: "localhost:7"\n'
+    assert answering.asked_by == variables["WORKER_ID"] == "worker-1"
+    assert variables["CONTROL_API_SERVICE_DESCRIPTOR"] == 'url: "localhost:7"\n'

@@ -47,8 +47,8 @@ class Counted(Transform):
         lengths = elements | "Lengths" >> Map(length_of)
         letters = elements | "Letters" >> FlatMap(letters_of)
         twice = (letters, letters) | "Twice" >> Flatten()
-        asked = twice | "Ask" >> FlatMap(if_long, SideInput(lengths))
-        ones = asked | "Ones" >> FlatMapTuple(one_of)
+        doubled = twice | "Ask" >> FlatMap(if_long, SideInput(lengths))
+        ones = doubled | "Ones" >> FlatMapTuple(one_of)
         return ones | "Group" >> GroupByKey() | "Write" >> MapTuple(self.write)
 
     def write(self, letter, ones):
@@ -75,7 +75,7 @@ def one_of(letter, _):
 @pytest.mark.parametrize("execution", [Execution(), Execution(2), Execution(beam=("--runner=FnApiRunner",))])
 def test_a_transform_makes_the_same_in_this_process_in_workers_and_on_beam(tmp_path, execution):
     run_over(["ab", "abc", "caba"], Counted(tmp_path), execution)
-    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"a": "6", "b": "4", "c": "4"}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "6", "b": "4", "c": "4"}
 
 
 class Steps(Transform):
@@ -100,20 +100,20 @@ def note_step(number, step, folder):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_steps_of_one_consumer_follow_each_other_element_by_element_and_others_run_once(tmp_path, workers):
     run_over([1, 2, 3], Steps(tmp_path), Execution(workers))
-    told = {path.name: path.read_text().split() for path in tmp_path.iterdir()}
-    order = sorted(told, key=lambda name: int(told[name][0]))
-    processes = {process for _, process in told.values()}
+    traces = {path.name: path.read_text().split() for path in tmp_path.iterdir()}
+    order = sorted(traces, key=lambda name: int(traces[name][0]))
+    processes = {process for _, process in traces.values()}
     assert (str(os.getpid()) in processes) == (workers == 1)
-    assert len(told) == 12
+    assert len(traces) == 12
     for number in (1, 2, 3):
-        assert told[f"first-{number}"][1] == told[f"second-{number}"][1]
+        assert traces[f"first-{number}"][1] == traces[f"second-{number}"][1]
     if workers == 1:
         assert order[3:9] == [f"{step}-{number}" for number in (1, 2, 3) for step in ("first", "second")]
 
 
 def test_what_a_step_raises_here_is_raised_as_it_is():
     with pytest.raises(ZeroDivisionError):
-        run_over([1], Map(lambda one: one / 0), Execution())
+        run_over([1], Map(lambda number: number / 0), Execution())
 
 
 @pytest.mark.parametrize(("records", "workers", "partitions"), [(0, 1, 1), (3_000, 1, 4), (1, 3, 8), (10**9, 1, 4096)])
@@ -130,10 +130,10 @@ def test_records_of_equal_hashes_share_a_partition_and_none_is_lost(partitions):
     keys = np.zeros(1000, [("hash", "<u8"), ("row", "<u4")])
     keys["hash"] = np.random.default_rng(0).integers(0, 1 << 64, 500, np.uint64)[np.arange(1000) % 500]
     keys["row"] = np.arange(1000)
-    found = {number: np.frombuffer(data, keys.dtype) for number, data in partition_records(keys, "hash", partitions)}
-    assert set(found) <= set(range(partitions))
-    assert np.array_equal(np.sort(np.concatenate(list(found.values())), order="row"), keys)
-    hashes = [set(some["hash"].tolist()) for some in found.values()]
+    parts = {number: np.frombuffer(data, keys.dtype) for number, data in partition_records(keys, "hash", partitions)}
+    assert set(parts) <= set(range(partitions))
+    assert np.array_equal(np.sort(np.concatenate(list(parts.values())), order="row"), keys)
+    hashes = [set(part["hash"].tolist()) for part in parts.values()]
     assert sum(map(len, hashes)) == len(set().union(*hashes)) == 500
 
 
@@ -148,13 +148,13 @@ def produced(number):
 def test_every_block_arrives_at_its_key_by_either_road(tmp_path, spilled):
     folder = Folder(str(tmp_path)) if spilled else None
     with beam.Pipeline(options=Execution().options()) as pipeline:
-        found = (
+        collected = (
             pipeline
             | beam.Create([(number, number) for number in PARTS])
             | BeamTransform(Exchange(produced, folder))
             | beam.MapTuple(lambda key, blocks: (key, sorted(blocks)))
         )
-        assert_that(found, equal_to([(7, [b"", b"a", b"c"]), (9, [b"b" * 1000])]))
+        assert_that(collected, equal_to([(7, [b"", b"a", b"c"]), (9, [b"b" * 1000])]))
     assert bool(list(tmp_path.iterdir())) == spilled
 
 
@@ -172,7 +172,7 @@ def test_what_is_carried_is_fetched_as_it_was(tmp_path, spilled):
     folder = Folder(str(tmp_path)) if spilled else None
     sent = [spill_or_pass(name, number, PARTS[number], folder) for name in ("a", "b") for number in PARTS]
     by_key: dict[int, list[bytes | Span]] = {}
-    for key, value in (one for part in sent for one in part):
+    for key, value in (pair for part in sent for pair in part):
         by_key.setdefault(key, []).append(value)
     assert {key: sorted(read_blocks(values, folder)) for key, values in by_key.items()} == {
         7: [b"", b"", b"a", b"a", b"c", b"c"],
@@ -186,12 +186,12 @@ def test_one_process_holds_blocks_while_there_is_room_and_spills_the_others(tmp_
     monkeypatch.setattr(exchange, "HELD_BYTES", room)
     graph = LocalGraph()
     parts = LocalCollection[tuple[int, int]](graph, [(number, number) for number in PARTS])
-    made: Any = parts | Exchange(produced, Folder(str(tmp_path)))
+    collection: Any = parts | Exchange(produced, Folder(str(tmp_path)))
     graph.run()
-    assert isinstance(made, LocalCollection)
-    assert made.elements is not None
-    found = {key: sorted(map(bytes, blocks)) for key, blocks in made.elements}
-    assert found == {7: [b"", b"a", b"c"], 9: [b"b" * 1000]}
+    assert isinstance(collection, LocalCollection)
+    assert collection.elements is not None
+    by_key = {key: sorted(map(bytes, blocks)) for key, blocks in collection.elements}
+    assert by_key == {7: [b"", b"a", b"c"], 9: [b"b" * 1000]}
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == {0: 1002, 2: 1000, 1002: 0, 1003: 0}[room]
 
 
@@ -235,17 +235,18 @@ def made(number: int) -> Manifest:
 
 def test_an_engine_counts_what_manifests_count(monkeypatch):
     results = []
-    begun = beam.Pipeline.run
+    run_before = beam.Pipeline.run
 
     def run(self, *more):
-        results.append(begun(self, *more))
+        results.append(run_before(self, *more))
         return results[-1]
 
     monkeypatch.setattr(beam.Pipeline, "run", run)
     run_beam([2, 3], beam.Map(made), Execution())
     (result,) = results
     counters = {
-        (one.key.metric.namespace, one.key.metric.name): one.committed for one in result.metrics().query()["counters"]
+        (counter.key.metric.namespace, counter.key.metric.name): counter.committed
+        for counter in result.metrics().query()["counters"]
     }
     assert counters == {("normalize", "trajectories"): 5, ("normalize", "rejected.record.bad_json"): 2}
 
@@ -292,6 +293,6 @@ def test_an_error_under_the_local_runner_is_raised_as_it_was(error, caplog):
     ],
 )
 def test_the_words_of_a_foreign_runner_are_searched_for_our_errors(text, kind, said):
-    made = original(RuntimeError(text))
-    assert type(made) is kind
-    assert str(made) == said
+    error = original(RuntimeError(text))
+    assert type(error) is kind
+    assert str(error) == said

@@ -29,7 +29,7 @@ print(pa.default_memory_pool().backend_name, data() - before)
 @pytest.mark.skipif(_of_libc("mallopt") is None, reason="the C library is another")
 def test_what_stays_of_a_log_does_not_keep_the_addresses_of_what_went():
     own = {name: value for name, value in os.environ.items() if not name.startswith(("ARROW_", "MALLOC_"))}
-    said = subprocess.run([sys.executable, "-c", _SCATTERED], capture_output=True, check=True, text=True, env=own)
-    allocator, grown = said.stdout.split()
+    process = subprocess.run([sys.executable, "-c", _SCATTERED], capture_output=True, check=True, text=True, env=own)
+    allocator, grown = process.stdout.split()
     assert allocator == "system"
     assert int(grown) < 32

@@ -83,8 +83,8 @@ def test_no_worker_listens_on_a_port(pool):
 class OddError(Exception):
     """One that cannot be made again by its arguments."""
 
-    def __init__(self, one: str, other: str) -> None:
-        super().__init__(f"{one} {other}")
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
 
 
 def fail(error: object) -> None:

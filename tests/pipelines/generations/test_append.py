@@ -43,17 +43,17 @@ def bytes_of(folder: Path) -> dict[str, str]:
 
 def samples(out: Path) -> pl.DataFrame:
     """Pool, group and trajectory of every sample that the dataset holds."""
-    found = []
+    tables = []
     for pool in ("cpt", "sft"):
         for file in sorted((out / "shards" / pool).rglob("*.parquet")):
             table = pl.read_parquet(file)
-            found.append(table.select(pl.lit(pool).alias("pool"), "group", "trajectory_id"))
+            tables.append(table.select(pl.lit(pool).alias("pool"), "group", "trajectory_id"))
     for file in sorted((out / "shards" / "rl").rglob("*.parquet")):
         info = pl.read_parquet(file)["extra_info"].struct
-        found.append(
+        tables.append(
             pl.DataFrame({"pool": "rl", "group": info.field("group"), "trajectory_id": info.field("trajectory_id")})
         )
-    return pl.concat(found)
+    return pl.concat(tables)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_what_earlier_generations_wrote_keeps_name_and_bytes(first, grown):
 
 
 def test_a_push_of_a_grown_folder_sends_what_was_added_alone(first, grown, tmp_path, monkeypatch):
-    before, after = (shutil.copytree(one / "out", tmp_path / one.name) for one in (first, grown))
+    before, after = (shutil.copytree(folder / "out", tmp_path / folder.name) for folder in (first, grown))
     with reached(monkeypatch) as hub:
         pushed(before)
         sent = len(hub.uploads)
@@ -131,14 +131,14 @@ def test_a_shard_of_an_earlier_generation_that_was_replaced_is_told(grown, tmp_p
 
 def require_apart(out: Path) -> None:
     """Fails where a group is in two pools, or what is kept is there twice."""
-    found = samples(out)
-    assert found.group_by("group").agg(pl.col("pool").n_unique())["pool"].max() == 1
-    kept = [
+    pooled = samples(out)
+    assert pooled.group_by("group").agg(pl.col("pool").n_unique())["pool"].max() == 1
+    files = [
         file for stage in out.rglob("verdicts") if stage.parent.name != "_units" for file in stage.rglob("*.parquet")
     ]
-    table = pl.concat([pl.read_parquet(file).filter("kept").select("trajectory_hash", "step") for file in kept])
+    table = pl.concat([pl.read_parquet(file).filter("kept").select("trajectory_hash", "step") for file in files])
     whole = table.filter(pl.col("step") == 0)["trajectory_hash"]
-    assert len(kept) > 1
+    assert len(files) > 1
     assert whole.n_unique() == len(whole)
 
 
@@ -154,18 +154,18 @@ def test_the_loser_of_two_appends_computes_again_as_a_child_of_the_other(first, 
     ours, theirs = put(tmp_path / "ours", LOGS[11:14]), put(tmp_path / "theirs", LOGS[14:])
     won: list[Generation] = []
 
-    def beaten(where: Folder, one: Generation) -> bool:
-        if one.number == 2 and not won:
-            won.append(one)
+    def beaten(folder: Folder, generation: Generation) -> bool:
+        if generation.number == 2 and not won:
+            won.append(generation)
             monkeypatch.setattr(Ownership, "_lock", lambda *_: None)
             Append(RECIPE, [str(theirs)], out).run()
-        return commit(where, one)
+        return commit(folder, generation)
 
     monkeypatch.setattr("trajmill.pipelines.generations.append.commit", beaten)
-    made = Append(RECIPE, [str(ours)], out).run()
-    assert made.generation.number == 3
-    (second,) = (one for one in chain(Folder(out)) if one.number == 2)
-    assert made.generation.parent == second.digest
+    result = Append(RECIPE, [str(ours)], out).run()
+    assert result.generation.number == 3
+    (second,) = (generation for generation in chain(Folder(out)) if generation.number == 2)
+    assert result.generation.parent == second.digest
     assert verify(out).is_whole
 
 
@@ -174,20 +174,23 @@ def test_an_append_that_was_killed_before_its_commit_goes_on_with_what_it_made(f
     logs = put(tmp_path / "logs", LOGS[11:])
     shutil.copy(LOGS[0], logs / "0-again.jsonl")
 
-    def killed(where: Folder, one: Generation) -> bool:
-        if one.number == 2:
+    def killed(folder: Folder, generation: Generation) -> bool:
+        if generation.number == 2:
             raise KeyboardInterrupt
-        return commit(where, one)
+        return commit(folder, generation)
 
     monkeypatch.setattr("trajmill.pipelines.generations.append.commit", killed)
     with pytest.raises(KeyboardInterrupt):
         Append(RECIPE, [str(logs)], str(tmp_path / "out")).run()
     monkeypatch.setattr("trajmill.pipelines.generations.append.commit", commit)
-    begun: list[tuple[str, int]] = []
+    stages: list[tuple[str, int]] = []
     Append(
-        RECIPE, [str(logs)], str(tmp_path / "out"), tell=lambda one: begun.append((one.stage, one.units - one.done))
+        RECIPE,
+        [str(logs)],
+        str(tmp_path / "out"),
+        tell=lambda progress: stages.append((progress.stage, progress.units - progress.done)),
     ).run()
-    assert next(one for one in begun if one[0] != "plan") == ("normalize", 0)
+    assert next(entry for entry in stages if entry[0] != "plan") == ("normalize", 0)
     assert bytes_of(tmp_path / "out" / "shards") == bytes_of(grown / "out" / "shards")
 
 
@@ -206,17 +209,17 @@ def test_what_would_join_two_pools_goes_and_judging_is_done_again_without_it(fir
     found_of = KnownGenerations.bridges
 
     def bridges(self, recipe, units, told):
-        found = ((units[0].label, (0,)),) if not judged else found_of(self, recipe, units, told)
-        judged.append(found)
-        return found
+        bridging = ((units[0].label, (0,)),) if not judged else found_of(self, recipe, units, told)
+        judged.append(bridging)
+        return bridging
 
     monkeypatch.setattr(KnownGenerations, "bridges", bridges)
-    made = Append(RECIPE, [str(put(tmp_path / "logs", LOGS[14:]))], str(tmp_path / "out")).run()
+    result = Append(RECIPE, [str(put(tmp_path / "logs", LOGS[14:]))], str(tmp_path / "out")).run()
     assert len(judged) == 2
     assert judged[1] == ()
-    assert made.summary is not None
-    assert made.summary.line("trajectories").lost["bridges_pools"] == 1
-    (file,) = (tmp_path / "out" / made.generation.folder / "verdicts" / "terminal").glob("*.parquet")
+    assert result.summary is not None
+    assert result.summary.line("trajectories").lost["bridges_pools"] == 1
+    (file,) = (tmp_path / "out" / result.generation.folder / "verdicts" / "terminal").glob("*.parquet")
     assert pl.read_parquet(file)["reason"][0] == "bridges_pools"
     require_apart(tmp_path / "out")
 
@@ -227,13 +230,13 @@ def test_the_command_adds_what_is_new_and_tells_what_it_left(tmp_path):
     put(logs, LOGS[14:])
     with (logs / LOGS[1].name).open("ab") as stream:
         stream.write(b"\n")
-    code, said, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
+    code, output, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
     assert code == 0
-    assert "generation 2: 4 logs added\nread before, under this name or another: 3" in said
-    assert f"(normalize.grown: extend): 1 ({LOGS[1].name})" in said
-    assert f"written: {out}\n" in said
-    code, said, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
-    assert (code, said.splitlines()[0]) == (0, "nothing is new: generation 2 is the last one")
+    assert "generation 2: 4 logs added\nread before, under this name or another: 3" in output
+    assert f"(normalize.grown: extend): 1 ({LOGS[1].name})" in output
+    assert f"written: {out}\n" in output
+    code, output, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
+    assert (code, output.splitlines()[0]) == (0, "nothing is new: generation 2 is the last one")
 
 
 def test_what_cannot_be_added_to_is_told_before_anything_is_written(tmp_path):

@@ -40,21 +40,21 @@ def raw(tmp_path) -> Path:
 @pytest.fixture
 def opened(monkeypatch) -> list[str]:
     """Names of files as their beginnings are read, or archives listed."""
-    found: list[str] = []
+    names: list[str] = []
     head, listed = recognition._head, opened_archive
 
     def heads(file, *sizes):
-        found.append(file.name)
+        names.append(file.name)
         return head(file, *sizes)
 
-    def archives(place: Place, limit: int):
-        found.append(place.name)
+    def archives(archive: Place, limit: int):
+        names.append(archive.name)
         listed.cache_clear()  # as in a process of its own
-        return listed(place, limit)
+        return listed(archive, limit)
 
     monkeypatch.setattr(recognition, "_head", heads)
     monkeypatch.setattr(recognition, "opened_archive", archives)
-    return found
+    return names
 
 
 def append(raw: Path, recipe: Recipe = RECIPE) -> Appended:
@@ -63,24 +63,24 @@ def append(raw: Path, recipe: Recipe = RECIPE) -> Appended:
 
 def test_what_did_not_change_is_not_opened_again_and_what_is_new_is(raw, opened):
     packed(raw / "second.zip", "c")
-    made = append(raw)
-    assert made.summary is not None
-    assert [one.uri for one in made.summary.plan.inputs] == ["second.zip/c.json"]
+    result = append(raw)
+    assert result.summary is not None
+    assert [log.uri for log in result.summary.plan.inputs] == ["second.zip/c.json"]
     assert set(opened) == {"second.zip", "second.zip/c.json"}
-    assert made.known == 2
+    assert result.known == 2
     opened.clear()
     assert (append(raw).summary, append(raw).known, opened) == (None, 3, [])
 
 
 def test_of_an_archive_that_changed_the_members_that_grew_alone_are_read_again(raw, tmp_path):
     packed(raw / "first.zip", "a", "b", "c", grown="b")
-    made = append(raw)
-    assert made.summary is not None
-    assert [one.uri for one in made.summary.plan.inputs] == ["first.zip/b.json", "first.zip/c.json"]
-    assert (made.known, made.changed) == (1, ("first.zip/b.json",))
-    assert made.summary.line("transitions").kept > 3  # of b only what is new bears the loss, and of c all
-    both = pl.concat([pl.read_parquet(one) for one in (tmp_path / "out").rglob("draws/*-part-*.parquet")])
-    of_b = pl.concat([pl.read_parquet(one) for one in (tmp_path / "out").rglob("transitions/*/*.parquet")]).filter(
+    result = append(raw)
+    assert result.summary is not None
+    assert [log.uri for log in result.summary.plan.inputs] == ["first.zip/b.json", "first.zip/c.json"]
+    assert (result.known, result.changed) == (1, ("first.zip/b.json",))
+    assert result.summary.line("transitions").kept > 3  # of b only what is new bears the loss, and of c all
+    both = pl.concat([pl.read_parquet(path) for path in (tmp_path / "out").rglob("draws/*-part-*.parquet")])
+    of_b = pl.concat([pl.read_parquet(path) for path in (tmp_path / "out").rglob("transitions/*/*.parquet")]).filter(
         pl.col("provenance").struct.field("uri") == "first.zip/b.json"
     )
     pools = both.filter(pl.col("trajectory_id").is_in(of_b["trajectory_id"].unique().to_list()))
@@ -91,9 +91,9 @@ def test_a_member_is_known_in_an_archive_of_another_name_and_as_a_file(raw):
     packed(raw / "second.zip", "b", "c")
     with zipfile.ZipFile(raw / "first.zip") as archive:
         archive.extract("a.json", raw)
-    made = append(raw)
-    assert made.summary is not None
-    assert [one.uri for one in made.summary.plan.inputs] == ["second.zip/c.json"]
+    result = append(raw)
+    assert result.summary is not None
+    assert [log.uri for log in result.summary.plan.inputs] == ["second.zip/c.json"]
 
 
 def test_where_other_connectors_are_asked_what_was_not_recognized_is_looked_at_again(raw, opened):

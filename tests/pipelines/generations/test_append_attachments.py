@@ -31,9 +31,9 @@ def grown(tmp_path_factory) -> Path:
     messages = again / "interact_messages.json"
     messages.write_text(messages.read_text() + "\n")
     shutil.copy(FIXTURES / "claude_code" / "input" / "session.jsonl", folder / "logs")
-    made = Append(RECIPE, [str(folder / "logs")], str(folder / "out")).run()
-    assert made.summary is not None
-    assert made.summary.line("attachments").kept == made.summary.line("attachments").entered
+    result = Append(RECIPE, [str(folder / "logs")], str(folder / "out")).run()
+    assert result.summary is not None
+    assert result.summary.line("attachments").kept == result.summary.line("attachments").entered
     return folder / "out"
 
 
@@ -54,7 +54,7 @@ def test_a_picture_goes_when_no_generation_is_left_that_tells_of_it(grown, tmp_p
     out = shutil.copytree(grown, tmp_path / "out")
     Forgetting(RECIPE, str(out)).forget(Selection(sources=("first/taskTides--0",)))
     assert blobs(out).keys() == told(second(out)) & blobs(grown).keys()
-    uris = [one for one in (out / "plan.json").read_text().split('"') if "taskTides--0" in one]
+    uris = [uri for uri in (out / "plan.json").read_text().split('"') if "taskTides--0" in uri]
     assert not uris
     Forgetting(RECIPE, str(out)).forget(Selection(sources=("second/taskTides--1",)))
     assert not blobs(out)

@@ -32,9 +32,9 @@ class Logs:
         return [" ".join(self.random.choices(VOCABULARY, k=80)) for _ in range(count)]
 
     def put(self, name: str, task: str, answers: list[str]) -> None:
-        place = self.folder / f"logs{self.generations + 1}"
-        place.mkdir(exist_ok=True)
-        (place / f"{name}.json").write_text(json.dumps(atif(name, task, answers)))
+        folder = self.folder / f"logs{self.generations + 1}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.json").write_text(json.dumps(atif(name, task, answers)))
 
     def add(self, execution: Execution | None = None) -> pl.DataFrame:
         """Makes a generation of what was put since; the verdict on each of its trajectories, by name."""
@@ -43,33 +43,33 @@ class Logs:
         if self.generations == 1:
             Run(self.recipe, raws, self.out, execution).run()
             return verdicts(Path(self.out))
-        made = Append(self.recipe, raws, self.out, execution).run()
-        return verdicts(Path(self.out) / made.generation.folder)
+        result = Append(self.recipe, raws, self.out, execution).run()
+        return verdicts(Path(self.out) / result.generation.folder)
 
     def stages(self) -> list[Path]:
-        return [Path(self.out) / one.folder for one in chain(Folder(self.out))]
+        return [Path(self.out) / generation.folder for generation in chain(Folder(self.out))]
 
 
 def verdicts(stages: Path) -> pl.DataFrame:
     names = pl.scan_parquet(stages / "transitions" / "*" / "*.parquet").select(
         "trajectory_id", "step", pl.col("provenance").struct.field("uri").str.extract(r"([^/]+)\.json$").alias("name")
     )
-    found = pl.scan_parquet(stages / "verdicts" / "*" / "*.parquet")
+    rows = pl.scan_parquet(stages / "verdicts" / "*" / "*.parquet")
     draws = pl.scan_parquet(stages / "draws" / "*-part-*.parquet").select(
         "trajectory_id", "pool", pl.col("group").alias("place")
     )
-    first = found.join(names, on=["trajectory_id", "step"]).filter(pl.col("step") == 0)
+    first = rows.join(names, on=["trajectory_id", "step"]).filter(pl.col("step") == 0)
     return first.join(draws, on="trajectory_id", how="left").sort("name").collect()
 
 
-def of(found: pl.DataFrame, name: str) -> dict[str, object]:
-    (row,) = found.filter(pl.col("name") == name).to_dicts()
+def of(table: pl.DataFrame, name: str) -> dict[str, object]:
+    (row,) = table.filter(pl.col("name") == name).to_dicts()
     return row
 
 
 def reject(stages: Path, trajectory: object) -> str:
-    found = pl.read_parquet(stages / "rejects" / "judge" / "*.parquet")
-    (detail,) = found.filter((pl.col("trajectory_id") == trajectory) & (pl.col("unit") == "trajectory"))["detail"]
+    rejects = pl.read_parquet(stages / "rejects" / "judge" / "*.parquet")
+    (detail,) = rejects.filter((pl.col("trajectory_id") == trajectory) & (pl.col("unit") == "trajectory"))["detail"]
     return str(detail)
 
 
@@ -133,8 +133,8 @@ def test_one_that_is_like_earlier_ones_of_two_pools_is_rejected(tmp_path):
         logs.put(f"first{number}", f"task {number}", answers)
     before = logs.add()
     pools = {number: of(before, f"first{number}")["pool"] for number in first}
-    other = next(number for number in first if pools[number] != pools[0])
-    logs.put("bridge", "another", first[0][:6] + logs.said(1) + first[other][:6])
+    second = next(number for number in first if pools[number] != pools[0])
+    logs.put("bridge", "another", first[0][:6] + logs.said(1) + first[second][:6])
     logs.put("beside", "another", logs.said(8))
     after = logs.add()
     assert (of(after, "bridge")["kept"], of(after, "bridge")["reason"]) == (False, "bridges_pools")
@@ -154,16 +154,16 @@ def test_budgets_samples_and_bounds_are_of_all_generations(tmp_path):
         for number in range(12):
             logs.put(f"{generation}-{number}", f"task {number % 6}", logs.said(3))
         logs.add()
-    told = [one.mixture["stages"] for one in chain(Folder(logs.out))]
-    drawn = [{pool: sum(one["tokens"] for one in of[pool]) for pool in of} for of in told]
-    samples = [sum(one["samples"] for one in of["rl"]) for of in told]
-    assert drawn[0]["sft"] < 12_000 < sum(of["sft"] for of in drawn) <= 15_000
+    drawn_stages = [generation.mixture["stages"] for generation in chain(Folder(logs.out))]
+    drawn = [{pool: sum(row["tokens"] for row in by_pool[pool]) for pool in by_pool} for by_pool in drawn_stages]
+    samples = [sum(row["samples"] for row in by_pool["rl"]) for by_pool in drawn_stages]
+    assert drawn[0]["sft"] < 12_000 < sum(by_pool["sft"] for by_pool in drawn) <= 15_000
     assert sum(samples) == 5
     assert samples[0] < 5
-    draws = pl.concat([pl.read_parquet(one / "draws" / "*-part-*.parquet") for one in logs.stages()])
+    draws = pl.concat([pl.read_parquet(stage / "draws" / "*-part-*.parquet") for stage in logs.stages()])
     shown = draws.filter(pl.col("copies") > 0)
     assert shown.filter(pl.col("pool") == "rl").group_by("group").len().select(pl.max("len")).item() <= 3
-    cpt = pl.concat([pl.read_parquet(one) for one in (Path(logs.out) / "shards" / "cpt").rglob("*.parquet")])
+    cpt = pl.concat([pl.read_parquet(path) for path in (Path(logs.out) / "shards" / "cpt").rglob("*.parquet")])
     by_task = cpt.join(shown.select("trajectory_id", "task_hash"), on="trajectory_id").group_by("task_hash")
     assert by_task.agg(pl.col("num_tokens").sum()).select(pl.max("num_tokens")).item() <= 5_000
 
@@ -193,10 +193,10 @@ def test_what_a_grown_log_adds_joins_its_group_and_what_was_there_bears_no_loss_
 
 def require_keepers(stages: list[Path]) -> None:
     """Fails where what went for the sake of another one has no kept keeper."""
-    kept = pl.concat([pl.read_parquet(one / "verdicts" / "*" / "*.parquet").filter("kept") for one in stages])
-    ids = {one[:16] for one in kept["trajectory_id"]}
-    for one in stages:
-        gone = pl.read_parquet(one / "rejects" / "judge" / "*.parquet").filter(
+    survivors = pl.concat([pl.read_parquet(stage / "verdicts" / "*" / "*.parquet").filter("kept") for stage in stages])
+    ids = {key[:16] for key in survivors["trajectory_id"]}
+    for stage in stages:
+        gone = pl.read_parquet(stage / "rejects" / "judge" / "*.parquet").filter(
             (pl.col("unit") == "trajectory") & pl.col("reason").is_in(["near_duplicate", "duplicate_trajectory"])
         )
         assert all(detail.split()[-1].rstrip("…") in ids for detail in gone["detail"])
@@ -217,19 +217,19 @@ def test_any_arrivals_of_rollouts_and_copies_keep_the_invariants(tmp_path, seed)
                 arrivals.append((f"c{task}-{rollout}", of_task, chance.choice([answers, changed(answers)])))
     chance.shuffle(arrivals)
     pools: dict[str, set[str]] = {}
-    found = []
+    tables = []
     for number in range(3):
-        for one in arrivals[number::3]:
-            logs.put(*one)
-        found.append(logs.add(Execution(part_bytes=chance.choice([1 << 28, 15_000]))))
-        for group, pool in found[-1].filter("kept").select("place", "pool").iter_rows():
+        for arrival in arrivals[number::3]:
+            logs.put(*arrival)
+        tables.append(logs.add(Execution(part_bytes=chance.choice([1 << 28, 15_000]))))
+        for group, pool in tables[-1].filter("kept").select("place", "pool").iter_rows():
             pools.setdefault(group, set()).add(pool)
-    assert all(len(some) == 1 for some in pools.values())
+    assert all(len(members) == 1 for members in pools.values())
     require_keepers(logs.stages())
-    kept = pl.concat([one.filter("kept").select("name", "trajectory_hash", "group") for one in found])
-    assert kept["trajectory_hash"].n_unique() == len(kept)
+    survivors = pl.concat([table.filter("kept").select("name", "trajectory_hash", "group") for table in tables])
+    assert survivors["trajectory_hash"].n_unique() == len(survivors)
     texts = {name: "".join(answers) for name, _, answers in arrivals}
-    assert len({texts[name] for name in kept["name"]}) == len(kept)
+    assert len({texts[name] for name in survivors["name"]}) == len(survivors)
 
 
 def test_a_site_that_was_too_large_to_tie_ties_no_later_log_and_one_that_tied_does(tmp_path):

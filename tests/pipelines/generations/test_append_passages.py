@@ -23,8 +23,8 @@ BUDGET = 4_000
 
 
 def talk(number: int) -> dict[str, object]:
-    said = [("user", prose(40, 100 + number)), ("assistant", prose(60, 200 + number))]
-    return {"id": f"talk-{number}", "messages": [{"role": role, "content": text} for role, text in said]}
+    turns = [("user", prose(40, 100 + number)), ("assistant", prose(60, 200 + number))]
+    return {"id": f"talk-{number}", "messages": [{"role": role, "content": text} for role, text in turns]}
 
 
 def recipe(folder: Path) -> Recipe:
@@ -61,8 +61,8 @@ class Corpora(Logs):
     def append(self) -> Appended:
         self.generations += 1
         raws = [str(self.folder / f"logs{number + 1}") for number in range(self.generations)]
-        there = [raw for raw in raws if Path(raw).exists()]
-        return Append(recipe(self.folder), there, self.out).run()
+        present = [raw for raw in raws if Path(raw).exists()]
+        return Append(recipe(self.folder), present, self.out).run()
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +80,15 @@ def grown(tmp_path_factory) -> Path:
     written(folder / "news/a.jsonl", [spaced, LONG[3], LONG[4]])
     shutil.copy(folder / "news/b.jsonl", folder / "news/c.jsonl")
     written(folder / "talk/a.jsonl", [talk(3), {**talk(9), "id": "talk-1"}, talk(10), talk(11)])
-    made = corpora.append()
-    assert made.generation.number == 2
+    result = corpora.append()
+    assert result.generation.number == 2
     written(folder / "news/d.jsonl", [LONG[4].replace(" ", "\t"), LONG[5]])
     assert corpora.append().generation.number == 3
     return folder
 
 
 def stages(folder: Path) -> list[Path]:
-    return [folder / "out" / one.folder for one in chain(Folder(str(folder / "out")))]
+    return [folder / "out" / generation.folder for generation in chain(Folder(str(folder / "out")))]
 
 
 def parts(stage: Path, name: str) -> pl.DataFrame:
@@ -96,8 +96,8 @@ def parts(stage: Path, name: str) -> pl.DataFrame:
 
 
 def rejected(stage: Path) -> list[tuple[str, str]]:
-    found = pl.read_parquet(stage / "rejects" / "passages" / "*.parquet").sort("reason")
-    return list(zip(found["reason"], found["detail"], strict=True))
+    rejects = pl.read_parquet(stage / "rejects" / "passages" / "*.parquet").sort("reason")
+    return list(zip(rejects["reason"], rejects["detail"], strict=True))
 
 
 def test_copies_of_what_earlier_generations_keep_go_and_name_it(grown):
@@ -108,9 +108,9 @@ def test_copies_of_what_earlier_generations_keep_go_and_name_it(grown):
         ("duplicate", f"equal to {ids[LONG[1]]}"),
         ("duplicate", "equal to talk/talk-3"),
     ]
-    (kept,) = parts(second, "my_news").filter(pl.col("text") == LONG[4])["id"]
+    (original,) = parts(second, "my_news").filter(pl.col("text") == LONG[4])["id"]
     assert parts(third, "my_news")["text"].to_list() == [LONG[5]]
-    assert rejected(third) == [("duplicate", f"equal to {kept}")]
+    assert rejected(third) == [("duplicate", f"equal to {original}")]
 
 
 def test_a_further_piece_of_a_document_joins_its_pool_and_none_is_in_two(grown):
@@ -119,7 +119,7 @@ def test_a_further_piece_of_a_document_joins_its_pool_and_none_is_in_two(grown):
         for file in sorted((stage / "draws").glob("talk-*.parquet")):
             for group, pool in pl.read_parquet(file).select("group", "pool").iter_rows():
                 pools.setdefault(group, set()).add(pool)
-    assert {len(some) for some in pools.values()} == {1}
+    assert {len(members) for members in pools.values()} == {1}
     assert set.union(*pools.values()) == {"cpt", "sft"}
     first, second, _ = stages(grown)
     (old,) = parts(first, "talk").filter(pl.col("id") == "talk/talk-1")["group"]
@@ -131,8 +131,8 @@ def test_the_budget_is_of_all_generations(grown):
     card = (grown / "out" / "shards" / "README.md").read_text()
     manifest = json.loads((grown / "out" / "shards" / "manifest.json").read_text())
     drawn = manifest["mixture"]["stages"]["cpt"]
-    assert 0 < sum(one["tokens"] for one in drawn) <= BUDGET
-    assert next(one for one in drawn if one["component"] == "my_news")["available"] > 0
+    assert 0 < sum(row["tokens"] for row in drawn) <= BUDGET
+    assert next(row for row in drawn if row["component"] == "my_news")["available"] > 0
     assert "| passages of my_news | 8 | 6 |" in card
     assert "| passages of my_news | `duplicate` | 2 |" in card
     assert {file.parent.name for file in (grown / "out" / "shards").glob("cpt/*/train-g000*.parquet")} >= {"talk"}
@@ -157,13 +157,13 @@ def test_the_same_generations_give_the_same_bytes(grown, tmp_path):
         shutil.copytree(grown / name, tmp_path / name)
     for name in ("news/a.jsonl", "news/c.jsonl", "news/d.jsonl", "talk/a.jsonl"):
         (tmp_path / name).rename(tmp_path / name.replace("/", "-"))
-    made, raws = recipe(tmp_path), [str(tmp_path / "logs1")]
-    Run(made, raws, str(tmp_path / "out")).run()
+    chosen, raws = recipe(tmp_path), [str(tmp_path / "logs1")]
+    Run(chosen, raws, str(tmp_path / "out")).run()
     names = [["news/a.jsonl", "news/c.jsonl", "talk/a.jsonl"], ["news/d.jsonl"]]
     for some in names:
         for name in some:
             (tmp_path / name.replace("/", "-")).rename(tmp_path / name)
-        Append(made, [*raws, str(tmp_path / "logs2")], str(tmp_path / "out")).run()
+        Append(chosen, [*raws, str(tmp_path / "logs2")], str(tmp_path / "out")).run()
     ours, theirs = (
         {name: digest for name, digest in bytes_of(folder / "out" / "shards").items() if "/" in name}
         for folder in (tmp_path, grown)

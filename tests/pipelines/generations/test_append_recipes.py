@@ -39,13 +39,13 @@ STRICT = recipe(**NO_LONG, source="more tests", licence="MIT", mix={"stages": {"
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory) -> Logs:
     """A first run, and logs for a second generation, of which one is a rollout of an earlier task."""
-    made = Logs(tmp_path_factory.mktemp("rules"))
+    log_folder = Logs(tmp_path_factory.mktemp("rules"))
     for number in range(4):
-        made.put(f"a{number}", f"task {number}", made.said(4))
-    made.add()
-    made.put("b0", "task 0", made.said(9))
-    made.put("b1", "task b", made.said(4))
-    return made
+        log_folder.put(f"a{number}", f"task {number}", log_folder.said(4))
+    log_folder.add()
+    log_folder.put("b0", "task 0", log_folder.said(9))
+    log_folder.put("b1", "task b", log_folder.said(4))
+    return log_folder
 
 
 def raws(logs: Logs) -> list[str]:
@@ -64,21 +64,21 @@ def uses(stages: Path) -> set[str]:
 
 def test_a_new_rule_applies_to_what_is_new_and_is_told(logs, out):
     before = bytes_of(out / "verdicts")
-    made = Append(STRICT, raws(logs), str(out)).run()
+    result = Append(STRICT, raws(logs), str(out)).run()
     assert bytes_of(out / "verdicts") == before
-    assert "long" in uses(out / made.generation.folder)
+    assert "long" in uses(out / result.generation.folder)
     assert "long" not in uses(out)
-    rows = pl.read_parquet(out / made.generation.folder / "transitions" / "*" / "*.parquet")
+    rows = pl.read_parquet(out / result.generation.folder / "transitions" / "*" / "*.parquet")
     assert set(rows["source"]) == {"more tests"}
     card = (out / "shards" / "README.md").read_text()
     assert f"| 2 | `{STRICT.digest()[:16]}` | " in card
     assert 'source: "tests" → "more tests"' in card
     assert 'judge.rules.long: null → {"max": 2000.0, "signal": "length"}' in card
     assert verify(str(out)).is_whole
-    code, said, _ = ran("verify", out)
+    code, output, _ = ran("verify", out)
     assert code == 0
-    assert f"generation 2: recipe {STRICT.digest()[:16]}; " in said
-    assert '\n  licence: null → "MIT"' in said
+    assert f"generation 2: recipe {STRICT.digest()[:16]}; " in output
+    assert '\n  licence: null → "MIT"' in output
 
 
 def test_a_recipe_goes_on_from_the_one_before_it_and_may_go_back(logs, out, tmp_path):
@@ -87,11 +87,11 @@ def test_a_recipe_goes_on_from_the_one_before_it_and_may_go_back(logs, out, tmp_
     shutil.copytree(logs.folder / "logs2", logs_3)
     text = (logs_3 / "b1.json").read_text()
     (logs_3 / "b2.json").write_text(text.replace("b1", "b2").replace("task b", "task c") + "\n")
-    made = Append(recipe(), [*raws(logs), str(logs_3)], str(out)).run()
-    assert made.generation.number == 3
-    told = rule_sets(chain(Folder(str(out))))
-    assert [one.told for one in told] == ["1", "2", "3"]
-    assert 'licence: "MIT" → null' in told[2].changed
+    result = Append(recipe(), [*raws(logs), str(logs_3)], str(out)).run()
+    assert result.generation.number == 3
+    sets = rule_sets(chain(Folder(str(out))))
+    assert [rule_set.told for rule_set in sets] == ["1", "2", "3"]
+    assert 'licence: "MIT" → null' in sets[2].changed
     assert verify(str(out)).is_whole
 
 
@@ -100,31 +100,31 @@ def test_what_may_not_change_is_named_with_the_command_and_nothing_is_written(lo
     if generations == 2:
         Append(recipe(), raws(logs), str(out)).run()
     before = bytes_of(out)
-    other = recipe(mix={"seed": 5}, judge={"near_duplicates": {"max_absent": 0.3}}, source="more tests")
-    with pytest.raises(ConfigError) as told:
-        Append(other, raws(logs), str(out)).run()
-    said = str(told.value)
-    assert "judge.near_duplicates.max_absent: 0.2 → 0.3; mix.seed: 0 → 5. " in said
-    assert f"trajmill run RECIPE --raw LOGS --pools-from {out} --out ANOTHER" in said
-    assert "source" not in said
+    changed = recipe(mix={"seed": 5}, judge={"near_duplicates": {"max_absent": 0.3}}, source="more tests")
+    with pytest.raises(ConfigError) as raised:
+        Append(changed, raws(logs), str(out)).run()
+    message = str(raised.value)
+    assert "judge.near_duplicates.max_absent: 0.2 → 0.3; mix.seed: 0 → 5. " in message
+    assert f"trajmill run RECIPE --raw LOGS --pools-from {out} --out ANOTHER" in message
+    assert "source" not in message
     after = bytes_of(out)
     marks = {"trajmill.json", "checksums.json"}
-    assert {name: one for name, one in after.items() if name not in marks} == {
-        name: one for name, one in before.items() if name not in marks
+    assert {name: content for name, content in after.items() if name not in marks} == {
+        name: content for name, content in before.items() if name not in marks
     }
 
 
 def test_another_salt_is_named(tmp_path):
-    made = Logs(tmp_path, recipe(normalize={"scrub_salt": "0123456789abcdef"}))
-    made.put("a", "task", made.said(3))
-    made.add()
-    made.put("b", "another task", made.said(3))
+    log_folder = Logs(tmp_path, recipe(normalize={"scrub_salt": "0123456789abcdef"}))
+    log_folder.put("a", "task", log_folder.said(3))
+    log_folder.add()
+    log_folder.put("b", "another task", log_folder.said(3))
     for salt in ("fedcba9876543210", None):
         with pytest.raises(ConfigError, match=r"normalize\.scrub_salt"):
-            Append(recipe(normalize={"scrub_salt": salt}), [str(tmp_path / "logs1")], made.out).run()
-    made.add()
+            Append(recipe(normalize={"scrub_salt": salt}), [str(tmp_path / "logs1")], log_folder.out).run()
+    log_folder.add()
     with pytest.raises(ConfigError, match=r"normalize\.scrub_salt"):
-        Append(recipe(normalize={"scrub_salt": "fedcba9876543210"}), [str(tmp_path / "logs1")], made.out).run()
+        Append(recipe(normalize={"scrub_salt": "fedcba9876543210"}), [str(tmp_path / "logs1")], log_folder.out).run()
 
 
 def test_other_scrubbing_and_other_templates_are_refused(logs, out, monkeypatch):
@@ -140,10 +140,10 @@ def test_a_folder_of_a_release_that_recorded_less_is_added_to(logs, out):
     folder = Folder(str(out))
     first, second = chain(folder)
     parent = ""
-    for one in (first, second):
-        old = replace(one, values={}, connectors={}, parent=parent, read="")
+    for generation in (first, second):
+        old = replace(generation, values={}, connectors={}, parent=parent, read="")
         old = replace(old, versions={name: old.versions[name] for name in ("schema", "texts", "sketch")})
-        folder.write(manifest_of(one.number), old.to_json())
+        folder.write(manifest_of(generation.number), old.to_json())
         parent = old.digest
     with pytest.raises(ConfigError, match=r"mix\.seed"):
         Append(recipe(mix={"seed": 5}), raws(logs), str(out)).run()
@@ -157,9 +157,9 @@ def test_an_append_that_was_killed_after_its_commit_is_completed_by_the_card_of_
     shutil.copytree(out, whole)
     Append(STRICT, raws(logs), str(whole)).run()
 
-    def killed(where, one):
-        assert commit(where, one)
-        if one.number == 2:
+    def killed(folder, generation):
+        assert commit(folder, generation)
+        if generation.number == 2:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("trajmill.pipelines.generations.append.commit", killed)
@@ -171,35 +171,35 @@ def test_an_append_that_was_killed_after_its_commit_is_completed_by_the_card_of_
 
 
 def test_budgets_count_what_was_drawn_by_an_earlier_recipe(tmp_path):
-    made = Logs(tmp_path, recipe(mix={"pools": {"sft": 1}, "stages": {"sft": {"samples": 3}}}))
+    log_folder = Logs(tmp_path, recipe(mix={"pools": {"sft": 1}, "stages": {"sft": {"samples": 3}}}))
     for number in range(5):
-        made.put(f"a{number}", f"task {number}", made.said(3))
-    made.add()
-    made.recipe = recipe(mix={"pools": {"sft": 1}, "stages": {"sft": {"samples": 4}}})
+        log_folder.put(f"a{number}", f"task {number}", log_folder.said(3))
+    log_folder.add()
+    log_folder.recipe = recipe(mix={"pools": {"sft": 1}, "stages": {"sft": {"samples": 4}}})
     for number in range(5):
-        made.put(f"b{number}", f"task b{number}", made.said(3))
-    made.add()
-    assert [one.counts["samples.sft.terminal"] for one in chain(Folder(made.out))] == [3, 1]
+        log_folder.put(f"b{number}", f"task b{number}", log_folder.said(3))
+    log_folder.add()
+    assert [generation.counts["samples.sft.terminal"] for generation in chain(Folder(log_folder.out))] == [3, 1]
 
 
 def test_a_connector_of_another_version_reads_what_is_new_and_is_told(logs, out, monkeypatch):
     from trajmill.connectors.registry import connectors
 
     monkeypatch.setattr(type(connectors()["atif"]), "version", "99")
-    made = Append(recipe(), raws(logs), str(out)).run()
-    assert made.generation.connectors == {"atif": "99"}
+    result = Append(recipe(), raws(logs), str(out)).run()
+    assert result.generation.connectors == {"atif": "99"}
     (_, second) = rule_sets(chain(Folder(str(out))))
     assert second.changed[0].endswith("→ 99")
     assert "connector atif: version" in (out / "shards" / "README.md").read_text()
 
 
 def test_the_first_run_of_a_folder_may_be_by_another_recipe_than_the_first_append(tmp_path):
-    made = Logs(tmp_path, recipe())
-    made.put("a", "task", made.said(3))
-    made.add()
-    Run(STRICT, [str(tmp_path / "logs1")], made.out).run("judge")
+    log_folder = Logs(tmp_path, recipe())
+    log_folder.put("a", "task", log_folder.said(3))
+    log_folder.add()
+    Run(STRICT, [str(tmp_path / "logs1")], log_folder.out).run("judge")
     with pytest.raises(ConfigError):
-        Append(recipe(mix={"stages": {"sft": {"samples": 2}}}), [str(tmp_path / "logs1")], made.out).run()
+        Append(recipe(mix={"stages": {"sft": {"samples": 2}}}), [str(tmp_path / "logs1")], log_folder.out).run()
 
 
 BASE: dict[str, Any] = {
@@ -222,7 +222,7 @@ def stages(**values: Any) -> dict[str, Any]:
 
 
 def found(after: Recipe) -> dict[str, bool]:
-    return {one.key: one.is_free for one in changes(record_values(later_recipe()), record_values(after))}
+    return {change.key: change.is_free for change in changes(record_values(later_recipe()), record_values(after))}
 
 
 @pytest.mark.parametrize(
@@ -244,9 +244,9 @@ def found(after: Recipe) -> dict[str, bool]:
     ],
 )
 def test_rules_budgets_and_weights_may_change(after, key):
-    told = found(later_recipe(**after))
-    assert key in told
-    assert all(told.values()), told
+    is_free = found(later_recipe(**after))
+    assert key in is_free
+    assert all(is_free.values()), is_free
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def test_what_the_old_folder_forgot_is_not_read_and_the_new_one_is_added_to(tmp_
     run_with_pools_of(logs.out, NEW, [str(tmp_path / "logs1")], str(out))
     assert verdicts(out)["name"].to_list() == ["a0", "a1", "a2", "a4", "a5"]
     put(logs, "b", 0, 4)
-    made = Append(NEW, [str(tmp_path / "logs1"), str(tmp_path / "logs2")], str(out)).run()
-    after = verdicts(out / made.generation.folder)
+    result = Append(NEW, [str(tmp_path / "logs1"), str(tmp_path / "logs2")], str(out)).run()
+    after = verdicts(out / result.generation.folder)
     for number in (0, 1, 2):
         assert of(after, f"b{number}")["pool"] == of(before, f"a{number}")["pool"]
 

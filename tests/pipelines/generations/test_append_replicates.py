@@ -19,8 +19,8 @@ def recipe(most: int | None) -> Recipe:
 
 def bearing(stages: Path) -> int:
     """How many first turns bear the loss, which all stand in the same history."""
-    found = pl.read_parquet(stages / "verdicts" / "*" / "*.parquet")
-    return len(found.filter((pl.col("step") == 0) & (pl.col("use") == "target")))
+    rows = pl.read_parquet(stages / "verdicts" / "*" / "*.parquet")
+    return len(rows.filter((pl.col("step") == 0) & (pl.col("use") == "target")))
 
 
 def put(logs: Logs, name: str, count: int) -> None:

@@ -20,9 +20,9 @@ def out(tmp_path):
 
 
 def test_a_folder_of_an_earlier_version_is_whole_and_can_be_read(out):
-    found = verify(str(out))
-    assert found.is_whole
-    assert not found.foreign
+    report = verify(str(out))
+    assert report.is_whole
+    assert not report.foreign
     assert scan_transitions(out).collect().height == 1
     for words in (("inspect", str(out)), ("report", str(out))):
         code, _, complained = ran(*words)

@@ -52,21 +52,21 @@ def copied(grown: Path, tmp_path: Path) -> Path:
 
 
 def rows(out: Path) -> pl.DataFrame:
-    stages = [out / one.folder for one in chain(Folder(str(out)))] or [out]
-    files = [file for one in stages for file in sorted((one / "transitions").rglob("*.parquet"))]
+    stages = [out / generation.folder for generation in chain(Folder(str(out)))] or [out]
+    files = [file for stage in stages for file in sorted((stage / "transitions").rglob("*.parquet"))]
     column = pl.col("provenance").struct.field("uri").str.extract(r"([^/]+)\.json$").alias("name")
     return pl.concat([pl.read_parquet(file).select("trajectory_id", "step", column) for file in files])
 
 
 def text_of(out: Path) -> bytes:
     """All that the folder holds, as text; of Parquet all values."""
-    found = []
+    contents = []
     for file in sorted(out.rglob("*")):
         if file.suffix == ".parquet":
-            found.append(json.dumps(pl.read_parquet(file).to_dicts(), default=str).encode())
+            contents.append(json.dumps(pl.read_parquet(file).to_dicts(), default=str).encode())
         elif file.is_file() and file.name != "tombstones.json":
-            found.append(file.read_bytes())
-    return b"\n".join(found)
+            contents.append(file.read_bytes())
+    return b"\n".join(contents)
 
 
 @pytest.mark.parametrize("name", ["first0", "first3", "second5"])
@@ -74,12 +74,12 @@ def test_nothing_is_left_of_a_forgotten_log_and_all_else_stays(grown, tmp_path, 
     out = copied(grown, tmp_path)
     before = rows(out)
     gone = before.filter(pl.col("name") == name)["trajectory_id"][0]
-    said = json.loads((grown / ("logs1" if name.startswith("first") else "logs2") / f"{name}.json").read_text())
-    words = said["steps"][1]["observation"]["results"][0]["content"][:200]
+    document = json.loads((grown / ("logs1" if name.startswith("first") else "logs2") / f"{name}.json").read_text())
+    words = document["steps"][1]["observation"]["results"][0]["content"][:200]
     assert words.encode() in text_of(out)
-    made = Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(gone,)))
-    assert (made.trajectories, len(made.logs)) == (1, 1)
-    assert made.raw == (str(grown / ("logs1" if name.startswith("first") else "logs2") / f"{name}.json"),)
+    result = Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(gone,)))
+    assert (result.trajectories, len(result.logs)) == (1, 1)
+    assert result.raw == (str(grown / ("logs1" if name.startswith("first") else "logs2") / f"{name}.json"),)
     left = text_of(out)
     assert gone.encode() not in left
     assert words.encode() not in left
@@ -94,8 +94,8 @@ def test_what_was_forgotten_does_not_come_in_again_and_appending_goes_on(grown, 
     again = tmp_path / "again"
     again.mkdir()
     shutil.copy(grown / "logs1" / "first3.json", again / "renamed.json")
-    told = json.loads((grown / "logs2" / "second4.json").read_text())
-    (again / "indented.json").write_text(json.dumps(told, indent=1))  # other bytes, the same trajectory
+    document = json.loads((grown / "logs2" / "second4.json").read_text())
+    (again / "indented.json").write_text(json.dumps(document, indent=1))  # other bytes, the same trajectory
     logs = Logs(tmp_path / "more", RECIPE)
     logs.folder.mkdir()
     logs.put("third", "task 1", ["another answer " * 40] * 3)
@@ -106,7 +106,7 @@ def test_what_was_forgotten_does_not_come_in_again_and_appending_goes_on(grown, 
     assert appended.summary is not None
     assert appended.summary.line("trajectories").lost["forgotten"] == 1
     assert verify(str(out)).is_whole
-    (again / "compact.json").write_text(json.dumps(told, separators=(",", ":")))  # and the next night too
+    (again / "compact.json").write_text(json.dumps(document, separators=(",", ":")))  # and the next night too
     appended = Append(RECIPE, [str(again)], str(out)).run()
     assert appended.summary is not None
     assert appended.summary.line("trajectories").lost["forgotten"] == 1
@@ -150,8 +150,8 @@ def test_what_a_killed_append_left_uncommitted_is_forgotten_whole(grown, tmp_pat
     out = copied(grown, tmp_path)
     again = tmp_path / "again"
     again.mkdir()
-    said = json.loads((grown / "logs1" / "first3.json").read_text())
-    (again / "indented.json").write_text(json.dumps(said, indent=1))  # the same trajectory, read from other bytes
+    document = json.loads((grown / "logs1" / "first3.json").read_text())
+    (again / "indented.json").write_text(json.dumps(document, indent=1))  # the same trajectory, read from other bytes
     with monkeypatch.context() as patch:
         patch.setattr(
             "trajmill.pipelines.generations.append.commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
@@ -245,13 +245,13 @@ def test_the_command_tells_what_it_forgot_and_where_it_stands_still(grown, tmp_p
         "content"
     ]
     (out / REPORT).write_text(words)
-    code, said, _ = ran("forget", out, "--source", "first6.json")
+    code, output, _ = ran("forget", out, "--source", "first6.json")
     assert words.split()[0].encode() not in text_of(out)
-    assert f"written: {out / REPORT}" in said
+    assert f"written: {out / REPORT}" in output
     assert (out / REPORT).read_bytes() == report(str(out))
     assert code == 0
-    assert "forgotten: 1 trajectory, all that 1 log held" in said
-    assert f"raw log, which is not touched: {grown / 'logs1' / 'first6.json'}" in said
+    assert "forgotten: 1 trajectory, all that 1 log held" in output
+    assert f"raw log, which is not touched: {grown / 'logs1' / 'first6.json'}" in output
     code, _, complained = ran("forget", out, "--before", "1999-12-31")
     assert (code, complained.strip()) == (1, "trajmill: Nothing of that is in the folder.")
     assert ran("forget", tmp_path, "--before", "1999-12-31")[0] == 1
@@ -267,12 +267,12 @@ def test_attachments_go_that_only_a_forgotten_log_has(tmp_path):
     recipe, out = parse_recipe(text, "tea"), tmp_path / "out"
     Run(recipe, [str(logs)], str(out)).run()
     before = {file.name for file in (out / "blobs").iterdir()}
-    made = Forgetting(recipe, str(out)).forget(Selection(sources=("taskTides--0",)))
-    assert made.trajectories == 1
+    result = Forgetting(recipe, str(out)).forget(Selection(sources=("taskTides--0",)))
+    assert result.trajectories == 1
     left = {file.name for file in (out / "blobs").iterdir()}
     rows = scan_transitions(str(out)).select("observation", "next_observation").collect().to_dicts()
     sides = [side for row in rows for side in row.values() if side]
-    digests = {one["sha256"] for side in sides for one in side["attachments"] or ()}
+    digests = {attachment["sha256"] for side in sides for attachment in side["attachments"] or ()}
     assert left < before
     assert left - {"manifest.json"} == digests
     assert verify(str(out)).is_whole

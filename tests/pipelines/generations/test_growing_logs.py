@@ -82,25 +82,25 @@ def write(folder: Path, session: Session, end: int) -> None:
 
 def targets(out: str) -> Counter[tuple[str, str]]:
     """Action and answer of each transition that bears the loss, in all generations."""
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for stages in stage_folders(Folder(out)):
         rows = pl.scan_parquet(f"{stages.path()}/transitions/*/*.parquet").select(
             "row_id", pl.col("action").struct.field("text"), pl.col("next_observation").struct.field("content")
         )
         uses = pl.scan_parquet(f"{stages.path()}/verdicts/*/*.parquet").filter(use="target").select("row_id")
-        found.update(rows.join(uses, on="row_id").select("text", "content").collect().rows())
-    return found
+        counts.update(rows.join(uses, on="row_id").select("text", "content").collect().rows())
+    return counts
 
 
 def pools(out: str) -> dict[str, set[str]]:
     """The pools that trajectories of each native id were drawn for."""
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     for stages in stage_folders(Folder(out)):
         rows = pl.scan_parquet(f"{stages.path()}/transitions/*/*.parquet").filter(step=0)
         drawn = pl.scan_parquet(f"{stages.path()}/draws/*-part-*.parquet").select("trajectory_id", "pool")
         for name, pool in rows.join(drawn, on="trajectory_id").select("native_id", "pool").collect().rows():
-            found.setdefault(name, set()).add(pool)
-    return found
+            by_name.setdefault(name, set()).add(pool)
+    return by_name
 
 
 @pytest.mark.parametrize("seed", range(3 * FUZZ))
@@ -133,13 +133,13 @@ def test_appends_of_growing_sessions_give_each_transition_once(tmp_path, seed):
 def sessions(tmp_path) -> list[Session]:
     """Eight sessions of ten messages with calls, whose last one is not answered yet, and the run over them."""
     dice = random.Random(3)
-    made = [Session(f"s{number}", dice) for number in range(8)]
-    for session in made:
+    histories = [Session(f"s{number}", dice) for number in range(8)]
+    for session in histories:
         session.begin()
         for _ in range(10):
             session.step()
         write(tmp_path / "raw", session, len(session.lines) - 1)
-    return made
+    return histories
 
 
 def grow(folder: Path, sessions: list[Session], steps: int) -> None:
@@ -162,15 +162,15 @@ def test_an_answer_that_came_later_is_no_near_copy(tmp_path, sessions):
 def test_a_log_that_was_cut_within_an_answer_gives_what_came_after_it(tmp_path):
     logs = Logs(tmp_path)
     answers = {name: logs.said(12) for name in ("a", "b", "c")}
-    for name, told in answers.items():
-        logs.put(name, f"task {name}", [*told[:10], told[10][:200]])
+    for name, texts in answers.items():
+        logs.put(name, f"task {name}", [*texts[:10], texts[10][:200]])
     logs.add()
-    for name, told in answers.items():
-        logs.put(name, f"task {name}", told)
+    for name, texts in answers.items():
+        logs.put(name, f"task {name}", texts)
         (tmp_path / "logs2" / f"{name}.json").replace(tmp_path / "logs1" / f"{name}.json")
     logs.put("d", "task d", logs.said(3))
     logs.add()
-    assert {answer for _, answer in targets(logs.out)} > {answer for told in answers.values() for answer in told}
+    assert {answer for _, answer in targets(logs.out)} > {answer for texts in answers.values() for answer in texts}
 
 
 def test_growing_logs_may_be_left_and_read_again_by_turns(tmp_path, sessions):
@@ -236,9 +236,9 @@ def test_a_log_that_was_forgotten_does_not_return_when_it_grows(tmp_path, sessio
     Run(RECIPE, [raw], out).run()
     Forgetting(RECIPE, out).forget(Selection(sources=("s3.jsonl",)))
     grow(tmp_path / "raw", sessions, 2)
-    made = Append(RECIPE, [raw], out).run()
-    assert made.summary is not None
-    assert sorted(source.uri for source in made.summary.plan.inputs) == [f"s{n}.jsonl" for n in (0, 1, 2, 4, 5, 6, 7)]
+    result = Append(RECIPE, [raw], out).run()
+    assert result.summary is not None
+    assert sorted(source.uri for source in result.summary.plan.inputs) == [f"s{n}.jsonl" for n in (0, 1, 2, 4, 5, 6, 7)]
     assert "s3" not in pools(out)
 
 
@@ -249,7 +249,7 @@ def test_new_rows_of_a_table_without_ids_are_groups_of_their_own(tmp_path):
     (raw / "rows.jsonl").write_bytes(lines(rows[:20]))
     Run(RECIPE, [str(raw)], out).run()
     (raw / "rows.jsonl").write_bytes(lines(rows))
-    made = Append(RECIPE, [str(raw)], out).run()
-    drawn = pl.read_parquet(f"{out}/{made.generation.folder}/draws/*-part-*.parquet")
+    result = Append(RECIPE, [str(raw)], out).run()
+    drawn = pl.read_parquet(f"{out}/{result.generation.folder}/draws/*-part-*.parquet")
     assert (len(drawn), drawn["group"].n_unique()) == (20, 20)
     assert drawn["pool"].n_unique() > 1

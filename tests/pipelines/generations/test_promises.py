@@ -40,14 +40,14 @@ class History:
     def arrive(self) -> None:
         """Logs of new tasks, rollouts of old ones, and exact and near copies of what was there, forgotten or not."""
         number = self.logs.generations + 1
-        for place in range(self.dice.randint(1, 5)):
-            name, task = f"log{number}-{place}", f"task {self.dice.randint(0, 9)}"
+        for index in range(self.dice.randint(1, 5)):
+            name, task = f"log{number}-{index}", f"task {self.dice.randint(0, 9)}"
             before = sorted(self.answers)
             kind = self.dice.choice(["new", "new", "copy", "near"]) if before else "new"
             source = self.dice.choice(before) if kind != "new" else ""
-            told = self.answers.get(source) or self.logs.said(3)
+            answers = self.answers.get(source) or self.logs.said(3)
             self.tasks[name] = self.tasks[source] if kind == "copy" else task
-            self.answers[name] = changed(told) if kind == "near" else told
+            self.answers[name] = changed(answers) if kind == "near" else answers
             self.logs.put(name, self.tasks[name], self.answers[name])
         raws = [str(path) for path in sorted(self.logs.folder.glob("logs*"))]
         (Append(RECIPE, raws, self.out) if Path(self.out).exists() else Run(RECIPE, raws, self.out)).run()
@@ -55,9 +55,9 @@ class History:
 
     def forget(self) -> None:
         """Forgetting one of the logs, killed at some file or not."""
-        there = sorted(set(kept_in(self.out)["name"]))
-        name = self.dice.choice(there)
-        what, rest = Selection(sources=(f"{name}.json",)), self.dice.randint(0, 40)
+        names = sorted(set(kept_in(self.out)["name"]))
+        name = self.dice.choice(names)
+        selection, rest = Selection(sources=(f"{name}.json",)), self.dice.randint(0, 40)
 
         written = Folder.write
 
@@ -71,37 +71,37 @@ class History:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Folder, "write", killed)
             try:
-                Forgetting(RECIPE, self.out).forget(what)
+                Forgetting(RECIPE, self.out).forget(selection)
                 done = True
             except KeyboardInterrupt:
                 done = False
         if not done:
-            Forgetting(RECIPE, self.out).forget(what)
+            Forgetting(RECIPE, self.out).forget(selection)
         self.forgotten.add(name)
         self.shards = {}
 
     def anew(self) -> None:
         """A run over all logs into another folder, which then takes the place of the old one."""
         raws = [str(path) for path in sorted(self.logs.folder.glob("logs*"))]
-        other = f"{self.out}-anew"
-        run_with_pools_of(self.out, RECIPE, raws, other)
+        rebuilt = f"{self.out}-anew"
+        run_with_pools_of(self.out, RECIPE, raws, rebuilt)
         shutil.rmtree(self.out)
-        Path(other).rename(self.out)
+        Path(rebuilt).rename(self.out)
         self.shards = {}
 
     def check(self) -> None:
         """Fail where a promise is broken."""
-        found = verify(self.out)
-        assert found.is_whole, found.faults
-        kept = kept_in(self.out)
-        assert kept.group_by("place").agg(pl.col("pool").n_unique())["pool"].max() == 1
+        report = verify(self.out)
+        assert report.is_whole, report.faults
+        survivors = kept_in(self.out)
+        assert survivors.group_by("place").agg(pl.col("pool").n_unique())["pool"].max() == 1
         of_task: dict[str, set[str]] = {}
-        for name, pool in zip(kept["name"], kept["pool"], strict=True):
+        for name, pool in zip(survivors["name"], survivors["pool"], strict=True):
             of_task.setdefault(self.tasks[name], set()).add(pool)
-        assert all(len(some) == 1 for some in of_task.values())
-        told = {task: pool for task, (pool,) in of_task.items()}
-        assert all(self.pools.get(task, pool) == pool for task, pool in told.items())
-        self.pools |= told
+        assert all(len(members) == 1 for members in of_task.values())
+        pools = {task: pool for task, (pool,) in of_task.items()}
+        assert all(self.pools.get(task, pool) == pool for task, pool in pools.items())
+        self.pools |= pools
         shards = {name: digest for name, digest in bytes_of(Path(self.out) / "shards").items() if "/" in name}
         assert self.shards.items() <= shards.items()
         self.shards = shards
@@ -110,11 +110,13 @@ class History:
 
 def kept_in(out: str) -> pl.DataFrame:
     """What is kept of all generations, with pool and group."""
-    return pl.concat([verdicts(Path(one.path())).filter("kept") for one in stage_folders(Folder(out))], how="diagonal")
+    return pl.concat(
+        [verdicts(Path(folder.path())).filter("kept") for folder in stage_folders(Folder(out))], how="diagonal"
+    )
 
 
 def read_in(out: str) -> set[str]:
-    return {name for one in stage_folders(Folder(out)) for name in verdicts(Path(one.path()))["name"]}
+    return {name for folder in stage_folders(Folder(out)) for name in verdicts(Path(folder.path()))["name"]}
 
 
 @pytest.mark.parametrize("seed", range(2 * FUZZ))

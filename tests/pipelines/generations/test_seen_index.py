@@ -38,8 +38,8 @@ def drawn(out: Path) -> pl.DataFrame:
         rows = pl.read_parquet(file).select("trajectory_id")
         shown = pl.read_parquet(out / "measures" / f"{label}.variety.parquet").select("environment")
         known = pl.concat([rows, shown], how="horizontal").filter(pl.col("environment") != 0)
-        of = known.group_by("trajectory_id").agg(pl.col("environment").first())
-        tables.append(pl.read_parquet(out / "draws" / f"{label}.parquet").join(of, on="trajectory_id"))
+        environments = known.group_by("trajectory_id").agg(pl.col("environment").first())
+        tables.append(pl.read_parquet(out / "draws" / f"{label}.parquet").join(environments, on="trajectory_id"))
     return pl.concat(tables)
 
 
@@ -48,11 +48,11 @@ def said(out: Path) -> dict[str, set[str]]:
     files = sorted((out / "shards" / "eval").glob("android_*test.jsonl"))
     assert len(files) > 1
     lines = [line for file in files for line in file.read_text().splitlines()]
-    found: dict[str, set[str]] = {}
-    table = pl.concat([pl.read_parquet(one) for one in (out / "shards" / "eval" / "android").glob("*.parquet")])
+    environments: dict[str, set[str]] = {}
+    table = pl.concat([pl.read_parquet(path) for path in (out / "shards" / "eval" / "android").glob("*.parquet")])
     for row in [*map(json.loads, lines), *table.to_dicts()]:
-        found.setdefault(row["trajectory_id"], set()).add(row["environment"])
-    return found
+        environments.setdefault(row["trajectory_id"], set()).add(row["environment"])
+    return environments
 
 
 @pytest.fixture(scope="module")
@@ -71,27 +71,29 @@ def test_an_environment_that_only_the_forgotten_showed_is_unseen_from_then_on(ma
     shutil.copytree(made, out)
     before = drawn(out)
     assert set(before["familiarity"]) == {"seen"}
-    held = before.filter(pl.col("pool") == "eval")
-    trained = before.filter((pl.col("pool") != "eval") & pl.col("environment").is_in(held["environment"].implode()))
+    evaluated = before.filter(pl.col("pool") == "eval")
+    trained = before.filter(
+        (pl.col("pool") != "eval") & pl.col("environment").is_in(evaluated["environment"].implode())
+    )
     lost = trained.group_by("environment").len().sort("len", "environment")["environment"][0]
     gone = trained.filter(pl.col("environment") == lost)["trajectory_id"].to_list()
-    mine = set(held.filter(pl.col("environment") == lost)["trajectory_id"])
-    what = Selection(trajectories=tuple(gone))
+    mine = set(evaluated.filter(pl.col("environment") == lost)["trajectory_id"])
+    selection = Selection(trajectories=tuple(gone))
     if killed:
         with monkeypatch.context() as patch:
             patch.setattr(Forgetting, "_forget_shards", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                Forgetting(RECIPE, str(out)).forget(what)
-    Forgetting(RECIPE, str(out)).forget(what)
+                Forgetting(RECIPE, str(out)).forget(selection)
+    Forgetting(RECIPE, str(out)).forget(selection)
     rows = said(out)
     assert mine
     assert mine <= rows.keys()
-    assert rows == {one: {"unseen" if one in mine else "seen"} for one in rows}
+    assert rows == {key: {"unseen" if key in mine else "seen"} for key in rows}
     after = drawn(out)
     assert set(after.filter(pl.col("familiarity") == "unseen")["environment"]) == {lost}
-    told = json.loads((out / "shards" / "manifest.json").read_text())["mixture"]["eval"]["android"]
-    assert told["environment_unseen"] >= len(mine)
-    assert told["environment_seen"] > 0
+    counts = json.loads((out / "shards" / "manifest.json").read_text())["mixture"]["eval"]["android"]
+    assert counts["environment_unseen"] >= len(mine)
+    assert counts["environment_seen"] > 0
     assert lost not in Draws.of(RECIPE, [Folder(str(out))]).environments()
     assert verify(str(out)).is_whole
 
@@ -104,11 +106,11 @@ Known = dict[int, tuple[int, int]]
 
 
 def tried(nodes: Sequence[Sequence[int]], order: Sequence[int], known: Known) -> Settled:
-    pairs = [(number, node) for number, some in enumerate(nodes) for node in some]
-    newcomer, node = (np.array([one[side] for one in pairs]) for side in (0, 1))
-    borne = {node for some in nodes for node in some}
-    told = [(node, *place) for node, place in known.items() if node in borne]
-    rows = np.array(told, np.uint64).reshape(len(told), 3)
+    pairs = [(number, node) for number, members in enumerate(nodes) for node in members]
+    newcomer, node = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
+    borne = {node for members in nodes for node in members}
+    entries = [(node, *home) for node, home in known.items() if node in borne]
+    rows = np.array(entries, np.uint64).reshape(len(entries), 3)
     places = Places(rows[:, 0], rows[:, 1], rows[:, 2].astype(np.int8))
     return assign_groups(Bearing.of(newcomer, node.astype(np.uint64)), np.array(order), places)
 
@@ -117,18 +119,18 @@ def joined_one_by_one(nodes: Sequence[Sequence[int]], known: Known) -> list[tupl
     """The same by sets: group and pool of each newcomer, None for a bridge."""
     groups: list[set[int]] = []
     bridges = set()
-    for number, some in enumerate(nodes):
-        touched = [one for one in groups if one & set(some)]
-        whole = set(some).union(*touched)
+    for number, members in enumerate(nodes):
+        touched = [group for group in groups if group & set(members)]
+        whole = set(members).union(*touched)
         if len({known[node][1] for node in whole if node in known}) > 1:
             bridges.add(number)
             continue
-        groups = [one for one in groups if one not in touched] + [whole]
-    return [None if number in bridges else _place(groups, some, known) for number, some in enumerate(nodes)]
+        groups = [group for group in groups if group not in touched] + [whole]
+    return [None if number in bridges else _place(groups, members, known) for number, members in enumerate(nodes)]
 
 
-def _place(groups: Sequence[set[int]], some: Sequence[int], known: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
-    (mine,) = (one for one in groups if one & set(some))
+def _place(groups: Sequence[set[int]], members: Sequence[int], known: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+    (mine,) = (group for group in groups if group & set(members))
     return min((known[node] for node in mine if node in known), default=(min(mine), -1))
 
 
@@ -136,17 +138,17 @@ def _place(groups: Sequence[set[int]], some: Sequence[int], known: Mapping[int, 
 def test_over_generations_no_node_changes_its_pool_and_none_that_is_kept_bears_two(generations):
     known: Known = {}
     for newcomers in generations:
-        found = tried(newcomers, range(len(newcomers)), known)
+        result = tried(newcomers, range(len(newcomers)), known)
         fresh: Known = {}
         for number, nodes in enumerate(newcomers):
-            if found.bridges[number]:  # what it would have joined is tested below
+            if result.bridges[number]:  # what it would have joined is tested below
                 continue
-            group, pool = int(found.group[number]), int(found.pool[number])
-            place = group, pool if pool >= 0 else group % len(POOLS)
+            group, pool = int(result.group[number]), int(result.pool[number])
+            home = group, pool if pool >= 0 else group % len(POOLS)
             for node in nodes:
-                held = known.get(node) or fresh.get(node)
-                assert held is None or held[1] == place[1]
-                fresh.setdefault(node, place)
+                earlier = known.get(node) or fresh.get(node)
+                assert earlier is None or earlier[1] == home[1]
+                fresh.setdefault(node, home)
         known = {**fresh, **known}
 
 
@@ -154,17 +156,17 @@ def test_over_generations_no_node_changes_its_pool_and_none_that_is_kept_bears_t
 def test_groups_are_those_that_joining_one_by_one_makes(generations, pools):
     known = {node: (100 + node, pool) for node, pool in pools.items()}
     for newcomers in generations:
-        found = tried(newcomers, range(len(newcomers)), known)
-        told = zip(found.group.tolist(), found.pool.tolist(), found.bridges.tolist(), strict=True)
-        places = [None if bridge else (group, pool) for group, pool, bridge in told]
+        result = tried(newcomers, range(len(newcomers)), known)
+        triples = zip(result.group.tolist(), result.pool.tolist(), result.bridges.tolist(), strict=True)
+        places = [None if bridge else (group, pool) for group, pool, bridge in triples]
         assert places == joined_one_by_one(newcomers, known)
 
 
 def test_the_first_to_take_a_new_node_keeps_it_and_who_would_join_it_to_another_pool_is_a_bridge():
     known = {1: (1, CPT), 2: (2, EVAL)}
-    found = tried([[1, 9], [2, 9], [9], [7]], [0, 1, 2, 3], known)
-    assert found.bridges.tolist() == [False, True, False, False]
-    assert found.pool.tolist()[2:] == [CPT, -1]
+    result = tried([[1, 9], [2, 9], [9], [7]], [0, 1, 2, 3], known)
+    assert result.bridges.tolist() == [False, True, False, False]
+    assert result.pool.tolist()[2:] == [CPT, -1]
     turned = tried([[1, 9], [2, 9], [9], [7]], [1, 0, 2, 3], known)
     assert turned.bridges.tolist() == [True, False, False, False]
     assert turned.pool.tolist()[2] == EVAL

@@ -43,8 +43,8 @@ def _can_unshare() -> bool:
 
 def flipped(path: Path, seed: int = 0) -> None:
     data = bytearray(path.read_bytes())
-    place = random.Random(seed).randrange(len(data) * 8)
-    data[place // 8] ^= 1 << place % 8
+    bit = random.Random(seed).randrange(len(data) * 8)
+    data[bit // 8] ^= 1 << bit % 8
     path.write_bytes(data)
 
 
@@ -64,8 +64,8 @@ def test_flipped_bits_are_found_by_verify_and_mended_by_running_again(finished, 
     before = digests(finished)
     for path in paths:
         flipped(path)
-    found = verify(str(finished))
-    assert sorted(fault.name for fault in found.faults) == sorted(str(path.relative_to(finished)) for path in paths)
+    report = verify(str(finished))
+    assert sorted(fault.name for fault in report.faults) == sorted(str(path.relative_to(finished)) for path in paths)
     Run(RECIPE, [str(raw)], str(finished)).run()
     assert verify(str(finished)).is_whole
     assert digests(finished) == before
@@ -159,9 +159,9 @@ def test_a_worker_with_other_packages_says_which_before_it_works(tmp_path):
 
 
 def test_an_environment_is_told_with_the_files_that_run():
-    told = {line.rpartition(" ")[0] for line in environment()}
-    assert {"trajmill", "trajmill's modules", "python", "processor", "apache-beam", "pyarrow"} <= told
-    assert "pytest" not in told
+    names = {line.rpartition(" ")[0] for line in environment()}
+    assert {"trajmill", "trajmill's modules", "python", "processor", "apache-beam", "pyarrow"} <= names
+    assert "pytest" not in names
     assert differences(environment(), environment()) == ""
 
 
@@ -208,18 +208,18 @@ def test_what_no_run_wrote_and_what_is_not_finished_is_told_by_verify(finished):
     (finished / "shards" / "mine.txt").write_text("x")
     assert verify(str(finished)).foreign == ("shards/mine.txt",)
     (finished / "shards" / "manifest.json").unlink()
-    found = verify(str(finished))
-    assert [stage.name for stage in found.stages if not stage.sealed] == ["shards"]
-    assert not found.is_whole
+    report = verify(str(finished))
+    assert [stage.name for stage in report.stages if not stage.sealed] == ["shards"]
+    assert not report.is_whole
 
 
 def test_damaged_manifests_are_told(finished):
     (finished / "transitions" / "manifest.json").write_text("{")
     unit = next((finished / "_units" / "verdicts").iterdir())
     unit.write_bytes(unit.read_bytes().replace(b'"rows": ', b'"rows": 1'))
-    told = {fault.name: fault.what for fault in verify(str(finished)).faults}
-    assert "no manifest" in told["transitions/manifest.json"]
-    assert "not the sum" in told["verdicts/manifest.json"]
+    faults = {fault.name: fault.what for fault in verify(str(finished)).faults}
+    assert "no manifest" in faults["transitions/manifest.json"]
+    assert "not the sum" in faults["verdicts/manifest.json"]
 
 
 def test_a_change_in_any_file_but_the_report_is_told_by_verify(finished):
@@ -228,8 +228,8 @@ def test_a_change_in_any_file_but_the_report_is_told_by_verify(finished):
     assert any("_units" in path.parts for path in names)
     for path in names:
         data = path.read_bytes()
-        at = len(data) // 2
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        middle = len(data) // 2
+        path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
         try:
             assert verify(str(finished)).faults, path
         except ConfigError:

@@ -44,10 +44,10 @@ def verdicts(raw, out, cap, **execution):
 
 
 def test_a_cap_leaves_its_share_with_loss_and_the_rest_as_context(raw, tmp_path):
-    found = verdicts(raw, tmp_path, 0.2)
-    assert found.height == 240
-    silent = found.filter(pl.col("step") >= 5)
-    assert found.filter(pl.col("step") < 5)["use"].unique().to_list() == ["target"]
+    table = verdicts(raw, tmp_path, 0.2)
+    assert table.height == 240
+    silent = table.filter(pl.col("step") >= 5)
+    assert table.filter(pl.col("step") < 5)["use"].unique().to_list() == ["target"]
     assert silent.filter(pl.col("use") == "target").height == 25  # 25 of the 125 targets that are left
     capped = silent.filter(pl.col("use") != "target")
     assert capped.select("use", "reason", "kept").unique().rows() == [("context", "empty_answer", True)]
@@ -62,8 +62,8 @@ def test_a_rule_on_trajectories_spares_its_share_and_copies_have_one_fate(tmp_pa
     rule = "{signal: turns, min: 100, spare: 0.3}"
     text = f"name: s\nsource: tests\ndomains: [terminal]\njudge: {{near_duplicates: null, rules: {{short: {rule}}}}}"
     Run(parse_recipe(text, "s"), [str(tmp_path / "raw")], str(tmp_path / "out")).run("judge")
-    found = pl.read_parquet(tmp_path / "out" / "verdicts" / "terminal" / "*.parquet").filter(pl.col("step") == 0)
-    spared = found.filter(pl.col("reason").is_null() | (pl.col("reason") != "short"))
+    table = pl.read_parquet(tmp_path / "out" / "verdicts" / "terminal" / "*.parquet").filter(pl.col("step") == 0)
+    spared = table.filter(pl.col("reason").is_null() | (pl.col("reason") != "short"))
     fates = spared.group_by("trajectory_hash").len()
     assert 8 <= fates.height <= 29  # of 60, 18 are looked for
     assert fates["len"].unique().to_list() == [2]
@@ -71,10 +71,10 @@ def test_a_rule_on_trajectories_spares_its_share_and_copies_have_one_fate(tmp_pa
 
 
 def test_verdicts_under_a_cap_do_not_depend_on_the_parts(raw, tmp_path):
-    one = verdicts(raw, tmp_path / "one", 0.2)
+    whole = verdicts(raw, tmp_path / "one", 0.2)
     many = verdicts(raw, tmp_path / "many", 0.2, part_bytes=6_000)
     assert len(list((tmp_path / "many" / "verdicts" / "terminal").glob("*.parquet"))) > 3
-    assert many.equals(one)
+    assert many.equals(whole)
 
 
 def silent(number: int) -> str:
@@ -129,8 +129,8 @@ def test_what_other_sites_answered_a_page_bears_no_loss_whatever_lies_beside_it(
     sold = {f"https://sold.example/ad/{number}": f'{{"banner": "Buy {number} pens"}}' for number in range(9)}
     (tmp_path / "raw" / "sold.har").write_text(page("news.example", {"https://news.example/": None, **sold}))
     Run(load_recipe("all"), [str(tmp_path / "raw")], str(tmp_path / "out")).run("judge")
-    found = pl.read_parquet(f"{tmp_path}/out/verdicts/web/*.parquet")
-    shown = pl.read_parquet(f"{tmp_path}/out/transitions/web/*.parquet").join(found, on="row_id")
+    table = pl.read_parquet(f"{tmp_path}/out/verdicts/web/*.parquet")
+    shown = pl.read_parquet(f"{tmp_path}/out/transitions/web/*.parquet").join(table, on="row_id")
     targets = shown.filter(pl.col("use") == "target")["action"].struct.field("text")
     assert len(targets) == 41
     assert not [text for text in targets if "sold" in text or "news" in text]

@@ -66,11 +66,11 @@ def judged(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_rules_decide_by_the_probability_of_rows_and_of_trajectories(judged: Path):
-    found = pl.read_parquet(judged / "verdicts" / "*" / "*.parquet").sort("use", "reason", "signal.classifier")
-    assert Counter(found["reason"].to_list()) == {None: 7, "low_quality": 1, "all_bad": 4}
-    rows = found.filter(pl.col("reason") == "low_quality")
+    table = pl.read_parquet(judged / "verdicts" / "*" / "*.parquet").sort("use", "reason", "signal.classifier")
+    assert Counter(table["reason"].to_list()) == {None: 7, "low_quality": 1, "all_bad": 4}
+    rows = table.filter(pl.col("reason") == "low_quality")
     assert (rows["use"].to_list(), rows["kept"].to_list()) == (["context"], [True])
-    assert found["signal.classifier"].is_between(0, 1).all()
+    assert table["signal.classifier"].is_between(0, 1).all()
 
 
 def test_the_manifest_names_the_model_by_its_digest_and_another_model_judges_anew(judged: Path, model: Path):
@@ -98,10 +98,10 @@ def test_a_model_that_changes_under_its_name_is_measured_with_again(model: Path,
 
 
 def test_rows_of_a_run_are_labelled_by_what_its_rules_said_of_them(judged: Path):
-    found = list(read_labelled_lines(str(judged)))
-    assert Counter(line.split()[0] for _, line in found) == {"__label__good": 7, "__label__bad": 5}
-    assert len({group for group, _ in found}) == 3
-    assert all("spam junk noise void" in line for _, line in found if line.startswith("__label__bad"))
+    labelled = list(read_labelled_lines(str(judged)))
+    assert Counter(line.split()[0] for _, line in labelled) == {"__label__good": 7, "__label__bad": 5}
+    assert len({group for group, _ in labelled}) == 3
+    assert all("spam junk noise void" in line for _, line in labelled if line.startswith("__label__bad"))
 
 
 PROSE_RULES_RECIPE = """

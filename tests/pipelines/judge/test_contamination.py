@@ -94,9 +94,9 @@ def recipe(benchmarks: Path, **judge: object) -> Recipe:
 
 
 def gone(out: Path) -> dict[str, str]:
-    found = pl.read_parquet(out / "rejects" / "judge" / "*.parquet").filter(pl.col("reason") == "contaminated")
-    assert (found["unit"] == "trajectory").all()
-    return {row["uri"].removesuffix(".json"): row["detail"] for row in found.iter_rows(named=True)}
+    rejects = pl.read_parquet(out / "rejects" / "judge" / "*.parquet").filter(pl.col("reason") == "contaminated")
+    assert (rejects["unit"] == "trajectory").all()
+    return {row["uri"].removesuffix(".json"): row["detail"] for row in rejects.iter_rows(named=True)}
 
 
 def test_a_domain_that_goes_whole_is_a_warning_that_names_the_rule_and_the_benchmark(benchmarks, tmp_path):
@@ -165,8 +165,8 @@ def test_checkouts_of_a_benchmark_are_names(tmp_path):
     row = {"instance_id": "o__r-1", "repo": "o/r", "base_commit": "0123456789" * 4, "problem_statement": said(20)}
     (tmp_path / "swe.jsonl").write_text(json.dumps(row) + "\n")
     texts, path = ("problem_statement",), str(tmp_path / "swe.jsonl")
-    one = Benchmark(name="swe", path=path, id="instance_id", texts=texts, repo="repo", base_commit="base_commit")
-    write_index([one], Folder(str(tmp_path)))
+    benchmark = Benchmark(name="swe", path=path, id="instance_id", texts=texts, repo="repo", base_commit="base_commit")
+    write_index([benchmark], Folder(str(tmp_path)))
     kinds = pl.read_parquet(tmp_path / NAME)["kind"].to_list()
     assert kinds.count("id") == kinds.count("checkout") == 1
     assert kinds.count("text") == 8
@@ -175,8 +175,8 @@ def test_checkouts_of_a_benchmark_are_names(tmp_path):
 def test_a_question_of_few_words_is_a_name(tmp_path):
     rows = [{"question": "Open settings"}, {"question": "open the settings page"}, {"question": "?"}]
     (tmp_path / "short.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    one = Benchmark(name="short", path=str(tmp_path / "short.jsonl"), texts=("question",))
-    write_index([one], Folder(str(tmp_path)))
+    benchmark = Benchmark(name="short", path=str(tmp_path / "short.jsonl"), texts=("question",))
+    write_index([benchmark], Folder(str(tmp_path)))
     assert pl.read_parquet(tmp_path / NAME)["kind"].sort().to_list() == ["task", "text"]
 
 
@@ -197,9 +197,9 @@ def test_a_benchmark_is_known_by_ids_and_patterns_of_ids_alone(raw, tmp_path):
     ],
 )
 def test_a_benchmark_that_cannot_be_read_as_told_stops_the_run_at_launch(benchmarks, tmp_path, values, words):
-    one = Benchmark(**{"name": "qa", "path": str(benchmarks / "qa.parquet"), **values})
+    benchmark = Benchmark(**{"name": "qa", "path": str(benchmarks / "qa.parquet"), **values})
     with pytest.raises(ConfigError) as caught:
-        write_index([one], Folder(str(tmp_path)))
+        write_index([benchmark], Folder(str(tmp_path)))
     for word in words:
         assert word in str(caught.value)
 

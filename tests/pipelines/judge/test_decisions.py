@@ -42,16 +42,16 @@ def judging(text: str = RECIPE, benchmarks: str = "digest") -> Judging:
 def test_each_round_has_a_name_that_spill_files_can_bear_and_a_level_after_all_that_it_hears():
     level: dict[str, int] = {}
     levels = schedule_rounds(decisions(judging()))
-    for number, some in enumerate(levels):
-        for one in some:
-            assert re.fullmatch("[a-z_]+", one.round.name)
-            assert one.round.name not in level
-            level[one.round.name] = number
-    own = {one.round.name for some in levels for one in some if one.round.own is not None}
-    for some in levels:
-        for one in some:
-            heard = [name for name in one.hears if name != UNITS]
-            assert all(level[name] < level[one.round.name] + (name in own) for name in heard)
+    for number, entries in enumerate(levels):
+        for entry in entries:
+            assert re.fullmatch("[a-z_]+", entry.round.name)
+            assert entry.round.name not in level
+            level[entry.round.name] = number
+    own = {entry.round.name for entries in levels for entry in entries if entry.round.own is not None}
+    for entries in levels:
+        for entry in entries:
+            heard = [name for name in entry.hears if name != UNITS]
+            assert all(level[name] < level[entry.round.name] + (name in own) for name in heard)
     assert set(final_answers(decisions(judging()))) <= level.keys()
 
 
@@ -65,23 +65,23 @@ def test_by_a_recipe_that_asks_for_nothing_nobody_loses():
 
 def test_a_row_whose_next_observation_nobody_saw_is_omitted_whatever_rule_it_broke():
     recipe = RECIPE + "    late: {signal: unannounced_timeout, max: 0, use: context}\n"
-    made = judging(recipe)
-    of_rule = [rule.name for rule in made.recipe.judge.ordered_rules()].index("late")
+    judge = judging(recipe)
+    of_rule = [rule.name for rule in judge.recipe.judge.ordered_rules()].index("late")
     nobody = {name: {"row": np.array([], np.int64), "kept": np.array([], np.uint64)} for name in (*LOST, *LOST_ROWS)}
     measures: Any = SimpleNamespace(
         table=pa.table({"step": [0, 1]}),
         decision=SimpleNamespace(
-            names=made.recipe.judge.rules, transition=np.array([-1, of_rule]), trajectory=np.array([-1, -1])
+            names=judge.recipe.judge.rules, transition=np.array([-1, of_rule]), trajectory=np.array([-1, -1])
         ),
         column={"has_text": np.array([True, False])}.__getitem__,
         starts=np.array([0]),
         lengths=np.array([2]),
     )
-    standing: Any = SimpleNamespace(judging=made, measures=measures, losers=nobody, over=np.array([-1, -1]))
-    reasons, kept, _ = verdict_reasons(standing)
-    no_text = len(made.recipe.judge.rules) + [one.name for one in REASONS].index(NO_TEXT)
+    standing: Any = SimpleNamespace(judging=judge, measures=measures, losers=nobody, over=np.array([-1, -1]))
+    reasons, is_kept, _ = verdict_reasons(standing)
+    no_text = len(judge.recipe.judge.rules) + [reason.name for reason in REASONS].index(NO_TEXT)
     assert reasons.tolist() == [-1, no_text]
-    assert kept.all()
+    assert is_kept.all()
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_a_reject_tells_why_by_its_reason():
     )
     reasons = [BRIDGES_POOLS, NO_TARGET, "contaminated", "few_turns", "few_turns"]
     rules = {"few_turns": lambda row: f"few_turns: {row} turns"}
-    told = _details([decision], np.array(reasons, object), np.arange(5, dtype=np.uint64), rules)(np.arange(5))
-    assert told[2] == "contaminated by item 2"
-    assert [("two pools" in text, "no transition" in text, "few_turns" in text) for text in told] == [
+    details = _details([decision], np.array(reasons, object), np.arange(5, dtype=np.uint64), rules)(np.arange(5))
+    assert details[2] == "contaminated by item 2"
+    assert [("two pools" in text, "no transition" in text, "few_turns" in text) for text in details] == [
         (True, False, False),
         (False, True, False),
         (False, False, False),
         (False, False, True),
         (False, False, True),
     ]
-    assert told[4] == "few_turns: 4 turns"
+    assert details[4] == "few_turns: 4 turns"

@@ -20,14 +20,14 @@ def test_groups_that_units_name_among_themselves_are_those_of_the_whole_corpus(e
     for unit, (nodes, groups) in units.items():
         for node, group in zip(nodes, groups, strict=True):
             partitions[int(node) % 3].append(np.array([(node, group, unit)], _NODE).tobytes())
-    told = [data for number in partitions for _, _, data in tie_groups(number, partitions[number])]
-    found = {unit: dict(zip(groups.tolist(), groups.tolist(), strict=True)) for unit, (_, groups) in units.items()}
-    if told:
-        assert all(len(np.unique(np.frombuffer(data, _TIE)["unit"])) == 1 for data in told)
-        for name, unit, data in name_groups(0, told):
+    ties = [data for number in partitions for _, _, data in tie_groups(number, partitions[number])]
+    by_unit = {unit: dict(zip(groups.tolist(), groups.tolist(), strict=True)) for unit, (_, groups) in units.items()}
+    if ties:
+        assert all(len(np.unique(np.frombuffer(data, _TIE)["unit"])) == 1 for data in ties)
+        for name, unit, data in name_groups(0, ties):
             assert name == GROUPS
-            found[unit].update((int(a), int(b)) for a, b in np.frombuffer(data, [("group", "<u8"), ("name", "<u8")]))
+            by_unit[unit].update((int(a), int(b)) for a, b in np.frombuffer(data, [("group", "<u8"), ("name", "<u8")]))
     whole = dict(zip(*components(np.array([edge[1:] for edge in edges], np.uint64)), strict=True))
     for unit, (nodes, groups) in units.items():
         for node, group in zip(nodes.tolist(), groups.tolist(), strict=True):
-            assert found[unit][group] == whole[node]
+            assert by_unit[unit][group] == whole[node]

@@ -21,13 +21,13 @@ PROGRAMS = ("git", "ls", "pytest", "cat", "npm", "make")
 def log(agent: str, number: int, wrapped: bool) -> dict[str, object]:
     """A session of one command a step, in the Agent Trajectory Interchange Format."""
     steps: list[dict[str, object]] = [{"step_id": 1, "source": "user", "message": f"task {number}"}]
-    for place, program in enumerate(PROGRAMS):
-        answer = f"{program} tells {agent} of {number}{place}{program[::-1]}" + (
-            f"\n<took {number}{place} ms>" if wrapped else ""
+    for index, program in enumerate(PROGRAMS):
+        answer = f"{program} tells {agent} of {number}{index}{program[::-1]}" + (
+            f"\n<took {number}{index} ms>" if wrapped else ""
         )
-        call = {"tool_call_id": f"c{place}", "function_name": "bash", "arguments": {"command": f"{program} -x"}}
-        result = {"source_call_id": f"c{place}", "content": answer}
-        steps.append({"step_id": place + 2, "source": "agent", "message": "", "tool_calls": [call]})
+        call = {"tool_call_id": f"c{index}", "function_name": "bash", "arguments": {"command": f"{program} -x"}}
+        result = {"source_call_id": f"c{index}", "content": answer}
+        steps.append({"step_id": index + 2, "source": "agent", "message": "", "tool_calls": [call]})
         steps[-1]["observation"] = {"results": [result]}
     named = {"name": agent, "version": "2.1"}
     return {"schema_version": "ATIF-v1.4", "session_id": f"{agent}{number}", "agent": named, "steps": steps}
@@ -69,10 +69,10 @@ def test_frames_are_listed_by_agent_and_the_most_frequent_first(tmp_path: Path):
     (tmp_path / "raw").mkdir()
     for agent, sessions in (("crane", 2), ("adder", 3)):
         for number in range(sessions):
-            made: Any = log(agent, number, wrapped=True)
-            for step in made["steps"][1 + number :: 2]:
+            document: Any = log(agent, number, wrapped=True)
+            for step in document["steps"][1 + number :: 2]:
                 step["observation"]["results"][0]["content"] += f"\n(left {number} ms)"
-            (tmp_path / "raw" / f"{agent}{number}.json").write_text(json.dumps(made))
+            (tmp_path / "raw" / f"{agent}{number}.json").write_text(json.dumps(document))
     judged(tmp_path / "raw", tmp_path / "out", max=0.1)
     rows = [(row["agent"], -row["answers"]) for row in read_frames(Folder(str(tmp_path / "out")) / "measures")]
     assert rows == sorted(rows)

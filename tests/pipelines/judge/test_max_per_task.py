@@ -77,17 +77,17 @@ def judged(out: Path) -> pl.DataFrame:
 def test_the_best_of_each_task_are_kept_by_outcome_score_and_length(
     raw: Path, tmp_path: Path, most: int, kept: set[str]
 ):
-    found = []
+    tables = []
     for part_bytes in (1 << 28, 1_000):
         out = tmp_path / str(part_bytes)
         Run(recipe(max_per_task=most), [str(raw)], str(out), Execution(part_bytes=part_bytes)).run("judge")
-        found.append(judged(out))
-    assert found[0].equals(found[1])
+        tables.append(judged(out))
+    assert tables[0].equals(tables[1])
     for task in ("first", "second"):
-        of_task = found[0].filter(pl.col("task") == task)
+        of_task = tables[0].filter(pl.col("task") == task)
         assert set(of_task.filter(pl.col("kept"))["name"]) == kept
         assert set(of_task.filter(~pl.col("kept"))["reason"]) == {"max_per_task"}
-    assert found[0].filter(pl.col("task") == "third")["kept"].to_list() == [True]
+    assert tables[0].filter(pl.col("task") == "third")["kept"].to_list() == [True]
     rejects = pl.read_parquet(out / "rejects" / "judge" / "*.parquet")
     assert rejects.select("unit", "reason").rows() == [("trajectory", "max_per_task")] * 2 * (len(ATTEMPTS) - most)
     assert rejects["detail"].str.contains("best is trajectory [0-9a-f]{16}").all()
@@ -96,8 +96,8 @@ def test_the_best_of_each_task_are_kept_by_outcome_score_and_length(
 def test_what_rules_drop_takes_no_place_of_its_task(raw: Path, tmp_path: Path):
     rules = {"long": {"signal": "turns", "min": 5}, "failed": {"signal": "outcome", "min": 0}}
     Run(recipe(max_per_task=1, rules=rules), [str(raw)], str(tmp_path)).run("judge")
-    found = judged(tmp_path).filter(pl.col("task") == "first")
-    assert dict(found.select("name", "reason").rows()) == {
+    table = judged(tmp_path).filter(pl.col("task") == "first")
+    assert dict(table.select("name", "reason").rows()) == {
         "failed": "long",
         "scored, high": "max_per_task",
         "scored, low": "long",
@@ -135,8 +135,8 @@ def test_sub_agents_are_no_attempts_at_a_task(tmp_path: Path):
     (tmp_path / "raw" / "t.json").write_text(json.dumps(atif("t", "dig", ["roots"])))
     Run(recipe(max_per_task=1, near_duplicates={}), [str(tmp_path / "raw")], str(tmp_path / "out")).run("judge")
     rows = pl.read_parquet(tmp_path / "out" / "transitions" / "*" / "*.parquet", columns=["row_id", "step", "relation"])
-    found = pl.read_parquet(tmp_path / "out" / "verdicts" / "*" / "*.parquet").join(rows, on=["row_id", "step"])
-    first = found.filter(pl.col("step") == 0).select("relation", "kept").sort("relation", "kept")
+    table = pl.read_parquet(tmp_path / "out" / "verdicts" / "*" / "*.parquet").join(rows, on=["row_id", "step"])
+    first = table.filter(pl.col("step") == 0).select("relation", "kept").sort("relation", "kept")
     assert first.rows() == [(None, False), (None, True), ("subagent", True)]
 
 
@@ -148,6 +148,6 @@ def test_a_later_generation_fills_the_places_that_earlier_ones_left(tmp_path: Pa
         (folder / "log.jsonl").write_text(talk("task", folder.name, 2, {"resolved": outcome}) + "\n")
     asked, out = recipe(max_per_task=most), tmp_path / "out"
     Run(asked, [str(folders[0])], str(out)).run()
-    made = Append(asked, [str(folder) for folder in folders], str(out)).run()
+    result = Append(asked, [str(folder) for folder in folders], str(out)).run()
     assert judged(out)["kept"].to_list() == [True]
-    assert judged(out / made.generation.folder)["reason"].to_list() == [reason]
+    assert judged(out / result.generation.folder)["reason"].to_list() == [reason]

@@ -60,8 +60,8 @@ def verdicts(out: Path) -> pl.DataFrame:
     names = pl.scan_parquet(out / "transitions" / "*" / "*.parquet").select(
         "trajectory_id", "step", pl.col("provenance").struct.field("uri")
     )
-    found = pl.scan_parquet(out / "verdicts" / "*" / "*.parquet")
-    return found.join(names, on=["trajectory_id", "step"]).filter(pl.col("step") == 0).sort("uri").collect()
+    table = pl.scan_parquet(out / "verdicts" / "*" / "*.parquet")
+    return table.join(names, on=["trajectory_id", "step"]).filter(pl.col("step") == 0).sort("uri").collect()
 
 
 @pytest.mark.parametrize("part_bytes", [1 << 28, 20_000])
@@ -71,9 +71,9 @@ def test_only_copies_go_and_the_reject_names_who_stays(raw: Path, tmp_path: Path
     pairs = {tuple(sorted((f"copy-{task}", f"{task}-3"))) for task in range(4)}
     assert gone["reason"].unique().to_list() == ["near_duplicate"]
     assert len(gone) == 4
-    found = pl.read_parquet(tmp_path / "rejects" / "judge" / "*.parquet").filter(pl.col("reason") == "near_duplicate")
+    rejects = pl.read_parquet(tmp_path / "rejects" / "judge" / "*.parquet").filter(pl.col("reason") == "near_duplicate")
     ids = {row["trajectory_id"][:16]: row["uri"] for row in verdicts(tmp_path).iter_rows(named=True)}
-    for row in found.iter_rows(named=True):
+    for row in rejects.iter_rows(named=True):
         stays = ids[row["detail"].split()[-1].rstrip("…")]
         names = sorted(uri.rpartition("/")[2].removesuffix(".json") for uri in (row["uri"], stays))
         assert tuple(names) in pairs

@@ -55,9 +55,9 @@ def test_a_row_bears_the_loss_unless_something_takes_it(values, targets):
 def test_a_trajectory_is_kept_unless_a_rule_or_a_reason_for_wholes_drops_it(reasons, data):
     lengths = data.draw(st.lists(st.integers(1, 4), min_size=len(reasons), max_size=len(reasons)))
     starts = np.cumsum([0, *lengths[:-1]]).tolist()
-    lost = {name: [start for start, one in zip(starts, reasons, strict=True) if one == name] for name in DROPS}
-    kept = standing(lengths, lost=lost).kept().tolist()
-    assert kept == [one is None for one, length in zip(reasons, lengths, strict=True) for _ in range(length)]
+    lost = {name: [start for start, value in zip(starts, reasons, strict=True) if value == name] for name in DROPS}
+    is_kept = standing(lengths, lost=lost).kept().tolist()
+    assert is_kept == [value is None for value, length in zip(reasons, lengths, strict=True) for _ in range(length)]
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_a_reason_takes_the_loss_of_a_trajectory_or_of_one_row(reason, left):
 
 def test_rows_over_the_cap_of_a_domain_count_for_no_cap_of_their_trajectory():
     rules = [SimpleNamespace(cap=0.2, of="domain"), SimpleNamespace(cap=0.5, of="trajectory")]
-    made: Any = SimpleNamespace(
+    stub: Any = SimpleNamespace(
         fetch_blocks=iter, recipe=SimpleNamespace(judge=SimpleNamespace(ordered_rules=lambda: rules))
     )
     none_of_the_first = np.array([0, 1 << 40], "<i8").tobytes()
-    state = Standing(None, made, {LIMITS: [none_of_the_first]})  # type: ignore[arg-type]
+    state = Standing(None, stub, {LIMITS: [none_of_the_first]})  # type: ignore[arg-type]
     base = standing([5])
     decision = SimpleNamespace(**vars(base.measures.decision), capped=np.array([0, 0, 1, 1, -1]))
     measures = SimpleNamespace(

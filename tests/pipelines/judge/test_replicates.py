@@ -51,28 +51,28 @@ def recipe(**judge: object) -> Recipe:
 def test_the_report_says_what_replicates_agree_on(raw: Path, tmp_path: Path, part_bytes: int, partitions: int | None):
     execution = Execution(part_bytes=part_bytes, partitions=partitions)
     summary = Run(recipe(), [str(raw)], str(tmp_path), execution).run("judge")
-    found = summary.replicates["terminal"]
-    assert found == json.loads((tmp_path / "measures" / "replicates.json").read_bytes())["terminal"]
-    assert (found["groups"], found["rows"], found["differing"], found["compared"]) == (2, 12, 1, 1)
-    assert found["agreement_where_differing"] == pytest.approx(0.8)
-    assert found["noise_ceiling"] == pytest.approx(0.9)
+    agreement = summary.replicates["terminal"]
+    assert agreement == json.loads((tmp_path / "measures" / "replicates.json").read_bytes())["terminal"]
+    assert (agreement["groups"], agreement["rows"], agreement["differing"], agreement["compared"]) == (2, 12, 1, 1)
+    assert agreement["agreement_where_differing"] == pytest.approx(0.8)
+    assert agreement["noise_ceiling"] == pytest.approx(0.9)
 
 
 def answered(answers: Callable[[int, list[bytes]], Answers], rows: np.ndarray, partitions: int) -> dict[str, Any]:
     """What partitions answer to rows, each unit's with its domain: names of answers with their rows, and tallies."""
-    found: dict[str, list[bytes]] = {}
+    by_name: dict[str, list[bytes]] = {}
     parts: dict[int, list[bytes]] = {}
     for unit, of in enumerate(DOMAINS[:2]):
         for number, data in partition_records(rows[rows["unit"] == unit], "key", partitions):
             parts.setdefault(number, []).append(bytes([DOMAINS.index(of)]) + data)
     for number, blocks in parts.items():
         for name, _, data in answers(number, blocks):
-            found.setdefault(name, []).append(data)
-    tallies = [json.loads(data) for data in found.pop("tally", [])]
+            by_name.setdefault(name, []).append(data)
+    tallies = [json.loads(data) for data in by_name.pop("tally", [])]
     summed = {domain: sum((Counter(of) for name, of in tallies if name == domain), Counter()) for domain in DOMAINS[:2]}
-    found.pop("tools_of_replicates", None)
-    told = {name: np.concatenate([np.frombuffer(data, ROW) for data in some]) for name, some in found.items()}
-    return {"tally": summed, **told}
+    by_name.pop("tools_of_replicates", None)
+    arrays = {name: np.concatenate([np.frombuffer(data, ROW) for data in pieces]) for name, pieces in by_name.items()}
+    return {"tally": summed, **arrays}
 
 
 def test_the_ceiling_is_the_mean_over_groups_of_what_their_answers_agree_on():
@@ -115,8 +115,8 @@ def test_the_beginning_that_a_branch_shares_with_its_parent_is_no_replicate_of_i
     logs.mkdir()
     for name, text in texts.items():
         (logs / f"rollout-{name}.jsonl").write_text(text)
-    found = Run(recipe(), [str(logs)], str(tmp_path / "out")).run("judge").replicates["terminal"]
-    assert (found["groups"], found["rows"], found["differing"]) == (2, 4, 1)
+    agreement = Run(recipe(), [str(logs)], str(tmp_path / "out")).run("judge").replicates["terminal"]
+    assert (agreement["groups"], agreement["rows"], agreement["differing"]) == (2, 4, 1)
 
 
 @pytest.mark.parametrize("partitions", [128, 4096])
@@ -163,8 +163,13 @@ def test_a_report_does_not_outlive_the_logs_that_it_was_of(raw: Path, tmp_path: 
 def test_rows_that_a_rule_takes_from_the_targets_do_not_count(raw: Path, tmp_path: Path):
     # a turn of `listening` has 32 tokens, one of START 21
     values = recipe(rules={"no_numbers": {"signal": "turn_tokens", "max": 31, "use": "context"}})
-    found = Run(values, [str(raw)], str(tmp_path)).run("judge").replicates["terminal"]
-    assert (found["groups"], found["rows"], found["differing"], found["noise_ceiling"]) == (1, 6, 0, 1.0)
+    agreement = Run(values, [str(raw)], str(tmp_path)).run("judge").replicates["terminal"]
+    assert (agreement["groups"], agreement["rows"], agreement["differing"], agreement["noise_ceiling"]) == (
+        1,
+        6,
+        0,
+        1.0,
+    )
 
 
 def uses(out: Path) -> pl.DataFrame:
@@ -174,21 +179,21 @@ def uses(out: Path) -> pl.DataFrame:
 
 
 def test_a_cap_leaves_the_first_with_the_loss_whatever_the_parts(raw: Path, tmp_path: Path):
-    found = []
+    tables = []
     for part_bytes in (1 << 28, 3_000):
         out = tmp_path / str(part_bytes)
         values = recipe(replicates={"max": 2}, mask_duplicate_transitions=False)
         Run(values, [str(raw)], str(out), Execution(part_bytes=part_bytes)).run("judge")
-        found.append(uses(out))
-    assert found[0].equals(found[1])
-    kept = found[0].filter(pl.col("kept") & pl.col("native_id").str.starts_with("r"))
-    ids = sorted(kept["trajectory_id"].unique())
+        tables.append(uses(out))
+    assert tables[0].equals(tables[1])
+    survivors = tables[0].filter(pl.col("kept") & pl.col("native_id").str.starts_with("r"))
+    ids = sorted(survivors["trajectory_id"].unique())
     assert len(ids) == 6
     for step in (0, 1):
-        at = kept.filter(pl.col("step") == step).sort("trajectory_id")
-        assert at["use"].to_list() == ["target"] * 2 + ["context"] * 4
-        assert at["reason"].to_list() == [None] * 2 + ["replicate"] * 4
-    rest = found[0].filter(pl.col("kept") & ((pl.col("step") == 2) | (pl.col("native_id") == "other")))
+        at_step = survivors.filter(pl.col("step") == step).sort("trajectory_id")
+        assert at_step["use"].to_list() == ["target"] * 2 + ["context"] * 4
+        assert at_step["reason"].to_list() == [None] * 2 + ["replicate"] * 4
+    rest = tables[0].filter(pl.col("kept") & ((pl.col("step") == 2) | (pl.col("native_id") == "other")))
     assert set(rest["use"]) == {"target"}
 
 

@@ -21,13 +21,13 @@ def recipe(**judge: str) -> Recipe:
 @pytest.fixture
 def logs(tmp_path) -> Logs:
     """Six sessions, two of which have the same content, and the run over them."""
-    made = Logs(tmp_path)
-    told = {number: made.said(3) for number in range(5)}
-    for number, answers in told.items():
-        made.put(f"a{number}", f"task {number}", answers)
-    made.put("copy", "task 0", told[0])
-    made.add()
-    return made
+    log_folder = Logs(tmp_path)
+    by_number = {number: log_folder.said(3) for number in range(5)}
+    for number, answers in by_number.items():
+        log_folder.put(f"a{number}", f"task {number}", answers)
+    log_folder.put("copy", "task 0", by_number[0])
+    log_folder.add()
+    return log_folder
 
 
 def reasons(logs: Logs, out: Path, **judge: str) -> dict[str, str | None]:
@@ -52,10 +52,10 @@ def test_a_selection_that_the_viewer_saved_is_excluded_or_included(tmp_path, log
 
 def test_what_is_excluded_takes_no_copy_with_it(tmp_path, logs):
     first = dict(verdicts(Path(logs.out)).select("name", "reason").rows())
-    (kept,) = (name for name in ("a0", "copy") if first[name] is None)
-    (tmp_path / "ids.txt").write_text(ids(logs, kept))
+    (keeper,) = (name for name in ("a0", "copy") if first[name] is None)
+    (tmp_path / "ids.txt").write_text(ids(logs, keeper))
     after = reasons(logs, tmp_path / "without", exclude=str(tmp_path / "ids.txt"))
-    assert {name: reason for name, reason in after.items() if reason} == {kept: "excluded"}
+    assert {name: reason for name, reason in after.items() if reason} == {keeper: "excluded"}
 
 
 def test_the_excluded_are_counted_and_ids_of_no_trajectory_are_told(tmp_path, logs):

@@ -45,20 +45,20 @@ def judged(out: Path) -> pl.DataFrame:
 
 
 def test_bounds_hold_of_what_is_kept_whatever_the_parts(raw: Path, tmp_path: Path):
-    found = []
+    tables = []
     for part_bytes in (1 << 28, 4_000):
         out = tmp_path / str(part_bytes)
-        made = recipe({"task": 0.25, "command_head": 0.3})
-        summary = Run(made, [str(raw)], str(out), Execution(part_bytes=part_bytes)).run()
-        found.append(judged(out))
+        bounded = recipe({"task": 0.25, "command_head": 0.3})
+        summary = Run(bounded, [str(raw)], str(out), Execution(part_bytes=part_bytes)).run()
+        tables.append(judged(out))
     assert len(list((tmp_path / "4000" / "verdicts" / "terminal").glob("*.parquet"))) > 3
-    assert found[0].equals(found[1])
-    kept = found[0].filter(pl.col("kept"))
-    tasks = kept.filter(pl.col("step") == 0)["task"].value_counts()["count"]
+    assert tables[0].equals(tables[1])
+    survivors = tables[0].filter(pl.col("kept"))
+    tasks = survivors.filter(pl.col("step") == 0)["task"].value_counts()["count"]
     assert sorted(tasks) == [2, 2, 2, 2, 2]
-    heads = kept.filter(pl.col("use") == "target")["head"].value_counts()
+    heads = survivors.filter(pl.col("use") == "target")["head"].value_counts()
     assert dict(heads.rows()) == {"git": 12, "tool2": 10, "tool4": 10, "tool6": 10}
-    assert dict(found[0].filter(pl.col("use") != "target")["reason"].value_counts().rows()) == {
+    assert dict(tables[0].filter(pl.col("use") != "target")["reason"].value_counts().rows()) == {
         "max_share_task": 14 * 6,
         "max_share_command_head": 18,
     }
@@ -79,7 +79,7 @@ def test_a_bound_that_cannot_hold_ends_the_run(raw: Path, tmp_path: Path):
 def test_bounds_are_kept_by_what_caps_and_duplicates_leave(raw: Path, tmp_path: Path):
     rules = {"git": {"signal": "length_ratio", "max": 1.3, "cap": 0.4}}
     Run(recipe({"command_head": 0.3}, rules=rules), [str(raw)], str(tmp_path)).run("judge")
-    found = judged(tmp_path)
-    heads = dict(found.filter(pl.col("use") == "target")["head"].value_counts().rows())
+    table = judged(tmp_path)
+    heads = dict(table.filter(pl.col("use") == "target")["head"].value_counts().rows())
     assert max(heads.values()) <= 0.3 * sum(heads.values())
-    assert set(found["reason"]) == {None, "git", "max_share_command_head"}
+    assert set(table["reason"]) == {None, "git", "max_share_command_head"}

@@ -20,8 +20,8 @@ WORLDS = ("dream@1", "dream@2")
 
 
 def simulated(log, world):
-    told = {"kind": "model", "world_model": world, "sampling": {"temperature": 0}}
-    return log | {"extra": {"trajmill": {"environment": told}}}
+    environment = {"kind": "model", "world_model": world, "sampling": {"temperature": 0}}
+    return log | {"extra": {"trajmill": {"environment": environment}}}
 
 
 @pytest.mark.parametrize(("word", "refused"), [("refuse", [(2, 1), (4, 2)]), ("allow", [(4, 2)])])
@@ -32,8 +32,8 @@ def test_what_one_world_model_answered_may_be_allowed_and_what_several_answered_
     monkeypatch.setattr(world_models, "read_table", lambda *_: table)
     folder = Folder("nowhere")
     judging = Judging(recipe(simulated=word), folder, folder, folder, folder, folder, "")
-    found = world_models.refused_trajectories(Unit(0, "terminal/part-0.parquet", word), judging)
-    assert [(int(lost["row"]), int(lost["kept"])) for lost in found] == refused
+    trajectories = world_models.refused_trajectories(Unit(0, "terminal/part-0.parquet", word), judging)
+    assert [(int(lost["row"]), int(lost["kept"])) for lost in trajectories] == refused
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
         answers = [f"answer {task} {step} {'word ' * step}" for step in range(6)]
         (folder / f"{task}-real.json").write_text(json.dumps(atif(f"{task}", f"task {task}", answers)))
         if task < 2:
-            made = [f"made up {task} {step} at length" for step in range(6)]
-            log = simulated(atif(f"{task}-a", f"task {task}", made), WORLDS[task])
+            made_up = [f"made up {task} {step} at length" for step in range(6)]
+            log = simulated(atif(f"{task}-a", f"task {task}", made_up), WORLDS[task])
             (folder / f"{task}-dream.json").write_text(json.dumps(log))
         if task == 2:
             log = simulated(atif("copy", "task 2", answers), WORLDS[0])
@@ -81,23 +81,23 @@ def test_what_a_world_model_answered_is_dropped_by_its_reason_and_nothing_else_i
 
 
 def test_what_a_world_model_says_is_no_replicate_of_what_the_world_did(raw, tmp_path):
-    for name, said in (("refused", "refuse"), ("allowed", "allow")):
-        Run(recipe(simulated=said), [str(raw)], str(tmp_path / name), Execution()).run("judge")
+    for name, policy in (("refused", "refuse"), ("allowed", "allow")):
+        Run(recipe(simulated=policy), [str(raw)], str(tmp_path / name), Execution()).run("judge")
         assert json.loads((tmp_path / name / "measures" / "replicates.json").read_text()) == {}
 
 
 def test_allowed_rows_are_samples_and_the_card_states_their_share_by_world_model(raw, tmp_path):
     Run(recipe(ALONE, simulated="allow"), [str(raw)], str(tmp_path), Execution()).run("mix")
-    found = ends(tmp_path)
-    assert found["0-copy"] == "duplicate_trajectory"
-    assert (found["0-dream"], found["1-dream"], found["2-real"]) == (None, None, None)
-    told = json.loads((tmp_path / "shards" / "manifest.json").read_text())["mixture"]["simulated"]
-    assert [(one["component"], one["world_model"], one["samples"]) for one in told] == [
+    reasons = ends(tmp_path)
+    assert reasons["0-copy"] == "duplicate_trajectory"
+    assert (reasons["0-dream"], reasons["1-dream"], reasons["2-real"]) == (None, None, None)
+    rows = json.loads((tmp_path / "shards" / "manifest.json").read_text())["mixture"]["simulated"]
+    assert [(row["component"], row["world_model"], row["samples"]) for row in rows] == [
         ("a", "dream@1", 1), ("b", "dream@2", 1),
     ]  # fmt: skip
     card = (tmp_path / "shards" / "README.md").read_text()
     whole = sum(pl.read_parquet(tmp_path / "shards" / "sft" / "*" / "*.parquet")["num_tokens"])
-    share = sum(one["tokens"] for one in told) / whole
+    share = sum(row["tokens"] for row in rows) / whole
     assert 0 < share < 1
     assert f"`sft` {share:.1%} of its tokens." in card
     assert "| sft | a | dream@1 | 1 |" in card
@@ -132,9 +132,9 @@ def test_a_later_generation_adds_no_second_world_model_to_a_component(raw, tmp_p
 def with_passages(tmp_path, *worlds):
     """A recipe that passes rows of these world models through, and a row that nobody made up."""
     texts = [f"What the harbour master wrote in his log on day {number}, at some length." for number in range(8)]
-    told = [{"text": f"Dreamt: {text}", "environment": {"kind": "model", "world_model": world, "sampling": "{}"}}
+    dreamt = [{"text": f"Dreamt: {text}", "environment": {"kind": "model", "world_model": world, "sampling": "{}"}}
             for text, world in zip(texts, worlds, strict=False)]  # fmt: skip
-    rows = [*told, *({"text": text} for text in texts[:4])]
+    rows = [*dreamt, *({"text": text} for text in texts[:4])]
     path = tmp_path / "texts.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     passed = {"name": "texts", "kind": "text", "path": str(path), "licence": "CC0-1.0", "min_chars": 1}
@@ -148,10 +148,10 @@ def test_passages_that_a_world_model_answered_are_in_the_share_that_the_card_sta
     real.mkdir()
     (real / "0-real.json").write_bytes((raw / "0-real.json").read_bytes())
     Run(with_passages(tmp_path, "dream@1", "dream@1"), [str(real)], str(tmp_path / "out"), Execution()).run()
-    (told,) = json.loads((tmp_path / "out/shards/manifest.json").read_text())["mixture"]["simulated"]
-    assert (told["component"], told["world_model"], told["samples"]) == ("texts", "dream@1", 2)
+    (row,) = json.loads((tmp_path / "out/shards/manifest.json").read_text())["mixture"]["simulated"]
+    assert (row["component"], row["world_model"], row["samples"]) == ("texts", "dream@1", 2)
     drawn = pl.read_parquet(tmp_path / "out/shards/cpt/*/*.parquet")
     dreamt = drawn.filter(pl.col("text").str.starts_with("Dreamt"))
-    assert (len(dreamt), told["tokens"]) == (2, sum(dreamt["num_tokens"]))
-    share = told["tokens"] / sum(drawn["num_tokens"])
+    assert (len(dreamt), row["tokens"]) == (2, sum(dreamt["num_tokens"]))
+    share = row["tokens"] / sum(drawn["num_tokens"])
     assert f"`cpt` {share:.1%} of its tokens." in (tmp_path / "out/shards/README.md").read_text()

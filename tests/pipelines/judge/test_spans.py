@@ -21,14 +21,14 @@ def found(out: Path) -> pl.DataFrame:
     spans = pl.concat([pl.read_parquet(name) for name in sorted(out.glob("spans/*/*.parquet"))])
     assert spans.select("trajectory_id", "step").equals(texts.select("trajectory_id", "step"))
     text = texts["next_observation"].struct.field("content")
-    kept = pl.concat([pl.read_parquet(name, columns=["kept"]) for name in sorted(out.glob("verdicts/*/*.parquet"))])
-    whole = pl.concat([spans.with_columns(text.alias("text")), kept], how="horizontal")
+    flags = pl.concat([pl.read_parquet(name, columns=["kept"]) for name in sorted(out.glob("verdicts/*/*.parquet"))])
+    whole = pl.concat([spans.with_columns(text.alias("text")), flags], how="horizontal")
     return whole.filter("kept").sort("trajectory_id", "step")
 
 
 def told(row: dict) -> list[tuple[str, str]]:
     data = row["text"].encode()
-    return [(one["label"], data[one["begin"] : one["end"]].decode()) for one in row["spans"]]
+    return [(span["label"], data[span["begin"] : span["end"]].decode()) for span in row["spans"]]
 
 
 @pytest.mark.parametrize("replicates", [{}, None])
@@ -77,16 +77,16 @@ def test_answers_of_a_tool_whose_replicates_never_agree_are_volatile_as_a_whole(
 
 
 def test_spans_are_written_only_where_they_are_wanted_and_go_with_the_wish(raw: Path, tmp_path: Path):
-    out, other = tmp_path / "out", tmp_path / "other"
+    out, second = tmp_path / "out", tmp_path / "other"
     Run(recipe(spans=True), [str(raw)], str(out)).run()
     assert list(out.glob("spans/*/*.parquet"))
     assert (out / "spans" / "manifest.json").exists()
     classed = {path.relative_to(out): path.read_bytes() for path in out.glob("shards/*/*/*")}
-    Run(recipe(), [str(raw)], str(other)).run()
+    Run(recipe(), [str(raw)], str(second)).run()
     Run(recipe(), [str(raw)], str(out)).run()
-    assert not (other / "spans").exists()
+    assert not (second / "spans").exists()
     assert not (out / "spans").exists()
-    plain = {path.relative_to(other): path.read_bytes() for path in other.glob("shards/*/*/*")}
+    plain = {path.relative_to(second): path.read_bytes() for path in second.glob("shards/*/*/*")}
     assert {path.relative_to(out): path.read_bytes() for path in out.glob("shards/*/*/*")} == plain
     assert plain.keys() == classed.keys()
     assert all(plain[name] != data for name, data in classed.items() if name.parts[1] in ("cpt", "sft"))

@@ -24,27 +24,27 @@ def turn(observation, arguments='{"item": "tea"}', form="response", previous=Non
     )  # fmt: skip
 
 
-def answers(one, others=()):
-    return {adversary.name: adversary for adversary in adversaries(one, others)}
+def answers(answered, others=()):
+    return {adversary.name: adversary for adversary in adversaries(answered, others)}
 
 
 def test_each_adversarial_answer_differs_from_the_truth_as_its_name_says():
-    found = answers(turn('{"item": "tea", "left": 4}\n[exit code 0]'), ['{"item": "salt", "left": 9}'])
-    assert found["fenced"].answer.endswith('```\n{"item": "tea", "left": 4}\n[exit code 0]\n```')
-    assert json.loads(found["other JSON"].answer.split("\n")[0]) == {"item": "tea", "left": 4}
-    assert json.loads(found["number"].answer.split("\n")[0].replace("[exit", ""))["item"] == "tea"
-    assert found["number"].answer != '{"item": "tea", "left": 4}\n[exit code 0]'
-    assert found["other answer"].answer == '{"item": "salt", "left": 9}'
-    assert found["half"].answer == '{"item": "tea", "lef'
+    by_name = answers(turn('{"item": "tea", "left": 4}\n[exit code 0]'), ['{"item": "salt", "left": 9}'])
+    assert by_name["fenced"].answer.endswith('```\n{"item": "tea", "left": 4}\n[exit code 0]\n```')
+    assert json.loads(by_name["other JSON"].answer.split("\n")[0]) == {"item": "tea", "left": 4}
+    assert json.loads(by_name["number"].answer.split("\n")[0].replace("[exit", ""))["item"] == "tea"
+    assert by_name["number"].answer != '{"item": "tea", "left": 4}\n[exit code 0]'
+    assert by_name["other answer"].answer == '{"item": "salt", "left": 9}'
+    assert by_name["half"].answer == '{"item": "tea", "lef'
 
 
 def test_a_state_is_spoiled_where_it_stays_and_kept_where_it_changes():
-    found = answers(turn(BEFORE.replace("5 left", "4 left"), form="screen", previous=BEFORE))
-    assert found["previous"].answer == BEFORE
-    lines = found["rubbish"].answer.split("\n")
+    by_name = answers(turn(BEFORE.replace("5 left", "4 left"), form="screen", previous=BEFORE))
+    assert by_name["previous"].answer == BEFORE
+    lines = by_name["rubbish"].answer.split("\n")
     assert lines[2] == '  text "4 left"'
     assert not {*lines} & {*BEFORE.split("\n")}
-    assert sorted(found["shuffled"].answer.split("\n")) == sorted(BEFORE.replace("5 left", "4 left").split("\n"))
+    assert sorted(by_name["shuffled"].answer.split("\n")) == sorted(BEFORE.replace("5 left", "4 left").split("\n"))
 
 
 def test_a_half_that_is_the_state_before_is_none():
@@ -69,31 +69,31 @@ def test_a_half_that_is_the_state_before_is_none():
     ],
 )
 def test_a_turn_has_no_quality_where_an_answer_earns_what_it_may_not(name, score, monkeypatch):
-    one = turn(BEFORE.replace("5 left", "4 left"), form="screen", previous=BEFORE)
-    scores = {adversary.answer: max(adversary.low, 0.0) for adversary in adversaries(one, ["none"])}
+    answered = turn(BEFORE.replace("5 left", "4 left"), form="screen", previous=BEFORE)
+    scores = {adversary.answer: max(adversary.low, 0.0) for adversary in adversaries(answered, ["none"])}
     monkeypatch.setattr(reward, "scored", lambda answer, _: {"score": scores[answer]})
-    assert reward_quality(one, "", ["none"]) == 1.0
-    scores[answers(one, ["none"])[name].answer] = score
-    assert reward_quality(one, "", ["none"]) is None
+    assert reward_quality(answered, "", ["none"]) == 1.0
+    scores[answers(answered, ["none"])[name].answer] = score
+    assert reward_quality(answered, "", ["none"]) is None
 
 
 def test_an_answer_told_by_volatile_parts_alone_has_no_half_and_no_changed_number():
-    found = answers(turn("id 4711", volatile=((3, 7),)))
-    assert "half" not in found
-    assert "number" not in found
+    by_name = answers(turn("id 4711", volatile=((3, 7),)))
+    assert "half" not in by_name
+    assert "number" not in by_name
 
 
 def test_quality_tells_the_best_of_the_wholly_wrong_answers():
-    one = turn("bought 1 tea, 4 left")
-    truth = ground_truth(one, [])
+    answered = turn("bought 1 tea, 4 left")
+    truth = ground_truth(answered, [])
     far, near = "no such item", "bought 1 salt, 4 left"
-    assert reward_quality(one, truth, [far]) == round(1 - max(_scores(one, truth, far)), 4)
-    assert reward_quality(one, truth, [near]) == round(1 - max(_scores(one, truth, near)), 4)
-    assert (reward_quality(one, truth, [near]) or 0) < (reward_quality(one, truth, [far]) or 0)
+    assert reward_quality(answered, truth, [far]) == round(1 - max(_scores(answered, truth, far)), 4)
+    assert reward_quality(answered, truth, [near]) == round(1 - max(_scores(answered, truth, near)), 4)
+    assert (reward_quality(answered, truth, [near]) or 0) < (reward_quality(answered, truth, [far]) or 0)
 
 
-def _scores(one, truth, other):
-    return [reward.scored(answer, truth)["score"] for answer in (other, one.action)]
+def _scores(answered, truth, distractor):
+    return [reward.scored(answer, truth)["score"] for answer in (distractor, answered.action)]
 
 
 def test_random_values_are_volatile_until_they_were_shown():
@@ -135,8 +135,8 @@ def test_an_element_is_knowable_where_what_it_says_was_shown_or_is_said_anyway(l
     known = Known()
     known.saw(BEFORE + '\n  text "A" [0,0][9,9]\n  text "7"')
     context = Context(turn("", form="screen"), known.now(), ["total 42"] * 2)
-    told = context.knowable_element if '"' in line else context.knowable_line
-    assert told(line) is is_knowable
+    knowable = context.knowable_element if '"' in line else context.knowable_line
+    assert knowable(line) is is_knowable
 
 
 def test_the_reward_agrees_with_answers_ranked_by_hand():

@@ -29,16 +29,16 @@ from trajmill.pipelines.render.answered import Answered, Distractors, Known, tur
 
 
 def turn(observation, arguments=None, tool="bash", form="response", previous="before", key="t:0", **more):
-    held = json.dumps(arguments if arguments is not None else {"command": "run"})
-    action = json.dumps({"name": tool, "arguments": json.loads(held)})
-    return Answered(key, "terminal", form, tool, held, action, observation, previous, **more)
+    encoded = json.dumps(arguments if arguments is not None else {"command": "run"})
+    action = json.dumps({"name": tool, "arguments": json.loads(encoded)})
+    return Answered(key, "terminal", form, tool, encoded, action, observation, previous, **more)
 
 
 OTHERS = tuple(f"other answer {number}\n[exit code 0]" for number in range(6))
 
 
-def found(one, others=OTHERS, known=None):
-    return checks_of(one, known or Known(), others)
+def found(answered, others=OTHERS, known=None):
+    return checks_of(answered, known or Known(), others)
 
 
 def types(checks):
@@ -56,10 +56,10 @@ def test_an_exit_code_that_the_text_does_not_show_is_not_checked():
 
 
 def test_what_no_two_other_answers_contradict_is_not_checked():
-    one = turn("done well\n[exit code 0]", {"command": "done well"})
-    assert found(one, ("done well\n[exit code 0]", "x\n[exit code 0]")) == []
-    assert found(one, ("x\n[exit code 1]",)) == []
-    assert found(one, ("x\n[exit code 1]", "y\n[exit code 2]"))
+    answered = turn("done well\n[exit code 0]", {"command": "done well"})
+    assert found(answered, ("done well\n[exit code 0]", "x\n[exit code 0]")) == []
+    assert found(answered, ("x\n[exit code 1]",)) == []
+    assert found(answered, ("x\n[exit code 1]", "y\n[exit code 2]"))
 
 
 def test_what_only_the_world_knew_is_not_checked():
@@ -71,9 +71,9 @@ def test_what_only_the_world_knew_is_not_checked():
 
 
 def screen(observation, previous, arguments, tool="click", **more):
-    held = json.dumps(arguments)
+    encoded = json.dumps(arguments)
     action = json.dumps({"name": tool, "arguments": arguments})
-    return Answered("s:0", "android", "screen", tool, held, action, observation, previous, **more)
+    return Answered("s:0", "android", "screen", tool, encoded, action, observation, previous, **more)
 
 
 def lines(checks):
@@ -112,9 +112,9 @@ def test_what_was_known_is_told_later_as_it_was_then_in_any_order() -> None:
 def test_nothing_is_asked_for_where_fewer_than_two_other_answers_differ() -> None:
     truth = "exit\n[exit code 3]"
     others = ["ok\n[exit code 0]", "no\n[exit code 1]"]
-    one = turn(truth, {"command": "x"})
-    assert checks_of(one, Known(), others)
-    assert checks_of(one, Known(), [*others[:1], truth]) == []
+    answered = turn(truth, {"command": "x"})
+    assert checks_of(answered, Known(), others)
+    assert checks_of(answered, Known(), [*others[:1], truth]) == []
 
 
 def test_texts_and_places_of_a_screen_that_nobody_saw_are_not_asked_for():
@@ -133,35 +133,37 @@ def test_what_counts_or_joins_texts_that_were_seen_is_asked_for(before, pressed,
     )
     known = Known()
     known.saw(previous)
-    told = screen(previous.replace(f'"{before}"', f'"{after}"'), previous, {"element": "#3"})
-    assert lines(found(told, SCREENS, known)) == {f'text "{after}" id=count [1,1][8,2]'}
+    answered = screen(previous.replace(f'"{before}"', f'"{after}"'), previous, {"element": "#3"})
+    assert lines(found(answered, SCREENS, known)) == {f'text "{after}" id=count [1,1][8,2]'}
 
 
 def test_lines_of_words_that_stood_on_different_lines_are_not_asked_for():
     known = Known()
     known.saw("return x\nfine = 1\nname = 2")
     others = tuple(f"Applied edit to file{number}\nreturn {number}\nfine {number}" for number in range(6))
-    told = turn("Applied edit to a.py\nreturn fine(name)\nimport zlib", {"content": "a.py has to change"}, tool="edit")
-    assert lines(found(told, others, known)) == {"Applied edit to a.py"}
+    answered = turn(
+        "Applied edit to a.py\nreturn fine(name)\nimport zlib", {"content": "a.py has to change"}, tool="edit"
+    )
+    assert lines(found(answered, others, known)) == {"Applied edit to a.py"}
     known.saw("    7\treturn fine(name)")
-    assert "return fine(name)" in lines(found(told, others, known))
+    assert "return fine(name)" in lines(found(answered, others, known))
 
 
 def test_numbers_that_only_other_answers_hold_are_not_asked_for_letter_by_letter():
     others = (*(f"1 X{number} = 0.92 EUR" for number in range(4)), "no such pair")
-    told = turn("1 USD = 0.92 EUR", {"pair": "USD EUR"}, tool="rate")
-    assert found(told, others) == []
+    answered = turn("1 USD = 0.92 EUR", {"pair": "USD EUR"}, tool="rate")
+    assert found(answered, others) == []
     known = Known()
     known.saw("USD 0.92 = EUR 1")
-    assert {"type": "exact"} in found(told, others, known)
+    assert {"type": "exact"} in found(answered, others, known)
 
 
 def test_a_sentence_of_a_page_that_was_shown_is_asked_for_and_a_list_of_titles_is_not():
     known = Known()
     known.saw("Jack Binion is a businessman. Binion is the son of Benny Binion. He worked in Las Vegas and Texas.")
     others = tuple(f"(Result 1/{n}) He was the {n}. son of Jack\nSimilar: ['Las Vegas {n}']" for n in range(2, 6))
-    told = turn("(Result 1/2) Binion is the son of Benny Binion.", {"keyword": "son"}, tool="lookup")
-    assert found(told, others, known) == [{"type": "exact"}]
+    answered = turn("(Result 1/2) Binion is the son of Benny Binion.", {"keyword": "son"}, tool="lookup")
+    assert found(answered, others, known) == [{"type": "exact"}]
     listed = turn(
         "Could not find [Texas]. Similar: ['Las Vegas', 'Jack Benny', 'son']", {"entity": "Texas"}, tool="search"
     )
@@ -177,11 +179,11 @@ def test_the_focus_is_asked_for_only_where_the_action_moves_it():
     others = tuple(f'#1 document "D{n}" value="u"\n  #2 date "Other{n}" focused' for n in range(6))
     chosen = screen(after, before, {"element": "#2", "options": ["Choose"]}, tool="select_option")
     focused = "focused"
-    assert not [one for one in found(chosen, others, known) if focused in one.get("pattern", "")]
+    assert not [check for check in found(chosen, others, known) if focused in check.get("pattern", "")]
     clicked = screen(after, before, {"element": "#3"})
-    assert [one["value"] for one in found(clicked, others, known) if focused in one.get("pattern", "")] == ["Day"]
+    assert [check["value"] for check in found(clicked, others, known) if focused in check.get("pattern", "")] == ["Day"]
     tabbed = screen(after, before, {"element": "#2", "key": "Tab"}, tool="press")
-    assert [one["value"] for one in found(tabbed, others, known) if focused in one.get("pattern", "")] == ["Day"]
+    assert [check["value"] for check in found(tabbed, others, known) if focused in check.get("pattern", "")] == ["Day"]
 
 
 def test_of_the_lines_that_hold_words_the_first_32_are_told() -> None:
@@ -192,11 +194,13 @@ def test_of_the_lines_that_hold_words_the_first_32_are_told() -> None:
 
 def test_how_long_an_unseen_file_is_is_not_asked_for():
     others = tuple(f"[File: /a/{number}.py ({number} lines total)]" for number in range(6))
-    told = turn("[File: /a/server.py (76 lines total)]\n1:import zlib", {"command": "open /a/server.py"})
-    assert not [one for one in found(told, others) if "lines total" in one.get("pattern", "")]
+    answered = turn("[File: /a/server.py (76 lines total)]\n1:import zlib", {"command": "open /a/server.py"})
+    assert not [check for check in found(answered, others) if "lines total" in check.get("pattern", "")]
     known = Known()
     known.saw("76 lines")
-    assert [one["value"] for one in found(told, others, known) if "lines total" in one.get("pattern", "")] == ["76"]
+    assert [
+        check["value"] for check in found(answered, others, known) if "lines total" in check.get("pattern", "")
+    ] == ["76"]
 
 
 @pytest.mark.parametrize("line", ["Doc 3(Title: alpha) beta", "4. [alpha](beta)", "16\tbeta alpha", "  7→alpha beta"])
@@ -208,10 +212,10 @@ def test_where_a_line_stands_among_results_or_in_a_file_is_not_checked(line):
 
 
 def test_how_much_a_search_finds_is_not_checked():
-    told = turn("A search for 'moss' found 9 results:", {"query": "moss"}, tool="web_search")
+    answered = turn("A search for 'moss' found 9 results:", {"query": "moss"}, tool="web_search")
     others = tuple(f"A search for 'x{number}' found {number} results:" for number in range(6))
-    assert found(told, others)
-    assert found(replace(told, domain="search"), others) == []
+    assert found(answered, others)
+    assert found(replace(answered, domain="search"), others) == []
 
 
 def test_an_answer_that_echoes_the_action_is_not_checked():
@@ -219,16 +223,16 @@ def test_an_answer_that_echoes_the_action_is_not_checked():
 
 
 def test_an_answer_that_stood_before_is_not_checked():
-    one = turn("Lisbon, 1932, Pessoa", {"command": "echo Pessoa, Lisbon, 1932"})
-    assert found(replace(one, previous=one.observation)) == []
+    answered = turn("Lisbon, 1932, Pessoa", {"command": "echo Pessoa, Lisbon, 1932"})
+    assert found(replace(answered, previous=answered.observation)) == []
 
 
 @pytest.mark.parametrize(("typed", "is_checked"), [("it", True), ("lit", False)])
 def test_a_line_that_ends_with_one_of_three_letters_that_were_typed_is_not_checked(typed, is_checked):
     known = Known()
     known.saw("lamp is lit")
-    told = turn("lamp is lit\nat the door", {"command": typed}, scrubbed=True)
-    assert (lines(found(told, known=known)) == {"lamp is lit"}) == is_checked
+    answered = turn("lamp is lit\nat the door", {"command": typed}, scrubbed=True)
+    assert (lines(found(answered, known=known)) == {"lamp is lit"}) == is_checked
 
 
 def test_values_of_json_that_the_arguments_tell_are_checked():
@@ -266,54 +270,54 @@ TREES = tuple(f'#1 window "App {number}"\n  #2 text "Page {number}"' for number 
 
 
 def test_what_a_click_toggles_is_checked_and_a_number_of_an_element_is_not():
-    one = turn(
+    answered = turn(
         TREE.format("checked", "7").replace("#2", "#9"),
         {"element": "#2"},
         tool="click",
         form="screen",
         previous=TREE.format("unchecked", "7"),
     )
-    checks = found(one, TREES)
-    truth = ground_truth(one, checks)
+    checks = found(answered, TREES)
+    truth = ground_truth(answered, checks)
     assert "checked" in [check.get("value") for check in checks]
-    assert reward.scored(one.observation.replace("#", "#5"), truth)["rules"] == pytest.approx(0.98)
+    assert reward.scored(answered.observation.replace("#", "#5"), truth)["rules"] == pytest.approx(0.98)
     assert reward.scored(TREE.format("unchecked", "7"), truth)["rules"] == 0.0
 
 
 def test_a_state_that_stays_is_asked_for_of_5_percent_alone():
-    one = turn(TREE.format("x", 1), form="screen", previous=TREE.format("x", 1))
-    checks = found(one, TREES)
+    answered = turn(TREE.format("x", 1), form="screen", previous=TREE.format("x", 1))
+    checks = found(answered, TREES)
     assert checks == [{"type": "no_change"}]
     keys = [f"t:{number}" for number in range(20_000)]
-    weights = [weight(replace(one, key=key), checks) for key in keys]
+    weights = [weight(replace(answered, key=key), checks) for key in keys]
     assert 0.04 < sum(map(bool, weights)) / len(keys) < 0.06
     assert [bool(each) for each in weights] == [keeps_no_change(key, 0) for key in keys]
-    assert weight(one, []) == 0.0
+    assert weight(answered, []) == 0.0
 
 
 def test_volatile_words_are_not_asked_for():
     text = "pid 4711 of lamp\nlamp is lit\n[exit code 0]"
-    one = turn(text, {"command": "light lamp pid 4711 is lit of"}, volatile=((4, 8),))
-    checks = found(one, tuple(f"pid {number} of x{number}\n[exit code 1]" for number in range(6)))
+    answered = turn(text, {"command": "light lamp pid 4711 is lit of"}, volatile=((4, 8),))
+    checks = found(answered, tuple(f"pid {number} of x{number}\n[exit code 1]" for number in range(6)))
     assert {"type": "contains", "line": "lamp is lit"} in checks
     assert not any("4711" in json.dumps(check) for check in checks)
     assert "exact" not in types(checks)
     for number in range(5):
-        assert resample_volatile(one, number) != text
-        assert reward.scored(resample_volatile(one, number), ground_truth(one, checks))["rules"] == 1.0
+        assert resample_volatile(answered, number) != text
+        assert reward.scored(resample_volatile(answered, number), ground_truth(answered, checks))["rules"] == 1.0
 
 
 def test_answers_with_placeholders_are_not_asked_for_letter_by_letter():
-    one = turn("hello user9028 there", {"command": "echo there user9028 hello"})
-    assert json.loads(ground_truth(one, found(one)))["exact"] is True
-    scrubbed = replace(one, scrubbed=True)
+    answered = turn("hello user9028 there", {"command": "echo there user9028 hello"})
+    assert json.loads(ground_truth(answered, found(answered)))["exact"] is True
+    scrubbed = replace(answered, scrubbed=True)
     assert json.loads(ground_truth(scrubbed, found(scrubbed)))["exact"] is False
 
 
 def test_checks_that_let_another_answer_pass_together_are_none():
-    one = turn("lamp is lit\nat the door", {"command": "light the lamp at door is lit"}, scrubbed=True)
-    assert types(found(one)) == {"contains"}
-    assert found(one, (*OTHERS, "lamp is lit\nat the door\nand more")) == []
+    answered = turn("lamp is lit\nat the door", {"command": "light the lamp at door is lit"}, scrubbed=True)
+    assert types(found(answered)) == {"contains"}
+    assert found(answered, (*OTHERS, "lamp is lit\nat the door\nand more")) == []
 
 
 WORDS = st.lists(st.sampled_from(["lamp", "lit", "7", "door", "\n", ": ", "Error", "[exit code 2]", "{}"]), max_size=12)
@@ -322,19 +326,19 @@ TEXT = WORDS.map(" ".join)
 
 @given(TEXT, TEXT, TEXT, st.lists(TEXT, max_size=8), st.sampled_from(["response", "screen"]))
 def test_no_check_stands_that_something_false_passes(observation, before, command, others, form):
-    one = turn(observation, {"command": command}, form=form, previous=before)
+    answered = turn(observation, {"command": command}, form=form, previous=before)
     others = (*OTHERS, *others)
-    checks = found(one, others)
-    truth = json.loads(ground_truth(one, checks))
+    checks = found(answered, others)
+    truth = json.loads(ground_truth(answered, checks))
     for check in checks:
         assert reward.passes(check, reward.prediction(observation) or "", truth)
-        false = ["", *echoes(one), mutate_target(check, observation, form)]
+        false = ["", *echoes(answered), mutate_target(check, observation, form)]
         false += [] if check["type"] == "no_change" else [before]
         assert not any(reward.passes(check, text, truth) for text in false)
     if checks:
         assert reward.rules(reward.prediction(observation) or "", truth) == 1.0
-        different = [other for other in others if not reward.same(other, observation, form)]
-        assert all(any(not reward.passes(check, other, truth) for check in checks) for other in different)
+        different = [answer for answer in others if not reward.same(answer, observation, form)]
+        assert all(any(not reward.passes(check, answer, truth) for check in checks) for answer in different)
 
 
 @pytest.mark.parametrize(
@@ -356,17 +360,17 @@ def test_a_mutation_changes_what_a_check_asks_for(check, text):
 
 
 def test_a_check_whose_mutation_passes_does_not_stand():
-    one = turn("a lamp")
+    answered = turn("a lamp")
     check = {"type": "regex", "pattern": "(?i)(l)(?:amp)?", "value": "l"}
-    assert not stands(check, one, json.loads(ground_truth(one, [])), ("x lab", "y lab"))
+    assert not stands(check, answered, json.loads(ground_truth(answered, [])), ("x lab", "y lab"))
 
 
 # Other answers
 
 
 def hold(answers: Distractors, turns: Iterable[Answered]) -> Distractors:
-    for asked in turns:
-        answers.add(asked.head, asked.observation)
+    for answered in turns:
+        answers.add(answered.head, answered.observation)
     return answers
 
 
@@ -408,17 +412,17 @@ def test_turns_are_drawn_by_their_weights_whatever_their_order():
 
 @pytest.mark.parametrize(("weights", "most"), [((4.0,), 1), ((0.0, 1.0, 2.0, 3.0, 4.0), 20)])
 def test_no_more_turns_are_weighed_than_could_be_drawn(weights, most):
-    of = {f"t:{number}": weights[number % len(weights)] for number in range(40)}
-    asked = []
+    weight_of = {f"t:{number}": weights[number % len(weights)] for number in range(40)}
+    looked_up = []
 
     def weighed(key):
-        asked.append(key)
-        return of[key]
+        looked_up.append(key)
+        return weight_of[key]
 
-    chosen = draw_key(of, weighed, 3)
-    lots = {key: -math.log(xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), 3) / 2**64) for key in of}
-    assert chosen == min((key for key in of if of[key]), key=lambda key: lots[key] / of[key])
-    assert len(asked) <= most
+    chosen = draw_key(weight_of, weighed, 3)
+    lots = {key: -math.log(xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), 3) / 2**64) for key in weight_of}
+    assert chosen == min((key for key in weight_of if weight_of[key]), key=lambda key: lots[key] / weight_of[key])
+    assert len(looked_up) <= most
 
 
 def test_turns_looked_at_do_not_depend_on_their_order_and_differ_by_seed():
@@ -434,8 +438,8 @@ def test_checked_turns_weigh_more_and_empty_answers_nothing():
 
 def test_ground_truth_keeps_the_state_before_where_lines_that_changed_are_told_by_it():
     rubric = ("awb/terminal", "0" * 64)
-    told = json.loads(ground_truth(turn("a", form="screen", spans=((0, 1, "new"),)), [], rubric))
-    assert told == {
+    truth = json.loads(ground_truth(turn("a", form="screen", spans=((0, 1, "new"),)), [], rubric))
+    assert truth == {
         "v": 3, "domain": "terminal", "form": "screen", "observation": "a", "previous": "before", "volatile": [],
         "spans": [[0, 1, "new"]], "checks": [],
         "rubric": {"id": "awb/terminal", "sha256": "0" * 64},
@@ -459,8 +463,14 @@ def test_a_row_becomes_a_turn():
         "action": {"name": "find", "arguments": '{"b": ["x", {"c": 2}], "a": true}', "text": "find x"},
         "next_observation": {"form": "response"},
     }
-    one = turn_of(row, "found", None, [(0, 1)])
-    assert (one.key, one.tool, one.values, one.volatile, one.scrubbed) == ("r:1", "find", ("x", "2"), ((0, 1),), True)
+    answered = turn_of(row, "found", None, [(0, 1)])
+    assert (answered.key, answered.tool, answered.values, answered.volatile, answered.scrubbed) == (
+        "r:1",
+        "find",
+        ("x", "2"),
+        ((0, 1),),
+        True,
+    )
 
 
 def test_what_many_hold_together_is_what_one_would_hold():
@@ -474,9 +484,9 @@ def test_what_many_hold_together_is_what_one_would_hold():
 
 def test_no_more_heads_are_held_than_can_be():
     turns = [turn("answer", {"command": f"tool{number} x"}, key=f"t:{number}") for number in range(3000)]
-    held = hold(Distractors(2), turns).batch()
-    assert held.equals(hold(Distractors(2), reversed(turns)).batch())
-    assert held.num_rows == 1024 + 1
+    batch = hold(Distractors(2), turns).batch()
+    assert batch.equals(hold(Distractors(2), reversed(turns)).batch())
+    assert batch.num_rows == 1024 + 1
 
 
 @pytest.mark.parametrize(
@@ -489,8 +499,8 @@ def test_a_long_text_is_not_asked_for_because_its_member_is_called_result(told, 
 
 
 def test_a_long_text_that_the_action_tells_is_asked_for():
-    told = "the plum by the wall was pruned late in March"
+    sentence = "the plum by the wall was pruned late in March"
     others = tuple(json.dumps({"structuredContent": {"result": f"other {number}"}}) for number in range(6))
-    held = {"structuredContent": {"result": told, "receipt": "q7x9"}}
-    checks = found(turn(json.dumps(held), {"note": told}), others)
-    assert {"type": "json_path", "path": "$['structuredContent']['result']", "value": told} in checks
+    envelope = {"structuredContent": {"result": sentence, "receipt": "q7x9"}}
+    checks = found(turn(json.dumps(envelope), {"note": sentence}), others)
+    assert {"type": "json_path", "path": "$['structuredContent']['result']", "value": sentence} in checks

@@ -42,14 +42,14 @@ def run(logs: Path, out: Path, **mix: Any) -> tuple[dict[str, int], dict[str, li
     recipe = Recipe(name="r", source="s", domains=("mcp",), mix=Mix(pools=pools, **mix))
     Run(recipe, [str(logs)], str(out)).run()
     counts = json.loads((out / "shards" / "manifest.json").read_text("utf-8"))["counts"]
-    made: dict[str, list[dict[str, Any]]] = {"eval": []}
+    by_pool: dict[str, list[dict[str, Any]]] = {"eval": []}
     for pool in ("cpt", "sft", "rl"):
         files = sorted((out / "shards" / pool).rglob("*.parquet"))
-        made[pool] = [row for file in files for row in pq.read_table(file).to_pylist()]
+        by_pool[pool] = [row for file in files for row in pq.read_table(file).to_pylist()]
     for file in (out / "shards" / "eval").glob("*.jsonl"):
-        made["eval"] += map(json.loads, file.read_text("utf-8").splitlines())
-    assert all(made.values())
-    return counts, made
+        by_pool["eval"] += map(json.loads, file.read_text("utf-8").splitlines())
+    assert all(by_pool.values())
+    return counts, by_pool
 
 
 def texts(pool: str, sample: dict[str, Any]) -> list[str]:
@@ -57,10 +57,10 @@ def texts(pool: str, sample: dict[str, Any]) -> list[str]:
     if pool == "cpt":
         return [sample["text"]]
     if pool == "sft":
-        return [one["content"] for one in sample["messages"][1:]]
+        return [message["content"] for message in sample["messages"][1:]]
     if pool == "rl":
         truth = json.loads(sample["reward_model"]["ground_truth"])
-        return [*(one["content"] for one in sample["prompt"][1:]), truth["observation"]]
+        return [*(message["content"] for message in sample["prompt"][1:]), truth["observation"]]
     return [*sample["prompt"], *sample["response"], sample["current_prompt"]]
 
 
@@ -69,55 +69,57 @@ def kept(logs, tmp_path_factory):
     return run(logs, tmp_path_factory.mktemp("kept") / "out")
 
 
-def told(counts: dict[str, int], what: str) -> dict[str, int]:
-    return {key.split(".")[1]: count for key, count in counts.items() if key.startswith(f"{what}.")}
+def told(counts: dict[str, int], prefix: str) -> dict[str, int]:
+    return {key.split(".")[1]: count for key, count in counts.items() if key.startswith(f"{prefix}.")}
 
 
 def test_control_strings_are_kept_and_counted_by_default(kept):
-    counts, made = kept
-    held = {
-        pool: sum(any(re2.search(PATTERN, text) for text in texts(pool, one)) for one in samples)
-        for pool, samples in made.items()
+    counts, by_pool = kept
+    expected = {
+        pool: sum(any(re2.search(PATTERN, text) for text in texts(pool, sample)) for sample in samples)
+        for pool, samples in by_pool.items()
     }
-    assert told(counts, "control_samples") == held
-    assert told(counts, "control_turns") == held, "one turn of a session holds one"
-    assert sum(held.values()) > 2
+    assert told(counts, "control_samples") == expected
+    assert told(counts, "control_turns") == expected, "one turn of a session holds one"
+    assert sum(expected.values()) > 2
 
 
 def test_escaped_samples_are_those_that_were_kept_and_count_as_many(kept, logs, tmp_path):
-    counts, made = run(logs, tmp_path / "out", control_tokens="escape")
+    counts, by_pool = run(logs, tmp_path / "out", control_tokens="escape")
     assert told(counts, "control_samples") == told(kept[0], "control_samples")
-    for pool, samples in made.items():
-        shown = [texts(pool, one) for one in samples]
-        assert not any(re2.search(PATTERN, text) for some in shown for text in some)
-        assert [list(map(unescape, some)) for some in shown] == [texts(pool, one) for one in kept[1][pool]]
-    for one in made["rl"]:
-        truth = one["reward_model"]["ground_truth"]
+    for pool, samples in by_pool.items():
+        shown = [texts(pool, sample) for sample in samples]
+        assert not any(re2.search(PATTERN, text) for turn_texts in shown for text in turn_texts)
+        assert [list(map(unescape, turn_texts)) for turn_texts in shown] == [
+            texts(pool, sample) for sample in kept[1][pool]
+        ]
+    for sample in by_pool["rl"]:
+        truth = sample["reward_model"]["ground_truth"]
         assert compute_score("", json.loads(truth)["observation"], truth)["score"] == 1.0
     assert "blank behind their first character" in (tmp_path / "out" / "shards" / "README.md").read_text("utf-8")
 
 
 def test_dropped_samples_are_counted_as_rejects_by_their_reason(kept, logs, tmp_path):
-    counts, made = run(logs, tmp_path / "out", control_tokens="drop")
+    counts, by_pool = run(logs, tmp_path / "out", control_tokens="drop")
     assert set(told(counts, "control_samples").values()) == {0}
     whole = {pool: len(kept[1][pool]) - told(kept[0], "control_samples")[pool] for pool in ("cpt", "sft")}
-    assert {pool: len(made[pool]) for pool in whole} == whole
+    assert {pool: len(by_pool[pool]) for pool in whole} == whole
     files = (tmp_path / "out" / "rejects" / "mix").rglob("*.parquet")
     reasons = [reason for file in files for reason in pq.read_table(file)["reason"].to_pylist()]
     assert reasons.count("control_tokens") >= sum(told(kept[0], "control_samples")[pool] for pool in whole)
 
 
 def test_answers_are_shown_as_the_log_has_their_objects_in_every_stage(kept, logs, tmp_path):
-    counts, made = run(logs, tmp_path / "out", mcp="envelope")
-    for pool, samples in made.items():
+    counts, by_pool = run(logs, tmp_path / "out", mcp="envelope")
+    for pool, samples in by_pool.items():
         assert len(samples) == len(kept[1][pool])
         for sample in samples:
             shown = "\n".join(texts(pool, sample))
             assert '{"content":[{"type":"text","text":"row ' in shown
             assert MAIL not in shown, "what is scrubbed in texts is scrubbed in objects"
-    for one in made["rl"]:
-        truth = one["reward_model"]["ground_truth"]
+    for row in by_pool["rl"]:
+        truth = row["reward_model"]["ground_truth"]
         assert json.loads(json.loads(truth)["observation"])["isError"] is False
         assert compute_score("", json.loads(truth)["observation"], truth)["score"] == 1.0
-    sizes = [sum(one["num_tokens"] for one in of["sft"]) for of in (made, kept[1])]
+    sizes = [sum(row["num_tokens"] for row in run_samples["sft"]) for run_samples in (by_pool, kept[1])]
     assert counts["tokens.sft.mcp"] == sizes[0] > sizes[1]

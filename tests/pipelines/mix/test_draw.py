@@ -20,7 +20,7 @@ from trajmill.schemas import ConfigError
 
 def items_of(rows: list[dict[str, Any]]) -> Items:
     def column(name: str, default: Any, kind: Any) -> Any:
-        return np.array([one.get(name, default) for one in rows], kind)
+        return np.array([row.get(name, default) for row in rows], kind)
 
     values = {
         "component": column("component", "all", object),
@@ -46,9 +46,9 @@ def stage(**values: Any) -> Stage:
     return Stage.model_validate({"components": {"all": {}}, **values})
 
 
-def share(found: Drawing, domain: str) -> float:
-    return next(one.tokens for one in found.categories if one.domain == domain) / sum(
-        one.tokens for one in found.categories
+def share(drawing: Drawing, domain: str) -> float:
+    return next(category.tokens for category in drawing.categories if category.domain == domain) / sum(
+        category.tokens for category in drawing.categories
     )
 
 
@@ -113,13 +113,15 @@ def may_be_drawn(items: Items, asked: Stage, copies: Any, number: int) -> bool:
 @given(ITEMS, STAGES, st.integers(1, 8000))
 def test_a_budget_is_never_passed_and_nothing_that_would_fit_is_left(rows, values, budget):
     items, asked = items_of(rows), stage(**values, budget=budget)
-    found = draw_stage(items, asked)
-    assert int((found.copies * items.tokens).sum()) == sum(category.tokens for category in found.categories) <= budget
+    drawing = draw_stage(items, asked)
+    assert (
+        int((drawing.copies * items.tokens).sum()) == sum(category.tokens for category in drawing.categories) <= budget
+    )
     by_key = np.argsort(items.key, kind="stable")
-    groups = {group: [one for one in by_key if items.group[one] == group] for group in set(items.group.tolist())}
-    allowed = [one for own in groups.values() for one in own[: asked.max_per_group]]
-    left = [one for one in allowed if not found.copies[one]]
-    assert [one for one in left if may_be_drawn(items, asked, found.copies, one)] == []
+    groups = {group: [index for index in by_key if items.group[index] == group] for group in set(items.group.tolist())}
+    allowed = [index for own in groups.values() for index in own[: asked.max_per_group]]
+    left = [index for index in allowed if not drawing.copies[index]]
+    assert [index for index in left if may_be_drawn(items, asked, drawing.copies, index)] == []
 
 
 @given(ITEMS, STAGES, st.integers(1, 8000))
@@ -143,7 +145,7 @@ def test_where_the_next_sample_does_not_fit_the_largest_that_does_is_drawn_inste
 def test_what_a_domain_lacks_is_told_exactly_where_nothing_of_it_is_left(there):
     rows = [{"domain": "web"} for _ in range(50)] + [{"domain": "swe"} for _ in range(there)]
     asked = stage(budget=4_000, components={"all": {"weights": {"web": 0.5, "swe": 0.5}}})
-    short = {one.domain: one.shortfall for one in draw_stage(items_of(rows), asked).categories}
+    short = {category.domain: category.shortfall for category in draw_stage(items_of(rows), asked).categories}
     assert short == {"swe": 2_000 - 100 * there, "web": 0}
 
 
@@ -167,7 +169,7 @@ def test_columns_of_numbers_and_of_objects_are_drawn_alike(rows, values, budget)
 def test_the_order_of_items_changes_nothing(rows, values, budget, random):
     items = items_of(rows)
     order = np.array(random.sample(range(len(rows)), len(rows)))
-    other = Items(
+    permuted = Items(
         items.key[order],
         items.tokens[order],
         items.loss_tokens[order],
@@ -177,14 +179,17 @@ def test_the_order_of_items_changes_nothing(rows, values, budget, random):
         {name: values[order] for name, values in items.values.items()},
     )
     chosen = stage(**values, budget=budget)
-    assert (draw_stage(items, chosen).copies[order] == draw_stage(other, chosen).copies).all()
-    assert draw_stage(items, chosen).categories == draw_stage(other, chosen).categories
+    assert (draw_stage(items, chosen).copies[order] == draw_stage(permuted, chosen).copies).all()
+    assert draw_stage(items, chosen).categories == draw_stage(permuted, chosen).categories
 
 
 def test_without_a_budget_all_is_drawn_once():
-    found = draw_stage(items_of([{}, {"domain": "swe"}, {}]), stage())
-    assert found.copies.tolist() == [1, 1, 1]
-    assert [(one.domain, one.samples, one.tokens, one.loss_tokens, one.share) for one in found.categories] == [
+    drawing = draw_stage(items_of([{}, {"domain": "swe"}, {}]), stage())
+    assert drawing.copies.tolist() == [1, 1, 1]
+    assert [
+        (category.domain, category.samples, category.tokens, category.loss_tokens, category.share)
+        for category in drawing.categories
+    ] == [
         ("swe", 1, 100, 50, None),
         ("web", 2, 200, 100, None),
     ]
@@ -192,8 +197,10 @@ def test_without_a_budget_all_is_drawn_once():
 
 def test_weights_are_held_where_there_is_enough():
     rows = [{"domain": domain} for domain in ("web", "swe") for _ in range(1000)]
-    found = draw_stage(items_of(rows), stage(budget=50_000, components={"all": {"weights": {"web": 0.8, "swe": 0.2}}}))
-    assert share(found, "web") == pytest.approx(0.8, abs=0.01)
+    drawing = draw_stage(
+        items_of(rows), stage(budget=50_000, components={"all": {"weights": {"web": 0.8, "swe": 0.2}}})
+    )
+    assert share(drawing, "web") == pytest.approx(0.8, abs=0.01)
 
 
 def test_components_have_their_weights_and_domains_theirs_within():
@@ -202,8 +209,8 @@ def test_components_have_their_weights_and_domains_theirs_within():
         "a": {"weight": 0.7, "weights": {"web": 0.5, "swe": 0.5}},
         "b": {"weight": 0.3, "weights": {"web": 1}},
     }
-    found = draw_stage(items_of(rows), stage(budget=40_000, components=components))
-    assert [(one.component, one.domain, one.tokens) for one in found.categories] == [
+    drawing = draw_stage(items_of(rows), stage(budget=40_000, components=components))
+    assert [(category.component, category.domain, category.tokens) for category in drawing.categories] == [
         ("a", "swe", 14_000),
         ("a", "web", 14_000),
         ("b", "web", 12_000),
@@ -215,8 +222,8 @@ def test_temperature_evens_out_and_unimax_draws_alike_up_to_its_epochs():
     assert weights_of(Component(), sizes)["swe"] == pytest.approx(0.0099, abs=1e-4)
     assert weights_of(Component(temperature=2), sizes)["swe"] == pytest.approx(1 / 11)
     rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
-    found = draw_stage(items_of(rows), stage(budget=30_000, components={"all": {"unimax": 3}}))
-    assert {one.domain: (one.tokens, one.epochs) for one in found.categories} == {
+    drawing = draw_stage(items_of(rows), stage(budget=30_000, components={"all": {"unimax": 3}}))
+    assert {category.domain: (category.tokens, category.epochs) for category in drawing.categories} == {
         "swe": (6000, 3.0),
         "web": (24_000, 0.48),
     }
@@ -225,8 +232,11 @@ def test_temperature_evens_out_and_unimax_draws_alike_up_to_its_epochs():
 def test_what_falls_short_of_a_number_of_samples_is_told_of_what_was_drawn():
     rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
     values = {"samples": 100, "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}}}
-    found = draw_stage(items_of(rows), stage(**values))
-    assert [(one.domain, one.samples, one.tokens, one.share, one.shortfall) for one in found.categories] == [
+    drawing = draw_stage(items_of(rows), stage(**values))
+    assert [
+        (category.domain, category.samples, category.tokens, category.share, category.shortfall)
+        for category in drawing.categories
+    ] == [
         ("swe", 20, 2000, 0.5, 3000),
         ("web", 80, 8000, 0.5, 0),
     ]
@@ -238,13 +248,13 @@ def test_what_falls_short_is_given_to_others_repeated_or_an_error():
     rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
     values = {"budget": 20_000, "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}, "epochs": 4}}}
     given_away, repeated = (
-        draw_stage(items_of(rows), stage(**values, on_shortfall=how)) for how in ("redistribute", "repeat")
+        draw_stage(items_of(rows), stage(**values, on_shortfall=policy)) for policy in ("redistribute", "repeat")
     )
-    assert [(one.domain, one.tokens, one.shortfall) for one in given_away.categories] == [
+    assert [(category.domain, category.tokens, category.shortfall) for category in given_away.categories] == [
         ("swe", 2000, 8000),
         ("web", 18_000, 0),
     ]
-    assert [(one.domain, one.tokens, one.epochs) for one in repeated.categories] == [
+    assert [(category.domain, category.tokens, category.epochs) for category in repeated.categories] == [
         ("swe", 8000, 4.0),
         ("web", 12_000, 0.24),
     ]
@@ -294,7 +304,7 @@ def test_what_a_bound_keeps_out_is_a_shortfall_too():
         "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}},
         "bounds": [{"by": "domain", "value": "web", "max_tokens": 2000}],
     }
-    short = {one.domain: one.shortfall for one in draw_stage(items_of(rows), stage(**values)).categories}
+    short = {category.domain: category.shortfall for category in draw_stage(items_of(rows), stage(**values)).categories}
     assert short == {"swe": 0, "web": 6000}
     with pytest.raises(ConfigError, match="web"):
         draw_stage(items_of(rows), stage(**values, on_shortfall="stop"))
@@ -302,20 +312,22 @@ def test_what_a_bound_keeps_out_is_a_shortfall_too():
 
 def test_what_has_a_share_and_is_not_there_at_all_is_told():
     asked = {"components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}}}
-    found = draw_stage(items_of([{"domain": "web"} for _ in range(500)]), stage(budget=20_000, **asked))
-    assert [(one.domain, one.tokens, one.share, one.shortfall) for one in found.categories] == [
+    drawing = draw_stage(items_of([{"domain": "web"} for _ in range(500)]), stage(budget=20_000, **asked))
+    assert [
+        (category.domain, category.tokens, category.share, category.shortfall) for category in drawing.categories
+    ] == [
         ("web", 20_000, 0.5, 0),
         ("swe", 0, 0.5, 10_000),
     ]
-    swe = found.categories[1]
+    swe = drawing.categories[1]
     assert (swe.samples, swe.loss_tokens, swe.available) == (0, 0, 0)
 
 
 def test_bounds_hold_by_share_and_by_tokens():
     rows = [{"domain": domain, "task": task} for domain in ("web", "swe") for task in range(1, 11) for _ in range(100)]
     items = items_of(rows)
-    found = draw_stage(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "web", "max_share": 0.1}]))
-    assert share(found, "web") == pytest.approx(0.1, abs=0.003)
+    drawing = draw_stage(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "web", "max_share": 0.1}]))
+    assert share(drawing, "web") == pytest.approx(0.1, abs=0.003)
     most = draw_stage(items, stage(budget=50_000, bounds=[{"by": "task", "max_tokens": 700}])).copies * items.tokens
     assert np.bincount(np.tile(np.repeat(np.arange(1, 11), 100), 2), weights=most)[1:].tolist() == [700.0] * 10
     least = draw_stage(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "swe", "min_share": 0.9}]))
@@ -329,8 +341,8 @@ def test_what_is_not_known_is_not_bounded():
 
 def test_a_group_gives_no_more_samples_than_the_stage_allows():
     items = items_of([{"group": number % 3} for number in range(30)])
-    found = draw_stage(items, stage(max_per_group=4)).copies
-    assert np.bincount(items.group.astype(np.int64), weights=found).tolist() == [4.0, 4.0, 4.0]
+    copies = draw_stage(items, stage(max_per_group=4)).copies
+    assert np.bincount(items.group.astype(np.int64), weights=copies).tolist() == [4.0, 4.0, 4.0]
 
 
 def test_a_number_of_samples_ends_a_stage_as_a_budget_does():
@@ -359,7 +371,7 @@ def test_a_stage_that_cannot_be_meant_is_refused(values):
         Stage.model_validate(values)
 
 
-def carried_from(items: Items, found: Drawing, asked: Stage, before: PriorDraws = NOTHING) -> PriorDraws:
+def carried_from(items: Items, drawing: Drawing, asked: Stage, before: PriorDraws = NOTHING) -> PriorDraws:
     """What a stage drew of items, and what it had drawn before, as the next drawing is told it."""
 
     def summed(old: Mapping[Any, int], values: Any, amounts: Any) -> dict[Any, int]:
@@ -370,15 +382,15 @@ def carried_from(items: Items, found: Drawing, asked: Stage, before: PriorDraws 
 
     def told(name: str, old: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
         total = Counter(old)
-        for one in found.categories:
-            total[one.component, one.domain] += getattr(one, name)
+        for category in drawing.categories:
+            total[category.component, category.domain] += getattr(category, name)
         return dict(total)
 
-    tokens = items.tokens * found.copies
+    tokens = items.tokens * drawing.copies
     olds: Sequence[Mapping[Any, int]] = before.bounds or [{}] * len(asked.bounds)
-    bounds = [summed(old, items.values[one.by], tokens) for one, old in zip(asked.bounds, olds, strict=True)]
-    groups = summed(before.groups, items.group, (found.copies > 0).astype(np.int64))
-    samples = before.samples + int(found.copies.sum())
+    bounds = [summed(old, items.values[bound.by], tokens) for bound, old in zip(asked.bounds, olds, strict=True)]
+    groups = summed(before.groups, items.group, (drawing.copies > 0).astype(np.int64))
+    samples = before.samples + int(drawing.copies.sum())
     drawn, available = told("tokens", before.drawn), told("available", before.available)
     return PriorDraws(samples, drawn, available, tuple(bounds), groups)
 
@@ -391,12 +403,12 @@ def test_generations_together_hold_to_budget_samples_groups_and_bounds(arrivals,
     by_domain: Counter[str] = Counter()
     for rows in arrivals:
         items = items_of(rows)
-        found = draw_stage(items, asked, carried=carried)
-        tokens, count = tokens + int((items.tokens * found.copies).sum()), count + int(found.copies.sum())
-        for number in np.flatnonzero(found.copies).tolist():
+        drawing = draw_stage(items, asked, carried=carried)
+        tokens, count = tokens + int((items.tokens * drawing.copies).sum()), count + int(drawing.copies.sum())
+        for number in np.flatnonzero(drawing.copies).tolist():
             by_group[int(items.group[number])] += 1
-            by_domain[str(items.domain[number])] += int(items.tokens[number] * found.copies[number])
-        carried = carried_from(items, found, asked, carried)
+            by_domain[str(items.domain[number])] += int(items.tokens[number] * drawing.copies[number])
+        carried = carried_from(items, drawing, asked, carried)
     assert tokens <= budget
     assert count <= samples
     assert max(by_group.values(), default=0) <= (asked.max_per_group or count)
@@ -427,8 +439,8 @@ def test_items_that_wait_are_looked_at_a_few_times_each(monkeypatch):
 
     monkeypatch.setattr(draw._Draw, "_needed", counted)
     rows = [{"task": 1 + (number % 7 if number % 3 else 0), "tokens": 1 + number % 50} for number in range(3000)]
-    found = draw_stage(items_of(rows), stage(bounds=[{"by": "task", "max_share": 0.2}]))
-    assert found.copies.sum() > 1000
+    drawing = draw_stage(items_of(rows), stage(bounds=[{"by": "task", "max_share": 0.2}]))
+    assert drawing.copies.sum() > 1000
     assert looked < 5 * len(rows)
 
 

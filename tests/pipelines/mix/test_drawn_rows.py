@@ -60,18 +60,22 @@ LEAVES = ("step", "next_observation.content", "observation.content")
 def written(path: Path, *groups: list[Trajectory]) -> Written:
     """Trajectories in row groups; one that stands in two has its first half in the first."""
     folder, assembler = Folder(str(path)), Assembler()
-    for number, one in enumerate({id(one): one for some in groups for one in some}.values()):
-        assembler.add(one, Origin(f"{one.native_id}.{number}", "made", "made", "1", lambda _: "0" * 64), {})
+    for number, trajectory in enumerate(
+        {id(trajectory): trajectory for group in groups for trajectory in group}.values()
+    ):
+        assembler.add(
+            trajectory, Origin(f"{trajectory.native_id}.{number}", "made", "made", "1", lambda _: "0" * 64), {}
+        )
     batch, sink, begin = assembler.take(), ParquetSink(folder, NAME, encode_schema()), 0
-    times = Counter(id(one) for some in groups for one in some)
-    for some in groups:
-        size = sum(len(one.steps) // times[id(one)] for one in some)
+    times = Counter(id(trajectory) for group in groups for trajectory in group)
+    for group in groups:
+        size = sum(len(trajectory.steps) // times[id(trajectory)] for trajectory in group)
         sink.write(batch.slice(begin, size))
         begin += size
     assert begin == batch.num_rows
     sink.close()
     costing = Costing(View(), TokenCounter())
-    table = pa.Table.from_batches([one for part in read_transitions(folder, NAME) for one in costing.add(part)])
+    table = pa.Table.from_batches([batch for part in read_transitions(folder, NAME) for batch in costing.add(part)])
     ordinal = np.cumsum(table["step"].to_numpy() == 0) - 1
     return Written(folder, ordinal, tuple(table[name].to_numpy() for name in COST_HASHES))
 
@@ -80,11 +84,11 @@ def written(path: Path, *groups: list[Trajectory]) -> Written:
 def test_drawn_trajectories_come_each_whole_and_with_its_states(tmp_path, drawn):
     logs = written(tmp_path, TRAJECTORIES[:1], TRAJECTORIES[1:])
     met = []
-    for one in logs.stretches(np.isin(logs.ordinal, drawn)):
-        for number in sorted(set(logs.ordinal[one.first : one.past].tolist()) & set(drawn)):
+    for stretch in logs.stretches(np.isin(logs.ordinal, drawn)):
+        for number in sorted(set(logs.ordinal[stretch.first : stretch.past].tolist()) & set(drawn)):
             rows = np.flatnonzero(logs.ordinal == number)
-            states = one.states(rows, logs.hashes[0][rows] != 0, View()).to_pylist()
-            after = one.taken(["next_observation.content"], rows)["next_observation"].to_pylist()
+            states = stretch.states(rows, logs.hashes[0][rows] != 0, View()).to_pylist()
+            after = stretch.taken(["next_observation.content"], rows)["next_observation"].to_pylist()
             assert states == STATES[number]
             assert [text["content"] for text in after] == [
                 step.next_observation.content for step in TRAJECTORIES[number].steps
@@ -97,23 +101,23 @@ def test_a_trajectory_that_lies_in_several_row_groups_comes_in_one_piece(tmp_pat
     pages = [page(f"page {number}") for number in range(7)]
     long = walk("long", *pairwise(pages))
     logs = written(tmp_path, [TRAJECTORIES[0], long], [long], [long, TRAJECTORIES[1]])
-    found = logs.stretches(np.ones(len(logs.ordinal), np.bool_))
-    assert [(one.first, one.past) for one in found] == [(0, 2), (2, 11)]
+    pieces = logs.stretches(np.ones(len(logs.ordinal), np.bool_))
+    assert [(piece.first, piece.past) for piece in pieces] == [(0, 2), (2, 11)]
     rows = np.arange(2, 8)
-    assert found[1].states(rows, np.ones(6, np.bool_), View()).to_pylist() == [one.content for one in pages[:6]]
+    assert pieces[1].states(rows, np.ones(6, np.bool_), View()).to_pylist() == [shown.content for shown in pages[:6]]
 
 
 def test_states_are_not_read_where_the_rows_before_led_to_them(tmp_path):
     logs = written(tmp_path, [walk("moves", (None, page("A")), (page("A"), page("B")))])
-    (one,) = logs.stretches(np.ones(2, np.bool_))
-    assert "observation" not in one.batch.schema.names
-    assert one.states(np.arange(2), np.array([False, True]), View()).to_pylist() == [None, "A"]
+    (stretch,) = logs.stretches(np.ones(2, np.bool_))
+    assert "observation" not in stretch.batch.schema.names
+    assert stretch.states(np.arange(2), np.array([False, True]), View()).to_pylist() == [None, "A"]
 
 
 def test_a_page_that_is_shown_again_and_again_is_in_memory_once(tmp_path):
     logs = written(tmp_path, [walk("polls", *[(None, page("the same page " * 50))] * 40)])
-    (one,) = logs.stretches(np.ones(40, np.bool_))
-    texts = python_values(pc.struct_field(one.batch["next_observation"], "content"))
+    (stretch,) = logs.stretches(np.ones(40, np.bool_))
+    texts = python_values(pc.struct_field(stretch.batch["next_observation"], "content"))
     assert len({id(text) for text in texts}) == 1
 
 

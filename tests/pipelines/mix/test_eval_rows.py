@@ -84,9 +84,9 @@ def test_a_run_tells_its_rows_apart_in_rows_manifest_and_card(raw, tmp_path):
 def test_rows_of_many_trajectories_stand_in_several_files(raw, tmp_path):
     def lines(shard_bytes: int) -> list[list[str]]:
         out = tmp_path / str(shard_bytes)
-        given = {"name": "n", "source": "t", "judge": {"rules": {}}, "domains": ["terminal"]}
+        values = {"name": "n", "source": "t", "judge": {"rules": {}}, "domains": ["terminal"]}
         mix = {"pools": {"cpt": 0.1, "eval": 0.9}, "shard_bytes": shard_bytes}
-        Run(parse_recipe(json.dumps(given | {"mix": mix}), "n"), [str(raw)], str(out)).run()
+        Run(parse_recipe(json.dumps(values | {"mix": mix}), "n"), [str(raw)], str(out)).run()
         assert verify(str(out)).faults == ()
         files = sorted((out / "shards" / "eval").glob("*_test.jsonl"))
         copies = sorted((out / "shards" / "eval").glob("terminal/test-*.parquet"))

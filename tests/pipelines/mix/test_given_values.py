@@ -20,10 +20,10 @@ def written(path: Path, **columns: list[object]) -> str:
 
 def test_values_are_found_by_trajectory_and_unknown_ones_are_no_number(tmp_path):
     path = written(tmp_path / "v.parquet", trajectory_id=["b", "a", "c"], gain=[2, 1, None], other=["x", "y", "z"])
-    found = read_values(path, ["values.gain"])
+    values = read_values(path, ["values.gain"])
     ids = pa.array(["a", "nobody", "c", "b"]).dictionary_encode()
-    np.testing.assert_array_equal(found.of("values.gain", ids), [1, np.nan, np.nan, 2])
-    assert found.of("values.gain", pa.array([], pa.string())).tolist() == []
+    np.testing.assert_array_equal(values.of("values.gain", ids), [1, np.nan, np.nan, 2])
+    assert values.of("values.gain", pa.array([], pa.string())).tolist() == []
 
 
 def test_where_nothing_is_drawn_trajectories_have_no_keys():
@@ -56,21 +56,21 @@ def test_who_weighs_more_comes_earlier_by_chance_and_who_weighs_nothing_last():
     first = np.bincount(order[:2_000] // 10_000, minlength=3)
     assert first[0] / first[1] == pytest.approx(3, rel=0.15)
     assert set((order[20_000:] // 10_000).tolist()) == {2}
-    some = chance.permutation(len(keys))
-    assert (weigh_keys(keys[some], weights[some]) == weigh_keys(keys, weights)[some]).all()
+    permutation = chance.permutation(len(keys))
+    assert (weigh_keys(keys[permutation], weights[permutation]) == weigh_keys(keys, weights)[permutation]).all()
 
 
 def test_lots_hold_at_both_ends_of_hashes_and_weights():
     keys = np.array([0, 1 << 63, (1 << 64) - 1] * 3, np.uint64)
     weights = np.array([1e-290, 1.0, 1e9, 0.0, -1.0, np.nan, 1e-320, 5.0, 1.0])
-    found = weigh_keys(keys, weights)
-    assert len(np.unique(found)) == len(found)
-    assert found[[3, 4, 5]].min() > np.delete(found, [3, 4, 5]).max()
+    weighed = weigh_keys(keys, weights)
+    assert len(np.unique(weighed)) == len(weighed)
+    assert weighed[[3, 4, 5]].min() > np.delete(weighed, [3, 4, 5]).max()
 
 
 def test_weights_are_products_of_powers():
-    found = weights_by({"a": np.array([2.0, -1.0, np.nan]), "b": np.array([3.0, 1.0, 1.0])}, {"a": 2, "b": 1})
-    assert found.tolist() == [12.0, 0.0, 0.0]
+    weights = weights_by({"a": np.array([2.0, -1.0, np.nan]), "b": np.array([3.0, 1.0, 1.0])}, {"a": 2, "b": 1})
+    assert weights.tolist() == [12.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def recipe(mix: dict[str, Any], **more: Any) -> Any:
 
 
 def counts(out: Path) -> dict[str, int]:
-    found: dict[str, int] = json.loads((out / "shards" / "manifest.json").read_text())["counts"]
-    return found
+    counted: dict[str, int] = json.loads((out / "shards" / "manifest.json").read_text())["counts"]
+    return counted
 
 
 def files(out: Path) -> dict[Path, bytes]:
@@ -73,15 +73,15 @@ def made(tmp_path_factory, mixed) -> Path:
 
 
 def test_a_stage_holds_its_budget_and_its_weights_in_tokens_of_its_samples(made):
-    found = counts(made)
-    tokens = {name: found[f"tokens.cpt.{name}"] for name in ("terminal", "mcp", "replay")}
+    counted = counts(made)
+    tokens = {name: counted[f"tokens.cpt.{name}"] for name in ("terminal", "mcp", "replay")}
     assert 27_000 < sum(tokens.values()) <= 30_000
     assert tokens["replay"] == pytest.approx(12_000, rel=0.1)
     assert tokens["mcp"] == pytest.approx(9_000, rel=0.2)
-    told = json.loads((made / "shards" / "manifest.json").read_text())["mixture"]["stages"]["cpt"]
-    drawn = {one["domain"]: (one["tokens"], one["samples"]) for one in told}
+    rows = json.loads((made / "shards" / "manifest.json").read_text())["mixture"]["stages"]["cpt"]
+    drawn = {row["domain"]: (row["tokens"], row["samples"]) for row in rows}
     assert drawn == {
-        name: (pytest.approx(size, rel=0.005), found[f"samples.cpt.{name}"]) for name, size in tokens.items()
+        name: (pytest.approx(size, rel=0.005), counted[f"samples.cpt.{name}"]) for name, size in tokens.items()
     }
 
 
@@ -93,8 +93,8 @@ def test_passages_are_samples_of_their_own_domain_and_bear_loss_whole(made):
 
 
 def test_no_more_samples_of_rl_are_drawn_than_wanted_and_the_rest_is_accounted_for(made):
-    found = counts(made)
-    assert sum(number for name, number in found.items() if name.startswith("samples.rl.")) == 6
+    counted = counts(made)
+    assert sum(number for name, number in counted.items() if name.startswith("samples.rl.")) == 6
     numbers = pl.read_parquet(f"{made}/shards/rl/*/*.parquet")["extra_info"].struct.field("index").to_list()
     assert sorted(numbers) == list(range(6))
     rejects = pl.read_parquet(f"{made}/rejects/mix/*.parquet")
@@ -123,17 +123,17 @@ def test_what_is_planned_of_judged_data_is_what_a_run_draws(made, mixed):
     assert planned.notes == ()
     assert planned.mixture is not None
     drawn = json.loads((made / "shards" / "manifest.json").read_text())["mixture"]
-    told = json.loads(json.dumps(planned.mixture.told()))
-    assert (told["stages"], told["pools"]) == (drawn["stages"], drawn["pools"])
+    description = json.loads(json.dumps(planned.mixture.told()))
+    assert (description["stages"], description["pools"]) == (drawn["stages"], drawn["pools"])
     assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
 
 
 def test_passages_that_are_not_prepared_are_left_out_of_a_plan_and_it_says_so(made, mixed):
-    other = {**mixed["passages"][0], "licence": "MIT"}
-    planned = mixture_plan(recipe({**mixed, "passages": [other]}), str(made))
+    section = {**mixed["passages"][0], "licence": "MIT"}
+    planned = mixture_plan(recipe({**mixed, "passages": [section]}), str(made))
     assert planned.notes == ("Passages as the recipe names them are not prepared there; they are left out here.",)
     assert planned.mixture is not None
-    rows = {one["component"]: one for one in planned.mixture.stages["cpt"]}
+    rows = {row["component"]: row for row in planned.mixture.stages["cpt"]}
     assert (rows["replay"]["tokens"], rows["replay"]["shortfall"]) == (0, 12_000)
 
 
@@ -158,10 +158,10 @@ def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(tmp_path)
         **{name: pl.lit(None) for name in INSTRUCTION_SCHEMA.names if name not in rows[0]}
     )
     table.write_parquet(tmp_path / "instructions.parquet")
-    told = samples("told", instructions=str(tmp_path / "instructions.parquet"))
-    assert told.height > 0
-    assert all(text.strip() in row[0]["content"] for row in told["messages"])
-    assert (told["num_tokens"] - plain["num_tokens"] > 30).all()
+    instructed = samples("told", instructions=str(tmp_path / "instructions.parquet"))
+    assert instructed.height > 0
+    assert all(text.strip() in row[0]["content"] for row in instructed["messages"])
+    assert (instructed["num_tokens"] - plain["num_tokens"] > 30).all()
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def terminal_recipe(**mix: object) -> Recipe:
 
 def test_a_folder_without_verdicts_says_so(finished):
     shutil.rmtree(finished / "verdicts")
-    found = mixture_plan(terminal_recipe(), str(finished))
-    assert found.mixture is None
-    assert found.notes == (f"{finished} has no verdicts, so nothing can be drawn. Run with --stop-after judge first.",)
+    plan = mixture_plan(terminal_recipe(), str(finished))
+    assert plan.mixture is None
+    assert plan.notes == (f"{finished} has no verdicts, so nothing can be drawn. Run with --stop-after judge first.",)
 
 
 def test_verdicts_of_other_transitions_are_none(finished):
@@ -226,12 +226,12 @@ def test_the_command_prints_the_mixture_and_what_falls_short(made, tmp_path):
     path = tmp_path / "mine.yaml"
     stages = "{sft: {budget: 10000000}, rl: {samples: 1}}"
     path.write_text(f"extends: terminal\nname: mine\nsource: tests\nmix:\n  stages: {stages}\n")
-    said = trajmill("plan", path, "--out", made)
-    assert re.search(r"sft +│ trajectories +│ terminal +│ +([\d,]+) │ +\1 │ +1\.00 ", said)
-    assert " of a budget of 10,000,000, " in said
-    assert " of the 10,000,000 tokens asked for; short is mcp, terminal of component 'trajectories'" in said
-    assert len(re.findall(r"rl +│ trajectories +│ terminal", said)) == 1
-    assert "rl: " in said.split("short is")[0]
+    output = trajmill("plan", path, "--out", made)
+    assert re.search(r"sft +│ trajectories +│ terminal +│ +([\d,]+) │ +\1 │ +1\.00 ", output)
+    assert " of a budget of 10,000,000, " in output
+    assert " of the 10,000,000 tokens asked for; short is mcp, terminal of component 'trajectories'" in output
+    assert len(re.findall(r"rl +│ trajectories +│ terminal", output)) == 1
+    assert "rl: " in output.split("short is")[0]
 
 
 def test_the_command_wants_something_to_plan(made):
@@ -256,10 +256,10 @@ def test_the_example_draws_each_stage_within_a_sample_of_its_budget(tmp_path, mo
     stages = json.loads((tmp_path / "out/mixed/shards/manifest.json").read_text("utf-8"))["mixture"]["stages"]
     asked = parse_recipe(EXAMPLE.read_text("utf-8"), "the example").mix.stages
     for name in ("cpt", "sft"):
-        drawn = sum(one["tokens"] for one in stages[name])
+        drawn = sum(row["tokens"] for row in stages[name])
         budget = asked[name].budget
         assert budget is not None
         assert 0.95 * budget <= drawn <= budget
-    assert {one["component"] for one in stages["cpt"]} == {"worlds", "manuals"}
-    (tools,) = (one for one in stages["sft"] if one["component"] == "tools")
+    assert {row["component"] for row in stages["cpt"]} == {"worlds", "manuals"}
+    (tools,) = (row for row in stages["sft"] if row["component"] == "tools")
     assert tools["epochs"] > 1

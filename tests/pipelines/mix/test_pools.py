@@ -38,20 +38,20 @@ ROWS = st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["web", "swe"])), 
 @given(ROWS, st.integers(0, 5), st.randoms(use_true_random=False))
 def test_a_group_has_one_pool_whatever_the_order(rows, seed, random):
     shuffled = random.sample(rows, len(rows))
-    found, again = (
-        pools([group for group, _ in some], [domain for _, domain in some], seed=seed) for some in (rows, shuffled)
+    first, again = (
+        pools([group for group, _ in pairs], [domain for _, domain in pairs], seed=seed) for pairs in (rows, shuffled)
     )
-    assert found == again
-    assert set(found) == {group for group, _ in rows}
+    assert first == again
+    assert set(first) == {group for group, _ in rows}
 
 
 @given(st.lists(st.integers(1, 30), min_size=40, max_size=120))
 def test_shares_are_held_within_the_largest_group(sizes):
     group = [number for number, size in enumerate(sizes) for _ in range(size)]
-    found = pools(group, ["web"] * len(group))
+    assigned = pools(group, ["web"] * len(group))
     for pool, share in SHARES.items():
-        held = sum(size for number, size in enumerate(sizes) if found[number] == pool)
-        assert abs(held - share * sum(sizes)) <= max(sizes)
+        total = sum(size for number, size in enumerate(sizes) if assigned[number] == pool)
+        assert abs(total - share * sum(sizes)) <= max(sizes)
 
 
 SIZES = st.dictionaries(st.sampled_from(["web", "swe", "os"]), st.integers(1, 9), min_size=1)
@@ -59,22 +59,28 @@ SIZES = st.dictionaries(st.sampled_from(["web", "swe", "os"]), st.integers(1, 9)
 
 @given(st.lists(SIZES, min_size=1, max_size=40), st.integers(0, 5))
 def test_a_group_goes_where_most_is_missing_and_to_the_first_of_equals(sizes, seed):
-    domains = sorted({domain for held in sizes for domain in held})
+    domains = sorted({domain for by_domain in sizes for domain in by_domain})
     shares = {"cpt": Fraction(1, 2), "sft": Fraction(1, 4), "eval": Fraction(1, 4)}
     missing = {
-        pool: {domain: share * sum(held.get(domain, 0) for held in sizes) for domain in domains}
+        pool: {domain: share * sum(by_domain.get(domain, 0) for by_domain in sizes) for domain in domains}
         for pool, share in shares.items()
     }
     expected = {}
     for name in sorted(range(len(sizes)), key=lambda name: keyed_hash(f"pool:{name:016x}", seed)):
         lacks = {
-            pool: sum(held[domain] * count for domain, count in sizes[name].items()) for pool, held in missing.items()
+            pool: sum(lacking[domain] * count for domain, count in sizes[name].items())
+            for pool, lacking in missing.items()
         }
         best = max(lacks.values())
         expected[name] = next(pool for pool in shares if lacks[pool] == best)
         for domain, count in sizes[name].items():
             missing[expected[name]][domain] -= count
-    rows = [(name, domain) for name, held in enumerate(sizes) for domain, count in held.items() for _ in range(count)]
+    rows = [
+        (name, domain)
+        for name, by_domain in enumerate(sizes)
+        for domain, count in by_domain.items()
+        for _ in range(count)
+    ]
     floats = {pool: float(share) for pool, share in shares.items()}
     assert pools([name for name, _ in rows], [domain for _, domain in rows], floats, seed) == expected
 
@@ -82,9 +88,9 @@ def test_a_group_goes_where_most_is_missing_and_to_the_first_of_equals(sizes, se
 def test_each_domain_has_its_shares():
     group = [*range(2000)]
     domain = ["web" if number % 5 else "os" for number in range(2000)]
-    found = pools(group, domain, seed=3)
+    assigned = pools(group, domain, seed=3)
     for name in ("web", "os"):
-        ours = [found[one] for one, where in zip(group, domain, strict=True) if where == name]
+        ours = [assigned[key] for key, label in zip(group, domain, strict=True) if label == name]
         assert [ours.count(pool) / len(ours) for pool in SHARES] == pytest.approx(list(SHARES.values()), abs=0.01)
 
 
@@ -111,10 +117,10 @@ def test_trajectories_that_share_a_repository_or_a_site_belong_together():
 def test_a_site_ties_its_trajectories_up_to_its_share_of_the_domain():
     site = np.array([7, 7, 8, 8, 8, 0, 7], np.uint64)
     domain = Coded.of(["web"] * 6 + ["swe"])
-    found = replace(gather_candidates([]), domain=domain, environment=site)
-    assert found.shared("site", 0.4).tolist() == [7, 7, 0, 0, 0, 0, 0]
-    assert found.shared("site", 0.5).tolist() == found.shared("site").tolist() == [7, 7, 8, 8, 8, 0, 0]
-    assert not found.shared("site", 0).any()
+    candidates = replace(gather_candidates([]), domain=domain, environment=site)
+    assert candidates.shared("site", 0.4).tolist() == [7, 7, 0, 0, 0, 0, 0]
+    assert candidates.shared("site", 0.5).tolist() == candidates.shared("site").tolist() == [7, 7, 8, 8, 8, 0, 0]
+    assert not candidates.shared("site", 0).any()
 
 
 ROLLOUTS, OTHERS = 120, 60
@@ -184,13 +190,13 @@ def test_samples_count_as_often_as_they_are_drawn_and_real_ones_not_at_all():
 
 
 def test_generations_add_up_and_shares_are_of_all_that_their_stage_drew():
-    one = sum_simulated("sft", COMPONENT, MODELS, np.full(5, 10), np.ones(5, np.int32))
-    mixtures = [{"simulated": one}, {}, {"simulated": one[:1]}]
+    simulated = sum_simulated("sft", COMPONENT, MODELS, np.full(5, 10), np.ones(5, np.int32))
+    mixtures = [{"simulated": simulated}, {}, {"simulated": simulated[:1]}]
     added = sum_mixtures(mixtures)
     assert [(row["world_model"], row["samples"], row["tokens"]) for row in added] == [("m@1", 4, 40), ("n@1", 2, 20)]
-    assert one[0]["tokens"] == 20
-    told = shares({"simulated": added, "stages": {"sft": [{"tokens": 60}, {"tokens": 20}]}})
-    assert [row["share"] for row in told] == [0.5, 0.25]
+    assert simulated[0]["tokens"] == 20
+    per_model = shares({"simulated": added, "stages": {"sft": [{"tokens": 60}, {"tokens": 20}]}})
+    assert [row["share"] for row in per_model] == [0.5, 0.25]
     assert shares({"stages": {}}) == []
 
 
@@ -205,7 +211,7 @@ def test_generations_add_up_and_shares_are_of_all_that_their_stage_drew():
     ],
 )
 def test_a_component_holds_one_world_model_over_all_generations_of_its_stage(models, before, holds):
-    earlier = [dict(zip(("stage", "component", "world_model"), one, strict=True)) for one in before]
+    earlier = [dict(zip(("stage", "component", "world_model"), values, strict=True)) for values in before]
     if holds:
         check_components("sft", COMPONENT, Coded.of(models), earlier)
     else:

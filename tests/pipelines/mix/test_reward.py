@@ -44,11 +44,11 @@ EXACT = {"type": "exact"}
 
 
 @given(TEXTS, TEXTS)
-def test_thinking_and_tags_around_a_prediction_do_not_change_it(thought, told):
-    plain = prediction(told)
-    assert prediction(f"<think>{thought}</think>\n{told}") == plain
-    assert prediction(f"{thought}</think>\n\n{tagged(told)}") == plain
-    assert prediction(f"{thought}\n{tagged(MARKED + told)}\nas I said") == plain
+def test_thinking_and_tags_around_a_prediction_do_not_change_it(thought, answer):
+    plain = prediction(answer)
+    assert prediction(f"<think>{thought}</think>\n{answer}") == plain
+    assert prediction(f"{thought}</think>\n\n{tagged(answer)}") == plain
+    assert prediction(f"{thought}\n{tagged(MARKED + answer)}\nas I said") == plain
 
 
 def test_only_the_last_whole_answer_counts():
@@ -133,8 +133,8 @@ def test_a_check_tells_right_from_wrong(check, right, wrong, also):
     loaded = json.loads(truth(right, [check]))
     assert reward.passes(check, right, loaded)
     assert also is None or reward.passes(check, also, loaded)
-    for one in ["", *wrong]:
-        assert not reward.passes(check, one, loaded), one
+    for answer in ["", *wrong]:
+        assert not reward.passes(check, answer, loaded), answer
 
 
 @pytest.mark.parametrize(("text", "value"), [("n=1\nn=1", "1"), ("n=1\nn=2", ["1", "2"]), ("m=1", None)])
@@ -193,8 +193,8 @@ def test_the_truth_earns_1_and_the_state_before_nothing():
 
 
 @given(st.text("|* #1\n[]a", max_size=12), LINES, LINES)
-def test_an_answer_of_marks_of_lines_scores_and_does_not_raise(told, before, after):
-    assert 0.0 <= rated(told, after, form="screen", previous=before) <= 1.0
+def test_an_answer_of_marks_of_lines_scores_and_does_not_raise(answer, before, after):
+    assert 0.0 <= rated(answer, after, form="screen", previous=before) <= 1.0
 
 
 def test_numbers_of_elements_count_a_fiftieth():
@@ -239,10 +239,10 @@ def test_a_state_that_only_loses_lines_is_told_by_what_went():
 
 def test_of_very_many_lines_those_at_the_same_place_are_compared():
     before, after = ("\n".join(f"{word}{row} {word}{row}" for row in range(400)) for word in "km")
-    told = after.replace("m0 m0", "m0 x", 1)
+    answer = after.replace("m0 m0", "m0 x", 1)
     size = len(after) - after.count("\n")
     expected = 1 - len("m0 m0") / 2 / size
-    assert rated(told, after, form="screen", previous=before) == pytest.approx(expected)
+    assert rated(answer, after, form="screen", previous=before) == pytest.approx(expected)
 
 
 def test_a_state_that_does_not_change_is_compared_as_a_whole():
@@ -256,9 +256,9 @@ def test_a_state_that_does_not_change_is_compared_as_a_whole():
 @given(st.lists(st.integers(0, 99), min_size=3, max_size=12, unique=True), st.randoms())
 def test_lines_in_another_order_earn_at_most_four_fifths(numbers, draw):
     lines = [f"row {number}" for number in numbers]
-    other = draw.sample(lines, len(lines))
-    if other != lines:
-        assert 0 < rated("\n".join(other), "\n".join(lines)) <= 0.8
+    shuffled = draw.sample(lines, len(lines))
+    if shuffled != lines:
+        assert 0 < rated("\n".join(shuffled), "\n".join(lines)) <= 0.8
 
 
 @given(st.text("abc 12\n", min_size=2, max_size=60).map(str.strip).filter(lambda text: len(text) > 1))
@@ -339,13 +339,13 @@ def test_volatile_parts_match_anything_and_are_no_change():
 
 
 @given(LINES, LINES, LINES)
-def test_the_truth_earns_1_and_a_state_before_that_differs_0(before, after, told):
+def test_the_truth_earns_1_and_a_state_before_that_differs_0(before, after, answer):
     given_truth = {"form": "state", "previous": before}
     changes = sorted(reward.lines_of(before, "state")) != sorted(reward.lines_of(after, "state"))
     if after.strip():
         assert rated(after, after, **given_truth) == 1.0
         assert not changes or rated(before, after, **given_truth) == 0.0
-        assert 0.0 <= rated(told, after, **given_truth) <= 1.0
+        assert 0.0 <= rated(answer, after, **given_truth) <= 1.0
 
 
 @given(st.text(max_size=80), st.sampled_from([check for check, *_ in CHECKS]), st.sampled_from(["screen", "response"]))
@@ -367,7 +367,7 @@ HOSTILE = [
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
 def test_a_hostile_answer_takes_bounded_time(number):
     answer = HOSTILE[number]
-    long = {"volatile": [[place, place + 1] for place in range(2, 3000, 6)]}
+    long = {"volatile": [[start, start + 1] for start in range(2, 3000, 6)]}
     rated(answer, "a 1 b\n" * 500, form="screen", previous="c\n" * 500, **long)
     rated(answer, answer[:90_000] or "a", [check for check, *_ in CHECKS])
     rated(answer, answer[::-1], form="screen", previous=answer[len(answer) // 2 :])
@@ -411,8 +411,8 @@ def test_a_rating_is_read_behind_what_the_judge_thought():
 def test_thinking_never_reaches_the_judge_and_no_prediction_closes_the_fence():
     seen = []
 
-    def judge(_, told):
-        seen.append(told)
+    def judge(_, answer):
+        seen.append(answer)
         return all_of(1)
 
     answer = f"<think>I deserve 5</think>{tagged('a')}"
@@ -489,14 +489,14 @@ def test_another_rubric_than_the_rows_were_made_with_is_refused():
 
 def test_trl_hands_over_texts_or_messages():
     rows = [{"style": "rule", "ground_truth": truth("a", [EXACT])}] * 4
-    said = [
+    completions = [
         "a",
         [{"role": "assistant", "content": f"<think>x</think>{MARKED}a"}],
         [{"role": "assistant", "content": [{"type": "text", "text": "a"}]}],
         [{"role": "user", "content": "a"}],
     ]
-    assert reward.reward(said, reward_model=rows, prompts=["p"] * 4, trainer_state=None) == [1.0, 1.0, 1.0, 0.0]
-    judged = reward_function(lambda *_: all_of(3))(said, rows)
+    assert reward.reward(completions, reward_model=rows, prompts=["p"] * 4, trainer_state=None) == [1.0, 1.0, 1.0, 0.0]
+    judged = reward_function(lambda *_: all_of(3))(completions, rows)
     assert judged == pytest.approx([0.55, 0.55, 0.55, 0.0])
 
 
@@ -512,5 +512,5 @@ sys.modules["re2"] = types.ModuleType("re2")
 import reward
 assert reward.compute_score("x", "a", {truth("a", [EXACT])!r}, {{}})["score"] == 1.0
 """
-    told = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install google-re2" in told.stdout
+    process = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install google-re2" in process.stdout

@@ -46,12 +46,19 @@ NAME = scrub_text("API_TOKEN=Zk83hsQ0pLm29xWv").removeprefix("API_TOKEN=")
 
 def by_domain(unit: Any) -> list[list[dict[str, Any]]]:
     """The rows of each domain, each with an id of its own."""
-    every = [{**one, "row_id": f"{one['trajectory_id']}{one['step']}"} for part in unit for one in part]
-    return [[one for one in every if one["domain"] == domain] for domain in sorted({one["domain"] for one in every})]
+    every = [
+        {**transition, "row_id": f"{transition['trajectory_id']}{transition['step']}"}
+        for part in unit
+        for transition in part
+    ]
+    return [
+        [transition for transition in every if transition["domain"] == domain]
+        for domain in sorted({transition["domain"] for transition in every})
+    ]
 
 
 def to_last_target(shown: list[Any]) -> list[Any]:
-    return shown[: max((place for place, turn in enumerate(shown) if turn.loss), default=-1) + 1]
+    return shown[: max((number for number, turn in enumerate(shown) if turn.loss), default=-1) + 1]
 
 
 @settings(max_examples=12 * FUZZ)
@@ -59,17 +66,19 @@ def to_last_target(shown: list[Any]) -> list[Any]:
 def test_a_sample_shows_all_turns_up_to_the_last_target_in_the_order_of_the_rows(unit, mix):
     view = View.of(mix)
     for rows in by_domain(unit):
-        made = {pool: {one["trajectory_id"]: one for one in samples_of(pool, rows, mix)} for pool in ("cpt", "sft")}
+        by_pool = {
+            pool: {sample["trajectory_id"]: sample for sample in samples_of(pool, rows, mix)} for pool in ("cpt", "sft")
+        }
         for part in map(list, trajectories(rows)):
             key, shown = part[0]["trajectory_id"], to_last_target(turns(part, view))
             if not shown or mix.control_tokens == "drop":
                 continue
             system = prompt_of(part, "sft", view, mix.seed)
-            assert made["sft"][key]["messages"] == messages(system, shown)
-            assert made["sft"][key]["spans"] == message_spans(shown)
+            assert by_pool["sft"][key]["messages"] == messages(system, shown)
+            assert by_pool["sft"][key]["spans"] == message_spans(shown)
             system = prompt_of(part, "cpt", view, mix.seed)
-            assert made["cpt"][key]["text"] == document(system, shown)
-            assert made["cpt"][key]["spans"] == document_spans(system, shown)
+            assert by_pool["cpt"][key]["text"] == document(system, shown)
+            assert by_pool["cpt"][key]["spans"] == document_spans(system, shown)
 
 
 @settings(max_examples=12 * FUZZ)
@@ -78,12 +87,12 @@ def test_windows_bear_the_loss_on_each_target_once_at_most_and_begin_with_turn_o
     mix = mix.model_copy(update={"window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)})
     for rows in by_domain(unit):
         whole = samples_of("sft", rows, mix.model_copy(update={"window_tokens": {**mix.window_tokens, "sft": None}}))
-        found = samples_of("sft", rows, mix)
-        for one in whole:
-            parts = [part for part in found if part["trajectory_id"] == one["trajectory_id"]]
+        samples = samples_of("sft", rows, mix)
+        for sample in whole:
+            parts = [part for part in samples if part["trajectory_id"] == sample["trajectory_id"]]
             assert all(part["messages"][1]["content"].startswith("### Turn 1\n") for part in parts)
-            answers = [said["content"] for said in one["messages"] if said["loss"]]
-            learnt = [said["content"] for part in parts for said in part["messages"] if said["loss"]]
+            answers = [message["content"] for message in sample["messages"] if message["loss"]]
+            learnt = [message["content"] for part in parts for message in part["messages"] if message["loss"]]
             assert len(learnt) <= len(answers)
             assert all(text in answers for text in learnt)
             assert [part["num_tokens"] > 0 for part in parts] == [True] * len(parts)
@@ -96,24 +105,24 @@ def test_rl_and_eval_ask_for_a_target_after_the_turns_before_it(unit, mix, most)
     mix, view = mix.model_copy(update={"window_tokens": bound}), View.of(mix)
     for rows in by_domain(unit):
         parts = {part[0]["trajectory_id"]: list(part) for part in trajectories(rows)}
-        for one in samples_of("eval", rows, mix):
-            shown = turns(parts[one["trajectory_id"]], view)
-            count = one["turn_idx"]
-            assert one["prompt"] == [turn.user for turn in shown[:count]]
-            assert one["response"] == [turn.assistant for turn in shown[:count]]
-            assert one["current_prompt"] == one["prompt"][-1] + ASKING
+        for sample in samples_of("eval", rows, mix):
+            shown = turns(parts[sample["trajectory_id"]], view)
+            count = sample["turn_idx"]
+            assert sample["prompt"] == [turn.user for turn in shown[:count]]
+            assert sample["response"] == [turn.assistant for turn in shown[:count]]
+            assert sample["current_prompt"] == sample["prompt"][-1] + ASKING
             assert shown[count - 1].loss
-            assert one["sample_id"] == f"{one['trajectory_id']}:{shown[count - 1].step}"
-        for one in samples_of("rl", rows, mix, others=answers_of(rows, view)):
-            told = one["extra_info"]
-            part = parts[told["trajectory_id"]]
+            assert sample["sample_id"] == f"{sample['trajectory_id']}:{shown[count - 1].step}"
+        for sample in samples_of("rl", rows, mix, others=answers_of(rows, view)):
+            info = sample["extra_info"]
+            part = parts[info["trajectory_id"]]
             shown = turns(part, view)
-            wanted = messages(prompt_of(part, "rl", view, mix.seed), shown[: told["turn_idx"]])[:-1]
+            wanted = messages(prompt_of(part, "rl", view, mix.seed), shown[: info["turn_idx"]])[:-1]
             wanted[-1]["content"] += ASKING
-            assert one["prompt"] == [{name: said[name] for name in ("role", "content")} for said in wanted]
-            truth = json.loads(one["reward_model"]["ground_truth"])
-            assert truth["observation"] == shown[told["turn_idx"] - 1].observation
-            assert told["total_turns"] == len(shown)
+            assert sample["prompt"] == [{name: message[name] for name in ("role", "content")} for message in wanted]
+            truth = json.loads(sample["reward_model"]["ground_truth"])
+            assert truth["observation"] == shown[info["turn_idx"] - 1].observation
+            assert info["total_turns"] == len(shown)
 
 
 def answers_of(rows: list[dict[str, Any]], view: View) -> Distractors:
@@ -131,44 +140,45 @@ def orders(name: str, number: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for step in range(5):
         verb = ("get", "show")[number % 2]
-        given = json.dumps({"command": f"{verb} order {number}{step}"})
-        told = {
+        arguments = json.dumps({"command": f"{verb} order {number}{step}"})
+        answer = {
             "id": f"order {number}{step}",
             "last": f"order {number}{step - 1}",
             "status": ("open", "sent", "paid")[(number + step) % 3],
             "mark": "<|im_end|>" if step == 1 else "none",
         }
-        after = json.dumps(told) if step in (1, 2) else f"welcome, buyer {number}"
+        after = json.dumps(answer) if step in (1, 2) else f"welcome, buyer {number}"
         before = rows[-1]["next_observation"]["content"] if rows else f"shop {number} <|im_start|>"
-        one = row(step, "order", after, before if step != 2 else f"shop {number} again", step=step)
-        one["action"] |= {"name": "order", "arguments": given}
-        one["next_observation"]["form"] = "response" if number % 4 else "state"
-        rows.append({**one, "trajectory_id": name, "row_id": f"{name}{step}", "domain": "mcp"})
+        transition = row(step, "order", after, before if step != 2 else f"shop {number} again", step=step)
+        transition["action"] |= {"name": "order", "arguments": arguments}
+        transition["next_observation"]["form"] = "response" if number % 4 else "state"
+        rows.append({**transition, "trajectory_id": name, "row_id": f"{name}{step}", "domain": "mcp"})
         rows[-1] |= {"scrubbed": int(number % 3 == 0)}
     return rows
 
 
 @pytest.mark.parametrize("policy", ["escape", "keep"])
 def test_a_turn_is_asked_for_by_the_checks_of_its_answer(policy):
-    rows = [one for number in range(24) for one in orders(f"t{number}", number)]
+    rows = [transition for number in range(24) for transition in orders(f"t{number}", number)]
     mix = Mix(control_tokens=policy)
-    found = samples_of("rl", rows, mix, others=answers_of(rows, View.of(mix)))
-    truths = [json.loads(one["reward_model"]["ground_truth"]) for one in found]
-    assert {check["type"] for one in truths for check in one["checks"]} >= {"json_path", "exact"}
-    states = [one["previous"] for one in truths if one["previous"]]
+    samples = samples_of("rl", rows, mix, others=answers_of(rows, View.of(mix)))
+    truths = [json.loads(sample["reward_model"]["ground_truth"]) for sample in samples]
+    assert {check["type"] for truth in truths for check in truth["checks"]} >= {"json_path", "exact"}
+    states = [truth["previous"] for truth in truths if truth["previous"]]
     assert states
-    assert any("< |im_start|>" in one for one in states) == (policy == "escape")
+    assert any("< |im_start|>" in state for state in states) == (policy == "escape")
 
 
-def calls(*told: tuple[str, str, str], form: str = "response") -> list[dict[str, Any]]:
+def calls(*exchanges: tuple[str, str, str], form: str = "response") -> list[dict[str, Any]]:
     """A session of calls, given name, arguments and answer of each."""
     rows = [
-        {**row(step, "", answer), "domain": "mcp", "row_id": f"t{step}"} for step, (_, _, answer) in enumerate(told)
+        {**row(step, "", answer), "domain": "mcp", "row_id": f"t{step}"}
+        for step, (_, _, answer) in enumerate(exchanges)
     ]
-    for one, (name, arguments, _) in zip(rows, told, strict=True):
+    for transition, (name, arguments, _) in zip(rows, exchanges, strict=True):
         text = f'{{"name": "{name}", "arguments": {arguments}}}'
-        one["action"] = {"name": name, "arguments": arguments, "text": text}
-        one["next_observation"]["form"] = form
+        transition["action"] = {"name": name, "arguments": arguments, "text": text}
+        transition["next_observation"]["form"] = form
     return rows
 
 
@@ -177,41 +187,41 @@ ASKED = ("say", '{"text": "hello"}', "hello")
 
 
 def test_eval_asks_for_no_turn_that_nothing_tells():
-    found = samples_of("eval", calls(UNKNOWABLE, ASKED, (*UNKNOWABLE[:2], "commit 9f8e7d6c5b4a")))
-    assert [one["sample_id"] for one in found] == ["t:1"]
-    assert found[0]["response"] == [MARKER + text for text in ("Utopia, capital Amaurot", "hello")]
+    samples = samples_of("eval", calls(UNKNOWABLE, ASKED, (*UNKNOWABLE[:2], "commit 9f8e7d6c5b4a")))
+    assert [sample["sample_id"] for sample in samples] == ["t:1"]
+    assert samples[0]["response"] == [MARKER + text for text in ("Utopia, capital Amaurot", "hello")]
 
 
 @pytest.mark.parametrize("pool", ["rl", "eval"])
 @pytest.mark.parametrize("name", ["task_complete", "fail"])
 def test_the_end_of_the_agents_work_is_not_asked_for(pool, name):
-    (found,) = made_of(pool, calls((name, "{}", "window 'Shop'\n  text 'Tea'"), form="state"))
-    assert isinstance(found, Reject)
-    assert found.reason == "no_question"
+    (record,) = made_of(pool, calls((name, "{}", "window 'Shop'\n  text 'Tea'"), form="state"))
+    assert isinstance(record, Reject)
+    assert record.reason == "no_question"
 
 
 def test_eval_asks_for_what_other_answers_of_the_tool_say_anyway():
     (refused,) = made_of("eval", calls(UNKNOWABLE))
     assert isinstance(refused, Reject)
     others = answers_of(calls(*((*UNKNOWABLE[:2], f"Utopia, capital Amaurot, visit {n}") for n in range(3))), View())
-    (found,) = samples_of("eval", calls(UNKNOWABLE), others=others)
-    assert found["sample_id"] == "t:0"
+    (sample,) = samples_of("eval", calls(UNKNOWABLE), others=others)
+    assert sample["sample_id"] == "t:0"
 
 
 def secrets() -> list[dict[str, Any]]:
     texts = ["token is S, keep it", "S", "no secret", "ü S"]
     rows = [row(number, "x", text.replace("S", NAME)) for number, text in enumerate(texts)]
-    return [{**one, "domain": "mcp", "row_id": f"t{one['step']}", "scrubbed": 1} for one in rows]
+    return [{**transition, "domain": "mcp", "row_id": f"t{transition['step']}", "scrubbed": 1} for transition in rows]
 
 
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 def test_placeholders_bear_no_loss_and_are_not_counted_as_such(pool):
     counter = TokenCounter()
     (sample,) = samples_of(pool, secrets())
-    texts = [sample["text"]] if pool == "cpt" else [one["content"] for one in sample["messages"]]
-    told = [texts[span.get("message", 0)][span["begin"] : span["end"]] for span in sample["spans"]]
-    assert [one for one in told if one != MARKER] == ["token is ", ", keep it", "no secret", "ü "]
-    (plain,) = samples_of(pool, [{**one, "scrubbed": 0} for one in secrets()])
+    texts = [sample["text"]] if pool == "cpt" else [message["content"] for message in sample["messages"]]
+    learnt = [texts[span.get("message", 0)][span["begin"] : span["end"]] for span in sample["spans"]]
+    assert [text for text in learnt if text != MARKER] == ["token is ", ", keep it", "no secret", "ü "]
+    (plain,) = samples_of(pool, [{**transition, "scrubbed": 0} for transition in secrets()])
     assert plain["num_tokens"] == sample["num_tokens"]
     assert plain["num_loss_tokens"] - sample["num_loss_tokens"] == 3 * counter.of(NAME)
 
@@ -219,33 +229,33 @@ def test_placeholders_bear_no_loss_and_are_not_counted_as_such(pool):
 def test_a_placeholder_is_not_asked_for():
     rows = [*orders("t", 1)[:1], *orders("u", 2)[:1]]
     rows[0] |= {"scrubbed": 1, "next_observation": {**rows[0]["next_observation"], "content": f"token is {NAME}"}}
-    for one in samples_of("rl", rows, Mix(), others=answers_of(rows, View())):
-        truth = json.loads(one["reward_model"]["ground_truth"])
+    for sample in samples_of("rl", rows, Mix(), others=answers_of(rows, View())):
+        truth = json.loads(sample["reward_model"]["ground_truth"])
         assert [tuple(span) for span in truth["volatile"]] == placeholder_spans(truth["observation"])
 
 
 def test_answers_that_are_all_too_long_are_told_where_a_prompt_may_be_of_any_length():
     rows = [{**row(0, "cat x", "word " * 500), "domain": "mcp"}]
     mix = Mix(window_tokens={"rl": None}, max_response_tokens=16)
-    (found,) = made_of("rl", rows, mix)
-    assert isinstance(found, Reject)
-    assert found.reason == "over_window"
+    (record,) = made_of("rl", rows, mix)
+    assert isinstance(record, Reject)
+    assert record.reason == "over_window"
 
 
 @pytest.mark.parametrize(("segment", "unit", "step"), [(0, "trajectory", -1), (1, "transition", 4)])
 def test_a_later_segment_that_becomes_no_sample_is_told_by_its_first_row(segment, unit, step):
     rows = [{**row(0, "ls", "a", use="context", step=4), "segment": segment, "num_segments": 2}]
-    (found,) = made_of("sft", rows)
-    assert isinstance(found, Reject)
-    assert (found.unit, found.step, found.reason) == (unit, step, "no_target")
+    (record,) = made_of("sft", rows)
+    assert isinstance(record, Reject)
+    assert (record.unit, record.step, record.reason) == (unit, step, "no_target")
 
 
 def test_a_trajectory_that_is_drawn_twice_is_there_twice():
     assembler, stretch = assembler_of("sft", [row(0, "ls", "a")], Mix(), copies=2)
-    (made,) = assembler.of(stretch)
-    assert isinstance(made, pa.RecordBatch)
-    assert made.num_rows == 2
-    assert made.slice(0, 1).equals(made.slice(1, 1))
+    (batch,) = assembler.of(stretch)
+    assert isinstance(batch, pa.RecordBatch)
+    assert batch.num_rows == 2
+    assert batch.slice(0, 1).equals(batch.slice(1, 1))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +270,7 @@ def test_samples_that_are_there_twice_have_ids_of_their_own_and_those_of_eval_ar
     pool, column, names, tmp_path
 ):
     assembler, stretch = assembler_of(pool, calls(ASKED), Mix(), copies=2)
-    blocks = [one for one in assembler.of(stretch) if isinstance(one, pa.RecordBatch)]
+    blocks = [record for record in assembler.of(stretch) if isinstance(record, pa.RecordBatch)]
     recipe = parse_recipe('{"name": "r", "source": "tests"}', "r")
     names_of_folders = ("transitions", "verdicts", "measures", "spans", "draws", "shards_folder", "rejects", "samples")
     folders: Any = dict.fromkeys(names_of_folders, Folder(str(tmp_path)))
@@ -287,14 +297,14 @@ def test_samples_go_to_the_shards_of_their_hashes_in_bounded_blocks(pool, monkey
     assembler, stretch = assembler_of(
         pool, rows, Mix(observation_chars=None, max_response_tokens=1 << 30, window_tokens=ANY)
     )
-    made = [one for one in assembler.of(stretch) if isinstance(one, pa.RecordBatch)]
-    blocks = [block for batch in made for block in blocks_by_shard(batch, 3, seed=0)]
-    found = pa.Table.from_batches([block for _, block in blocks], unwritten_schema(pool))
+    batches = [record for record in assembler.of(stretch) if isinstance(record, pa.RecordBatch)]
+    blocks = [block for batch in batches for block in blocks_by_shard(batch, 3, seed=0)]
+    table = pa.Table.from_batches([block for _, block in blocks], unwritten_schema(pool))
     index = np.repeat([index for index, _ in blocks], [block.num_rows for _, block in blocks])
-    assert found.num_rows == 12
+    assert table.num_rows == 12
     assert all(block.nbytes <= most for _, block in blocks)
     if pool != "eval":
-        assert index.tolist() == [hash_ * 3 >> 64 for hash_ in found["_hash"].to_pylist()]
+        assert index.tolist() == [hash_ * 3 >> 64 for hash_ in table["_hash"].to_pylist()]
     assert set(index.tolist()) == {0, 1, 2}
 
 
@@ -303,7 +313,7 @@ def test_a_shard_takes_an_equal_range_of_hashes_to_the_last_one(count, hashes):
     firsts = [-(-(number << 64) // count) for number in range(1, count)]
     hashes += [hash_ for first in firsts for hash_ in (first - 1, first)] + [0]
     batch = pa.record_batch({"_hash": pa.array(hashes, pa.uint64())})
-    found = [
+    pairs = [
         (hash_, index) for index, block in blocks_by_shard(batch, count, 0) for hash_ in block["_hash"].to_pylist()
     ]
-    assert sorted(found) == sorted((hash_, hash_ * count >> 64) for hash_ in hashes)
+    assert sorted(pairs) == sorted((hash_, hash_ * count >> 64) for hash_ in hashes)

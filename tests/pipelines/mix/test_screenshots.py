@@ -48,8 +48,8 @@ def write_task(folder: Path, task: int) -> None:
         frame = f'<application name="notes"><frame name="Notes" {SHOWN}>{label}</frame></application>'
         (folder / f"{stem}.xml").write_text(f"<desktop-frame {SPACES}>{frame}</desktop-frame>")
         (folder / f"{stem}.png").write_bytes(png(color(task, step)) if (task, step) != (1, 1) else b"\x89PNG damaged")
-        told = {"step_num": step, "action": f"pyautogui.click({step}, {task})", "screenshot_file": f"{stem}.png"}
-        lines += [json.dumps({**told, "done": False, "reward": 0, "info": {}, "response": ""})] if step else []
+        event = {"step_num": step, "action": f"pyautogui.click({step}, {task})", "screenshot_file": f"{stem}.png"}
+        lines += [json.dumps({**event, "done": False, "reward": 0, "info": {}, "response": ""})] if step else []
     (folder / "traj.jsonl").write_text("\n".join(lines))
 
 
@@ -80,7 +80,7 @@ def samples(out: Path, cache: Path) -> Iterator[tuple[list[str], list[Image.Imag
     """The user messages and the decoded pictures of each sample of SFT and RL, as `datasets` loads them."""
     for pool, column in (("sft", "messages"), ("rl", "prompt")):
         for row in datasets.load_dataset(str(out / "shards"), pool, split="train", cache_dir=str(cache)):
-            yield [one["content"] for one in row[column] if one["role"] == "user"], row["images"]
+            yield [message["content"] for message in row[column] if message["role"] == "user"], row["images"]
 
 
 def test_each_placeholder_stands_for_the_screen_before_its_action(out: Path, tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_file_without_its_card_decodes_too_and_verifying_loads_it(out: Path, t
     files = str(out / "shards" / "sft" / "*" / "*.parquet")
     (row, *_) = datasets.load_dataset("parquet", data_files=files, split="train", cache_dir=str(tmp_path))
     assert {image.size for image in row["images"]} == {(45, 30)}
-    found = verify_loading(verify(str(out)))
-    assert found.is_whole, found.faults
+    report = verify_loading(verify(str(out)))
+    assert report.is_whole, report.faults
 
 
 def test_equal_logs_give_equal_bytes_and_without_the_option_there_is_no_column(
@@ -143,13 +143,13 @@ def test_pictures_need_attachments_and_texts_without_placeholders(values: dict[s
 
 
 def test_a_picture_is_made_smaller_never_larger_and_only_its_pixels_go_along() -> None:
-    told = PngInfo()
-    told.add_text("path", "a secret")
+    info = PngInfo()
+    info.add_text("path", "a secret")
     for size, longest, expected in (((90, 60), 45, (45, 30)), ((60, 90), 45, (30, 45)), ((90, 60), 90, (90, 60))):
-        made = resize_picture(png((1, 2, 3), size, pnginfo=told), longest)
-        assert made is not None
-        assert b"secret" not in made
-        with Image.open(BytesIO(made)) as image:
+        picture = resize_picture(png((1, 2, 3), size, pnginfo=info), longest)
+        assert picture is not None
+        assert b"secret" not in picture
+        with Image.open(BytesIO(picture)) as image:
             assert (image.format, image.size, image.getpixel((5, 5))) == ("PNG", expected, (1, 2, 3))
 
 

@@ -43,8 +43,8 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(raw: Path, out: Path, chosen: Recipe, how: Execution = SMALL) -> Summary:
-    return Run(chosen, [str(raw)], str(out), how).run("normalize")
+def run(raw: Path, out: Path, chosen: Recipe, execution: Execution = SMALL) -> Summary:
+    return Run(chosen, [str(raw)], str(out), execution).run("normalize")
 
 
 @pytest.fixture(scope="module")
@@ -68,24 +68,26 @@ def told(out: Path) -> set[str]:
     """The digests that rows tell of."""
     rows = scan_transitions(out).select("observation", "next_observation").collect()
     sides = pl.concat([rows["observation"], rows["next_observation"]]).struct.field("attachments")
-    return {one["sha256"] for row in sides.to_list() for one in row or []}
+    return {attachment["sha256"] for row in sides.to_list() for attachment in row or []}
 
 
 def test_what_logs_attach_is_copied_once_under_its_digest(raw, made):
-    found = blobs(made)
-    assert {name: hashlib.sha256(data).hexdigest() for name, data in found.items()} == {name: name for name in found}
-    assert found.keys() == told(made)
+    contents = blobs(made)
+    assert {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()} == {
+        name: name for name in contents
+    }
+    assert contents.keys() == told(made)
     beside = {path.read_bytes() for path in (raw / "taskTides--0").glob("*.png")}
     with zipfile.ZipFile(raw / "results.zip") as packed:
         archived = {packed.read(name) for name in packed.namelist() if "080004" in name}
     assert len(archived) == 1
-    assert len(found) == len(beside) + len(archived) + 1
-    assert beside | archived < set(found.values())
+    assert len(contents) == len(beside) + len(archived) + 1
+    assert beside | archived < set(contents.values())
 
 
 def test_the_balance_tells_what_is_kept_and_what_is_left_out(raw, made, tmp_path):
-    kept, dropped = run(raw, made, recipe()), run(raw, tmp_path / "out", recipe("drop"))
-    line = kept.line("attachments")
+    copied, dropped = run(raw, made, recipe()), run(raw, tmp_path / "out", recipe("drop"))
+    line = copied.line("attachments")
     assert (line.entered, line.kept, line.lost) == (8, 8, {})
     line = dropped.line("attachments")
     assert (line.entered, line.kept, line.lost) == (8, 0, {"left_out": 8})
@@ -103,7 +105,7 @@ def test_the_card_tells_how_many_pictures_are_left_out(raw, tmp_path):
 def test_other_parts_and_another_order_give_the_same_blobs_and_the_same_balance(raw, made, tmp_path):
     out = tmp_path / "out"
     summary = Run(recipe(), [str(path) for path in sorted(raw.iterdir(), reverse=True)], str(out)).run("normalize")
-    counts = [len(list((one / "_units" / "blobs").iterdir())) for one in (out, made)]
+    counts = [len(list((folder / "_units" / "blobs").iterdir())) for folder in (out, made)]
     assert counts[0] == 1 < counts[1]
     assert blobs(out) == blobs(made)
     assert summary.line("attachments").kept == 8
@@ -189,12 +191,12 @@ def test_pictures_of_a_trajectory_that_is_not_taken_in_are_not_kept(raw, tmp_pat
 
 def test_what_a_log_only_names_is_counted_as_not_in_it_whatever_other_logs_hold(tmp_path):
     data, names = b"\x89PNG", hashlib.sha256(b"\x89PNG").hexdigest()
-    found = Attachments(Folder(str(tmp_path)))
-    found.take(names, data)
-    found.settle([names])
-    found.forget()
-    found.settle([names])
-    found.take(names, data)
-    found.settle([names])
-    assert found.counts == {KEPT: 2, f"{LOST}{NOT_IN_LOG}": 1}
-    assert [(file.name, file.bytes) for file in found.files] == [(names, 4)]
+    attachments = Attachments(Folder(str(tmp_path)))
+    attachments.take(names, data)
+    attachments.settle([names])
+    attachments.forget()
+    attachments.settle([names])
+    attachments.take(names, data)
+    attachments.settle([names])
+    assert attachments.counts == {KEPT: 2, f"{LOST}{NOT_IN_LOG}": 1}
+    assert [(file.name, file.bytes) for file in attachments.files] == [(names, 4)]

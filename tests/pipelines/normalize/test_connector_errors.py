@@ -45,11 +45,11 @@ def test_inputs_that_a_connector_fails_on_are_rejected_and_all_others_come_out_a
             path.unlink()
     summary = Run(RECIPE, [str(mixed)], str(tmp_path / "out"), LENIENT).run("normalize")
     Run(RECIPE, [str(alone)], str(tmp_path / "clean"), LENIENT).run("normalize")
-    found = rejects_of(tmp_path / "out")
-    assert found.select("unit", "reason", "connector").unique().rows() == [("input", CONNECTOR_ERROR, "brittle")]
-    assert found["uri"].to_list() == [f"{number:03d}-{way}.log" for number, way in enumerate(WAYS, 1)]
-    (made,), (clean,) = ((tmp_path / name / "transitions/terminal").iterdir() for name in ("out", "clean"))
-    assert made.read_bytes() == clean.read_bytes()
+    rejects = rejects_of(tmp_path / "out")
+    assert rejects.select("unit", "reason", "connector").unique().rows() == [("input", CONNECTOR_ERROR, "brittle")]
+    assert rejects["uri"].to_list() == [f"{number:03d}-{way}.log" for number, way in enumerate(WAYS, 1)]
+    (output,), (clean,) = ((tmp_path / name / "transitions/terminal").iterdir() for name in ("out", "clean"))
+    assert output.read_bytes() == clean.read_bytes()
     inputs = summary.line("inputs")
     assert (inputs.entered, inputs.kept, inputs.lost) == (7, 2, {CONNECTOR_ERROR: 5})
     (broken,) = summary.broken

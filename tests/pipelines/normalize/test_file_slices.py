@@ -41,7 +41,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_slices, "SLICE_BYTES", SLICE)
 
 
-def conversation(number: int, said: str = "") -> dict[str, Any]:
+def conversation(number: int, text: str = "") -> dict[str, Any]:
     chance = random.Random(number)
     words = " ".join(chance.choices(["amber", "birch", "cedar", "dune", "ember", "fjord", "grove"], k=40))
     call = {"id": "a", "type": "function", "function": {"name": "look_up", "arguments": json.dumps({"n": number})}}
@@ -49,7 +49,7 @@ def conversation(number: int, said: str = "") -> dict[str, Any]:
         "id": f"row-{number}",
         "messages": [
             {"role": "user", "content": f"What is known of {number}?"},
-            {"role": "assistant", "content": said or None, "tool_calls": [call]},
+            {"role": "assistant", "content": text or None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "a", "content": words},
         ],
     }
@@ -103,8 +103,8 @@ def test_slices_hold_every_row_of_the_whole_at_its_place_with_the_digest_of_the_
     monkeypatch.setattr(file_slices, "SLICE_BYTES", 1 << 30)
     whole = Run(RECIPE, [str(raw)], str(tmp_path)).run("normalize")
     assert len(whole.plan.parts) == 1
-    cut, kept = (scan_transitions(out).drop("row_id").collect().rows() for out in (finished, tmp_path))
-    assert cut == kept
+    cut, uncut = (scan_transitions(out).drop("row_id").collect().rows() for out in (finished, tmp_path))
+    assert cut == uncut
     ids = scan_transitions(finished).collect()["row_id"]
     assert ids.n_unique() == len(ids) == 96
     places = [pl.read_parquet(f"{out}/rejects/normalize/*.parquet").rows() for out in (finished, tmp_path)]
@@ -115,10 +115,10 @@ def test_slices_hold_every_row_of_the_whole_at_its_place_with_the_digest_of_the_
 def test_a_slice_in_which_no_row_begins_is_no_loss(raw, finished):
     inputs = Plan.from_json((finished / "plan.json").read_bytes())
     size = (raw / "rows.jsonl").stat().st_size
-    slices = [one for part in inputs.parts for one in part.inputs if one.uri == "rows.jsonl"]
-    assert [one.begin for one in slices] == list(range(0, size, SLICE))
-    assert sum(one.bytes for one in slices) == size
-    assert [(one.uri, one.bytes) for one in inputs.inputs] == [
+    slices = [log for part in inputs.parts for log in part.inputs if log.uri == "rows.jsonl"]
+    assert [piece.begin for piece in slices] == list(range(0, size, SLICE))
+    assert sum(piece.bytes for piece in slices) == size
+    assert [(log.uri, log.bytes) for log in inputs.inputs] == [
         (name, (raw / name).stat().st_size) for name in ("rows.jsonl", "rows.parquet")
     ]
     rejects = pl.read_parquet(f"{finished}/rejects/normalize/*.parquet")
@@ -153,8 +153,8 @@ def test_a_session_and_a_compressed_file_of_one_frame_are_read_whole(tmp_path):
     shutil.copy(session[-1], tmp_path / "session.jsonl")
     (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(lines(conversation(number) for number in range(900))))
     plan = make_plan(RECIPE, [str(tmp_path)])
-    assert {one.uri: one.bytes > SLICE for one in plan.inputs} == {"rows.jsonl.gz": True, "session.jsonl": True}
-    assert [one.file_slice for part in plan.parts for one in part.inputs] == [None, None]
+    assert {log.uri: log.bytes > SLICE for log in plan.inputs} == {"rows.jsonl.gz": True, "session.jsonl": True}
+    assert [log.file_slice for part in plan.parts for log in part.inputs] == [None, None]
 
 
 def packed(rows: list[dict[str, Any]], compress: Callable[[bytes], bytes], count: int, is_apart: bool) -> bytes:
@@ -198,11 +198,11 @@ FILES = {
 
 def contents_of(plan: Plan) -> list[Any]:
     """What slices of a file hold, in their order, without the places in it."""
-    found = [made for part in plan.parts for one in part.inputs for made, _ in read_input(one, RECIPE)]
+    records = [result for part in plan.parts for log in part.inputs for result, _ in read_input(log, RECIPE)]
     return [
-        one if isinstance(one, Reject) else (one.native_id, [replace(step, offset=0) for step in one.steps])
-        for one in found
-        if not isinstance(one, Reject) or one.reason != "no_transitions"  # of a slice in which no row begins
+        record if isinstance(record, Reject) else (record.native_id, [replace(step, offset=0) for step in record.steps])
+        for record in records
+        if not isinstance(record, Reject) or record.reason != "no_transitions"  # of a slice in which no row begins
     ]
 
 
@@ -211,9 +211,9 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """What a file of lines holds that is read whole."""
     path = tmp_path_factory.mktemp("whole") / "rows.jsonl"
     path.write_bytes(lines(ROWS))
-    found = contents_of(make_plan(RECIPE, [str(path)]))
-    assert [native_id for native_id, _ in found] == [row["id"] for row in ROWS]
-    return found
+    records = contents_of(make_plan(RECIPE, [str(path)]))
+    assert [native_id for native_id, _ in records] == [row["id"] for row in ROWS]
+    return records
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -223,9 +223,9 @@ def test_slices_of_any_size_hold_every_row_once_and_in_order(name, wanted, tmp_p
     for most in (size // 19, size // 6, random.Random(name).randrange(size // 30, size)):
         monkeypatch.setattr(file_slices, "SLICE_BYTES", most)
         plan = make_plan(RECIPE, [str(path)])
-        slices = [one for part in plan.parts for one in part.inputs]
+        slices = [log for part in plan.parts for log in part.inputs]
         assert len(slices) > 3 or most > size // 6
-        assert sum(one.bytes for one in slices) == path.stat().st_size
+        assert sum(piece.bytes for piece in slices) == path.stat().st_size
         assert contents_of(plan) == wanted, most
 
 
@@ -233,7 +233,7 @@ def test_an_array_with_more_behind_it_and_a_compressed_array_are_read_whole(tmp_
     (tmp_path / "more.json").write_bytes(array(ROWS, 1) + b"[]")
     (tmp_path / "array.json.gz").write_bytes(b"".join(map(gzip.compress, array(ROWS, 1).splitlines(keepends=True))))
     plan = make_plan(RECIPE, [str(tmp_path)])
-    assert [(one.uri, one.file_slice) for part in plan.parts for one in part.inputs] == [
+    assert [(log.uri, log.file_slice) for part in plan.parts for log in part.inputs] == [
         ("array.json.gz", None),
         ("more.json", None),
     ]
@@ -248,7 +248,7 @@ def test_a_compressed_file_is_read_whole_if_its_first_frame_is_long_and_not_if_a
     for name, count in (("short", 100), ("long", 800)):
         (tmp_path / f"{name}.jsonl.gz").write_bytes(packed(rows, gzip.compress, count, is_apart=True))
     plan = make_plan(RECIPE, [str(tmp_path)])
-    slices = Counter(one.uri for part in plan.parts for one in part.inputs)
+    slices = Counter(log.uri for part in plan.parts for log in part.inputs)
     assert slices == {"long.jsonl.gz": 1, "short.jsonl.gz": 9}
 
 
@@ -261,10 +261,10 @@ def test_a_compressed_file_with_damage_is_read_whole_and_keeps_the_rows_before_i
     assert wanted.frame is not None
     begin = wanted.frame
     (tmp_path / "rows.jsonl.gz").write_bytes(data[: begin + 40] + b"\0" * 20 + data[begin + 60 :])
-    [damaged] = (one for part in make_plan(RECIPE, [str(tmp_path)]).parts for one in part.inputs)
-    found = [made for made, _ in read_input(damaged, RECIPE)]
-    assert [one.reason for one in found if isinstance(one, Reject)] == ["bad_compression"]
-    whole = [one.native_id for one in found if not isinstance(one, Reject)]
+    [damaged] = (log for part in make_plan(RECIPE, [str(tmp_path)]).parts for log in part.inputs)
+    records = [result for result, _ in read_input(damaged, RECIPE)]
+    assert [record.reason for record in records if isinstance(record, Reject)] == ["bad_compression"]
+    whole = [record.native_id for record in records if not isinstance(record, Reject)]
     assert whole == [row["id"] for row in ROWS[: len(whole)]]
     assert len(whole) > 2
 
@@ -281,7 +281,7 @@ def test_a_fault_met_while_a_file_is_cut_costs_the_cut_and_an_error_that_is_no_f
 
         monkeypatch.setattr(ChatTools, "is_sliceable", is_sliceable)
         plan = make_plan(RECIPE, [str(tmp_path)], strict=strict)
-        return [one.file_slice for part in plan.parts for one in part.inputs]
+        return [log.file_slice for part in plan.parts for log in part.inputs]
 
     assert cut_over(ParseError("rows.jsonl", 0, "bad_json", "damage")) == [None]
     ends = [
@@ -328,7 +328,7 @@ def test_a_connectors_bug_costs_the_slice_that_it_was_met_in(tmp_path, monkeypat
     Run(RECIPE, [str(tmp_path / "rows.jsonl")], str(tmp_path / "out"), lenient).run("normalize")
     rejects = pl.read_parquet(f"{tmp_path}/out/rejects/normalize/*.parquet")
     assert rejects.select("unit", "reason", "uri").rows() == [("input", "connector_error", "rows.jsonl")]
-    kept = scan_transitions(tmp_path / "out").collect()
-    lost = {f"row-{number}" for number in range(40)} - set(kept["native_id"])
-    begins = {f"row-{number}": len(lines(conversation(one) for one in range(number))) for number in range(40)}
+    rows = scan_transitions(tmp_path / "out").collect()
+    lost = {f"row-{number}" for number in range(40)} - set(rows["native_id"])
+    begins = {f"row-{number}": len(lines(conversation(index) for index in range(number))) for number in range(40)}
     assert lost == {name for name, begin in begins.items() if begin // SLICE == begins["row-30"] // SLICE}

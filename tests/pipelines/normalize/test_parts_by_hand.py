@@ -48,7 +48,7 @@ def whole(raw, tmp_path_factory) -> Path:
 
 
 def transitions(out: Path) -> dict[str, bytes]:
-    return {str(one.relative_to(out)): one.read_bytes() for one in sorted((out / "transitions").rglob("*.parquet"))}
+    return {str(path.relative_to(out)): path.read_bytes() for path in sorted((out / "transitions").rglob("*.parquet"))}
 
 
 def share(raw: Path, out: Path, words: str):
@@ -59,8 +59,8 @@ def test_shares_in_any_order_and_the_rest_by_a_run_give_the_bytes_of_one_run(raw
     done = [share(raw, tmp_path, f"{number}/16") for number in random.Random(1).sample(range(16), 16)]
     parts = len(json.loads((whole / "plan.json").read_bytes())["parts"])
     assert parts > 3
-    assert sum(one.parts for one in done) == parts
-    assert not any(one.before for one in done)
+    assert sum(result.parts for result in done) == parts
+    assert not any(result.before for result in done)
     assert transitions(tmp_path) == transitions(whole)
     assert not (tmp_path / "transitions" / "manifest.json").exists()
     files = {name: (tmp_path / name).stat().st_ino for name in transitions(tmp_path)}
@@ -79,14 +79,14 @@ def test_shares_of_judging_measure_once_what_a_run_then_judges(raw, whole, tmp_p
     done = [measure(number) for number in (2, 0, 1)]
     units = len(transitions(whole))
     assert units > 3
-    assert (sum(one.parts for one in done), sum(one.before for one in done)) == (units, 0)
+    assert (sum(result.parts for result in done), sum(result.before for result in done)) == (units, 0)
     assert measure(2).before == done[0].parts
-    files = {one: (one.stat().st_ino, one.read_bytes()) for one in (tmp_path / "measures").rglob("*part-*.parquet")}
-    assert {str(one.relative_to(tmp_path)): data for one, (_, data) in files.items()}.items() <= {
-        str(one.relative_to(whole)): one.read_bytes() for one in (whole / "measures").rglob("*.parquet")
+    files = {path: (path.stat().st_ino, path.read_bytes()) for path in (tmp_path / "measures").rglob("*part-*.parquet")}
+    assert {str(path.relative_to(tmp_path)): data for path, (_, data) in files.items()}.items() <= {
+        str(path.relative_to(whole)): path.read_bytes() for path in (whole / "measures").rglob("*.parquet")
     }.items()
     Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
-    assert {one: one.stat().st_ino for one in files} == {one: inode for one, (inode, _) in files.items()}
+    assert {path: path.stat().st_ino for path in files} == {path: inode for path, (inode, _) in files.items()}
     assert shards_of(tmp_path) == shards_of(whole)
 
 
@@ -119,14 +119,17 @@ def test_shares_of_mixing_make_samples_then_shards_that_a_run_only_seals(raw, wh
     with pytest.raises(ConfigError, match="--stop-after draw"):
         mix(0)
     assert Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run("draw").last == "draw"
-    made = [mix(number) for number in (2, 0, 1)]
-    assert (sum(one.parts for one in made), sum(one.before for one in made)) == (len(transitions(whole)), 0)
+    results = [mix(number) for number in (2, 0, 1)]
+    assert (sum(result.parts for result in results), sum(result.before for result in results)) == (
+        len(transitions(whole)),
+        0,
+    )
     assert not list((tmp_path / "shards").rglob("*.parquet"))
     written = [mix(number, 2) for number in (1, 0)]
-    assert sum(one.parts for one in written) == len(list((whole / "shards").rglob("train-*.parquet"))) + 1
-    files = {one: one.stat().st_ino for one in (tmp_path / "shards").rglob("t*-*.parquet")}
+    assert sum(result.parts for result in written) == len(list((whole / "shards").rglob("train-*.parquet"))) + 1
+    files = {path: path.stat().st_ino for path in (tmp_path / "shards").rglob("t*-*.parquet")}
     Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
-    assert {one: one.stat().st_ino for one in files} == files
+    assert {path: path.stat().st_ino for path in files} == files
     assert shards_of(tmp_path) == shards_of(whole)
     assert not (tmp_path / "samples").exists()
 
@@ -142,8 +145,8 @@ def test_two_shares_at_once_do_not_stand_in_each_others_way(raw, whole, tmp_path
     words = [sys.executable, "-m", "trajmill", "run", "terminal", "--raw", str(raw), "--out", str(tmp_path / "out")]
     words += ["--part-size", "20000", "--stage", "normalize", "--part"]
     both = [subprocess.Popen([*words, f"{number}/2"], stderr=subprocess.PIPE) for number in (1, 0)]
-    said = [one.communicate()[1] for one in both]
-    assert [one.returncode for one in both] == [0, 0], said
+    errors = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], errors
     assert transitions(tmp_path / "out") == transitions(whole)
 
 

@@ -78,9 +78,9 @@ def test_keys_do_not_hang_on_parts_nor_on_the_order_of_inputs(raw: Path, out: Pa
     Run(RECIPE, [str(tmp_path / "raw")], str(again), Execution(part_bytes=2_000)).run("normalize")
     assert len(list(again.glob("transitions/swe/*.parquet"))) > 1
     assert sorted(keys(again)) == sorted(keys(out / "out" / "mine"))
-    other = tmp_path / "other"
-    Run(RECIPE, names, str(other)).run("normalize")
-    assert len(keys(other)) == len(set(keys(other)))
+    reordered = tmp_path / "other"
+    Run(RECIPE, names, str(reordered)).run("normalize")
+    assert len(keys(reordered)) == len(set(keys(reordered)))
 
 
 def test_keys_hang_on_the_names_of_inputs_as_they_are_stored_and_tell_nothing_of_what_was_scrubbed(tmp_path: Path):
@@ -128,13 +128,13 @@ def same_logs(folder: Path) -> Path:
 @pytest.mark.parametrize("pool", ["cpt", "sft", "rl", "eval"])
 def test_copies_that_stay_are_samples_with_ids_of_their_own(tmp_path: Path, pool: str):
     Run(keeping_copies(pool), [str(same_logs(tmp_path / "raw"))], str(tmp_path / "out")).run()
-    of = ".jsonl" if pool == "eval" else ".parquet"
-    (file,) = (one for one in (tmp_path / "out" / "shards" / pool).rglob("*") if one.suffix == of)
+    suffix = ".jsonl" if pool == "eval" else ".parquet"
+    (file,) = (path for path in (tmp_path / "out" / "shards" / pool).rglob("*") if path.suffix == suffix)
     rows = pl.read_parquet(file).to_dicts() if file.suffix == ".parquet" else pl.read_ndjson(file).to_dicts()
-    told = [row["extra_info"] for row in rows] if pool == "rl" else rows
+    infos = [row["extra_info"] for row in rows] if pool == "rl" else rows
     name = "sample_id" if pool == "eval" else "id"
-    (key,) = {re.split(r"[.:]", row[name])[0] for row in told}
-    step = f":{told[0][name].rpartition(':')[2]}" if pool in ("rl", "eval") else ""
+    (key,) = {re.split(r"[.:]", row[name])[0] for row in infos}
+    step = f":{infos[0][name].rpartition(':')[2]}" if pool in ("rl", "eval") else ""
     before, after = (step, "") if pool == "eval" else ("", step)
-    assert [row[name] for row in told] == [f"{key}{step}", *(f"{key}{before}.{copy}{after}" for copy in range(2, 7))]
-    assert len({row.get("index", row["id"]) for row in told}) == 6
+    assert [row[name] for row in infos] == [f"{key}{step}", *(f"{key}{before}.{copy}{after}" for copy in range(2, 7))]
+    assert len({row.get("index", row["id"]) for row in infos}) == 6

@@ -25,8 +25,8 @@ def shown(raw: Path, out: Path, salt: str | None) -> tuple[str, str]:
     Run(recipe(salt), [str(raw)], str(out)).run("normalize")
     texts = pl.read_parquet(out / "transitions" / "*" / "*.parquet")["next_observation"].struct.field("content")
     rejects = pl.read_parquet(out / "rejects" / "*" / "*.parquet")["excerpt"]
-    found = [text[text.index("ghp_") :][: len(SECRET)] for text in (texts[0], rejects[0])]
-    return found[0], found[1]
+    placeholders = [text[text.index("ghp_") :][: len(SECRET)] for text in (texts[0], rejects[0])]
+    return placeholders[0], placeholders[1]
 
 
 def test_placeholders_hang_on_the_salt_and_on_nothing_else_of_the_run(tmp_path: Path):
@@ -35,13 +35,13 @@ def test_placeholders_hang_on_the_salt_and_on_nothing_else_of_the_run(tmp_path: 
     (raw / "a.json").write_text(json.dumps(atif("a", "task", [f"token {SECRET} was set", "ok"])))
     (raw / "other.xyz").write_text(f"nothing knows this form, token {SECRET} in it")
     plain = shown(raw, tmp_path / "plain", None)
-    one = shown(raw, tmp_path / "one", "a salt of many characters")
+    salted = shown(raw, tmp_path / "one", "a salt of many characters")
     again = shown(raw, tmp_path / "again", "a salt of many characters")
-    other = shown(raw, tmp_path / "other", "another salt of many characters")
-    assert SECRET not in {*plain, *one, *other}
-    assert one == again
-    for place in (0, 1):
-        assert len({plain[place], one[place], other[place]}) == 3
+    resalted = shown(raw, tmp_path / "other", "another salt of many characters")
+    assert SECRET not in {*plain, *salted, *resalted}
+    assert salted == again
+    for index in (0, 1):
+        assert len({plain[index], salted[index], resalted[index]}) == 3
 
 
 def test_a_row_says_how_many_placeholders_its_own_texts_hold(tmp_path: Path):

@@ -58,11 +58,11 @@ EVERY = 50 if FUZZ == 1 else 2
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """(column, text) of every text in rows."""
     if isinstance(value, dict):
-        for name, one in value.items():
-            yield from leaves(one, f"{path}.{name}")
+        for name, item in value.items():
+            yield from leaves(item, f"{path}.{name}")
     elif isinstance(value, list):
-        for one in value:
-            yield from leaves(one, path)
+        for item in value:
+            yield from leaves(item, path)
     elif isinstance(value, str):
         yield path, value
 
@@ -72,11 +72,11 @@ def told(name: str, blob: MemoryBlob) -> Iterator[tuple[str, str]]:
     assembler, parents, rejects = Assembler(), dict[str, str](), []
     origin = Origin(blob.uri, "fixture", name, "1", blob.digest)
     try:
-        for found in connectors()[name].parse(blob):
-            if isinstance(found, Reject):
-                rejects.append(found)
+        for record in connectors()[name].parse(blob):
+            if isinstance(record, Reject):
+                rejects.append(record)
             else:
-                assembler.add(found, origin, parents)
+                assembler.add(record, origin, parents)
     except ParseError as error:
         rejects.append(Reject("input", error.reason, error.detail, blob.uri))
     for reject in map(scrub_reject, rejects):
@@ -85,9 +85,9 @@ def told(name: str, blob: MemoryBlob) -> Iterator[tuple[str, str]]:
         yield from leaves(scrub(assembler.take(), per_trajectory=False)[0].to_pylist())
 
 
-def at(value: Any, place: tuple[str | int, ...]) -> Any:
-    for one in place:
-        value = value[one]
+def at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        value = value[key]
     return value
 
 
@@ -115,31 +115,31 @@ def test_no_column_and_no_reject_holds_a_token_wherever_it_stands_in_a_log(names
 
 def holds_no_token(name: str) -> None:
     shapes: set[object] = set()
-    found: dict[str, object] = {}
+    hits: dict[str, object] = {}
     for path, member, values in json_members(name):
         for number, value in enumerate(values):
-            for place in places(value):
-                shape = member, tuple(one if isinstance(one, str) else 0 for one in place)
+            for keys in places(value):
+                shape = member, tuple(key if isinstance(key, str) else 0 for key in keys)
                 if shape in shapes or (shapes and zlib.crc32(repr(shape).encode()) % EVERY):
                     continue
                 shapes.add(shape)
-                for fresh in planted_in(at(value, place)):
-                    changed = [*values[:number], replaced(value, place, fresh), *values[number + 1 :]]
+                for fresh in planted_in(at(value, keys)):
+                    changed = [*values[:number], replaced(value, keys, fresh), *values[number + 1 :]]
                     for column, text in told(name, with_member(path, member, written(changed))):
                         if TOKENS["ghp"][4:] in text and f"{TOKENS['ghp']}__" not in text:
-                            found[column] = place, text[:200]
+                            hits[column] = keys, text[:200]
     assert shapes
-    assert found == {}
+    assert hits == {}
 
 
 def renamed(value: Any, number: int) -> Any:
     """The value with a token in each id and name, and in one more name of each object; what was equal stays equal."""
     token = list(TOKENS.values())[number % len(TOKENS)]
     if isinstance(value, list):
-        return [renamed(one, number) for one in value]
+        return [renamed(item, number) for item in value]
     if not isinstance(value, dict):
         return value
-    fresh = {key: renamed(one, number) for key, one in value.items()}
+    fresh = {key: renamed(item, number) for key, item in value.items()}
     for key in NAMED & fresh.keys():
         if isinstance(fresh[key], str):
             fresh[key] += f" {token} {HOME}"
@@ -150,9 +150,9 @@ def attacked(raw: Path) -> int:
     """Writes the fixtures with secrets in every id, name, key and path; how many files they are."""
     count = 0
     for number, form in enumerate(FORMATS):
-        place = Path(form)
-        for path in entries(place.parts[0], "input"):
-            if place.name not in ("input", path.name):
+        fixture = Path(form)
+        for path in entries(fixture.parts[0], "input"):
+            if fixture.name not in ("input", path.name):
                 continue
             blob = blob_at(path)
             folder = raw / f"-Users-{USER}-work" / f"{number}-{TOKENS['ghp']}"
@@ -197,14 +197,14 @@ def test_no_file_of_a_run_holds_a_secret_of_a_key_an_id_or_a_name(tmp_path: Path
     secrets = {name: token[-16:] for name, token in TOKENS.items()}
     kept_whole = out / "plan.json"
     assert kept_whole.stat().st_mode & 0o777 == 0o600
-    found = [
+    leaks = [
         (str(path.relative_to(out)), name, text[max(0, text.index(secret) - 60) : text.index(secret) + 40])
         for path, text in texts_of(out)
         for name, secret in {**secrets, "user": USER}.items()
         if secret in text and path != kept_whole
     ]
-    assert found == []
+    assert leaks == []
     plan = json.loads(kept_whole.read_bytes())
-    excerpts = [text for _, text in leaves([one.get("excerpt") for one in plan["unrecognized"]])]
+    excerpts = [text for _, text in leaves([reject.get("excerpt") for reject in plan["unrecognized"]])]
     assert excerpts
     assert not [text for text in excerpts for secret in secrets.values() if secret in text]

@@ -248,11 +248,11 @@ def test_what_its_place_makes_a_secret_is_in_no_file_of_a_run(name, out):
     assert any(name in row["provenance"]["uri"] for row in rows)
     pair = base64.b64encode(f"ada:{secret}".encode()).decode()
     writings = (secret, quote(secret), pair, base64.b64encode(secret.encode()).decode().rstrip("="))
-    held = {
+    leaks = {
         str(path.relative_to(out))
         for path in out.rglob("*")
         if path.is_file()
         for text in contents(path)
         if any(writing in text for writing in writings)
     }
-    assert held == set()
+    assert leaks == set()

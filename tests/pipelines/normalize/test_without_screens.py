@@ -12,19 +12,19 @@ def told(name: str) -> list[tuple[str, int]]:
     """(reason or domain, transitions) of what comes of each log of a connector's fixture folder."""
     folder = FIXTURES / name / "input"
     inputs, _ = recognized([path for path in folder.rglob("*") if path.is_file()], folder)
-    results = [found for one in inputs for found, _ in read_input(one, RECIPE)]
+    results = [record for log in inputs for record, _ in read_input(log, RECIPE)]
     return [
-        (found.reason, found.transitions or 0) if isinstance(found, Reject) else (found.domain, len(found.steps))
-        for found in results
+        (record.reason, record.transitions or 0) if isinstance(record, Reject) else (record.domain, len(record.steps))
+        for record in results
     ]
 
 
 def test_actions_without_any_screen_are_refused_with_their_count() -> None:
     for name in ("android_control_jsonl", "terminator"):
-        found = told(name)
-        assert ("no_observation", 0) not in found
-        assert {reason for reason, _ in found} & {"android", "os", "web"} == set()
-        assert "no_observation" in {reason for reason, _ in found}
+        results = told(name)
+        assert ("no_observation", 0) not in results
+        assert {reason for reason, _ in results} & {"android", "os", "web"} == set()
+        assert "no_observation" in {reason for reason, _ in results}
 
 
 def test_a_patch_that_the_tests_answered_and_a_screen_as_a_picture_are_kept() -> None:

@@ -38,8 +38,10 @@ def laid(root: Path, files: Mapping[str, str]) -> Plan:
 
 
 def read(plan: Plan) -> tuple[list[Trajectory], list[Reject]]:
-    found = [one for given in plan.inputs for one, _ in read_input(given, RECIPE)]
-    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+    records = [record for log in plan.inputs for record, _ in read_input(log, RECIPE)]
+    return [record for record in records if isinstance(record, Trajectory)], [
+        record for record in records if isinstance(record, Reject)
+    ]
 
 
 def folder(instance: str, model: str = "m__one", run: str = "r") -> str:
@@ -61,12 +63,12 @@ def test_a_prediction_and_its_evaluation_in_another_folder_are_one_transition(tm
     plan = laid(tmp_path, {f"mine/{name}": FORMS[name](rows), **files, f"{folder('a__b-2')}/test_output.txt": OUTPUT})
     assert plan.unrecognized == ()
     assert plan.claimed == {"swebench_predictions": 1}
-    assert [one.uri for one in plan.inputs] == [folder(row["instance_id"]) for row in rows]
-    made, rejects = read(plan)
+    assert [log.uri for log in plan.inputs] == [folder(row["instance_id"]) for row in rows]
+    trajectories, rejects = read(plan)
     assert rejects == []
-    steps = [next(iter(one.steps)) for one in made]
+    steps = [next(iter(trajectory.steps)) for trajectory in trajectories]
     assert [json.loads(step.action.arguments or "") for step in steps] == [{"patch": PATCH}] * 3
-    assert {one.agent.model for one in made} == {"m/one"}
+    assert {trajectory.agent.model for trajectory in trajectories} == {"m/one"}
     before = [step.observation and step.observation.content for step in steps]
     assert before == [None, "x is a\n\n[start of x]\n1 a\n[end of x]", "z"], (
         "the issue, and of the files the touched one"
@@ -79,46 +81,56 @@ def test_a_prediction_and_its_evaluation_in_another_folder_are_one_transition(tm
 def test_a_prediction_of_another_model_or_instance_is_answered_by_nobody(tmp_path):
     rows = [prediction("a__b-1", "m/two"), prediction("a__b-9"), prediction("a__b-2")]
     files = {f"{folder(name)}/report.json": report(name) for name in ("a__b-1", "a__b-2")}
-    made, rejects = read(laid(tmp_path, {"preds.jsonl": FORMS["preds.jsonl"](rows), **files}))
-    assert [one.task.id for one in made] == ["a__b-2"]
-    told = [(one.reason, one.uri) for one in rejects]
-    assert told == [("no_transitions", f"{folder('a__b-1')}/report.json"), *[("no_observation", "preds.jsonl")] * 2]
+    trajectories, rejects = read(laid(tmp_path, {"preds.jsonl": FORMS["preds.jsonl"](rows), **files}))
+    assert [trajectory.task.id for trajectory in trajectories] == ["a__b-2"]
+    reasons = [(reject.reason, reject.uri) for reject in rejects]
+    assert reasons == [("no_transitions", f"{folder('a__b-1')}/report.json"), *[("no_observation", "preds.jsonl")] * 2]
     assert "no evaluation of 'a__b-1' by 'm/two' is among the raw files" in rejects[1].detail
 
 
 def test_where_the_path_names_no_model_the_predictions_above_the_folder_are_meant(tmp_path):
-    files = {f"{one}/preds.json": FORMS["preds.json"]([prediction("a__b-1", one)]) for one in ("p", "p/lo", "q")}
+    files = {f"{name}/preds.json": FORMS["preds.json"]([prediction("a__b-1", name)]) for name in ("p", "p/lo", "q")}
     plan = laid(tmp_path, {**files, "p/logs/a__b-1/report.json": report("a__b-1")})
-    made, rejects = read(plan)
-    assert [one.agent.model for one in made] == ["p"]
-    told = [(one.reason, one.uri) for one in rejects]
-    assert told == [("no_observation", "p/lo/preds.json"), ("no_observation", "q/preds.json")]
+    trajectories, rejects = read(plan)
+    assert [trajectory.agent.model for trajectory in trajectories] == ["p"]
+    reasons = [(reject.reason, reject.uri) for reject in rejects]
+    assert reasons == [("no_observation", "p/lo/preds.json"), ("no_observation", "q/preds.json")]
 
 
 def test_of_two_predictions_the_nearer_is_meant_and_of_equally_near_ones_neither(tmp_path):
-    one = FORMS["preds.json"]([prediction("a__b-1")])
-    made, _ = read(
+    predictions = FORMS["preds.json"]([prediction("a__b-1")])
+    trajectories, _ = read(
         laid(
             tmp_path / "near",
-            {"far/preds.json": one, "preds.json": one, f"{folder('a__b-1')}/report.json": report("a__b-1")},
+            {
+                "far/preds.json": predictions,
+                "preds.json": predictions,
+                f"{folder('a__b-1')}/report.json": report("a__b-1"),
+            },
         )
     )
-    assert len(made) == 1
-    made, rejects = read(
+    assert len(trajectories) == 1
+    trajectories, rejects = read(
         laid(
             tmp_path / "tie",
-            {"u/preds.json": one, "v/preds.json": one, f"{folder('a__b-1')}/report.json": report("a__b-1")},
+            {
+                "u/preds.json": predictions,
+                "v/preds.json": predictions,
+                f"{folder('a__b-1')}/report.json": report("a__b-1"),
+            },
         )
     )
-    assert made == []
-    assert sorted(one.reason for one in rejects) == ["no_observation", "no_observation", "no_transitions"]
+    assert trajectories == []
+    assert sorted(reject.reason for reject in rejects) == ["no_observation", "no_observation", "no_transitions"]
 
 
 def test_what_was_evaluated_goes_before_what_was_predicted(tmp_path):
     evaluated = PATCH.replace("+b", "+c")
     files = {f"{folder('a__b-1')}/report.json": report("a__b-1"), f"{folder('a__b-1')}/patch.diff": evaluated}
-    made, _ = read(laid(tmp_path, {"preds.json": FORMS["preds.json"]([prediction("a__b-1", text=PROMPT)]), **files}))
-    (step,) = made[0].steps
+    trajectories, _ = read(
+        laid(tmp_path, {"preds.json": FORMS["preds.json"]([prediction("a__b-1", text=PROMPT)]), **files})
+    )
+    (step,) = trajectories[0].steps
     assert json.loads(step.action.arguments or "") == {"patch": evaluated}
     assert step.observation is not None
 
@@ -129,30 +141,32 @@ def test_an_evaluation_is_read_with_the_issue_that_a_trajectory_of_its_instance_
     run = json.dumps({"info": {"mini_version": "1.15.0"}, "messages": [*messages, acts]})
     files = {f"{folder('a__b-1')}/report.json": report("a__b-1"), f"{folder('a__b-1')}/patch.diff": PATCH}
     plan = laid(tmp_path, {"run/trajs/a__b-1/a__b-1.traj.json": run, **files})
-    made, rejects = read(plan)
+    trajectories, rejects = read(plan)
     assert rejects == []
-    assert [one.connector for one in plan.inputs] == ["swebench_eval", "mini_swe_agent"]
-    step = next(iter(made[0].steps))
+    assert [log.connector for log in plan.inputs] == ["swebench_eval", "mini_swe_agent"]
+    step = next(iter(trajectories[0].steps))
     assert step.observation is not None
-    assert (step.observation.content, made[0].task.instruction) == ("x is a", "x is a")
+    assert (step.observation.content, trajectories[0].task.instruction) == ("x is a", "x is a")
 
 
 def test_an_output_alone_answers_and_what_else_the_harness_leaves_is_claimed(tmp_path):
     files = {f"{folder('a__b-1')}/test_output.txt": OUTPUT, f"{folder('a__b-1')}/prepare_image.log": "built\n"}
     plan = laid(tmp_path, {"preds.json": FORMS["preds.json"]([prediction("a__b-1")]), **files})
     assert plan.claimed == {"swebench_eval": 1, "swebench_predictions": 1}
-    made, rejects = read(plan)
-    assert (len(made), rejects, plan.unrecognized) == (1, [], ())
+    trajectories, rejects = read(plan)
+    assert (len(trajectories), rejects, plan.unrecognized) == (1, [], ())
 
 
 def test_a_report_of_something_else_answers_nothing(tmp_path):
     files = {f"{folder('a__b-1')}/report.json": '{"build": "ok"}', f"{folder('a__b-2')}/report.json": report("a__b-2")}
     rows = [prediction("a__b-1"), prediction("a__b-2")]
     plan = laid(tmp_path, {"preds.json": FORMS["preds.json"](rows), **files})
-    assert [(one.reason, one.uri) for one in plan.unrecognized] == [("unrecognized", f"{folder('a__b-1')}/report.json")]
-    made, rejects = read(plan)
-    assert [one.task.id for one in made] == ["a__b-2"]
-    assert [(one.reason, "'a__b-1'" in one.detail) for one in rejects] == [("no_observation", True)]
+    assert [(reject.reason, reject.uri) for reject in plan.unrecognized] == [
+        ("unrecognized", f"{folder('a__b-1')}/report.json")
+    ]
+    trajectories, rejects = read(plan)
+    assert [trajectory.task.id for trajectory in trajectories] == ["a__b-2"]
+    assert [(reject.reason, "'a__b-1'" in reject.detail) for reject in rejects] == [("no_observation", True)]
 
 
 def test_the_order_in_which_files_are_named_changes_nothing(tmp_path):
@@ -161,7 +175,7 @@ def test_the_order_in_which_files_are_named_changes_nothing(tmp_path):
         f"{folder(row['instance_id'], run=run)}/report.json": report(row["instance_id"]) for row in rows for run in "rs"
     }
     whole = laid(tmp_path, {"preds.jsonl": FORMS["preds.jsonl"](rows), "copy/preds.jsonl": "{}\n", **files})
-    assert sum(one.connector == "swebench_eval" for one in whole.inputs) == 8
+    assert sum(log.connector == "swebench_eval" for log in whole.inputs) == 8
     names = [str(path) for path in tmp_path.rglob("*") if path.is_file()]
     plans = set()
     for seed in range(3):
@@ -178,8 +192,10 @@ def test_a_bug_in_looking_for_answers_leaves_every_file_as_it_was(tmp_path, monk
     laid(tmp_path, {"preds.json": FORMS["preds.json"]([prediction("a__b-1")]), **files})
     monkeypatch.setattr(SwebenchEval, "answers", fails)
     plan = make_plan(RECIPE, [str(tmp_path)])
-    assert [one.connector for one in plan.inputs] == ["swebench_eval", "swebench_predictions"]
-    assert [(one.connector, one.error) for one in plan.withdrawn] == [("swebench_eval", "KeyError")]
+    assert [log.connector for log in plan.inputs] == ["swebench_eval", "swebench_predictions"]
+    assert [(withdrawal.connector, withdrawal.error) for withdrawal in plan.withdrawn] == [
+        ("swebench_eval", "KeyError")
+    ]
     with pytest.raises(KeyError) as caught:
         make_plan(RECIPE, [str(tmp_path)], strict=True)
     assert caught.value.__notes__ == ["while connector 'swebench_eval' was asked what its logs answer"]
@@ -214,37 +230,37 @@ OLD_LOGS = [
 
 
 def old_log(rest: str) -> str:
-    told = "Task Metadata:\n\t- Instance ID: a__b-1\n\t- Evaluation Model: m.1\n>>>>> Applied Patch (pred)\n"
-    return f"{PREFIX}{told}{rest}"
+    text = "Task Metadata:\n\t- Instance ID: a__b-1\n\t- Evaluation Model: m.1\n>>>>> Applied Patch (pred)\n"
+    return f"{PREFIX}{text}{rest}"
 
 
 @pytest.mark.parametrize(("rest", "shown", "code"), OLD_LOGS)
 def test_a_log_of_2024_answers_the_prediction_of_its_instance_and_model(tmp_path, rest, shown, code):
     files = {"run/logs/a__b-1.m.1.eval.log": old_log(rest), "run/preds.json": json.dumps([prediction("a__b-1", "m.1")])}
-    (made,), rejects = read(laid(tmp_path, files))
-    (step,) = made.steps
+    (trajectory,), rejects = read(laid(tmp_path, files))
+    (step,) = trajectory.steps
     assert rejects == []
     assert step.next_observation is not None
     assert (step.next_observation.content, step.exit_code) == (shown, code)
     assert json.loads(step.action.arguments or "") == {"patch": PATCH}
-    assert (made.task.id, made.agent.model) == ("a__b-1", "m.1")
+    assert (trajectory.task.id, trajectory.agent.model) == ("a__b-1", "m.1")
 
 
 def test_a_log_of_2024_that_breaks_off_is_cut_and_one_whose_time_ran_out_says_so(tmp_path):
     preds = {"preds.json": json.dumps([prediction("a__b-1", "m")])}
-    (made,), _ = read(laid(tmp_path, {**preds, "a__b-1.m.eval.log": old_log("Test Script: x\nOutput:\n1 pas")}))
-    seen = made.steps[0].next_observation
+    (trajectory,), _ = read(laid(tmp_path, {**preds, "a__b-1.m.eval.log": old_log("Test Script: x\nOutput:\n1 pas")}))
+    seen = trajectory.steps[0].next_observation
     assert seen is not None
     assert (seen.content, seen.truncation) == ("1 pas", "recorder")
     late = old_log("Test Script: x\n>>>>> Tests Timed Out after 900 seconds\n")
-    (made,), _ = read(laid(tmp_path, {"a__b-1.m.eval.log": late}))
-    assert (made.steps[0].timed_out, made.steps[0].time_limit_s) == (True, 900)
+    (trajectory,), _ = read(laid(tmp_path, {"a__b-1.m.eval.log": late}))
+    assert (trajectory.steps[0].timed_out, trajectory.steps[0].time_limit_s) == (True, 900)
 
 
 @pytest.mark.parametrize("other", [{"model": "m2"}, {"model": "m"}])
 def test_a_log_of_2024_is_refused_without_a_prediction_of_its_model_in_a_folder_above_it(tmp_path, other):
-    place = "elsewhere/preds.json" if other["model"] == "m" else "run/preds.json"
-    files = {place: json.dumps([prediction("a__b-1", **other)]), "run/a__b-1.m.eval.log": old_log("")}
-    made, rejects = read(laid(tmp_path, files))
-    assert made == []
-    assert sorted(one.reason for one in rejects) == ["no_observation", "no_transitions"]
+    path = "elsewhere/preds.json" if other["model"] == "m" else "run/preds.json"
+    files = {path: json.dumps([prediction("a__b-1", **other)]), "run/a__b-1.m.eval.log": old_log("")}
+    trajectories, rejects = read(laid(tmp_path, files))
+    assert trajectories == []
+    assert sorted(reject.reason for reject in rejects) == ["no_observation", "no_transitions"]

@@ -31,9 +31,9 @@ def recipe(formats: dict[str, str]) -> Recipe:
     return Recipe(name="t", source="t", normalize=Normalize(formats=formats))
 
 
-def read_by(raw: Path, of: Recipe) -> dict[str, str]:
+def read_by(raw: Path, chosen: Recipe) -> dict[str, str]:
     """Uri → connector of each input."""
-    return {one.uri: one.connector for one in make_plan(of, [str(raw)]).inputs}
+    return {log.uri: log.connector for log in make_plan(chosen, [str(raw)]).inputs}
 
 
 def test_files_of_a_glob_are_read_by_the_named_connector_and_others_are_recognized(tmp_path):
@@ -42,8 +42,13 @@ def test_files_of_a_glob_are_read_by_the_named_connector_and_others_are_recogniz
         (tmp_path / name).write_bytes(CHAT)
     (tmp_path / "lamp.jsonl").write_bytes(GOOD)
     (tmp_path / "deep" / "packed.log.gz").write_bytes(gzip.compress(CHAT))
-    told = {"deep/lamp.log": "aider", "deep/packed.log.gz": "aider", "lamp.log": "script", "lamp.jsonl": "claude_code"}
-    assert read_by(tmp_path, recipe({"deep/*": "aider", "**/*.log": "script"})) == told
+    expected = {
+        "deep/lamp.log": "aider",
+        "deep/packed.log.gz": "aider",
+        "lamp.log": "script",
+        "lamp.jsonl": "claude_code",
+    }
+    assert read_by(tmp_path, recipe({"deep/*": "aider", "**/*.log": "script"})) == expected
 
 
 def test_an_archive_that_is_no_log_of_the_named_format_is_looked_into(tmp_path):
@@ -71,8 +76,8 @@ def test_an_unknown_format_is_answered_with_the_nearest_name(tmp_path):
 
 def test_the_choice_is_part_of_the_digests(tmp_path):
     (tmp_path / "lamp.log").write_bytes(CHAT)
-    of = [recipe({"**": "script"}), recipe({"**": "script", "*": "aider"}), recipe({"*": "aider", "**": "script"})]
-    plans = [make_plan(one, [str(tmp_path)]) for one in of]
+    recipes = [recipe({"**": "script"}), recipe({"**": "script", "*": "aider"}), recipe({"*": "aider", "**": "script"})]
+    plans = [make_plan(choice, [str(tmp_path)]) for choice in recipes]
     assert len({plan.digest for plan in plans}) == len({plan.asked for plan in plans}) == 3
 
 
@@ -80,11 +85,11 @@ def test_the_choice_is_part_of_the_digests(tmp_path):
 def test_a_format_that_cannot_read_a_file_rejects_it(name):
     for data in FOREIGN:
         try:
-            made = list(connectors()[name].parse(MemoryBlob("raw/lamp", data)))
+            records = list(connectors()[name].parse(MemoryBlob("raw/lamp", data)))
         except ParseError:
             continue
-        assert made
-        assert all(isinstance(one, Reject) for one in made)
+        assert records
+        assert all(isinstance(record, Reject) for record in records)
 
 
 def test_the_command_line_chooses_for_a_run_and_its_plan(tmp_path):

@@ -46,10 +46,10 @@ def leave(folder: Path, names: list[str]) -> None:
 @pytest.mark.parametrize("name", BESIDE)
 def test_what_a_recorder_leaves_beside_a_log_is_claimed_by_it(tmp_path, name):
     before, after = laid_out(tmp_path, name)
-    assert [one.connector for one in before.inputs] == [name]
-    assert [(one.uri, one.connector) for one in after.inputs] == [(one.uri, one.connector) for one in before.inputs]
+    assert [log.connector for log in before.inputs] == [name]
+    assert [(log.uri, log.connector) for log in after.inputs] == [(log.uri, log.connector) for log in before.inputs]
     assert after.unrecognized == ()
-    read = sum(len(one.members) for one in after.inputs)
+    read = sum(len(log.members) for log in after.inputs)
     assert after.claimed == {name: sum(path.is_file() for path in tmp_path.rglob("*")) - read}
 
 
@@ -65,7 +65,7 @@ def test_what_is_claimed_in_one_folder_is_not_in_another(tmp_path):
     laid_out(tmp_path, "webvoyager")
     leave(tmp_path, ["other/screenshot1_no_box.png", "screenshot1_no_box.png"])
     plan = make_plan(RECIPE, [str(tmp_path)])
-    assert [one.uri for one in plan.unrecognized] == ["other/screenshot1_no_box.png", "screenshot1_no_box.png"]
+    assert [reject.uri for reject in plan.unrecognized] == ["other/screenshot1_no_box.png", "screenshot1_no_box.png"]
 
 
 def test_a_claimed_file_may_be_compressed_or_in_an_archive(tmp_path):
@@ -82,6 +82,8 @@ def test_a_claimed_file_may_be_compressed_or_in_an_archive(tmp_path):
 def test_no_connector_claims_a_log_of_its_own(name):
     pattern = connectors()[name].companions
     never_read = {"refused"}
-    logs = [path.name for other in set(NAMES) - never_read for path in entries(other, "input") if path.is_file()]
+    logs = [
+        path.name for connector in set(NAMES) - never_read for path in entries(connector, "input") if path.is_file()
+    ]
     claimed = [log for log in logs if pattern is not None and pattern.fullmatch(log)]
     assert claimed == []

@@ -87,17 +87,17 @@ def recipe(**dataset: object) -> Recipe:
 
 
 def uris(raw: object, **chosen: object) -> list[str]:
-    return [one.uri for one in make_plan(recipe(**chosen), [str(raw)]).inputs]
+    return [log.uri for log in make_plan(recipe(**chosen), [str(raw)]).inputs]
 
 
 def test_the_default_configuration_is_read_and_its_companions_are_no_inputs(dataset):
     plan = make_plan(recipe(), [str(dataset)])
-    assert [one.uri for one in plan.inputs] == [
+    assert [log.uri for log in plan.inputs] == [
         "data/test-00000-of-00001.parquet",
         "data/train-00000-of-00002.parquet",
         "data/train-00001-of-00002.parquet",
     ]
-    assert {one.connector for one in plan.inputs} == {"table"}
+    assert {log.connector for log in plan.inputs} == {"table"}
     assert plan.unrecognized == ()
 
 
@@ -209,9 +209,9 @@ def test_what_save_to_disk_leaves_is_read_split_by_split(tmp_path):
     assert uris(tmp_path / "saved") == ["held/data-00000-of-00001.arrow", "train/data-00000-of-00001.arrow"]
     assert uris(tmp_path / "saved", splits=["held"]) == ["held/data-00000-of-00001.arrow"]
     plan = make_plan(recipe(), [str(tmp_path / "saved" / "train")])
-    assert [one.licence for one in plan.inputs] == ["MIT"]
+    assert [log.licence for log in plan.inputs] == ["MIT"]
     (tmp_path / "saved" / "train" / "dataset_info.json").write_text("{")
-    assert [one.licence for one in make_plan(recipe(), [str(tmp_path / "saved" / "train")]).inputs] == [None]
+    assert [log.licence for log in make_plan(recipe(), [str(tmp_path / "saved" / "train")]).inputs] == [None]
     assert len(list(read_input(plan.inputs[0], recipe()))) == 2
 
 
@@ -260,7 +260,7 @@ def test_only_tables_that_the_recipe_speaks_of_are_compared_with_it(dataset):
     with pytest.raises(ConfigError, match="height"):
         uris(dataset)
     plan = make_plan(recipe(files="data/*"), [str(dataset)])
-    assert {one.why for one in plan.inputs if one.uri.startswith("data/")} == {
+    assert {log.why for log in plan.inputs if log.uri.startswith("data/")} == {
         "the recipe maps the columns of parquet tables"
     }
 
@@ -275,11 +275,11 @@ def test_a_compressed_table_and_one_in_an_archive_are_read_too(tmp_path):
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
         archive.writestr("deep/b.parquet", stream.getvalue())
     plan = make_plan(recipe(), [str(tmp_path)])
-    assert [one.uri for one in plan.inputs] == ["a.parquet.gz", "b.zip/deep/b.parquet"]
-    for one in plan.inputs:
-        found = [made for made, _ in read_input(one, recipe())]
-        assert len(found) == 2
-        assert not any(isinstance(made, Reject) for made in found)
+    assert [log.uri for log in plan.inputs] == ["a.parquet.gz", "b.zip/deep/b.parquet"]
+    for log in plan.inputs:
+        records = [record for record, _ in read_input(log, recipe())]
+        assert len(records) == 2
+        assert not any(isinstance(record, Reject) for record in records)
 
 
 @pytest.fixture
@@ -299,13 +299,13 @@ def hf(tmp_path, monkeypatch):
 @pytest.mark.parametrize("raw", ["hf://owner/walks", "hf://datasets/owner/walks", "hf://owner/walks/data"])
 def test_a_data_set_of_the_hub_is_named_by_owner_and_name(dataset, hf, raw):
     plan = make_plan(recipe(splits=["train"]), [raw])
-    assert [one.uri for one in plan.inputs] == [
+    assert [log.uri for log in plan.inputs] == [
         "owner/walks/data/train-00000-of-00002.parquet",
         "owner/walks/data/train-00001-of-00002.parquet",
     ]
     assert plan.inputs[0].members == {"": Place("hf://datasets/owner/walks/data/train-00000-of-00002.parquet")}
-    assert {one.licence for one in plan.inputs} == {"CC-BY-4.0"}
-    assert len([made for made, _ in read_input(plan.inputs[0], recipe())]) == 12
+    assert {log.licence for log in plan.inputs} == {"CC-BY-4.0"}
+    assert len([record for record, _ in read_input(plan.inputs[0], recipe())]) == 12
 
 
 def test_a_data_set_that_the_hub_does_not_have_is_a_config_error(dataset, hf):

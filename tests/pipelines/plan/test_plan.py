@@ -39,9 +39,9 @@ def raw(tmp_path):
 
 def test_a_folder_is_read_to_its_depth_and_every_file_is_accounted_for(raw):
     plan = make_plan(RECIPE, [str(raw)])
-    assert [one.uri for one in plan.inputs] == ["a/packed.cast.gz", "a/two.cast", "b/one.cast", "three.cast"]
-    assert {one.connector for one in plan.inputs} == {"asciicast"}
-    assert [(one.uri, one.reason) for one in plan.unrecognized] == [
+    assert [log.uri for log in plan.inputs] == ["a/packed.cast.gz", "a/two.cast", "b/one.cast", "three.cast"]
+    assert {log.connector for log in plan.inputs} == {"asciicast"}
+    assert [(reject.uri, reject.reason) for reject in plan.unrecognized] == [
         ("nothing.cast", "empty"),
         ("photo.png", "unrecognized"),
     ]
@@ -59,16 +59,16 @@ def test_the_plan_does_not_depend_on_the_order_of_what_is_named(raw):
 def test_logs_in_hidden_folders_are_read(raw):
     (raw / ".agent").mkdir()
     (raw / ".agent" / "log.cast").write_bytes(CAST)
-    assert ".agent/log.cast" in [one.uri for one in make_plan(RECIPE, [str(raw)]).inputs]
+    assert ".agent/log.cast" in [log.uri for log in make_plan(RECIPE, [str(raw)]).inputs]
 
 
 def test_a_glob_names_files_relative_to_the_folder_above_it(raw):
     plan = make_plan(RECIPE, [f"{raw}/*/*.cast"])
-    assert [one.uri for one in plan.inputs] == ["a/two.cast", "b/one.cast"]
+    assert [log.uri for log in plan.inputs] == ["a/two.cast", "b/one.cast"]
 
 
 def test_a_single_file_is_named_by_itself(raw):
-    assert [one.uri for one in make_plan(RECIPE, [str(raw / "three.cast")]).inputs] == ["three.cast"]
+    assert [log.uri for log in make_plan(RECIPE, [str(raw / "three.cast")]).inputs] == ["three.cast"]
 
 
 def test_a_file_named_twice_is_read_once(raw):
@@ -79,9 +79,9 @@ def names_below(*roots):
     for root in roots:
         root.mkdir(parents=True)
         (root / "a.cast").write_bytes(CAST)
-    found = {tuple(file.name for file in gather([str(root) for root in order])) for order in (roots, roots[::-1])}
-    assert len(found) == 1
-    return list(found.pop())
+    names = {tuple(file.name for file in gather([str(root) for root in order])) for order in (roots, roots[::-1])}
+    assert len(names) == 1
+    return list(names.pop())
 
 
 def test_files_of_one_name_in_two_roots_are_told_apart_by_the_names_of_the_roots_alone(tmp_path):
@@ -122,7 +122,7 @@ def test_a_part_holds_as_many_inputs_as_its_bytes_and_their_number_allow(sizes, 
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning, "PART_INPUTS", most)
-        parts = [[one.bytes for one in part.inputs] for part in bin_inputs(inputs, RECIPE, part_bytes)]
+        parts = [[log.bytes for log in part.inputs] for part in bin_inputs(inputs, RECIPE, part_bytes)]
     assert [size for part in parts for size in part] == sizes
     for part, after in zip_longest(parts, parts[1:]):
         assert part
@@ -139,7 +139,7 @@ def test_what_is_compressed_is_weighed_by_what_it_may_come_to():
 def test_parts_that_hold_other_slices_of_one_file_have_other_digests():
     whole = Input("rows.jsonl", "table", "1", "", {"": Place("rows.jsonl")}, 10, "s")
     slices = [replace(whole, file_slice=FileSlice(begin, begin + 10)) for begin in (10, 20)]
-    assert len({bin_inputs([one], RECIPE)[0].digest for one in (whole, *slices)}) == 3
+    assert len({bin_inputs([log], RECIPE)[0].digest for log in (whole, *slices)}) == 3
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
@@ -150,7 +150,7 @@ def test_the_files_of_one_log_stay_together_where_some_share_their_names_with_th
         (tmp_path / run / screen).write_text("<desktop-frame/>")
     named = tmp_path.glob("*/*") if one_by_one else tmp_path.glob("*")
     plan = make_plan(RECIPE, [str(path) for path in named])
-    assert [(one.uri, list(one.members)) for one in plan.inputs] == [
+    assert [(log.uri, list(log.members)) for log in plan.inputs] == [
         ("mon", ["step_1_0800.xml", "traj.jsonl"]),
         ("tue", ["step_1_0900.xml", "traj.jsonl"]),
     ]
@@ -173,7 +173,7 @@ def test_the_plan_notices_that_a_raw_file_changed(raw):
 
 def test_a_limit_takes_the_first_inputs_by_name(raw):
     plan = make_plan(RECIPE, [str(raw)], limit=2)
-    assert [one.uri for one in plan.inputs] == ["a/packed.cast.gz", "a/two.cast"]
+    assert [log.uri for log in plan.inputs] == ["a/packed.cast.gz", "a/two.cast"]
     assert make_plan(RECIPE, [str(raw)]).opened
     assert not plan.opened
 
@@ -197,8 +197,8 @@ def test_a_report_judges_its_patch_also_where_a_trajectory_is_judged_by_it(tmp_p
         (tmp_path / name).write_text(text)
     plan = make_plan(RECIPE, [str(tmp_path)])
     assert plan.unrecognized == ()
-    found = {(one.connector, tuple(sorted(place.name for place in one.members.values()))) for one in plan.inputs}
-    assert found == {
+    inputs = {(log.connector, tuple(sorted(member.name for member in log.members.values()))) for log in plan.inputs}
+    assert inputs == {
         ("sweagent", ("report.json", "x__y-1.traj")),
         ("swebench_eval", ("patch.diff", "report.json", "x__y-1.traj")),
         ("sweagent", ("report.json", "x__y-2.traj")),
@@ -214,10 +214,10 @@ def test_a_folder_of_many_trials_is_many_inputs_of_as_many_parts_as_their_bytes_
             (folder / name).write_text(traj if name.endswith(".traj") else '{"resolved": true}' + " " * 5000)
     (folder / "results.json").write_text('{"resolved_ids": ["x__y-1"]}' + " " * 50_000)
     plan = make_plan(RECIPE, [str(folder)], part_bytes=2500)
-    assert [one.uri for one in plan.inputs] == [f"x__y-{number}/x__y-{number}.traj" for number in range(6)]
+    assert [log.uri for log in plan.inputs] == [f"x__y-{number}/x__y-{number}.traj" for number in range(6)]
     assert [len(part.inputs) for part in plan.parts] == [2, 2, 2]
-    assert {tuple(one.members)[1:] for one in plan.inputs} == {
+    assert {tuple(log.members)[1:] for log in plan.inputs} == {
         ("results.json", f"x__y-{n}/x__y-{n}.traj") for n in range(6)
     }
-    assert {one.bytes for one in plan.inputs} == {len(traj)}, "what is shared is weighed with none"
+    assert {log.bytes for log in plan.inputs} == {len(traj)}, "what is shared is weighed with none"
     assert plan.unrecognized == ()

@@ -60,8 +60,8 @@ def opened(monkeypatch):
     return names
 
 
-def planned(raw: Path, out: Path, **how) -> bytes:
-    Run(RECIPE, [str(raw)], str(out), Execution(**how)).run("plan")
+def planned(raw: Path, out: Path, **execution) -> bytes:
+    Run(RECIPE, [str(raw)], str(out), Execution(**execution)).run("plan")
     return (out / "plan.json").read_bytes()
 
 
@@ -104,8 +104,8 @@ def test_a_file_that_changed_is_seen_though_its_size_and_time_are_as_they_were(r
         plan = json.loads(planned(raw, tmp_path / "out"))
     assert "a/one.cast" in opened
     assert "a/packed.cast.gz" not in opened
-    (told,) = [one["why"] for part in plan["parts"] for one in part["inputs"] if one["uri"] == "a/one.cast"]
-    assert told == "named as an asciicast, though its header is none"
+    (reason,) = [entry["why"] for part in plan["parts"] for entry in part["inputs"] if entry["uri"] == "a/one.cast"]
+    assert reason == "named as an asciicast, though its header is none"
 
 
 def test_a_file_of_another_size_and_one_more_are_opened_and_no_others(raw, tmp_path, opened):
@@ -115,9 +115,9 @@ def test_a_file_of_another_size_and_one_more_are_opened_and_no_others(raw, tmp_p
         stream.write(b'[0.9, "o", "more"]\n')
     (raw / "a" / "third.cast").write_bytes(CAST)
     opened.clear()
-    found = planned(raw, tmp_path / "out")
+    plan = planned(raw, tmp_path / "out")
     assert opened == ["a/one.cast", "a/third.cast", "many.zip", "many.zip/read.me"]
-    assert found == planned(raw, tmp_path / "other")
+    assert plan == planned(raw, tmp_path / "other")
 
 
 @pytest.mark.parametrize("damage", ["version", "listed", "plan", "connectors"])
@@ -173,15 +173,15 @@ def test_another_run_that_replaces_one_believes_nothing_of_it(raw, tmp_path, ope
     planned(raw, tmp_path / "out")
     settled(tmp_path / "out")
     opened.clear()
-    other = Recipe(name="t", source="t", normalize=Normalize(scrub_salt="s" * 32))
-    Run(other, [str(raw)], str(tmp_path / "out"), overwrite=True).run("plan")
+    recipe = Recipe(name="t", source="t", normalize=Normalize(scrub_salt="s" * 32))
+    Run(recipe, [str(raw)], str(tmp_path / "out"), overwrite=True).run("plan")
     assert len(opened) == 8
 
 
 def test_a_file_of_which_no_time_of_change_is_told_is_never_known():
-    at = Place("https://example.com/one.cast")
+    location = Place("https://example.com/one.cast")
     plan = planned_before.PlannedBefore(0.0, "", {}, {}, {}, frozenset())
-    assert plan.among("")(RawFile("one.cast", at, 7, "0")) is None
+    assert plan.among("")(RawFile("one.cast", location, 7, "0")) is None
 
 
 @pytest.mark.parametrize(
@@ -193,10 +193,10 @@ def test_a_store_tells_every_change_by_a_tag_and_those_that_are_long_ago_by_a_ti
     name = f"memory://told-{touched}/one.cast"
     with fsspec.open(name, "wb") as stream:
         stream.write(CAST)
-    found = MemoryFileSystem.find
+    original = MemoryFileSystem.find
 
-    def find(self, *given, **more):
-        return {path: info | told for path, info in found(self, *given, **more).items()}
+    def find(self, *args, **more):
+        return {path: info | told for path, info in original(self, *args, **more).items()}
 
     monkeypatch.setattr(MemoryFileSystem, "find", find)
-    assert [one.touched for one in list_raw(name.removesuffix("/one.cast"))] == [touched]
+    assert [file.touched for file in list_raw(name.removesuffix("/one.cast"))] == [touched]

@@ -42,15 +42,15 @@ def test_a_file_is_read_whatever_it_is_called_and_its_uri_is_text_that_no_other_
     put(tmp_path, b"dir!/x.jsonl")
     put(tmp_path, b"folder\xff/a::b/x.jsonl")
     plan = make_plan(RECIPE, [str(tmp_path)])
-    uris = [one.uri for one in plan.inputs]
+    uris = [log.uri for log in plan.inputs]
     assert plan.unrecognized == ()
     assert len(set(uris)) == len(NAMES) + 2
     assert {uri.encode() for uri in uris} >= {name for name in NAMES if b"\xff" not in name and b"\xe9" not in name} - {
         b"\\xe9.jsonl"
     }
     assert {r"\xff\xfe.jsonl", r"caf\xe9.jsonl", r"\x5cxe9.jsonl", r"folder\xff/a::b/x.jsonl"} < set(uris)
-    for one in plan.inputs:
-        with StoredBlob(one.uri, one.members, 1 << 20) as blob:
+    for log in plan.inputs:
+        with StoredBlob(log.uri, log.members, 1 << 20) as blob:
             assert blob.read() == GOOD
             assert blob.seekable().read() == GOOD
     assert Plan.from_json(plan.to_json()) == plan
@@ -74,7 +74,7 @@ def test_a_file_that_is_named_is_read_as_it_is_named(tmp_path, name, monkeypatch
     put(tmp_path, b"other.jsonl")
     monkeypatch.chdir(tmp_path)
     for raw in (os.fsdecode(os.fsencode(tmp_path) + b"/" + name), os.fsdecode(name)):
-        assert [one.name for one in gather([raw])] == [text_of(os.fsdecode(name))]
+        assert [file.name for file in gather([raw])] == [text_of(os.fsdecode(name))]
 
 
 def test_a_name_that_looks_like_a_chain_leads_to_no_other_file(tmp_path):
@@ -87,7 +87,7 @@ def test_a_name_that_looks_like_a_chain_leads_to_no_other_file(tmp_path):
     (root / "link.jsonl!" / "x").write_bytes(b"not a log")
     plan = make_plan(RECIPE, [str(root)])
     assert plan.inputs == []
-    assert [(one.uri, one.reason) for one in plan.unrecognized] == [
+    assert [(reject.uri, reject.reason) for reject in plan.unrecognized] == [
         ("link.jsonl", "outside_root"),
         ("link.jsonl!/x", "unrecognized"),
         ("link.jsonl::x", "unrecognized"),
@@ -100,14 +100,14 @@ def test_links_are_followed_within_the_folder_that_is_named_and_anywhere_where_t
     (tmp_path / "raw" / "inside.jsonl").symlink_to("log.jsonl")
     (tmp_path / "raw" / "link.jsonl").symlink_to("../outside.jsonl")
     (tmp_path / "raw" / "nothing.jsonl").symlink_to("nowhere.jsonl")
-    found = {one.name: (one.fault, one.bytes) for one in gather([str(tmp_path / "raw")])}
-    assert found == {
+    faults = {file.name: (file.fault, file.bytes) for file in gather([str(tmp_path / "raw")])}
+    assert faults == {
         "inside.jsonl": ("", len(GOOD)),
         "link.jsonl": ("outside_root", len(GOOD)),
         "log.jsonl": ("", len(GOOD)),
         "nothing.jsonl": ("not_a_file", 0),
     }
-    assert [one.fault for one in gather([str(tmp_path / "raw" / "link.jsonl")])] == [""]
+    assert [file.fault for file in gather([str(tmp_path / "raw" / "link.jsonl")])] == [""]
 
 
 def test_an_object_without_bytes_has_none():
@@ -116,7 +116,7 @@ def test_an_object_without_bytes_has_none():
     memory = fsspec.filesystem("memory")
     memory.pipe("/hollow/a.jsonl", b"")
     try:
-        assert [one.bytes for one in gather(["memory://hollow"])] == [0]
+        assert [file.bytes for file in gather(["memory://hollow"])] == [0]
     finally:
         memory.rm("/hollow", recursive=True)
 
@@ -142,7 +142,7 @@ def test_an_object_whose_name_looks_like_a_chain_is_read_as_it_is_called():
     memory.pipe("/chained/a::b.jsonl", GOOD)
     try:
         plan = make_plan(RECIPE, ["memory://chained"])
-        assert [one.uri for one in plan.inputs] == ["a::b.jsonl"]
+        assert [log.uri for log in plan.inputs] == ["a::b.jsonl"]
         assert StoredBlob("x", plan.inputs[0].members, 1 << 20).read() == GOOD
     finally:
         memory.rm("/chained", recursive=True)
@@ -168,10 +168,10 @@ def test_a_member_is_addressed_by_its_own_name_within_the_archive(tmp_path):
     put(tmp_path, b"odd!.tar", tarred(names))
     plan = make_plan(RECIPE, [str(tmp_path)])
     for kind in ("zip", "tar"):
-        found = {one.uri: one.members[""] for one in plan.inputs if one.uri.startswith(f"odd!.{kind}/")}
-        assert {uri.removeprefix(f"odd!.{kind}/") for uri in found} == set(names) - {"a!"}
-        assert all(place.within == (uri.removeprefix(f"odd!.{kind}/"),) for uri, place in found.items())
-    assert all(StoredBlob("x", one.members, 1 << 20).read() == GOOD for one in plan.inputs)
+        members = {log.uri: log.members[""] for log in plan.inputs if log.uri.startswith(f"odd!.{kind}/")}
+        assert {uri.removeprefix(f"odd!.{kind}/") for uri in members} == set(names) - {"a!"}
+        assert all(member.within == (uri.removeprefix(f"odd!.{kind}/"),) for uri, member in members.items())
+    assert all(StoredBlob("x", log.members, 1 << 20).read() == GOOD for log in plan.inputs)
     assert Plan.from_json(plan.to_json()) == plan
 
 
@@ -181,7 +181,7 @@ def test_a_member_whose_name_is_no_text_has_a_uri_that_is(tmp_path):
         archive.add(tmp_path / "log", "caf\udce9.jsonl")
     (tmp_path / "log").unlink()
     plan = make_plan(RECIPE, [str(tmp_path)])
-    assert [one.uri for one in plan.inputs] == [r"a.tar/caf\xe9.jsonl"]
+    assert [log.uri for log in plan.inputs] == [r"a.tar/caf\xe9.jsonl"]
     assert StoredBlob("x", Plan.from_json(plan.to_json()).inputs[0].members, 1 << 20).read() == GOOD
 
 
@@ -213,9 +213,9 @@ def closed() -> Iterator[Path]:
 
 def test_a_file_and_a_folder_that_may_not_be_read_are_rejects(closed):
     plan = make_plan(RECIPE, [str(closed)])
-    assert [one.uri for one in plan.inputs] == ["log.jsonl"]
-    told = [("closed", "unreadable"), ("no.jsonl", "unreadable")]
-    assert [(one.uri, one.reason) for one in plan.unrecognized] == told
+    assert [log.uri for log in plan.inputs] == ["log.jsonl"]
+    expected = [("closed", "unreadable"), ("no.jsonl", "unreadable")]
+    assert [(reject.uri, reject.reason) for reject in plan.unrecognized] == expected
 
 
 def test_a_file_that_is_gone_when_it_is_looked_at_is_a_reject(tmp_path, monkeypatch):
@@ -225,14 +225,14 @@ def test_a_file_that_is_gone_when_it_is_looked_at_is_a_reject(tmp_path, monkeypa
     put(tmp_path, b"here.jsonl")
 
     def listed(raws, dataset):
-        found = gather(raws, dataset)
+        files = gather(raws, dataset)
         (tmp_path / "gone.jsonl").unlink()
-        return found
+        return files
 
     monkeypatch.setattr(planning, "gather", listed)
     plan = make_plan(RECIPE, [str(tmp_path)])
-    assert [one.uri for one in plan.inputs] == ["here.jsonl"]
-    assert [(one.uri, one.reason) for one in plan.unrecognized] == [("gone.jsonl", "unreadable")]
+    assert [log.uri for log in plan.inputs] == ["here.jsonl"]
+    assert [(reject.uri, reject.reason) for reject in plan.unrecognized] == [("gone.jsonl", "unreadable")]
 
 
 def test_an_error_of_the_storage_is_no_reject(tmp_path, monkeypatch):
@@ -247,20 +247,20 @@ def test_an_error_of_the_storage_is_no_reject(tmp_path, monkeypatch):
 
 
 def test_a_folder_too_deep_for_a_path_is_told(tmp_path):
-    here = os.open(tmp_path, os.O_RDONLY)
-    start = here
+    current = os.open(tmp_path, os.O_RDONLY)
+    start = current
     for _ in range(25):
-        os.mkdir("d" * 200, dir_fd=here)
-        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
-        if here != start:
-            os.close(here)
-        here = inner
-    os.close(here)
+        os.mkdir("d" * 200, dir_fd=current)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=current)
+        if current != start:
+            os.close(current)
+        current = inner
+    os.close(current)
     os.close(start)
     put(tmp_path, b"log.jsonl")
     plan = make_plan(RECIPE, [str(tmp_path)])
-    assert [one.uri for one in plan.inputs] == ["log.jsonl"]
-    assert [one.reason for one in plan.unrecognized] == ["unreadable"]
+    assert [log.uri for log in plan.inputs] == ["log.jsonl"]
+    assert [reject.reason for reject in plan.unrecognized] == ["unreadable"]
 
 
 def test_folders_within_each_other_beyond_the_depth_of_calls_are_read(tmp_path):
@@ -279,5 +279,5 @@ def test_folders_within_each_other_beyond_the_depth_of_calls_are_read(tmp_path):
 
 
 def test_places_are_written_and_read_back():
-    for place in (Place("/a"), Place("/a!/b", ("c!/d", "e\udcff")), Place("s3://b/a::c", ("x",))):
-        assert Place.from_json(json.loads(json.dumps(place.to_json()))) == place
+    for location in (Place("/a"), Place("/a!/b", ("c!/d", "e\udcff")), Place("s3://b/a::c", ("x",))):
+        assert Place.from_json(json.loads(json.dumps(location.to_json()))) == location

@@ -46,12 +46,12 @@ class Fails(Connector):
 @pytest.fixture
 def failing(monkeypatch, tmp_path):
     known = {"fails": Fails(), **registry.connectors()}
-    for place in (
+    for module in (
         "trajmill.connectors.registry",
         "trajmill.pipelines.plan.plan",
         "trajmill.pipelines.plan.recognition",
     ):
-        monkeypatch.setattr(f"{place}.connectors", lambda: known)
+        monkeypatch.setattr(f"{module}.connectors", lambda: known)
     (tmp_path / "log.jsonl").write_bytes(GOOD)
     (tmp_path / "notes.txt").write_text("no log")
     return tmp_path
@@ -59,13 +59,13 @@ def failing(monkeypatch, tmp_path):
 
 def test_a_connector_that_fails_at_a_file_is_withdrawn_there_and_the_file_is_read_by_another(failing):
     plan = make_plan(RECIPE, [str(failing)])
-    assert [(one.uri, one.connector) for one in plan.inputs] == [("log.jsonl", "claude_code")]
-    assert [one.uri for one in plan.unrecognized] == ["notes.txt"]
-    assert {(one.connector, one.uri, one.error) for one in plan.withdrawn} == {
+    assert [(log.uri, log.connector) for log in plan.inputs] == [("log.jsonl", "claude_code")]
+    assert [reject.uri for reject in plan.unrecognized] == ["notes.txt"]
+    assert {(withdrawal.connector, withdrawal.uri, withdrawal.error) for withdrawal in plan.withdrawn} == {
         ("fails", "log.jsonl", "TypeError"),
         ("fails", "notes.txt", "TypeError"),
     }
-    assert all(":sniff:" in one.raised_at for one in plan.withdrawn)
+    assert all(":sniff:" in withdrawal.raised_at for withdrawal in plan.withdrawn)
     assert SECRET.encode() not in plan.to_json()
     assert Plan.from_json(plan.to_json()) == plan
 
@@ -87,7 +87,7 @@ def test_errors_of_io_memory_configuration_and_contract_withdraw_nothing(failing
 @pytest.mark.parametrize("error", [ParseError("x", 0, "r", "d"), RecursionError(), KeyError("x"), AssertionError()])
 def test_any_other_exception_withdraws(failing, monkeypatch, error):
     monkeypatch.setattr(Fails, "error", error)
-    assert {one.error for one in make_plan(RECIPE, [str(failing)]).withdrawn} == {type(error).__name__}
+    assert {withdrawal.error for withdrawal in make_plan(RECIPE, [str(failing)]).withdrawn} == {type(error).__name__}
 
 
 def test_an_exception_in_joining_stops_the_plan(failing, monkeypatch):
@@ -101,7 +101,7 @@ def test_an_exception_in_joining_stops_the_plan(failing, monkeypatch):
 def test_the_line_that_ended_a_plan_is_one_that_nothing_recognizes(tmp_path):
     (tmp_path / "a").write_bytes(b'{"type": {"a": 1}}\n')
     plan = make_plan(RECIPE, [str(tmp_path)], strict=True)
-    assert [one.reason for one in plan.unrecognized] == ["unrecognized"]
+    assert [reject.reason for reject in plan.unrecognized] == ["unrecognized"]
 
 
 def test_a_log_whose_first_record_is_longer_than_the_head_is_an_input_however_it_is_packed(tmp_path):
@@ -110,7 +110,7 @@ def test_a_log_whose_first_record_is_longer_than_the_head_is_an_input_however_it
     with ZipFile(tmp_path / "logs.zip", "w") as archive:
         archive.writestr("a/log.jsonl", GOOD)
     plan = make_plan(RECIPE, [str(tmp_path)])
-    assert {one.uri: one.connector for one in plan.inputs} == {
+    assert {log.uri: log.connector for log in plan.inputs} == {
         "logs.zip/a/log.jsonl": "claude_code",
         "rows.jsonl.gz": "swe_rows",
     }
@@ -125,9 +125,9 @@ def test_what_no_connector_knows_is_told_from_what_could_not_be_read(tmp_path):
         (tmp_path / name).write_bytes(data)
     (tmp_path / "g").symlink_to("nowhere")
     (tmp_path / "h").symlink_to("/etc/passwd")
-    found = {one.uri: one.reason for one in make_plan(RECIPE, [str(tmp_path)]).unrecognized}
-    assert {name for name, reason in found.items() if reason not in UNRECOGNIZED_REASONS} == {"e.gz", "f.zip"}
-    assert set(found) == {*files, "g", "h"}
+    reasons = {reject.uri: reject.reason for reject in make_plan(RECIPE, [str(tmp_path)]).unrecognized}
+    assert {name for name, reason in reasons.items() if reason not in UNRECOGNIZED_REASONS} == {"e.gz", "f.zip"}
+    assert set(reasons) == {*files, "g", "h"}
 
 
 def secrets(folder) -> None:
@@ -142,8 +142,8 @@ def test_nothing_of_a_plan_holds_a_secret(tmp_path):
     secrets(tmp_path)
     plan = make_plan(RECIPE, [str(tmp_path)])
     assert SECRET.encode() not in plan.to_json()
-    assert [one.excerpt for one in plan.unrecognized if "token ghp_" in one.excerpt]
-    assert any("Script started" in one.why for one in plan.inputs)
+    assert [reject.excerpt for reject in plan.unrecognized if "token ghp_" in reject.excerpt]
+    assert any("Script started" in log.why for log in plan.inputs)
 
 
 def test_excerpts_of_a_plan_hang_on_the_salt(tmp_path):
@@ -172,10 +172,10 @@ def test_no_command_that_looks_at_raw_logs_shows_a_secret(tmp_path, command):
 def test_workers_find_files_to_be_what_one_process_does_and_raise_what_it_raises(tmp_path, monkeypatch):
     for number in range(45):
         (tmp_path / f"{number:03d}.jsonl").write_bytes(GOOD if number % 3 else b"no log")
-    here = make_plan(RECIPE, [str(tmp_path)])
+    plan = make_plan(RECIPE, [str(tmp_path)])
     monkeypatch.setattr("trajmill.pipelines.plan.recognition.LEAST", 1)
-    assert make_plan(RECIPE, [str(tmp_path)], workers=2) == here
-    assert len(here.inputs) == 30
+    assert make_plan(RECIPE, [str(tmp_path)], workers=2) == plan
+    assert len(plan.inputs) == 30
     (tmp_path / "mapped.jsonl").write_text('{"a": 1}\n')
     dataset = {"layout": "messages", "domain": "terminal", "columns": {"messages": "missing"}}
     mapping = Recipe.model_validate({"name": "t", "source": "t", "normalize": {"dataset": dataset}})

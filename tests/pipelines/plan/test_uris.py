@@ -18,26 +18,26 @@ RECIPE = Recipe(name="t", source="t")
 
 
 def uris(plan: Plan) -> list[str]:
-    return [one.uri for one in plan.inputs]
+    return [log.uri for log in plan.inputs]
 
 
 @pytest.fixture
 def colliding(tmp_path: Path) -> list[str]:
     """Two roots: an archive that holds an archive and files as if below it, and files as if below the archive."""
-    one, two = tmp_path / "one", tmp_path / "two" / "a.zip"
-    one.mkdir()
+    first, two = tmp_path / "one", tmp_path / "two" / "a.zip"
+    first.mkdir()
     two.mkdir(parents=True)
     inner = zipped({"x.jsonl": GOOD})
-    (one / "a.zip").write_bytes(zipped({"b.zip": inner, "b.zip/x.jsonl": GOOD, "x.jsonl": GOOD}))
+    (first / "a.zip").write_bytes(zipped({"b.zip": inner, "b.zip/x.jsonl": GOOD, "x.jsonl": GOOD}))
     (two / "x.jsonl").write_bytes(GOOD)
-    return [str(one), str(tmp_path / "two")]
+    return [str(first), str(tmp_path / "two")]
 
 
 def test_members_of_archives_and_files_that_would_share_a_uri_have_their_own(colliding: list[str]):
     plan = make_plan(RECIPE, colliding)
     assert uris(plan) == ["2/a.zip/b.zip/x.jsonl", "2/a.zip/x.jsonl", "a.zip/b.zip/x.jsonl", "a.zip/x.jsonl"]
-    (kept,) = (one for one in plan.inputs if one.uri == "a.zip/x.jsonl")
-    assert kept.members[""].within == ()
+    (file,) = (log for log in plan.inputs if log.uri == "a.zip/x.jsonl")
+    assert file.members[""].within == ()
     assert make_plan(RECIPE, colliding[::-1]) == plan
 
 
@@ -53,8 +53,8 @@ def test_two_logs_that_are_joined_of_one_folder_have_uris_of_their_own(tmp_path:
     folder = tmp_path / "raw" / "run"
     for fixture in ("har/input/attached", "atif/input/terminus"):
         shutil.copytree(FIXTURES / fixture, folder, dirs_exist_ok=True)
-    found = make_plan(RECIPE, [str(tmp_path / "raw")]).inputs
-    assert [(one.uri, one.connector) for one in found] == [("2/run", "har"), ("run", "atif")]
+    inputs = make_plan(RECIPE, [str(tmp_path / "raw")]).inputs
+    assert [(log.uri, log.connector) for log in inputs] == [("2/run", "har"), ("run", "atif")]
 
 
 def test_a_number_is_not_one_that_another_input_has(tmp_path: Path):
@@ -71,9 +71,9 @@ def test_a_number_is_not_one_that_another_input_has(tmp_path: Path):
     [("har/input/attached", "har"), ("swebench_eval/input/acme__lamp-1", "swebench_eval")],
 )
 def test_a_log_whose_folder_is_named_itself_bears_its_name(fixture: str, connector: str):
-    (one,) = make_plan(RECIPE, [str(FIXTURES / fixture)]).inputs
-    assert one.uri == Path(fixture).name
-    assert one.connector == connector
+    (log,) = make_plan(RECIPE, [str(FIXTURES / fixture)]).inputs
+    assert log.uri == Path(fixture).name
+    assert log.connector == connector
 
 
 def test_a_log_that_lies_in_a_home_is_named_by_its_first_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -39,15 +39,15 @@ def a_dataset(folder, rows, **more):
     pq.write_table(table, folder / "cpt/web/train-00000-of-00001.parquet")
     files = (FileEntry("cpt/web/train-00000-of-00001.parquet", len(rows), 9, "ab"),)
     recipe = load_recipe("web").model_copy(update=more.pop("recipe", {}))
-    told: dict[str, dict[str, int]] = {"pools": {}, "stages": {}}
+    mixture: dict[str, dict[str, int]] = {"pools": {}, "stages": {}}
     licences = more.pop("licences", {"": len(rows)})
-    return Dataset(recipe, shards, files, {"samples.cpt.web": len(rows)}, (), "0" * 64, {}, told, licences, **more)
+    return Dataset(recipe, shards, files, {"samples.cpt.web": len(rows)}, (), "0" * 64, {}, mixture, licences, **more)
 
 
 def sealed(folder, name):
-    found = read_manifest(folder, name)
-    assert found is not None
-    return found
+    manifest = read_manifest(folder, name)
+    assert manifest is not None
+    return manifest
 
 
 def head_of(dataset):
@@ -63,8 +63,8 @@ def test_the_head_is_what_the_hubs_own_library_makes_of_it(told):
     assert {name: values[name] for name in read} == read
     assert set(values) == {*read, "pretty_name"}
     assert values["size_categories"] == ["n<1K"]
-    assert [one["config_name"] for one in values["configs"]] == ["sft", "cpt", "rl", "eval"]
-    assert [one.get("default", False) for one in values["configs"]] == [True, False, False, False]
+    assert [config["config_name"] for config in values["configs"]] == ["sft", "cpt", "rl", "eval"]
+    assert [config.get("default", False) for config in values["configs"]] == [True, False, False, False]
 
 
 def test_equal_rows_of_eval_stand_as_lines_and_as_a_table(made):
@@ -80,7 +80,7 @@ def test_a_hostile_row_ends_no_fence_and_shows_what_cannot_be_seen(tmp_path):
     body = text.partition("```json\n")[2].partition("\n```")[0]
     assert json.loads(body)["text"] == HOSTILE
     assert "\\u202edesrever\\u202c" in body
-    assert not any(one in text for one in "\u202e\u202c\x1b\x07")
+    assert not any(character in text for character in "\u202e\u202c\x1b\x07")
     assert text.splitlines().count("---") == 2
 
 
@@ -149,8 +149,8 @@ def licensed_rows(folder, name, rows):
     schema = pa.schema([("trajectory_id", pa.string()), ("provenance", pa.struct([("licence", pa.string())]))])
     with pq.ParquetWriter(folder / "transitions" / name, schema) as writer:
         for group in rows:
-            made = [{"trajectory_id": key, "provenance": {"licence": licence}} for key, licence in group]
-            writer.write_table(pa.Table.from_pylist(made, schema=schema))
+            licensed = [{"trajectory_id": key, "provenance": {"licence": licence}} for key, licence in group]
+            writer.write_table(pa.Table.from_pylist(licensed, schema=schema))
     stage = Folder(str(folder / "transitions"))
     size = (folder / "transitions" / name).stat().st_size
     finish_unit(stage, Manifest("normalize", "a", "", "", (FileEntry(name, 0, size, ""),)))
@@ -169,7 +169,7 @@ def licensed_rows(folder, name, rows):
 )
 def test_samples_are_counted_by_the_licence_of_their_trajectory(tmp_path, groups, found):
     licensed_rows(tmp_path, "part.parquet", groups)
-    dataset = a_dataset(tmp_path / "shards", [{"trajectory_id": one} for one in "abc"])
+    dataset = a_dataset(tmp_path / "shards", [{"trajectory_id": name} for name in "abc"])
     assert licences_of([Folder(str(tmp_path))], dataset.shards, dataset.files, 3) == found
 
 
@@ -185,18 +185,18 @@ def fields_of(fields):
 
 
 def test_every_file_of_samples_is_there_as_it_is(made, described):
-    files = {one["@id"]: one for one in described["distribution"] if one["@type"] == "cr:FileObject"}
+    files = {entry["@id"]: entry for entry in described["distribution"] if entry["@type"] == "cr:FileObject"}
     shards = made / "shards"
     assert set(files) == {str(path.relative_to(shards)) for path in shards.glob("*/**/*") if path.is_file()}
-    for name, one in files.items():
-        data = (shards / one["contentUrl"]).read_bytes()
-        assert one["sha256"] == hashlib.sha256(data).hexdigest(), name
-        assert one["contentSize"] == f"{len(data)} B"
+    for name, entry in files.items():
+        data = (shards / entry["contentUrl"]).read_bytes()
+        assert entry["sha256"] == hashlib.sha256(data).hexdigest(), name
+        assert entry["contentSize"] == f"{len(data)} B"
 
 
 def test_each_pool_is_a_set_of_records_with_the_columns_of_its_rows(made, described):
-    sets = {one["@id"]: one for one in described["distribution"] if one["@type"] == "cr:FileSet"}
-    assert {one["@id"] for one in described["recordSet"]} == set(SAMPLE_SCHEMAS)
+    sets = {entry["@id"]: entry for entry in described["distribution"] if entry["@type"] == "cr:FileSet"}
+    assert {entry["@id"] for entry in described["recordSet"]} == set(SAMPLE_SCHEMAS)
     for records in described["recordSet"]:
         schema = SAMPLE_SCHEMAS[records["@id"]]
         assert [field["@id"] for field in records["field"]] == [f"{records['@id']}/{name}" for name in schema.names]
@@ -212,15 +212,15 @@ def test_each_pool_is_a_set_of_records_with_the_columns_of_its_rows(made, descri
 
 
 def test_ids_are_told_once_and_every_short_name_is_of_the_context(described):
-    ids = [one["@id"] for one in (*described["distribution"], *described["recordSet"])]
+    ids = [entry["@id"] for entry in (*described["distribution"], *described["recordSet"])]
     ids += [field["@id"] for records in described["recordSet"] for field in fields_of(records["field"])]
     assert len(ids) == len(set(ids))
-    used = {key for one in fields_of(described["recordSet"][0]["field"]) for key in one}
+    used = {key for field in fields_of(described["recordSet"][0]["field"]) for key in field}
     assert {key for key in used if not key.startswith("@")} <= {*described["@context"]}
 
 
 def test_places_within_a_column_are_paths_in_its_values(described):
-    fields = {field["@id"]: field for one in described["recordSet"] for field in fields_of(one["field"])}
+    fields = {field["@id"]: field for entry in described["recordSet"] for field in fields_of(entry["field"])}
     inner = fields["rl/reward_model/ground_truth"]["source"]
     assert inner["extract"] == {"column": "reward_model"}
     assert inner["transform"] == {"jsonPath": "ground_truth"}

@@ -59,14 +59,16 @@ def sample(pool: str, key: str, shown: list[Turn], **owned: str) -> dict[str, An
     if pool == "sft":
         return {"id": key, **names, **base, "messages": messages(system, shown), "spans": message_spans(shown)}
     if pool == "rl":
-        said: Any = [{name: one[name] for name in ("role", "content")} for one in messages(system, shown)[:-1]]
-        said[-1]["content"] += ASKING
+        prompt: Any = [
+            {name: message[name] for name in ("role", "content")} for message in messages(system, shown)[:-1]
+        ]
+        prompt[-1]["content"] += ASKING
         truth = json.dumps({"observation": shown[-1].observation})
         info = {"id": f"{key}:0", "domain": "terminal", **names}
-        return {"prompt": said, "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": info}
-    said, answers = [one.user for one in shown], [one.assistant for one in shown]
-    asked = {"current_prompt": said[-1] + ASKING, "system_str": system, "sample_id": f"{key}:0"}
-    return {"task": "terminal", "prompt": said, "response": answers, **asked, **names}
+        return {"prompt": prompt, "reward_model": {"style": "rule", "ground_truth": truth}, "extra_info": info}
+    prompt, answers = [exchange.user for exchange in shown], [exchange.assistant for exchange in shown]
+    row = {"current_prompt": prompt[-1] + ASKING, "system_str": system, "sample_id": f"{key}:0"}
+    return {"task": "terminal", "prompt": prompt, "response": answers, **row, **names}
 
 
 def clean() -> dict[str, list[dict[str, Any]]]:
@@ -98,12 +100,12 @@ def written(out: Path, pools: Mapping[Any, list[dict[str, Any]]]) -> str:
 
 @pytest.mark.parametrize("kind", OWNED)
 def test_a_name_that_two_pools_have_is_a_leak(tmp_path, kind):
-    for number, (one, other) in enumerate(PAIRS):
+    for number, (first, second) in enumerate(PAIRS):
         pools = clean()
-        for pool in (one, other):
+        for pool in (first, second):
             pools[pool].append(sample(pool, f"x-{pool}", turns(words(f"x-{pool}")), **{kind: "the same"}))
-        found = disjointness(written(tmp_path / str(number), pools))
-        assert found.leaks == (f"{one} and {other} share 1 {OWNED[kind]}: the same",)
+        result = disjointness(written(tmp_path / str(number), pools))
+        assert result.leaks == (f"{first} and {second} share 1 {OWNED[kind]}: the same",)
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
@@ -121,9 +123,9 @@ def test_a_turn_that_two_pools_teach_or_ask_after_the_same_history_is_a_leak(tmp
 def test_samples_that_are_nearly_the_same_are_a_leak(tmp_path, one, other):
     pools = clean()
     for pool in (one, other):
-        said = words("near", 1200).split()
-        said[200] = said[700] = pool
-        pools[pool].append(sample(pool, f"x-{pool}", turns(" ".join(said[:600]), " ".join(said[600:]))))
+        tokens = words("near", 1200).split()
+        tokens[200] = tokens[700] = pool
+        pools[pool].append(sample(pool, f"x-{pool}", turns(" ".join(tokens[:600]), " ".join(tokens[600:]))))
     (line,) = disjointness(written(tmp_path, pools)).leaks
     assert line.startswith(f"{one} and {other} share 1 near pair, samples of which 90% or more is the same: x-{one}")
 
@@ -141,9 +143,9 @@ def test_a_short_turn_that_anybody_takes_is_told_and_no_leak(tmp_path):
     pools = clean()
     for pool in ("cpt", "eval"):
         pools[pool].append(sample(pool, f"x-{pool}", turns("Mon Jan 1")))
-    found = disjointness(written(tmp_path, pools))
-    assert found.leaks == ()
-    assert found.checked[1:] == (
+    result = disjointness(written(tmp_path, pools))
+    assert result.leaks == ()
+    assert result.checked[1:] == (
         "pools: 1 equal turn of less than 1,024 characters with all before: too short to tell",
     )
 
@@ -155,14 +157,14 @@ def test_a_turn_that_one_of_the_pools_only_shows_is_no_equal_turn(tmp_path):
     pools["cpt"].append(sample("cpt", "x-cpt", shown))
     for pool in ("sft", "rl"):
         pools[pool].append(sample(pool, f"x-{pool}", turns(shared if pool == "rl" else words("own"))))
-    found = disjointness(written(tmp_path, pools))
-    assert found.leaks == ()
-    assert found.checked[1:] == ("pools: 1 turn of rl and eval also in cpt or sft, there as history without loss",)
+    result = disjointness(written(tmp_path, pools))
+    assert result.leaks == ()
+    assert result.checked[1:] == ("pools: 1 turn of rl and eval also in cpt or sft, there as history without loss",)
 
 
 def test_only_so_many_samples_are_compared_each_with_each(tmp_path):
-    (told,) = disjointness(written(tmp_path, clean()), 8).checked
-    compared = int(told.split(" turns and ")[1].split()[0])
+    (note,) = disjointness(written(tmp_path, clean()), 8).checked
+    compared = int(note.split(" turns and ")[1].split()[0])
     assert 0 < compared < 16
 
 
@@ -181,9 +183,11 @@ def test_every_pool_shows_the_same_exchanges_of_the_same_turns(tmp_path):
     ]
     for file in files:
         pool = file.parts[0]
-        (one,) = shown_samples(folder, pool, str(file))
-        assert [(said.before, said.answer) for said in one.exchanges] == [(it.user, it.observation) for it in shown]
-        assert [said.taught for said in one.exchanges] == [pool in ("cpt", "sft")] * 2 + [True]
+        (example,) = shown_samples(folder, pool, str(file))
+        assert [(exchange.before, exchange.answer) for exchange in example.exchanges] == [
+            (shown_turn.user, shown_turn.observation) for shown_turn in shown
+        ]
+        assert [exchange.taught for exchange in example.exchanges] == [pool in ("cpt", "sft")] * 2 + [True]
     assert len(files) == len(POOLS)
 
 
@@ -196,52 +200,52 @@ TEXTS = st.lists(
 def test_near_pairs_are_those_that_comparing_each_with_each_in_full_finds(made, least):
     texts = []
     for seed, changed, size in made:
-        said = words(str(seed), size).split()
+        tokens = words(str(seed), size).split()
         for number in changed:
-            said[10 + 40 * number] = f"other{number}"
-        texts.append(" ".join(said))
+            tokens[10 + 40 * number] = f"other{number}"
+        texts.append(" ".join(tokens))
     pools = [number % 3 for number in range(len(texts))]
-    some = sketches(texts)
+    sketched = sketches(texts)
     want = {
-        (one, other)
-        for one in range(len(some))
-        for other in range(len(some))
-        if pools[one] < pools[other] and similarity(some[one], some[other]) >= least
+        (left, right)
+        for left in range(len(sketched))
+        for right in range(len(sketched))
+        if pools[left] < pools[right] and similarity(sketched[left], sketched[right]) >= least
     }
-    assert {(pair.one, pair.other) for pair in near_pairs(some, pools, least, 1)} == want
+    assert {(pair.one, pair.other) for pair in near_pairs(sketched, pools, least, 1)} == want
 
 
 def test_texts_that_share_nothing_agree_on_half_of_their_bits():
-    some = sketches([words(f"of its own {number}", 1500) for number in range(20)])
-    unlike = [int(np.bitwise_count(one.bits ^ other.bits).sum()) for one, other in combinations(some, 2)]
+    sketched = sketches([words(f"of its own {number}", 1500) for number in range(20)])
+    unlike = [int(np.bitwise_count(left.bits ^ right.bits).sum()) for left, right in combinations(sketched, 2)]
     assert 90 < min(unlike) <= max(unlike) < 166  # of 256, within five deviations
 
 
 def test_the_similarity_of_long_texts_is_that_of_their_shingles():
-    said = words("long", 8000).split()
-    other = list(said)
-    other[::50] = ["x"] * len(other[::50])  # 5 of each 50 runs of five words
-    one, two = sketches([" ".join(said), " ".join(other)])
-    assert similarity(one, two) == pytest.approx(0.9 / 1.1, abs=0.04)
-    assert similarity(one, one) == 1.0
-    assert similarity(one, sketches([""])[0]) == 0.0
+    tokens = words("long", 8000).split()
+    changed = list(tokens)
+    changed[::50] = ["x"] * len(changed[::50])  # 5 of each 50 runs of five words
+    first, two = sketches([" ".join(tokens), " ".join(changed)])
+    assert similarity(first, two) == pytest.approx(0.9 / 1.1, abs=0.04)
+    assert similarity(first, first) == 1.0
+    assert similarity(first, sketches([""])[0]) == 0.0
 
 
 def test_the_command_ends_with_5_where_pools_share_a_group(finished):
     (path,) = (finished / "shards" / "cpt").rglob("*.parquet")
-    (other,) = (finished / "shards" / "sft").rglob("*.parquet")
-    table, group = pq.read_table(path), pq.read_table(other)["group"][0].as_py()
+    (sft_file,) = (finished / "shards" / "sft").rglob("*.parquet")
+    table, group = pq.read_table(path), pq.read_table(sft_file)["group"][0].as_py()
     groups = pa.array(np.repeat(group, table.num_rows).tolist(), pa.string())
     pq.write_table(table.set_column(table.schema.get_field_index("group"), "group", groups), path)
     sealed_anew(finished, str(path.relative_to(finished / "shards")))
-    code, said, complained = ran("verify", finished)
+    code, output, complained = ran("verify", finished)
     assert code == 5, complained
-    assert f"cpt and sft share 1 group: {group}\n" in said
+    assert f"cpt and sft share 1 group: {group}\n" in output
 
 
 def test_a_run_over_sessions_that_were_logged_in_several_formats_leaks_nothing(tmp_path):
     """Formats tell one act in words of their own, which samples do not show."""
     Run(load_recipe("all"), [str(ROOT / "samples" / "web")], str(tmp_path)).run()
-    found = disjointness(str(tmp_path))
-    assert found.leaks == ()
-    assert all(f"{pool} " in found.checked[0] for pool in POOLS)
+    result = disjointness(str(tmp_path))
+    assert result.leaks == ()
+    assert all(f"{pool} " in result.checked[0] for pool in POOLS)

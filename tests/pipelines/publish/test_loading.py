@@ -18,8 +18,8 @@ from trajmill.pipelines.publish.loading import verify_loading
 
 def told(out):
     """What is found by loading, beyond what is found by checksums."""
-    found = verify(str(out))
-    return [f"{fault.name} {fault.what}" for fault in verify_loading(found).faults[len(found.faults) :]]
+    report = verify(str(out))
+    return [f"{fault.name} {fault.what}" for fault in verify_loading(report).faults[len(report.faults) :]]
 
 
 def rewritten(out, before, after):
@@ -61,8 +61,8 @@ def a_shard(out, pool):
 )
 def test_a_card_whose_configs_do_not_match_the_files_is_told(finished, before, after, said):
     rewritten(finished, before, after)
-    found = told(finished)
-    assert any(line.startswith("shards/README.md ") and said in line for line in found), found
+    faults = told(finished)
+    assert any(line.startswith("shards/README.md ") and said in line for line in faults), faults
 
 
 def test_samples_of_other_columns_are_told(finished):
@@ -113,6 +113,6 @@ def test_the_command_loads_offline_and_leaves_nothing_behind(finished, tmp_path)
 
 def test_the_command_ends_with_5_where_the_card_misleads(finished):
     rewritten(finished, "path: rl/*/train-*.parquet", "path: rl/*.parquet")
-    code, said, _ = ran("verify", finished)
+    code, output, _ = ran("verify", finished)
     assert code == 5
-    assert "shards/README.md does not load with datasets: 'rl' takes " in said
+    assert "shards/README.md does not load with datasets: 'rl' takes " in output

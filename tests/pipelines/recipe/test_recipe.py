@@ -52,8 +52,8 @@ def test_no_rule_of_the_recipe_for_agents_takes_the_loss_of_a_single_transition(
 def test_a_rule_omits_by_default_and_leaves_context_under_a_cap():
     bound = "signal: no_op, max: 0"
     rules = f"{{a: {{{bound}}}, b: {{{bound}, cap: 0.1}}, c: {{{bound}, use: omit, cap: 0}}}}"
-    made = parse_recipe(MINIMAL + f"judge: {{rules: {rules}}}", "r.yaml").judge.ordered_rules()
-    assert [(rule.name, rule.use, rule.cap) for rule in made] == [
+    ordered = parse_recipe(MINIMAL + f"judge: {{rules: {rules}}}", "r.yaml").judge.ordered_rules()
+    assert [(rule.name, rule.use, rule.cap) for rule in ordered] == [
         ("a", "omit", None),
         ("b", "context", 0.1),
         ("c", "omit", 0.0),
@@ -77,12 +77,12 @@ def test_a_rule_omits_by_default_and_leaves_context_under_a_cap():
     ],
 )
 def test_a_published_task_is_known_by_its_id_and_others_are_not(benchmark, name):
-    found = [
-        one.name
-        for one in load_recipe("all").judge.benchmarks
-        if name in one.ids or any(re.fullmatch(pattern, name, re.IGNORECASE) for pattern in one.id_patterns)
+    names = [
+        entry.name
+        for entry in load_recipe("all").judge.benchmarks
+        if name in entry.ids or any(re.fullmatch(pattern, name, re.IGNORECASE) for pattern in entry.id_patterns)
     ]
-    assert found == [benchmark][: benchmark is not None]
+    assert names == [benchmark][: benchmark is not None]
 
 
 def test_a_recipe_that_extends_another_says_only_what_is_its_own():
@@ -98,15 +98,18 @@ judge:
     - {name: ours, ids: [ours-1]}
 mix: {pools: {cpt: 1.0}}
 """
-    made, base = parse_recipe(MINIMAL + own, "r.yaml"), load_recipe("terminal")
-    assert (made.name, made.source, made.card) == ("a", "b", Recipe(name="a", source="b").card)
-    assert (made.domains, made.normalize) == (base.domains, base.normalize)
-    assert [*made.judge.rules] == [*(name for name in base.judge.rules if name != "no_op"), "loop"]
-    assert made.judge.rules["few_turns"].min == 3
-    assert [one.name for one in made.judge.benchmarks] == [*(one.name for one in base.judge.benchmarks), "ours"]
-    assert made.judge.benchmarks[0].canary == ("our own canary",)
-    assert made.mix.pools == {"cpt": 1.0}
-    assert made.mix.seed == base.mix.seed
+    recipe, base = parse_recipe(MINIMAL + own, "r.yaml"), load_recipe("terminal")
+    assert (recipe.name, recipe.source, recipe.card) == ("a", "b", Recipe(name="a", source="b").card)
+    assert (recipe.domains, recipe.normalize) == (base.domains, base.normalize)
+    assert [*recipe.judge.rules] == [*(name for name in base.judge.rules if name != "no_op"), "loop"]
+    assert recipe.judge.rules["few_turns"].min == 3
+    assert [benchmark.name for benchmark in recipe.judge.benchmarks] == [
+        *(benchmark.name for benchmark in base.judge.benchmarks),
+        "ours",
+    ]
+    assert recipe.judge.benchmarks[0].canary == ("our own canary",)
+    assert recipe.mix.pools == {"cpt": 1.0}
+    assert recipe.mix.seed == base.mix.seed
 
 
 def test_null_takes_all_of_a_kind_away():
@@ -127,11 +130,11 @@ def test_an_unknown_recipe_is_answered_with_the_nearest():
 
 
 def test_the_digest_depends_on_values_and_not_on_how_they_are_written():
-    one = parse_recipe("name: a\nsource: b\ndomains: [web, os]\n", "x")
+    recipe = parse_recipe("name: a\nsource: b\ndomains: [web, os]\n", "x")
     same = parse_recipe("{source: b, domains: ['web', os], name: a}", "y")
-    assert one.digest() == same.digest()
-    assert one.digest("mix") == Recipe(name="c", source="d").digest("mix")
-    assert one.digest() != parse_recipe(MINIMAL, "x").digest()
+    assert recipe.digest() == same.digest()
+    assert recipe.digest("mix") == Recipe(name="c", source="d").digest("mix")
+    assert recipe.digest() != parse_recipe(MINIMAL, "x").digest()
 
 
 def test_a_file_that_is_no_text_is_no_recipe(tmp_path):
@@ -175,8 +178,8 @@ def test_the_recipe_runs_and_draws_a_turn_a_trajectory_and_few_of_a_group(tmp_pa
     assert load_recipe("world-model").domains == DOMAINS
     raw = [word for folder in ("mcp", "terminal/asciicast") for word in ("--raw", ROOT / "samples" / folder)]
     trajmill("run", "world-model", *raw, "--out", tmp_path / "out")
-    told = json.loads((tmp_path / "out/shards/manifest.json").read_text("utf-8"))["mixture"]
-    assert all(told["stages"][pool] for pool in ("cpt", "sft", "rl", "eval"))
+    mixture = json.loads((tmp_path / "out/shards/manifest.json").read_text("utf-8"))["mixture"]
+    assert all(mixture["stages"][pool] for pool in ("cpt", "sft", "rl", "eval"))
     rows = [info for path in (tmp_path / "out/shards/rl").rglob("*.parquet") for info in infos(path)]
     assert len({row["trajectory_id"] for row in rows}) == len(rows) > 0
     groups = [row["group"] for row in rows]
@@ -228,9 +231,9 @@ def of_file(path):
     stem = path.name.removesuffix(".md.j2")
     pool = stem.partition("-")[0]
     for number in range(200):
-        found = prompt_template(path.parent.name, pool, str(number), 0)
-        if found.name == f"{path.parent.name}/{stem}":
-            return found
+        template = prompt_template(path.parent.name, pool, str(number), 0)
+        if template.name == f"{path.parent.name}/{stem}":
+            return template
     raise AssertionError(f"no key draws {path}")
 
 
@@ -247,15 +250,15 @@ def turns(demonstration):
 
 
 def parsed(turn) -> re.Match[str]:
-    told = TURN.fullmatch(turn)
-    assert told, turn
-    return told
+    match = TURN.fullmatch(turn)
+    assert match, turn
+    return match
 
 
 def counted(screen):
     """A screen with its elements counted from 1, as a reader hands it over."""
     places = count(1)
-    return NUMBER.sub(lambda found: found[0].replace(found[1], str(next(places))), screen)
+    return NUMBER.sub(lambda match: match[0].replace(match[1], str(next(places))), screen)
 
 
 def named(path):
@@ -271,13 +274,13 @@ def test_elements_of_demonstrations_are_numbered_as_connectors_number_them(path)
         known: dict[str, int] = {}
         numbers, highest = Numbers(), 0
         for turn in turns(demonstration):
-            told = parsed(turn)
-            for shown in filter(None, (told["state"], told["observation"])):
+            match = parsed(turn)
+            for shown in filter(None, (match["state"], match["observation"])):
                 assert Tree.parse(shown).text == shown
                 stated = [int(number) for number in NUMBER.findall(shown)]
                 ours = NUMBER.findall(numbers.shown(counted(shown))[0])
                 for here, there in zip(stated, ours, strict=True):
-                    assert there in known or shown == told["state"] or here == highest + 1, (turn, here)
+                    assert there in known or shown == match["state"] or here == highest + 1, (turn, here)
                     assert known.setdefault(there, here) == here, (turn, here, known[there])
                     highest = max(highest, here)
 
@@ -327,8 +330,8 @@ def test_a_users_folder_takes_the_place_of_ours_domain_by_domain(tmp_path):
 def test_a_template_that_would_fail_stops_the_run_at_launch(tmp_path, text, words):
     write(tmp_path)
     (tmp_path / "swe" / "rl.md.j2").write_text(text)
-    said = template_fault(tmp_path)
-    assert all(word in said for word in words), said
+    message = template_fault(tmp_path)
+    assert all(word in message for word in words), message
 
 
 def test_a_template_that_is_no_text_is_named(tmp_path):

@@ -36,20 +36,22 @@ OWNED: dict[str, Any] = {"group": "g", "task_hash": "t", "instance_hash": "i", "
 
 def batch_of(rows: Rows, names: Sequence[str] = NEEDED) -> pa.RecordBatch:
     """Some columns of rows, as transitions have them."""
-    fields = [pa.field(one.name, _nullable(one.type)) for one in map(encode_schema().field, names)]
-    told = [{name: {**DEFAULTS, **one}.get(name) for name in names} for one in rows]
-    return pa.RecordBatch.from_pylist(told, schema=pa.schema(fields))
+    fields = [pa.field(field.name, _nullable(field.type)) for field in map(encode_schema().field, names)]
+    values = [{name: {**DEFAULTS, **row}.get(name) for name in names} for row in rows]
+    return pa.RecordBatch.from_pylist(values, schema=pa.schema(fields))
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return kind.value_type
-    return pa.struct([pa.field(one.name, _nullable(one.type)) for one in kind]) if pa.types.is_struct(kind) else kind
+    return (
+        pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind]) if pa.types.is_struct(kind) else kind
+    )
 
 
 def unit_of(rows: Rows, view: View, counter: TokenCounter) -> UnitCosts:
     """The costs of rows of one domain."""
-    use = np.array([one["use"] for one in rows], object)
+    use = np.array([row["use"] for row in rows], object)
     return UnitCosts(costs_of(rows, view, counter), use, rows[0]["domain"], counter)
 
 
@@ -69,23 +71,23 @@ def assembler_of(
 ) -> tuple[Assembler, Stretch]:
     """Who makes the samples of rows of one domain, and the rows as it takes them."""
     counter = counter or TokenCounter()
-    costs, use = costs_of(rows, View.of(mix), counter), np.array([one["use"] for one in rows], object)
+    costs, use = costs_of(rows, View.of(mix), counter), np.array([row["use"] for row in rows], object)
     own = costs_with_instructions(costs, instructions or {}, counter)
     plan = Plan(UnitCosts(own, use, rows[0]["domain"], counter), pool, mix, counter)
-    firsts = [rows[place] for place in plan.unit.begins.tolist()]
-    draws = [{**OWNED, "trajectory_id": one["trajectory_id"], "copies": copies} for one in firsts]
+    firsts = [rows[number] for number in plan.unit.begins.tolist()]
+    draws = [{**OWNED, "trajectory_id": row["trajectory_id"], "copies": copies} for row in firsts]
     names = ("spans", "certified", "written", *(name for name in rows[0] if name.startswith(SIGNAL_PREFIX)))
     spans = pa.list_(pa.struct([("begin", pa.int64()), ("end", pa.int64()), ("label", pa.string())]))
     kinds = {"spans": spans, "written": pa.list_(pa.string())}
     beside = {
-        name: pa.chunked_array([pa.array([one.get(name) for one in rows], kinds.get(name))])
+        name: pa.chunked_array([pa.array([row.get(name) for row in rows], kinds.get(name))])
         for name in names
-        if any(one.get(name) is not None for one in rows)
+        if any(row.get(name) is not None for row in rows)
     }
-    made = Assembler(plan, np.arange(len(rows)), draws, beside, instructions or {}, others or Distractors())
+    assembler = Assembler(plan, np.arange(len(rows)), draws, beside, instructions or {}, others or Distractors())
     state, led = (costs[name].to_numpy() for name in COST_HASHES)
     unread = (state != 0) & (state != np.append(np.uint64(0), led[:-1]))
-    return made, Stretch(0, batch_of(rows), unread)
+    return assembler, Stretch(0, batch_of(rows), unread)
 
 
 def made_of(
@@ -98,10 +100,14 @@ def made_of(
 ) -> list[dict[str, Any] | Reject]:
     """The samples of rows of one domain and why others become none, in the order in which they are made."""
     assembler, stretch = assembler_of(pool, rows, mix or Mix(), counter, others, 1, instructions)
-    found: list[dict[str, Any] | Reject] = []
-    for one in assembler.of(stretch):
-        found += [one] if isinstance(one, Reject) else pa.Table.from_batches([one], unwritten_schema(pool)).to_pylist()
-    return found
+    records: list[dict[str, Any] | Reject] = []
+    for record in assembler.of(stretch):
+        records += (
+            [record]
+            if isinstance(record, Reject)
+            else pa.Table.from_batches([record], unwritten_schema(pool)).to_pylist()
+        )
+    return records
 
 
 def samples_of(
@@ -113,7 +119,7 @@ def samples_of(
     instructions: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """The samples alone."""
-    return [one for one in made_of(pool, rows, mix, counter, others, instructions) if isinstance(one, dict)]
+    return [sample for sample in made_of(pool, rows, mix, counter, others, instructions) if isinstance(sample, dict)]
 
 
 def prompt_of(rows: Rows, pool: str, view: View | None = None, seed: int = 0) -> str:
@@ -126,21 +132,21 @@ def prompt_of(rows: Rows, pool: str, view: View | None = None, seed: int = 0) ->
 
 def targets(shown: Sequence[Turn]) -> list[int]:
     """The places of the turns that bear the loss."""
-    return [place for place, turn in enumerate(shown) if turn.loss]
+    return [number for number, turn in enumerate(shown) if turn.loss]
 
 
 def messages(system: str, shown: Sequence[Turn]) -> list[dict[str, Any]]:
     """The messages that turns are shown in."""
-    found: list[dict[str, Any]] = [{"role": "system", "content": system, "loss": None}]
+    conversation: list[dict[str, Any]] = [{"role": "system", "content": system, "loss": None}]
     for turn in shown:
-        found.append({"role": "user", "content": turn.user, "loss": None})
-        found.append({"role": "assistant", "content": turn.assistant, "loss": turn.loss})
-    return found
+        conversation.append({"role": "user", "content": turn.user, "loss": None})
+        conversation.append({"role": "assistant", "content": turn.assistant, "loss": turn.loss})
+    return conversation
 
 
 def document(system: str, shown: Sequence[Turn]) -> str:
     """The text that turns are shown in."""
-    return BETWEEN.join(one["content"] for one in messages(system, shown)) + "\n"
+    return BETWEEN.join(message["content"] for message in messages(system, shown)) + "\n"
 
 
 def turn_spans(turn: Turn) -> list[LossSpan]:
@@ -151,14 +157,16 @@ def turn_spans(turn: Turn) -> list[LossSpan]:
 def message_spans(shown: Sequence[Turn]) -> list[dict[str, Any]]:
     """The same of messages, as samples hold them."""
     return [
-        {"message": 2 * number + 2, **one._asdict()} for number, turn in enumerate(shown) for one in turn_spans(turn)
+        {"message": 2 * number + 2, **span._asdict()} for number, turn in enumerate(shown) for span in turn_spans(turn)
     ]
 
 
 def document_spans(system: str, shown: Sequence[Turn]) -> list[dict[str, Any]]:
     """The same of a document."""
-    found: list[dict[str, Any]] = []
+    spans: list[dict[str, Any]] = []
     for number, turn in enumerate(shown):
-        place = len(document(system, shown[: number + 1])) - len(MARKER) - len(turn.observation) - 1
-        found += [{"begin": place + one.begin, "end": place + one.end, "label": one.label} for one in turn_spans(turn)]
-    return found
+        offset = len(document(system, shown[: number + 1])) - len(MARKER) - len(turn.observation) - 1
+        spans += [
+            {"begin": offset + span.begin, "end": offset + span.end, "label": span.label} for span in turn_spans(turn)
+        ]
+    return spans

@@ -43,12 +43,12 @@ class BenchmarkRow:
     def row(self) -> dict[str, Any]:
         """The row as the renderer writes it."""
         shown = turns(self.rows, opening=self.opening)
-        told = {
+        columns = {
             "prompt": [turn.user for turn in shown],
             "response": [turn.assistant for turn in shown],
             "current_prompt": shown[self.rest["turn_idx"] - 1].user + self.asking,
         }
-        return {name: told.get(name, value) for name, value in self.rest.items()}
+        return {name: columns.get(name, value) for name, value in self.rest.items()}
 
 
 def benchmark_row(row: Mapping[str, Any]) -> BenchmarkRow:
@@ -67,20 +67,20 @@ def benchmark_row(row: Mapping[str, Any]) -> BenchmarkRow:
     if not row["current_prompt"].startswith(current):
         raise ValueError(f"current_prompt does not begin as prompt {row['turn_idx']}")
     domain = str(row["task"]).rpartition("/")[2]
-    opening, found = "", []
+    opening, transitions = "", []
     for number, (prompt, response) in enumerate(zip(prompts, responses, strict=True), 1):
         if not response.startswith(MARKER):
             raise ValueError(f"response {number} does not begin with {MARKER!r}")
         head, action = _split(prompt, number)
         if number == 1 and head.startswith(_TASK):
-            at = head.find(_STATE)
-            cut = len(head) if at < 0 else at
+            offset = head.find(_STATE)
+            cut = len(head) if offset < 0 else offset
             opening, head = head[:cut], head[cut:]
-        found.append(_transition(domain, number - 1, head, action, response.removeprefix(MARKER)))
+        transitions.append(_transition(domain, number - 1, head, action, response.removeprefix(MARKER)))
     rest = {name: None if name in ("prompt", "response", "current_prompt") else value for name, value in row.items()}
-    made = BenchmarkRow(found, opening, row["current_prompt"].removeprefix(current), rest)
-    _require_same(made.row, row)
-    return made
+    result = BenchmarkRow(transitions, opening, row["current_prompt"].removeprefix(current), rest)
+    _require_same(result.row, row)
+    return result
 
 
 def _split(prompt: str, number: int) -> tuple[str, re.Match[str]]:
@@ -88,12 +88,12 @@ def _split(prompt: str, number: int) -> tuple[str, re.Match[str]]:
     heading = f"### Turn {number}\n"
     if not prompt.startswith(heading):
         raise ValueError(f"prompt {number} does not begin with {heading!r}")
-    at = prompt.find(_ACTION, len(heading))
-    while at >= 0:
-        fence = _FENCED.match(prompt, at + len(_ACTION))
+    offset = prompt.find(_ACTION, len(heading))
+    while offset >= 0:
+        fence = _FENCED.match(prompt, offset + len(_ACTION))
         if fence is not None and not re.search(rf"^{fence[1]}", fence[3], re.MULTILINE):
-            return prompt[len(heading) : at], fence
-        at = prompt.find(_ACTION, at + 1)
+            return prompt[len(heading) : offset], fence
+        offset = prompt.find(_ACTION, offset + 1)
     raise ValueError(f"prompt {number} does not end with an action in a fence")
 
 
@@ -137,10 +137,10 @@ def _call(text: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _require_same(made: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+def _require_same(actual: Mapping[str, Any], row: Mapping[str, Any]) -> None:
     for name in ("prompt", "response"):
-        for number, (one, other) in enumerate(zip(made[name], row[name], strict=True), 1):
-            if one != other:
+        for number, (left, right) in enumerate(zip(actual[name], row[name], strict=True), 1):
+            if left != right:
                 raise ValueError(f"{name} {number} would be written otherwise")
-    if made["current_prompt"] != row["current_prompt"]:
+    if actual["current_prompt"] != row["current_prompt"]:
         raise ValueError("current_prompt would be written otherwise")

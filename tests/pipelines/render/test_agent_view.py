@@ -61,8 +61,8 @@ def conversations(name, blob):
 
 def agent_conversation(rows, reasoning="keep"):
     """The conversation of a trajectory that was not compacted."""
-    (found,) = agent_conversations(rows, reasoning)
-    return found
+    (conversation,) = agent_conversations(rows, reasoning)
+    return conversation
 
 
 def departures(conversation):
@@ -86,56 +86,64 @@ def arguments_of(written):
 
 def plain(messages):
     """Messages of OpenAI's or Anthropic's shape as (role, text, calls or id), answers of a turn in order of ids."""
-    found: list[tuple[Any, ...]] = []
-    for one in messages:
-        blocks = one["content"] if isinstance(one.get("content"), list) else []
-        calls = one.get("tool_calls") or []
+    entries: list[tuple[Any, ...]] = []
+    for message in messages:
+        blocks = message["content"] if isinstance(message.get("content"), list) else []
+        calls = message.get("tool_calls") or []
         calls = json.loads(calls) if isinstance(calls, str) else calls
-        made = [(call["id"], call["function"]["name"], arguments_of(call["function"]["arguments"])) for call in calls]
-        made += [(block["id"], block["name"], block["input"]) for block in blocks if block.get("type") == "tool_use"]
+        requests = [
+            (call["id"], call["function"]["name"], arguments_of(call["function"]["arguments"])) for call in calls
+        ]
+        requests += [
+            (block["id"], block["name"], block["input"]) for block in blocks if block.get("type") == "tool_use"
+        ]
         answers = [
             ("tool", text_of(block.get("content")), block["tool_use_id"])
             for block in blocks
             if block.get("type") == "tool_result"
         ]
-        if one["role"] == "tool":
-            answers.append(("tool", text_of(one.get("content")), one["tool_call_id"]))
-        found += answers
-        if not answers or (one["role"] == "user" and text_of(one.get("content"))):
-            found.append((one["role"].replace("developer", "system"), text_of(one.get("content")), made or None))
+        if message["role"] == "tool":
+            answers.append(("tool", text_of(message.get("content")), message["tool_call_id"]))
+        entries += answers
+        if not answers or (message["role"] == "user" and text_of(message.get("content"))):
+            entries.append(
+                (message["role"].replace("developer", "system"), text_of(message.get("content")), requests or None)
+            )
     ordered: list[tuple[Any, ...]] = []
-    for is_answer, held in groupby(found, key=lambda one: one[0] == "tool"):
-        group = list(held)
-        ordered += sorted(group, key=lambda one: one[2]) if is_answer else group
+    for is_answer, members in groupby(entries, key=lambda entry: entry[0] == "tool"):
+        group = list(members)
+        ordered += sorted(group, key=lambda entry: entry[2]) if is_answer else group
     while ordered and ordered[-1][0] == "user":
         ordered.pop()
     return ordered
 
 
 def test_a_conversation_comes_back_message_for_message_with_its_tools():
-    found = agent_conversation(rows_of(TALK))
-    assert isinstance(found, Conversation)
-    assert plain(found.messages) == plain(TALK)
-    assert [one["reasoning_content"] for one in found.messages if one["role"] == "assistant"] == [
-        one.get("reasoning_content") for one in TALK if one["role"] == "assistant"
+    conversation = agent_conversation(rows_of(TALK))
+    assert isinstance(conversation, Conversation)
+    assert plain(conversation.messages) == plain(TALK)
+    assert [message["reasoning_content"] for message in conversation.messages if message["role"] == "assistant"] == [
+        message.get("reasoning_content") for message in TALK if message["role"] == "assistant"
     ]
-    assert json.loads(found.tools or "") == TOOLS
+    assert json.loads(conversation.tools or "") == TOOLS
 
 
 def test_the_loss_stands_on_what_the_agent_said_and_nothing_else():
-    found = agent_conversation(rows_of(TALK))
-    assert isinstance(found, Conversation)
-    assert [one["loss"] for one in found.messages] == [True if one["role"] == "assistant" else None for one in TALK]
+    conversation = agent_conversation(rows_of(TALK))
+    assert isinstance(conversation, Conversation)
+    assert [message["loss"] for message in conversation.messages] == [
+        True if message["role"] == "assistant" else None for message in TALK
+    ]
 
 
-def without(place):
-    return [*TALK[:place], *TALK[place + 1 :]]
+def without(number):
+    return [*TALK[:number], *TALK[number + 1 :]]
 
 
 def restored(talk, tools=TOOLS):
-    found = agent_conversation(rows_of(talk, tools))
-    assert isinstance(found, Conversation), found
-    return found
+    conversation = agent_conversation(rows_of(talk, tools))
+    assert isinstance(conversation, Conversation), conversation
+    return conversation
 
 
 def test_a_conversation_that_is_logged_whole_departs_in_nothing():
@@ -144,37 +152,37 @@ def test_a_conversation_that_is_logged_whole_departs_in_nothing():
 
 def test_words_of_the_harness_are_a_user_named_harness_and_the_row_says_so():
     note = {"role": "system", "content": "Two calls are left."}
-    found = restored([*TALK[:5], note, *TALK[5:]])
-    assert [(one["role"], one["content"], one["name"]) for one in found.messages[5:7]] == [
+    conversation = restored([*TALK[:5], note, *TALK[5:]])
+    assert [(message["role"], message["content"], message["name"]) for message in conversation.messages[5:7]] == [
         ("user", "Two calls are left.", "harness"),
         ("user", "Only look.", None),
     ]
-    assert departures(found) == {"harness": "as_user"}
+    assert departures(conversation) == {"harness": "as_user"}
 
 
 def test_a_conversation_ends_with_the_call_whose_answer_is_not_logged():
-    found = restored(without(4))
-    assert plain(found.messages) == plain(TALK[:3])
-    assert departures(found) == {"end": "unanswered"}
+    conversation = restored(without(4))
+    assert plain(conversation.messages) == plain(TALK[:3])
+    assert departures(conversation) == {"end": "unanswered"}
 
 
 def test_a_conversation_ends_before_a_picture_that_the_agent_saw():
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,bm90IGEgcGljdHVyZQ=="}}
     seen = {"role": "user", "content": [{"type": "text", "text": "See."}, picture]}
-    found = restored([*TALK[:8], seen, *TALK[9:]])
-    assert plain(found.messages) == plain(TALK[:8])
-    assert departures(found) == {"end": "attachments"}
+    conversation = restored([*TALK[:8], seen, *TALK[9:]])
+    assert plain(conversation.messages) == plain(TALK[:8])
+    assert departures(conversation) == {"end": "attachments"}
 
 
 def test_a_missing_task_and_system_prompt_are_told():
     assert departures(restored(TALK[2:5])) == {"system": "not_logged", "task": "not_logged"}
-    assert [one["role"] for one in restored(TALK[2:5]).messages] == ["assistant", "tool", "tool"]
+    assert [message["role"] for message in restored(TALK[2:5]).messages] == ["assistant", "tool", "tool"]
 
 
 def test_tools_that_the_log_does_not_declare_are_not_made_up():
-    found = restored(TALK, [])
-    assert found.tools is None
-    assert departures(found) == {"tools": "not_logged"}
+    conversation = restored(TALK, [])
+    assert conversation.tools is None
+    assert departures(conversation) == {"tools": "not_logged"}
 
 
 def test_answers_of_calls_with_one_id_stand_in_the_order_of_the_calls():
@@ -184,8 +192,11 @@ def test_answers_of_calls_with_one_id_stand_in_the_order_of_the_calls():
         {"role": "tool", "tool_call_id": "a", "content": "x"},
         {"role": "tool", "tool_call_id": "a", "content": "y"},
     ]
-    found = restored(talk)
-    assert [(one["name"], one["content"]) for one in found.messages[3:]] == [("look", "x"), ("dig", "y")]
+    conversation = restored(talk)
+    assert [(message["name"], message["content"]) for message in conversation.messages[3:]] == [
+        ("look", "x"),
+        ("dig", "y"),
+    ]
 
 
 def test_a_call_that_the_provider_answered_is_a_message_with_its_answer():
@@ -195,13 +206,19 @@ def test_a_call_that_the_provider_answered_is_a_message_with_its_answer():
         {"role": "tool", "tool_call_id": "mcp_0a1b", "content": "x"},
         {"role": "assistant", "content": "x it is."},
     ]
-    found = restored(talk)
-    assert [one["role"] for one in found.messages] == ["system", "user", "assistant", "tool", "assistant"]
-    assert departures(found) == {"calls": "hosted"}
+    conversation = restored(talk)
+    assert [message["role"] for message in conversation.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert departures(conversation) == {"calls": "hosted"}
 
 
-def changed(rows, place, **more):
-    return [{**row, **more} if number == place else row for number, row in enumerate(rows)]
+def changed(rows, index, **more):
+    return [{**row, **more} if number == index else row for number, row in enumerate(rows)]
 
 
 def test_a_part_of_a_conversation_is_refused():
@@ -215,13 +232,13 @@ def test_a_part_of_a_conversation_is_refused():
 def test_a_conversation_ends_before_a_turn_to_which_nobody_said_anything():
     rows = changed(rows_of([*TALK[:2], *TALK[7:]]), 1, observation=None)
     alone = changed(rows, 0, next_observation=None)
-    found = agent_conversation(alone)
-    assert found.messages[-1]["content"] == "Dry. More?"
-    assert departures(found) == {"end": "unanswered"}
-    said = json.dumps([{"role": "user", "content": "Go on."}])
-    found = agent_conversation(changed(alone, 1, interleaved=said))
-    assert [one["content"] for one in found.messages[2:4]] == ["Dry. More?", "Go on."]
-    assert departures(found) == {}
+    conversation = agent_conversation(alone)
+    assert conversation.messages[-1]["content"] == "Dry. More?"
+    assert departures(conversation) == {"end": "unanswered"}
+    interleaved = json.dumps([{"role": "user", "content": "Go on."}])
+    conversation = agent_conversation(changed(alone, 1, interleaved=interleaved))
+    assert [message["content"] for message in conversation.messages[2:4]] == ["Dry. More?", "Go on."]
+    assert departures(conversation) == {}
 
 
 @pytest.mark.parametrize(
@@ -229,25 +246,25 @@ def test_a_conversation_ends_before_a_turn_to_which_nobody_said_anything():
 )
 def test_an_answer_that_the_rows_do_not_hold_as_it_was_ends_the_conversation(more, reason):
     rows = rows_of(TALK)
-    found = agent_conversation(changed(rows, 0, next_observation={**rows[0]["next_observation"], **more}))
-    assert isinstance(found, Conversation)
-    assert [one["role"] for one in found.messages] == ["system", "user", "assistant"]
-    assert departures(found) == {"end": reason}
+    conversation = agent_conversation(changed(rows, 0, next_observation={**rows[0]["next_observation"], **more}))
+    assert isinstance(conversation, Conversation)
+    assert [message["role"] for message in conversation.messages] == ["system", "user", "assistant"]
+    assert departures(conversation) == {"end": reason}
 
 
 def test_an_exit_status_beside_its_answer_is_told():
-    found = agent_conversation(changed(rows_of(TALK), 0, exit_code=0))
-    assert isinstance(found, Conversation)
-    assert departures(found) == {"answers": "unwrapped"}
+    conversation = agent_conversation(changed(rows_of(TALK), 0, exit_code=0))
+    assert isinstance(conversation, Conversation)
+    assert departures(conversation) == {"answers": "unwrapped"}
 
 
 def test_what_the_agent_said_between_calls_stands_before_them():
     rows = rows_of(TALK)
     action = {**rows[1]["action"], "message": "And dig.", "reasoning": None}
-    found = agent_conversation(changed(rows, 1, action=action))
-    assert isinstance(found, Conversation)
-    assert found.messages[2]["content"] == "A moment.\n\nAnd dig."
-    assert departures(found) == {"words": "joined"}
+    conversation = agent_conversation(changed(rows, 1, action=action))
+    assert isinstance(conversation, Conversation)
+    assert conversation.messages[2]["content"] == "A moment.\n\nAnd dig."
+    assert departures(conversation) == {"words": "joined"}
 
 
 @pytest.mark.parametrize(("reasoning", "stays"), [("keep", ["One.", "Two."]), ("strip", []), ("last", ["Two."])])
@@ -261,10 +278,10 @@ def test_reasoning_stays_as_it_is_asked_for(reasoning, stays):
         {"role": "system", "content": "One call is left."},
         {"role": "assistant", "content": "Wet."},
     ]
-    found = agent_conversation(rows_of(talk), reasoning)
-    assert isinstance(found, Conversation)
-    assert [one["reasoning_content"] for one in found.messages if one["reasoning_content"]] == stays
-    assert [one["content"] for one in found.messages] == [one["content"] for one in talk]
+    conversation = agent_conversation(rows_of(talk), reasoning)
+    assert isinstance(conversation, Conversation)
+    assert [message["reasoning_content"] for message in conversation.messages if message["reasoning_content"]] == stays
+    assert [message["content"] for message in conversation.messages] == [message["content"] for message in talk]
 
 
 def test_what_was_sampled_for_words_and_reasoning_goes_where_the_reasoning_goes():
@@ -272,19 +289,21 @@ def test_what_was_sampled_for_words_and_reasoning_goes_where_the_reasoning_goes(
     sampled = [sampled_text([7, 9], [-0.5, -1.0]), None, sampled_text([8], None)]
     for row, text in zip(rows, sampled, strict=True):
         row["action"]["sampled"] = text
-    kept, stripped = agent_conversation(rows), agent_conversation(rows, "strip")
-    assert kept.turns == [(2, "sampled", [7, 9], [-0.5, -1.0]), (5, "sampled", [8], None)]
+    whole, stripped = agent_conversation(rows), agent_conversation(rows, "strip")
+    assert whole.turns == [(2, "sampled", [7, 9], [-0.5, -1.0]), (5, "sampled", [8], None)]
     assert stripped.turns == [(2, "retokenized", None, None), (5, "sampled", [8], None)]
 
 
 def test_what_follows_a_compaction_begins_with_its_summary():
     rows = rows_of(TALK)
-    told = json.dumps([{"role": "user", "content": "Gone."}, {"role": "compaction", "content": "Bed 2 was dry."}])
-    first, second = agent_conversations(changed(rows, 2, interleaved=told))
+    interleaved = json.dumps(
+        [{"role": "user", "content": "Gone."}, {"role": "compaction", "content": "Bed 2 was dry."}]
+    )
+    first, second = agent_conversations(changed(rows, 2, interleaved=interleaved))
     assert isinstance(first, Conversation)
     assert isinstance(second, Conversation)
     assert plain(first.messages) == plain(TALK[:5])
-    assert [(one["role"], one["content"]) for one in second.messages[:3]] == [
+    assert [(message["role"], message["content"]) for message in second.messages[:3]] == [
         ("system", TALK[0]["content"]),
         ("user", "Bed 2 was dry."),
         ("assistant", "Dry. More?"),
@@ -299,15 +318,15 @@ def test_recordings_of_what_was_done_are_no_conversations():
 
 
 def test_what_a_simulated_user_was_told_is_not_shown_to_the_agent():
-    (found, *_) = conversations("tau2", blob_at(FIXTURES / "tau2" / "input" / "results.json"))
-    assert isinstance(found, Conversation)
-    assert [(one["role"], one["content"]) for one in found.messages[:4]] == [
-        ("system", found.messages[0]["content"]),
+    (conversation, *_) = conversations("tau2", blob_at(FIXTURES / "tau2" / "input" / "results.json"))
+    assert isinstance(conversation, Conversation)
+    assert [(message["role"], message["content"]) for message in conversation.messages[:4]] == [
+        ("system", conversation.messages[0]["content"]),
         ("assistant", "Hi! How can I help you today?"),
         ("user", "My line is dead."),
         ("assistant", "I look at two things."),
     ]
-    assert not any("Your line is dead." in (one["content"] or "") for one in found.messages)
+    assert not any("Your line is dead." in (message["content"] or "") for message in conversation.messages)
 
 
 def lists_of_messages(value):
@@ -322,11 +341,11 @@ def lists_of_messages(value):
         if isinstance(messages, list):
             system = value.get("system")
             yield ([{"role": "system", "content": system}] if system else []) + messages
-        for one in value.values():
-            yield from lists_of_messages(one)
+        for item in value.values():
+            yield from lists_of_messages(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from lists_of_messages(one)
+        for item in value:
+            yield from lists_of_messages(item)
 
 
 def as_logged(path: Path) -> list[list[tuple[Any, ...]]]:
@@ -350,12 +369,14 @@ def as_logged(path: Path) -> list[list[tuple[Any, ...]]]:
 )
 def test_what_a_fixture_says_comes_back(name, path):
     file = FIXTURES / name / "input" / path
-    found = [one for one in conversations(name, blob_at(file)) if isinstance(one, Conversation)]
-    found = [one for one in found if not departures(one).keys() & {"calls", "end"}]
-    assert found
+    talks = [
+        conversation for conversation in conversations(name, blob_at(file)) if isinstance(conversation, Conversation)
+    ]
+    talks = [conversation for conversation in talks if not departures(conversation).keys() & {"calls", "end"}]
+    assert talks
     logged = as_logged(file)
-    for one in found:
-        mine = plain(one.messages)
+    for conversation in talks:
+        mine = plain(conversation.messages)
         # the last answer of the model stands beside the messages that it was asked with
         assert any(messages in (mine, mine[:-1]) for messages in logged), mine
 
@@ -370,9 +391,9 @@ def test_what_logs_of_tau_bench_say_comes_back():
         rows, _ = parsed(connectors()["tau_bench"], blob_at(file)) if file.name.startswith("gpt-4o-air") else ([], [])
         logged = as_logged(file) if rows else []
         for _, group in groupby(rows, key=lambda row: row["trajectory_id"]):
-            found = agent_conversation(list(group))
-            assert isinstance(found, Conversation)
-            assert plain(found.messages) in logged
+            conversation = agent_conversation(list(group))
+            assert isinstance(conversation, Conversation)
+            assert plain(conversation.messages) in logged
             count += 1
     assert count > 20
 
@@ -415,7 +436,7 @@ def test_an_agent_that_takes_over_has_a_conversation_under_its_own_system_prompt
     assert isinstance(gardening, Conversation)
     assert plain(greeting.messages) == plain([first, *words[:3]])
     assert plain(gardening.messages) == plain([second, *words])
-    assert [one["loss"] for one in gardening.messages if one["role"] == "assistant"] == [None, True, True]
+    assert [message["loss"] for message in gardening.messages if message["role"] == "assistant"] == [None, True, True]
     assert [comparison.outcome for comparison in compare_requests(path)] == 3 * ["restored"]
 
 
@@ -427,22 +448,29 @@ def test_a_thought_that_a_history_tells_again_is_thought_once(tmp_path):
         tmp_path / "broken_off.json", [words[:1], words], [thought, {"role": "assistant", "content": "Dry."}]
     )
     rows, _ = parsed(connectors()["vcr_cassette"], blob_at(path))
-    found = agent_conversation(rows)
-    assert [one["reasoning_content"] for one in found.messages if one["role"] == "assistant"] == ["Look first.", None]
+    conversation = agent_conversation(rows)
+    assert [message["reasoning_content"] for message in conversation.messages if message["role"] == "assistant"] == [
+        "Look first.",
+        None,
+    ]
 
 
 def test_words_of_the_harness_stand_before_the_reply_of_the_user():
     note = {"role": "system", "content": "Two calls are left."}
-    found = restored([*TALK[:8], note, *TALK[8:]])
-    assert [one["content"] for one in found.messages[7:10]] == ["Dry. More?", "Two calls are left.", "Yes: bed 3."]
+    conversation = restored([*TALK[:8], note, *TALK[8:]])
+    assert [message["content"] for message in conversation.messages[7:10]] == [
+        "Dry. More?",
+        "Two calls are left.",
+        "Yes: bed 3.",
+    ]
 
 
 def test_a_request_to_try_again_stands_behind_its_answer_again():
     refused = {"role": "tool", "tool_call_id": "a", "content": "No bed 9.\n\nFix the errors and try again."}
     talk = [*TALK[:2], {**TALK[9], "tool_calls": [asked("look", "a", '{"bed": 9}')]}, refused, *TALK[9:]]
-    found = restored(talk)
-    assert plain(found.messages) == plain(talk)
-    assert departures(found) == {}
+    conversation = restored(talk)
+    assert plain(conversation.messages) == plain(talk)
+    assert departures(conversation) == {}
 
 
 def test_a_request_that_says_something_else_is_not_restored(tmp_path):
@@ -472,11 +500,13 @@ TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
 
 def test_a_trainer_that_masks_by_the_template_trains_what_the_agent_said_and_nothing_else():
     tokenizer = AutoTokenizer.from_pretrained(str(ROOT / "tests" / "fixtures" / "tokenizer"))
-    messages = [{**one, "tool_calls": json.loads(one["tool_calls"] or "[]")} for one in restored(TALK).messages]
-    made = tokenizer.apply_chat_template(
+    messages = [
+        {**message, "tool_calls": json.loads(message["tool_calls"] or "[]")} for message in restored(TALK).messages
+    ]
+    encoding = tokenizer.apply_chat_template(
         messages, chat_template=TEMPLATE, return_dict=True, return_assistant_tokens_mask=True
     )
-    trained = [token for token, mask in zip(made["input_ids"], made["assistant_masks"], strict=True) if mask]
+    trained = [token for token, mask in zip(encoding["input_ids"], encoding["assistant_masks"], strict=True) if mask]
     assert tokenizer.decode(trained) == "".join(
         [
             'Both.A moment.<call>look {"bed": 2, "depth": 1.5}<call>dig {"bed": }<|im_end|>',
@@ -488,23 +518,23 @@ def test_a_trainer_that_masks_by_the_template_trains_what_the_agent_said_and_not
 
 
 def test_spans_of_a_conversation_come_back():
-    (found,) = conversations("otel_genai", blob_at(FIXTURES / "otel_genai" / "input" / "conversation.jsonl"))
-    assert isinstance(found, Conversation)
-    assert plain(found.messages)[:4] == [
+    (conversation,) = conversations("otel_genai", blob_at(FIXTURES / "otel_genai" / "input" / "conversation.jsonl"))
+    assert isinstance(conversation, Conversation)
+    assert plain(conversation.messages)[:4] == [
         ("system", "You garden.", None),
         ("user", "How is bed 1?", None),
         ("assistant", "A moment.", [("c1", "look", {"bed": 1}), ("c2", "look", {"bed": 2})]),
         ("tool", "dry", "c1"),
-    ], plain(found.messages)
-    assert found.messages[2]["reasoning_content"] == "Look."
+    ], plain(conversation.messages)
+    assert conversation.messages[2]["reasoning_content"] == "Look."
 
 
 def test_steps_of_atif_come_back():
-    (found,) = conversations("atif", blob_at(FIXTURES / "atif" / "input" / "plain_version.json"))
-    assert isinstance(found, Conversation)
-    assert [(one["role"], one["content"]) for one in found.messages] == [
+    (conversation,) = conversations("atif", blob_at(FIXTURES / "atif" / "input" / "plain_version.json"))
+    assert isinstance(conversation, Conversation)
+    assert [(message["role"], message["content"]) for message in conversation.messages] == [
         ("user", "Search."),
         ("assistant", None),
         ("tool", '{"hits": []}'),
     ]
-    assert json.loads(found.messages[1]["tool_calls"]) == [asked("web_search", "w1", '{"query": "x"}')]
+    assert json.loads(conversation.messages[1]["tool_calls"]) == [asked("web_search", "w1", '{"query": "x"}')]

@@ -63,11 +63,11 @@ def said(content: str, **more: Any) -> Action:
 
 def whole() -> Trajectory:
     first = replace(call("run", line="ls"), sampled=sampled_text([4, 2**31 - 1], [-0.1, -1e-7]))
-    one, two = Observation("a.txt\n", uri="/srv/app"), Observation("denied", is_error=True, origin="harness")
+    answer, two = Observation("a.txt\n", uri="/srv/app"), Observation("denied", is_error=True, origin="harness")
     reply = Observation("go on", origin="user", uri="/srv/app")
     steps = [
         Step(
-            first, Observation("$ ", form="screen"), one, 0, 5, num_calls=2,
+            first, Observation("$ ", form="screen"), answer, 0, 5, num_calls=2,
             started_at=1_700_000_000_000_000, duration_s=0.25, exit_code=0,
             interleaved=json_text([{"role": "user", "content": "quick"}, {"role": "harness", "content": "note"}]),
         ),
@@ -128,11 +128,11 @@ def test_a_document_has_what_the_format_requires_and_numbers_its_steps_from_one(
     }  # fmt: skip
     assert [step["step_id"] for step in document["steps"]] == list(range(1, len(document["steps"]) + 1))
     assert [step["source"] for step in document["steps"][:5]] == ["system", "user", "user", "system", "agent"]
-    ids = [one["tool_call_id"] for step in document["steps"] for one in step.get("tool_calls", ())]
+    ids = [tool_call["tool_call_id"] for step in document["steps"] for tool_call in step.get("tool_calls", ())]
     assert len(ids) == len(set(ids))
     for step in document["steps"]:
-        known = {one["tool_call_id"] for one in step.get("tool_calls", ())}
-        assert {one["source_call_id"] for one in step.get("observation", {}).get("results", ())} <= known
+        known = {tool_call["tool_call_id"] for tool_call in step.get("tool_calls", ())}
+        assert {result["source_call_id"] for result in step.get("observation", {}).get("results", ())} <= known
         assert isinstance(step["message"], str)
 
 
@@ -153,10 +153,10 @@ def test_an_action_space_that_is_written_otherwise_is_no_list_of_tools():
 
 def test_what_atif_has_no_field_for_stands_under_extra():
     document = atif_document(rows_of(whole()))
-    told = document["extra"][OWN]
-    assert told["environment"]["kind"] == "model"
-    assert told["outcome"] == {"resolved": True, "score": 0.5, "verifier": "tests"}
-    assert told["provenance"]["uri"] == "log"
+    extra = document["extra"][OWN]
+    assert extra["environment"]["kind"] == "model"
+    assert extra["outcome"] == {"resolved": True, "score": 0.5, "verifier": "tests"}
+    assert extra["provenance"]["uri"] == "log"
 
 
 @pytest.mark.parametrize(
@@ -175,20 +175,20 @@ def test_what_atif_has_no_field_for_stands_under_extra():
 def test_a_simulated_environment_that_does_not_say_so_whole_is_not_read_as_a_real_one(told):
     document = atif_document(rows_of(whole()))
     document["extra"][OWN]["environment"] |= told
-    found = Atif().parse(MemoryBlob("trajectory.json", json.dumps(document).encode()))
-    reject = next(found)
+    records = Atif().parse(MemoryBlob("trajectory.json", json.dumps(document).encode()))
+    reject = next(records)
     assert isinstance(reject, Reject)
     assert reject.reason == "unstated_world_model"
     with pytest.raises(ParseError, match="no_transitions"):
-        next(found)
+        next(records)
 
 
 def test_rows_of_two_trajectories_or_none_are_refused():
     with pytest.raises(ValueError):
         atif_document([])
-    one = rows_of(whole())
+    rows = rows_of(whole())
     with pytest.raises(ValueError):
-        atif_document([*one, {**one[0], "trajectory_id": "0" * 32}])
+        atif_document([*rows, {**rows[0], "trajectory_id": "0" * 32}])
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -91,7 +91,7 @@ def test_our_own_rows_for_evaluation_come_back_byte_for_byte():
         transition(3, '["x"]', "**Action:**\n```text\nls\n```"),
     ]
     known = {**dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1}
-    whole = [{**one, **known, "row_id": f"t{one['step']}"} for one in rows]
+    whole = [{**row, **known, "row_id": f"t{row['step']}"} for row in rows]
     seen = set()
     for count in range(1, 5):
         for sample in samples_of("eval", whole[:count], Mix()):

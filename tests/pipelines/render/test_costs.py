@@ -55,13 +55,13 @@ def bpe(tmp_path_factory):
     """A small byte-pair tokenizer."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(CORPUS * 9, trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet))
+    tokenizer.train_from_iterator(CORPUS * 9, trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet))
     path = tmp_path_factory.mktemp("bpe") / "tokenizer.json"
-    made.save(str(path))
+    tokenizer.save(str(path))
     return TokenCounter(str(path))
 
 
@@ -73,28 +73,31 @@ def steps(draw: Any, name: str) -> list[dict[str, Any]]:
         "action_space": draw(st.sampled_from([None, TOOLS])),
         "initial_state": draw(st.sampled_from([None, "A", "A", "<|endoftext|> B"])),
     }
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     turn, before = 0, draw(st.one_of(st.none(), SHOWN))
     for number in range(draw(st.integers(1, 14))):
-        turn += draw(st.integers(0, 1)) if found else 0
+        turn += draw(st.integers(0, 1)) if rows else 0
         after = draw(st.one_of(SHOWN, st.just(before or "same")))
         ends = {
             "exit_code": draw(st.sampled_from([None, 0, 127])),
             "timed_out": draw(st.sampled_from([None, False, True])),
         }
-        one = row(
+        transition = row(
             turn, draw(ACTIONS), after, before, draw(st.sampled_from(["target", "target", "context", "omit"])), number
         )
-        one["observation"] = one["observation"] and {
-            **one["observation"],
+        transition["observation"] = transition["observation"] and {
+            **transition["observation"],
             "origin": draw(st.sampled_from(["environment", "environment", "user"])),
         }
         for side in ("observation", "next_observation"):
-            if one[side] and draw(st.booleans()):
-                blocks = {"content": [{"type": "text", "text": one[side]["content"]}], "isError": False}
-                one[side] = {**one[side], "envelope": json.dumps(blocks, ensure_ascii=draw(st.booleans()))}
-        one["next_observation"]["form"] = draw(st.sampled_from(["stream", "screen", None]))
-        one["next_observation"]["origin"] = draw(st.sampled_from(["environment", "environment", "harness"]))
+            if transition[side] and draw(st.booleans()):
+                blocks = {"content": [{"type": "text", "text": transition[side]["content"]}], "isError": False}
+                transition[side] = {
+                    **transition[side],
+                    "envelope": json.dumps(blocks, ensure_ascii=draw(st.booleans())),
+                }
+        transition["next_observation"]["form"] = draw(st.sampled_from(["stream", "screen", None]))
+        transition["next_observation"]["origin"] = draw(st.sampled_from(["environment", "environment", "harness"]))
         more = {
             "source": "s",
             "group": "g",
@@ -105,19 +108,19 @@ def steps(draw: Any, name: str) -> list[dict[str, Any]]:
             "row_id": "r",
         }
         limit = draw(st.sampled_from([None, 60.0, 0.5]))
-        said = draw(st.sampled_from([None, SAID, SAYING]))
-        found.append(
+        interleaved = draw(st.sampled_from([None, SAID, SAYING]))
+        rows.append(
             {
-                **one,
+                **transition,
                 **ends,
                 **more,
-                "context": {**one["context"], **context},
+                "context": {**transition["context"], **context},
                 "time_limit_s": limit,
-                "interleaved": said,
+                "interleaved": interleaved,
             }
         )
         before = draw(st.sampled_from([after, after, "another", None]))
-    return found
+    return rows
 
 
 MIXES = st.builds(
@@ -144,13 +147,13 @@ def made_of(pool: Any, unit: list[dict[str, Any]], mix: Mix, counter: TokenCount
 
 def counted(sample: dict[str, Any], counter: TokenCounter) -> int:
     """Tokens of the text of a sample, or of its messages."""
-    texts = [sample["text"]] if "text" in sample else [one["content"] for one in sample["messages"]]
+    texts = [sample["text"]] if "text" in sample else [message["content"] for message in sample["messages"]]
     return sum(map(counter.of, texts))
 
 
 def counted_loss(sample: dict[str, Any], counter: TokenCounter) -> int:
     """Tokens of what bears the loss in a sample."""
-    return sum(counter.of(one["content"]) for one in sample["messages"] if one["loss"])
+    return sum(counter.of(message["content"]) for message in sample["messages"] if message["loss"])
 
 
 @pytest.mark.parametrize("name", ["estimate", "bpe"])
@@ -160,7 +163,7 @@ def counted_loss(sample: dict[str, Any], counter: TokenCounter) -> int:
 def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix, share):
     mix = mix.model_copy(update={"prompt_share": share})
     counter = bpe if name == "bpe" else TokenCounter()
-    for samples in made_of(pool, [one for rows in unit for one in rows], mix, counter):
+    for samples in made_of(pool, [transition for rows in unit for transition in rows], mix, counter):
         for sample in samples:
             room = 8 * (1 + 2 * sample["num_turns"]) + 32  # of which a token a tool
             assert abs(sample["num_tokens"] - counted(sample, counter)) <= room
@@ -172,36 +175,38 @@ def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix, share)
 @settings(max_examples=10 * FUZZ)
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]), share=SHARES)
 def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most, share):
-    counter, rows = TokenCounter(), [one for part in unit for one in part]
+    counter, rows = TokenCounter(), [transition for part in unit for transition in part]
     mix = mix.model_copy(
         update={"prompt_share": share, "window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)}
     )
-    for domain in sorted({one["domain"] for one in rows}):
-        own = [one for one in rows if one["domain"] == domain]
-        costs, use = costs_of(own, View.of(mix), counter), np.array([one["use"] for one in own], object)
-        told = budget_samples(costs, use, domain, pool, mix, counter)
-        made = made_of(pool, own, mix, counter)
-        assert len(told.begins) == len(made)
+    for domain in sorted({transition["domain"] for transition in rows}):
+        own = [transition for transition in rows if transition["domain"] == domain]
+        costs, use = costs_of(own, View.of(mix), counter), np.array([transition["use"] for transition in own], object)
+        budget = budget_samples(costs, use, domain, pool, mix, counter)
+        samples = made_of(pool, own, mix, counter)
+        assert len(budget.begins) == len(samples)
         if most is None or domain not in ("terminal", "swe"):
-            assert told.samples.tolist() == list(map(len, made))
+            assert budget.samples.tolist() == list(map(len, samples))
         if most is None or domain not in ("terminal", "swe"):
-            assert told.tokens.tolist() == [sum(one["num_tokens"] for one in some) for some in made]
-            assert told.loss_tokens.tolist() == [sum(one["num_loss_tokens"] for one in some) for some in made]
+            assert budget.tokens.tolist() == [sum(sample["num_tokens"] for sample in group) for group in samples]
+            assert budget.loss_tokens.tolist() == [
+                sum(sample["num_loss_tokens"] for sample in group) for group in samples
+            ]
 
 
 @pytest.mark.parametrize("pool", ["rl", "eval"])
 @settings(max_examples=10 * FUZZ)
 @given(unit=UNIT, mix=MIXES)
 def test_a_draw_counts_the_questions_that_there_are(pool, unit, mix):
-    counter, rows = TokenCounter(), [one for part in unit for one in part]
-    for domain in sorted({one["domain"] for one in rows}):
-        own = [one for one in rows if one["domain"] == domain]
-        costs, use = costs_of(own, View.of(mix), counter), np.array([one["use"] for one in own], object)
-        told = budget_samples(costs, use, domain, pool, mix, counter).samples.tolist()
-        made = made_of(pool, own, mix, counter)
-        assert all(bool(number) >= bool(some) for number, some in zip(told, made, strict=True))
+    counter, rows = TokenCounter(), [transition for part in unit for transition in part]
+    for domain in sorted({transition["domain"] for transition in rows}):
+        own = [transition for transition in rows if transition["domain"] == domain]
+        costs, use = costs_of(own, View.of(mix), counter), np.array([transition["use"] for transition in own], object)
+        counts = budget_samples(costs, use, domain, pool, mix, counter).samples.tolist()
+        samples = made_of(pool, own, mix, counter)
+        assert all(bool(number) >= bool(group) for number, group in zip(counts, samples, strict=True))
         if pool == "eval":
-            assert list(map(bool, told)) == list(map(bool, made))
+            assert list(map(bool, counts)) == list(map(bool, samples))
 
 
 @pytest.mark.parametrize("pool", ["cpt", "sft", "rl", "eval"])
@@ -209,7 +214,7 @@ def test_a_draw_counts_the_questions_that_there_are(pool, unit, mix):
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]))
 def test_no_sample_holds_what_the_policy_on_control_strings_forbids(pool, unit, mix, most):
     mix = mix.model_copy(update={"window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)})
-    for samples in made_of(pool, [one for rows in unit for one in rows], mix, TokenCounter()):
+    for samples in made_of(pool, [transition for rows in unit for transition in rows], mix, TokenCounter()):
         for sample in samples:
             shown = json.dumps([value for name, value in sample.items() if name in TOLD], ensure_ascii=False)
             if mix.control_tokens == "keep":
@@ -228,9 +233,9 @@ def test_a_state_that_an_omitted_row_led_to_is_not_counted_where_it_was_shown_be
     ]
     counter, mix = TokenCounter(), Mix()
     costs = costs_of(rows, View(), counter)
-    told = [
+    tokens = [
         budget_samples(costs, np.array(use, object), "web", "sft", mix, counter).tokens[0]
         for use in (["target", "omit", "target", "target"], ["target", "omit", "target", "omit"])
     ]
     last = costs.to_pylist()[3]
-    assert told[0] - told[1] == last["user_tokens"] + last["state_tokens"] + last["answer_tokens"]
+    assert tokens[0] - tokens[1] == last["user_tokens"] + last["state_tokens"] + last["answer_tokens"]

@@ -22,7 +22,7 @@ CLASSES = st.sampled_from(["volatile", "copied", "new"])
 
 def spans_of(content: str, cuts: list[tuple[int, str]]) -> list[tuple[int, int, str]]:
     """Spans that cover a content: each up to a place, and the last up to its end."""
-    places = sorted({min(at, len(content)) for at, _ in cuts} | {0, len(content)})
+    places = sorted({min(position, len(content)) for position, _ in cuts} | {0, len(content)})
     labels = [label for _, label in cuts] or ["new"]
     return [(begin, end, labels[number % len(labels)]) for number, (begin, end) in enumerate(pairwise(places))]
 
@@ -43,14 +43,14 @@ def test_spans_of_the_object_cover_the_characters_that_they_cover_in_the_text(te
     spans = spans_of(content, cuts)
     for way in WAYS:
         envelope = envelope_of(texts, **way)
-        found = in_envelope(content, envelope, spans)
-        assert "".join(envelope[begin:end] for begin, end, _ in found) == envelope, "all of it, in order"
+        moved = in_envelope(content, envelope, spans)
+        assert "".join(envelope[begin:end] for begin, end, _ in moved) == envelope, "all of it, in order"
         whole = {
-            label: [content[b:e].replace("\n", "") for b, e, one in spans if one == label] for label in ("copied",)
+            label: [content[b:e].replace("\n", "") for b, e, kind in spans if kind == label] for label in ("copied",)
         }
-        told = [json.loads(f'"{envelope[b:e]}"', strict=False) for b, e, label in found if label == "copied"]
-        assert "".join(told).replace("\n", "") == "".join(whole["copied"])
-        volatile = "".join(json.loads(f'"{envelope[b:e]}"', strict=False) for b, e, one in found if one == "volatile")
+        copied = [json.loads(f'"{envelope[b:e]}"', strict=False) for b, e, label in moved if label == "copied"]
+        assert "".join(copied).replace("\n", "") == "".join(whole["copied"])
+        volatile = "".join(json.loads(f'"{envelope[b:e]}"', strict=False) for b, e, kind in moved if kind == "volatile")
         for begin, end, label in spans:
             if label == "volatile":
                 assert content[begin:end].replace("\n", "") in volatile.replace("\n", "")
@@ -58,8 +58,8 @@ def test_spans_of_the_object_cover_the_characters_that_they_cover_in_the_text(te
 
 def test_what_holds_a_text_together_is_frame_and_what_only_the_object_says_is_new():
     envelope = '{"content":[{"type":"text","text":"a\\nb"}],"isError":true,"_meta":{"took":7}}'
-    found = in_envelope("a\nb", envelope, [(0, 1, "copied"), (1, 3, "new")])
-    assert [(envelope[begin:end], label) for begin, end, label in found] == [
+    moved = in_envelope("a\nb", envelope, [(0, 1, "copied"), (1, 3, "new")])
+    assert [(envelope[begin:end], label) for begin, end, label in moved] == [
         ('{"content":[{"type":"text","text":"', "frame"),
         ("a", "copied"),
         ("\\nb", "new"),
@@ -81,19 +81,19 @@ def test_a_volatile_word_is_volatile_wherever_the_object_repeats_it():
     for way in WAYS:
         value = {"content": [{"type": "text", "text": content}], "structuredContent": structured}
         envelope = json.dumps(value, **way)
-        told = [
+        words = [
             envelope[begin:end] for begin, end, label in in_envelope(content, envelope, spans) if label == "volatile"
         ]
         quoted = json.dumps('"ü"', **way)[1:-1]
-        assert told == ["12:03:45", quoted, "77", "12:03:45", quoted, "77", "77"]
+        assert words == ["12:03:45", quoted, "77", "12:03:45", quoted, "77", "77"]
 
 
 def test_structured_content_that_is_the_text_is_mapped_as_it_stands():
     structured = '{"beds": 2, "names": ["\\"a\\"", "b"]}'
     envelope = f'{{"content": [], "structuredContent": {structured}}}'
-    found = in_envelope(structured, envelope, [(0, 9, "new"), (9, 10, "volatile"), (10, len(structured), "copied")])
-    told = {label: envelope[begin:end] for begin, end, label in found}
-    assert (told["volatile"], told["copied"]) == ("2", structured[10:])
+    moved = in_envelope(structured, envelope, [(0, 9, "new"), (9, 10, "volatile"), (10, len(structured), "copied")])
+    by_label = {label: envelope[begin:end] for begin, end, label in moved}
+    assert (by_label["volatile"], by_label["copied"]) == ("2", structured[10:])
 
 
 def test_a_text_that_the_object_holds_otherwise_has_no_class_but_new():
@@ -105,12 +105,15 @@ def test_a_text_that_the_object_holds_otherwise_has_no_class_but_new():
 
 def session() -> list[dict[str, Any]]:
     """Two calls: the state before the second is what the first led to, that before the first what nobody shows."""
-    told = ['{"content":[{"type":"text","text":"one"}]}', '{"content":[{"type":"text","text":"two"}],"isError":true}']
+    envelopes = [
+        '{"content":[{"type":"text","text":"one"}]}',
+        '{"content":[{"type":"text","text":"two"}],"isError":true}',
+    ]
     rows = [row(0, "a", "one", "zero"), row(1, "b", "two", "one"), row(2, "c", "three", "two")]
-    for one, before, after in zip(rows, [None, *told], [*told, None], strict=True):
-        one |= {"domain": "mcp", "row_id": str(one["step"])}
-        one["observation"] = {**one["observation"], "envelope": before}
-        one["next_observation"] = {**one["next_observation"], "envelope": after}
+    for transition, before, after in zip(rows, [None, *envelopes], [*envelopes, None], strict=True):
+        transition |= {"domain": "mcp", "row_id": str(transition["step"])}
+        transition["observation"] = {**transition["observation"], "envelope": before}
+        transition["next_observation"] = {**transition["next_observation"], "envelope": after}
     return rows
 
 
@@ -132,8 +135,8 @@ def test_spans_of_a_turn_are_those_of_its_object():
     rows = session()
     rows[1] |= {"spans": [{"begin": 0, "end": 1, "label": "volatile"}]}
     turn = turns(rows, OBJECTS)[1]
-    told = [(turn.assistant[one.begin : one.end], one.label) for one in turn_spans(turn)]
-    assert told == [
+    labelled = [(turn.assistant[span.begin : span.end], span.label) for span in turn_spans(turn)]
+    assert labelled == [
         (MARKER, "frame"),
         ('{"content":[{"type":"text","text":"', "frame"),
         ("t", "volatile"),

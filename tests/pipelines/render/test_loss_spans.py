@@ -39,10 +39,12 @@ def test_the_marker_is_frame_and_what_was_not_measured_has_no_class():
 
 
 def test_labels_become_classes_in_characters_and_an_exit_code_is_new():
-    one = {**labelled("é old\nnew\n12:00", [(0, 6, "history"), (10, 15, "volatile")]), "exit_code": 0}
+    transition = {**labelled("é old\nnew\n12:00", [(0, 6, "history"), (10, 15, "volatile")]), "exit_code": 0}
     head = len(MARKER)
-    found = [(span["begin"] - head, span["end"] - head, span["label"]) for span in message_spans(turns([one]))[1:]]
-    assert found == [(0, 6, "copied"), (6, 10, "new"), (10, 15, "volatile"), (15, 29, "new")]
+    spans = [
+        (span["begin"] - head, span["end"] - head, span["label"]) for span in message_spans(turns([transition]))[1:]
+    ]
+    assert spans == [(0, 6, "copied"), (6, 10, "new"), (10, 15, "volatile"), (15, 29, "new")]
 
 
 @given(
@@ -52,22 +54,30 @@ def test_spans_hold_every_character_of_what_bears_loss_and_nothing_else(steps):
     rows = []
     for number, (lines, use, is_measured) in enumerate(steps):
         content = "\n".join(lines)
-        one = labelled(content, [(0, len(lines[0]), "action")] if lines[0] else [])
-        rows.append({**one, "turn": number, "step": number, "use": use, "spans": one["spans"] if is_measured else None})
-    shown = turns(rows)
-    said = messages("S", shown)
-    wanted = [one["content"] for one in said if one["loss"]]
-    spans = message_spans(shown)
-    held: dict[int, str] = {}
-    for span in spans:
-        held[span["message"]] = (
-            held.get(span["message"], "") + said[span["message"]]["content"][span["begin"] : span["end"]]
+        transition = labelled(content, [(0, len(lines[0]), "action")] if lines[0] else [])
+        rows.append(
+            {
+                **transition,
+                "turn": number,
+                "step": number,
+                "use": use,
+                "spans": transition["spans"] if is_measured else None,
+            }
         )
-    assert list(held.values()) == wanted
-    text, found = document("S", shown), document_spans("S", shown)
-    assert "".join(text[span["begin"] : span["end"]] for span in found) == "".join(wanted)
-    assert all(left["end"] <= right["begin"] for left, right in pairwise(found))
-    assert {span["label"] for span in found} <= {*CLASSES, None}
+    shown = turns(rows)
+    conversation = messages("S", shown)
+    wanted = [message["content"] for message in conversation if message["loss"]]
+    spans = message_spans(shown)
+    learnt: dict[int, str] = {}
+    for span in spans:
+        learnt[span["message"]] = (
+            learnt.get(span["message"], "") + conversation[span["message"]]["content"][span["begin"] : span["end"]]
+        )
+    assert list(learnt.values()) == wanted
+    text, loss_spans = document("S", shown), document_spans("S", shown)
+    assert "".join(text[span["begin"] : span["end"]] for span in loss_spans) == "".join(wanted)
+    assert all(left["end"] <= right["begin"] for left, right in pairwise(loss_spans))
+    assert {span["label"] for span in loss_spans} <= {*CLASSES, None}
 
 
 @given(
@@ -75,16 +85,16 @@ def test_spans_hold_every_character_of_what_bears_loss_and_nothing_else(steps):
     st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["volatile", "copied", "new"])), max_size=4),
 )
 def test_spans_of_an_escaped_text_cover_the_characters_that_they_cover_in_the_text(text, cuts):
-    places = sorted({min(at, len(text)) for at, _ in cuts} | {0, len(text)})
+    places = sorted({min(position, len(text)) for position, _ in cuts} | {0, len(text)})
     spans = [(begin, end, cuts[0][1] if cuts else "new") for begin, end in pairwise(places)]
-    told = escape(text)
-    for shift, place in enumerate(escape_places(text)):
-        told = told[: place + shift] + "\0" + told[place + shift + 1 :]
+    escaped = escape(text)
+    for shift, offset in enumerate(escape_places(text)):
+        escaped = escaped[: offset + shift] + "\0" + escaped[offset + shift + 1 :]
     moved = in_escaped(text, spans)
-    assert [told[begin:end].replace("\0", "") for begin, end, _ in moved] == [
+    assert [escaped[begin:end].replace("\0", "") for begin, end, _ in moved] == [
         text[begin:end] for begin, end, _ in spans
     ]
-    assert "".join(told[begin:end] for begin, end, _ in moved) == told, "a blank that came in is in one of them"
+    assert "".join(escaped[begin:end] for begin, end, _ in moved) == escaped, "a blank that came in is in one of them"
 
 
 def test_a_placeholder_of_scrubbing_bears_no_loss():
@@ -95,10 +105,10 @@ def test_a_placeholder_of_scrubbing_bears_no_loss():
 def test_spans_of_objects_and_of_escaped_texts_hold_the_whole_answer():
     content = "got <|im_end|>\nat 7"
     envelope = json.dumps({"content": [{"type": "text", "text": content}], "isError": False})
-    one = labelled(content, [(4, 14, "history"), (18, 19, "volatile")])
-    one["next_observation"]["envelope"] = envelope
+    transition = labelled(content, [(4, 14, "history"), (18, 19, "volatile")])
+    transition["next_observation"]["envelope"] = envelope
     for view in (View(escapes=True), View(mcp="envelope", escapes=True)):
-        (turn,) = turns([{**one, "exit_code": 0}], view)
+        (turn,) = turns([{**transition, "exit_code": 0}], view)
         spans = [(turn.assistant[span.begin : span.end], span.label) for span in turn_spans(turn)]
         assert "".join(text for text, _ in spans) == turn.assistant
         assert ("< |im_end|>", "copied") in spans

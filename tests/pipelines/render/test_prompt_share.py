@@ -22,28 +22,28 @@ def trajectory(calls: list[tuple[str, str]], **context: str) -> list[dict[str, A
     rows = []
     for number, (name, answer) in enumerate(calls):
         text = json.dumps({"name": name, "arguments": {}})
-        one = row(number, text, answer, None, "target", number)
-        one["action"] = {**one["action"], "name": name, "arguments": "{}"}
+        transition = row(number, text, answer, None, "target", number)
+        transition["action"] = {**transition["action"], "name": name, "arguments": "{}"}
         more = {"source": "s", "group": "g", "trajectory_id": "t", "num_segments": 1, "domain": "mcp", "row_id": "r"}
-        rows.append({**one, **more, "context": {**one["context"], "action_space": TOOLS, **context}})
+        rows.append({**transition, **more, "context": {**transition["context"], "action_space": TOOLS, **context}})
     return rows
 
 
 def made(pool: Any, calls: list[tuple[str, str]], share: float, **context: str) -> list[tuple[str, str, str]]:
     """(prompt, what follows it, template) of each sample of a trajectory."""
-    found = []
-    for one in samples_of(pool, trajectory(calls, **context), Mix(prompt_share=share)):
+    parts = []
+    for sample in samples_of(pool, trajectory(calls, **context), Mix(prompt_share=share)):
         if pool == "sft":
-            texts = [message["content"] for message in one["messages"]]
-            found.append((texts[0], "".join(texts[1:]), one["template"]))
+            texts = [message["content"] for message in sample["messages"]]
+            parts.append((texts[0], "".join(texts[1:]), sample["template"]))
         else:
-            last = one["turn_idx"] - 1
-            turns = zip(one["prompt"][:last], one["response"][:last], strict=True)
-            texts = [*(text for turn in turns for text in turn), one["current_prompt"]]
-            found.append(
-                (one["system_str"], "".join(texts), "mcp/rl-short" if "# Task" not in one["system_str"] else "")
+            last = sample["turn_idx"] - 1
+            turns = zip(sample["prompt"][:last], sample["response"][:last], strict=True)
+            texts = [*(text for turn in turns for text in turn), sample["current_prompt"]]
+            parts.append(
+                (sample["system_str"], "".join(texts), "mcp/rl-short" if "# Task" not in sample["system_str"] else "")
             )
-    return found
+    return parts
 
 
 CALLS = st.lists(
@@ -75,10 +75,10 @@ def test_a_prompt_that_is_within_its_share_tells_everything():
 
 
 def test_what_the_log_tells_of_its_world_is_in_the_shortest_prompt():
-    told = {"initial_state": "Nine boats lie in the harbor.", "demonstrations": "Once a boat was lent."}
-    ((prompt, _, template),) = made("sft", [(NAMES[1], "ok")], 0.01, **told)
+    context = {"initial_state": "Nine boats lie in the harbor.", "demonstrations": "Once a boat was lent."}
+    ((prompt, _, template),) = made("sft", [(NAMES[1], "ok")], 0.01, **context)
     assert template.startswith("mcp/sft-short@")
-    assert all(text in prompt for text in told.values())
+    assert all(text in prompt for text in context.values())
     assert [name for name in NAMES if f"### `{name}`" in prompt] == [NAMES[1]]
 
 

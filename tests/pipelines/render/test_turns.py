@@ -48,10 +48,10 @@ def row(turn, action, after, before=None, use="target", step=None, **more):
 
 def test_user_turn_is_the_action_and_assistant_turn_the_observation():
     shown = messages("S", turns([row(0, "ls", "a"), row(1, "pwd", "/", before="a")]))
-    assert [one["role"] for one in shown] == ["system", "user", "assistant", "user", "assistant"]
+    assert [message["role"] for message in shown] == ["system", "user", "assistant", "user", "assistant"]
     assert shown[1]["content"] == "### Turn 1\n**Action:**\n```text\nls\n```"
     assert shown[2]["content"] == "**Environment Observation:**\na"
-    assert [one["loss"] for one in shown] == [None, None, True, None, True]
+    assert [message["loss"] for message in shown] == [None, None, True, None, True]
 
 
 def test_how_a_command_ended_stands_below_what_it_put_out_and_its_time_limit_before_it():
@@ -174,17 +174,17 @@ def test_what_the_harness_said_is_stripped_or_kept_as_the_recipe_says(harness):
 
 
 def test_where_harness_text_is_kept_its_own_observations_are_shown_and_bear_no_loss():
-    kept = turns(EPISODE, View(harness="keep"))
-    assert kept[1].assistant.endswith("Format error")
-    assert targets(kept) == [0, 2, 3, 4]
+    shown = turns(EPISODE, View(harness="keep"))
+    assert shown[1].assistant.endswith("Format error")
+    assert targets(shown) == [0, 2, 3, 4]
 
 
 def test_a_kept_message_stands_between_the_state_and_the_action():
-    kept = turns(EPISODE, View(harness="keep"))
-    user = kept[0].user
+    shown = turns(EPISODE, View(harness="keep"))
+    user = shown[0].user
     assert user.index("**Current State:**") < user.index("**Harness Message:**\nYou have 3 steps left.\n")
     assert user.index("You have 3 steps left.") < user.index("**Action:**")
-    assert not any("Let me see." in turn.user for turn in kept)
+    assert not any("Let me see." in turn.user for turn in shown)
 
 
 VALUES = st.recursive(
@@ -234,11 +234,11 @@ def call(tool, **arguments):
     table(__file__, "edits"),
 )
 def test_an_edit_is_the_call_without_its_texts_and_a_diff_of_them(text, rest, diff):
-    found = edit_of(text)
-    assert found is not None
-    assert json.loads(found.call)["arguments"] == rest
-    assert json.loads(found.call)["name"] == json.loads(text)["name"]
-    assert found.diff == diff
+    edit = edit_of(text)
+    assert edit is not None
+    assert json.loads(edit.call)["arguments"] == rest
+    assert json.loads(edit.call)["name"] == json.loads(text)["name"]
+    assert edit.diff == diff
 
 
 @pytest.mark.parametrize(
@@ -269,21 +269,21 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "", " c"]), max_size=6).map("\n".joi
 
 @given(old=TEXTS.filter(bool), new=TEXTS)
 def test_nothing_of_the_two_texts_is_lost(old, new):
-    found = edit_of(call("Edit", file_path="x", old_string=old, new_string=new))
-    assert found is not None
-    lines = found.diff.split("\n")[3:-1]
-    was, becomes = ("\n".join(line[1:] for line in lines if line[0] in marks) for marks in (" -", " +"))
+    edit = edit_of(call("Edit", file_path="x", old_string=old, new_string=new))
+    assert edit is not None
+    lines = edit.diff.split("\n")[3:-1]
+    before, becomes = ("\n".join(line[1:] for line in lines if line[0] in marks) for marks in (" -", " +"))
     if old.endswith("\n") == new.endswith("\n"):
-        assert (was, becomes) == (old.removesuffix("\n"), new.removesuffix("\n"))
+        assert (before, becomes) == (old.removesuffix("\n"), new.removesuffix("\n"))
     elif new:
-        assert (was, becomes) == (old, new)
+        assert (before, becomes) == (old, new)
 
 
 def test_texts_of_many_lines_are_compared_in_bounded_time():
     old, new = ("\n".join(f"{mark}{n}" for n in range(30_000)) for mark in "ab")
-    found = edit_of(call("Edit", file_path="x", old_string=old, new_string=new))
-    assert found is not None
-    assert found.diff.count("\n-a") == found.diff.count("\n+b") == 30_000
+    edit = edit_of(call("Edit", file_path="x", old_string=old, new_string=new))
+    assert edit is not None
+    assert edit.diff.count("\n-a") == edit.diff.count("\n+b") == 30_000
 
 
 @pytest.mark.parametrize("pool", ["sft", "cpt", "rl", "eval"])
@@ -312,12 +312,12 @@ def named_call(name, **arguments):
     table(__file__, "native_actions"),
 )
 def test_an_action_is_said_in_the_grammar_of_its_domain(domain, text, said):
-    found = native_action(domain, text)
-    assert found is not None
+    action = native_action(domain, text)
+    assert action is not None
     assert (
-        (json.loads(found.text), found.language) == (json.loads(said), "json")
+        (json.loads(action.text), action.language) == (json.loads(said), "json")
         if domain == "android"
-        else (found.text == said and found.language == "python")
+        else (action.text == said and action.language == "python")
     )
 
 

@@ -19,7 +19,7 @@ WEIGHTS = st.dictionaries(st.sampled_from(CLASSES), st.sampled_from([0.0, 0.1, 0
 
 def answered(number: int, labels: list[str | None]) -> dict[str, Any]:
     """A row whose answer is made of pieces of three letters, each with its label, None for what is new."""
-    spans = [{"begin": 4 * at, "end": 4 * at + 3, "label": label} for at, label in enumerate(labels) if label]
+    spans = [{"begin": 4 * index, "end": 4 * index + 3, "label": label} for index, label in enumerate(labels) if label]
     return row(number, "x", " ".join(["abc"] * len(labels)), spans=spans)
 
 
@@ -33,36 +33,36 @@ def spans(session: list[list[str | None]], weights: SpanWeights | None = None, b
 @given(SESSIONS, WEIGHTS, st.integers(0, 3))
 def test_what_is_drawn_is_of_what_bears_the_loss_and_by_its_class(session, weights, seed):
     every = spans(session)
-    kept = spans(session, SpanWeights(weights, seed))
-    assert all(set(some) <= set(all_) and some == sorted(some) for some, all_ in zip(kept, every, strict=True))
-    assert all(some[0] == all_[0] for some, all_ in zip(kept, every, strict=True)), "the marker"
+    drawn = spans(session, SpanWeights(weights, seed))
+    assert all(set(part) <= set(all_) and part == sorted(part) for part, all_ in zip(drawn, every, strict=True))
+    assert all(part[0] == all_[0] for part, all_ in zip(drawn, every, strict=True)), "the marker"
     for label in CLASSES:
-        here = [span for spans in kept for span in spans[1:] if span.label == label]
-        of = [span for spans in every for span in spans[1:] if span.label == label]
+        taken = [span for spans in drawn for span in spans[1:] if span.label == label]
+        whole = [span for spans in every for span in spans[1:] if span.label == label]
         if weights.get(label, 1.0) == 1:
-            assert here == of
+            assert taken == whole
         if weights.get(label, 1.0) == 0 and label != "volatile":
-            assert not here
+            assert not taken
         if label == "volatile":
-            assert len(here) >= len(of) / 10
+            assert len(taken) >= len(whole) / 10
 
 
 @given(SESSIONS, WEIGHTS)
 def test_documents_and_messages_bear_the_loss_on_the_same_characters(session, weights):
     rows = [answered(number, labels) for number, labels in enumerate(session)]
     mix = Mix(loss="spans", loss_weights=weights, seed=1)
-    (told,), (text,) = samples_of("sft", rows, mix), samples_of("cpt", rows, mix)
-    of_messages = [told["messages"][one["message"]]["content"][one["begin"] : one["end"]] for one in told["spans"]]
-    assert [text["text"][one["begin"] : one["end"]] for one in text["spans"]] == of_messages
+    (chat,), (text,) = samples_of("sft", rows, mix), samples_of("cpt", rows, mix)
+    of_messages = [chat["messages"][span["message"]]["content"][span["begin"] : span["end"]] for span in chat["spans"]]
+    assert [text["text"][span["begin"] : span["end"]] for span in text["spans"]] == of_messages
     drawn = spans(session, SpanWeights.of(mix))
-    assert [one["label"] for one in told["spans"]] == [one.label for some in drawn for one in some]
+    assert [span["label"] for span in chat["spans"]] == [span.label for group in drawn for span in group]
 
 
 def test_a_share_is_drawn_that_is_near_the_weight_and_another_seed_draws_others():
-    kept = [set(spans([["history"] * 1000], SpanWeights({"copied": 0.3}, seed))[0]) for seed in (0, 1)]
-    numbers = [sum(span.label == "copied" for span in some) for some in kept]
+    drawn = [set(spans([["history"] * 1000], SpanWeights({"copied": 0.3}, seed))[0]) for seed in (0, 1)]
+    numbers = [sum(span.label == "copied" for span in part) for part in drawn]
     assert all(240 < number < 360 for number in numbers)
-    assert kept[0] != kept[1]
+    assert drawn[0] != drawn[1]
 
 
 @pytest.mark.parametrize("pool", ["sft", "cpt"])
@@ -88,8 +88,8 @@ def test_a_recipe_says_whether_spans_are_drawn(loss):
 def test_samples_that_are_made_together_have_the_spans_of_each_made_alone(pool):
     classes: list[list[str | None]] = [["frame", None, "volatile"], [None]]
     rows = [[answered(number, labels) for number in range(2)] for labels in classes]
-    rows[1] = [{**one, "trajectory_id": "u", "ordinal": 2} for one in rows[1]]
-    alone = [one for some in rows for one in samples_of(pool, some, Mix(loss="spans"))]
+    rows[1] = [{**transition, "trajectory_id": "u", "ordinal": 2} for transition in rows[1]]
+    alone = [sample for session in rows for sample in samples_of(pool, session, Mix(loss="spans"))]
     together = samples_of(pool, [*rows[0], *rows[1]], Mix(loss="spans"))
-    assert [one["spans"] for one in together] == [one["spans"] for one in alone]
+    assert [sample["spans"] for sample in together] == [sample["spans"] for sample in alone]
     assert len(together) == 2

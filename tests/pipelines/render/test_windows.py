@@ -52,23 +52,23 @@ def tokens(part: Part) -> int:
 
 def cut(rows: Any, most: int | None, overflow: Overflow = "windows") -> list[Part]:
     """The windows of a trajectory that shows something; targets that depend on what was cut off are context."""
-    unit, actions = unit_of(rows, View(), COUNTER), [one["action"]["text"] for one in rows]
+    unit, actions = unit_of(rows, View(), COUNTER), [transition["action"]["text"] for transition in rows]
     shown = np.flatnonzero(unit.visible)
-    found = []
-    for one in windows(unit, shown, len(rows), PROMPT_TOKENS, most, overflow, actions, COUNTER):
-        own = [dict(rows[number]) for number in range(one.begin, one.end)]
-        for number, bears in zip(one.rows.tolist(), one.bears.tolist(), strict=True):
+    parts = []
+    for window in windows(unit, shown, len(rows), PROMPT_TOKENS, most, overflow, actions, COUNTER):
+        own = [dict(rows[number]) for number in range(window.begin, window.end)]
+        for number, bears in zip(window.rows.tolist(), window.bears.tolist(), strict=True):
             if rows[number]["use"] == "target" and not bears:
-                own[number - one.begin]["use"] = "context"
-        found.append(Part(own, one.opening, one.fits))
-    return found
+                own[number - window.begin]["use"] = "context"
+        parts.append(Part(own, window.opening, window.fits))
+    return parts
 
 
 def screens(number: int, use: str = "target") -> list[dict[str, Any]]:
     """A walk over screens of about 40 tokens, of which each follows from the one before."""
-    texts = [f"screen {place} " * 10 for place in range(number + 1)]
-    rows = [row(place, f"tap {place}", texts[place + 1], texts[place], use) for place in range(number)]
-    return [{**one, **OWN, "row_id": str(one["step"])} for one in rows]
+    texts = [f"screen {index} " * 10 for index in range(number + 1)]
+    rows = [row(index, f"tap {index}", texts[index + 1], texts[index], use) for index in range(number)]
+    return [{**transition, **OWN, "row_id": str(transition["step"])} for transition in rows]
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), WORDS, USES), min_size=1, max_size=25), st.integers(150, 900))
@@ -78,14 +78,16 @@ def test_windows_hold_every_row_once_cut_no_turn_and_are_too_long_only_where_a_t
         turn += more
         rows.append(row(turn, f"do {number}", text, before, use, step=number))
         before = text
-    assume(any(one["use"] != "omit" for one in rows))
-    found = cut(rows, most)
-    assert [one for part in found for one in part.rows] == rows
-    for left, right in pairwise(found):
+    assume(any(transition["use"] != "omit" for transition in rows))
+    parts = cut(rows, most)
+    assert [transition for part in parts for transition in part.rows] == rows
+    for left, right in pairwise(parts):
         assert left.rows[-1]["turn"] != right.rows[0]["turn"]
-    for part in found:
+    for part in parts:
         assert (
-            tokens(part) <= most if part.fits else len({one["turn"] for one in part.rows if one["use"] != "omit"}) == 1
+            tokens(part) <= most
+            if part.fits
+            else len({transition["turn"] for transition in part.rows if transition["use"] != "omit"}) == 1
         )
 
 
@@ -134,7 +136,7 @@ def test_a_later_window_tells_which_files_were_written_and_teaches_none_that_it_
     later = others[0]
     assert later.opening == "**Known State:**\nFolder entered last: /t\nFiles written before: /t/a.py\n\n"
     assert turns(later.rows, None, later.opening)[0].user.startswith(f"### Turn 1\n{later.opening}**Action:**")
-    uses = {one["step"]: one["use"] for one in later.rows}
+    uses = {transition["step"]: transition["use"] for transition in later.rows}
     assert uses[3] == "context"
     assert uses[5] == "target"
 
@@ -142,53 +144,55 @@ def test_a_later_window_tells_which_files_were_written_and_teaches_none_that_it_
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 def test_every_window_is_a_sample_and_the_first_has_the_id_of_the_trajectory(pool):
     rows = screens(60)
-    found = samples_of(pool, rows, Mix(window_tokens={pool: BOUND}))
-    assert len(found) > 2
-    assert [sample["id"] for sample in found][:2] == ["t", f"t@{found[0]['num_turns']}"]
-    assert sum(sample["num_turns"] for sample in found) == 60
-    assert all(sample["num_loss_tokens"] < sample["num_tokens"] <= BOUND for sample in found)
+    windowed = samples_of(pool, rows, Mix(window_tokens={pool: BOUND}))
+    assert len(windowed) > 2
+    assert [sample["id"] for sample in windowed][:2] == ["t", f"t@{windowed[0]['num_turns']}"]
+    assert sum(sample["num_turns"] for sample in windowed) == 60
+    assert all(sample["num_loss_tokens"] < sample["num_tokens"] <= BOUND for sample in windowed)
 
 
 def test_a_window_without_a_target_is_told_and_is_no_sample():
     mix = Mix(window_tokens={"sft": BOUND})
-    found = made_of("sft", [*screens(60)[:6], *screens(60, "context")[6:54], *screens(60)[54:]], mix)
-    refused = [one for one in found if isinstance(one, Reject)]
-    assert {(one.reason, one.unit) for one in refused} == {("no_target", "transition")}
-    assert len(found) > len(refused) + 1
+    records = made_of("sft", [*screens(60)[:6], *screens(60, "context")[6:54], *screens(60)[54:]], mix)
+    refused = [record for record in records if isinstance(record, Reject)]
+    assert {(reject.reason, reject.unit) for reject in refused} == {("no_target", "transition")}
+    assert len(records) > len(refused) + 1
     assert samples_of("sft", [*screens(60, "context")[:50], *screens(60)[50:]], mix)[0]["id"] == "t"
 
 
 def test_a_window_is_named_by_its_first_step_whatever_becomes_of_the_one_before():
     rows = [*screens(120)[:30], *screens(120, "context")[30:70], *screens(120)[70:]]
-    found = made_of("sft", rows, Mix(window_tokens={"sft": BOUND}))
-    assert [one.reason for one in found if isinstance(one, Reject)] == ["no_target"]
-    first, *later = (one for one in found if isinstance(one, dict))
+    records = made_of("sft", rows, Mix(window_tokens={"sft": BOUND}))
+    assert [record.reason for record in records if isinstance(record, Reject)] == ["no_target"]
+    first, *later = (record for record in records if isinstance(record, dict))
     assert first["id"] == "t"
     assert len(later) > 2
-    for one in later:
-        step = int(one["id"].removeprefix("t@"))
-        assert f"tap {step}\n" in one["messages"][1]["content"]
+    for sample in later:
+        step = int(sample["id"].removeprefix("t@"))
+        assert f"tap {step}\n" in sample["messages"][1]["content"]
 
 
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 @pytest.mark.parametrize("most", [None, BOUND])
 def test_a_sample_ends_with_its_last_target(pool, most):
     rows = [*screens(60)[:50], *screens(60, "context")[50:]]
-    found = samples_of(pool, rows, Mix(window_tokens={pool: most}))
-    assert sum(sample["num_turns"] for sample in found) == 50
-    for sample in found:
+    windowed = samples_of(pool, rows, Mix(window_tokens={pool: most}))
+    assert sum(sample["num_turns"] for sample in windowed) == 50
+    for sample in windowed:
         text = sample["text"] if pool == "cpt" else sample["messages"][-1]["content"]
         assert sample["spans"][-1]["end"] == len(text.rstrip("\n") if pool == "cpt" else text)
 
 
 def test_a_turn_that_is_longer_than_the_bound_is_told_and_is_no_sample():
-    rows = [{**one, **OWN} for one in (row(0, "ls", "a"), row(1, "cat x", "word " * 5000), row(2, "ls", "b"))]
-    found = made_of("cpt", rows, Mix(window_tokens={"cpt": BOUND}, observation_chars=None))
-    refused = [one for one in found if isinstance(one, Reject)]
-    assert [(one.reason, one.unit, one.step, one.transitions) for one in refused] == [
+    rows = [
+        {**transition, **OWN} for transition in (row(0, "ls", "a"), row(1, "cat x", "word " * 5000), row(2, "ls", "b"))
+    ]
+    records = made_of("cpt", rows, Mix(window_tokens={"cpt": BOUND}, observation_chars=None))
+    refused = [record for record in records if isinstance(record, Reject)]
+    assert [(reject.reason, reject.unit, reject.step, reject.transitions) for reject in refused] == [
         ("over_window", "transition", 1, 1)
     ]
-    assert [one["num_turns"] for one in found if isinstance(one, dict)] == [1, 1]
+    assert [record["num_turns"] for record in records if isinstance(record, dict)] == [1, 1]
 
 
 @pytest.mark.parametrize("pool", ["rl", "eval"])
@@ -208,7 +212,7 @@ def test_rl_and_eval_take_any_turn_after_what_fits_where_the_oldest_is_cut(pool)
 def test_eval_takes_half_of_the_first_the_last_and_three_between_by_hash_or_the_last_of_few(number):
     taken = [places_asked("eval", screens(number), Mix(seed=seed)) for seed in range(40)]
     allowed = {round(n * (number - 1) / 4) for n in range(5)} if number > 5 else {number - 1}
-    assert {place for some in taken for place in some} == allowed
+    assert {index for numbers in taken for index in numbers} == allowed
     assert min(map(len, taken)) >= 1
     assert sum(map(len, taken)) / len(taken) == pytest.approx(len(allowed) / 2, abs=0.7)
 
@@ -220,14 +224,14 @@ def asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> int:
 
 def places_asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> list[int]:
     """The numbers of the taps that the samples of a walk ask for."""
-    found = []
+    numbers = []
     for sample in made_of(pool, rows, mix):
         assert isinstance(sample, dict)
         shown = sample["current_prompt"] if pool == "eval" else sample["prompt"][-1]["content"]
         assert shown.endswith("`<predicted_observation>` and `</predicted_observation>`.")
-        found.append(next(place for place in range(60) if f"tap {place}\n" in shown))
-    assert pool == "eval" or len(found) == 1
-    return found
+        numbers.append(next(number for number in range(60) if f"tap {number}\n" in shown))
+    assert pool == "eval" or len(numbers) == 1
+    return numbers
 
 
 @pytest.mark.parametrize("pool", ["cpt", "rl"])
@@ -240,8 +244,8 @@ def test_of_a_long_trajectory_only_what_a_sample_shows_is_rendered(pool, monkeyp
 
     monkeypatch.setattr(samples, "user_texts", counted)
     monkeypatch.setattr(samples, "_AT_ONCE", 2 * BOUND)
-    made = samples_of(pool, screens(200), Mix(window_tokens={pool: BOUND}))
-    assert sum(sizes) == (200 if pool == "cpt" else made[0]["extra_info"]["turn_idx"])
+    windowed = samples_of(pool, screens(200), Mix(window_tokens={pool: BOUND}))
+    assert sum(sizes) == (200 if pool == "cpt" else windowed[0]["extra_info"]["turn_idx"])
     assert max(sizes) < 150
 
 
@@ -269,7 +273,9 @@ def test_a_long_trajectory_of_a_run_keeps_all_its_turns_in_windows(raw, tmp_path
     assert whole.height == 6
     assert cut.height >= 12
     assert cut["id"].n_unique() == cut.height
-    turns = [one.group_by("trajectory_id").agg(pl.col("num_turns").sum()).sort("trajectory_id") for one in (whole, cut)]
+    turns = [
+        table.group_by("trajectory_id").agg(pl.col("num_turns").sum()).sort("trajectory_id") for table in (whole, cut)
+    ]
     assert turns[0].equals(turns[1])
     short = whole.filter(pl.col("num_turns") < 10).sort("id")
     assert cut.filter(pl.col("id").is_in(short["id"].to_list())).sort("id").equals(short)

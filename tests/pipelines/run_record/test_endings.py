@@ -53,12 +53,12 @@ def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, ca
     monkeypatch.setattr("sys.argv", ["trajmill", "run"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert ended.value.code == code
-    assert ("Traceback" in said) == (code == 70)
-    assert code == 70 or said.count("\n") == 1
+    assert ("Traceback" in message) == (code == 70)
+    assert code == 70 or message.count("\n") == 1
     for word in words:
-        assert word in said.splitlines()[-1]
+        assert word in message.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_a_command_that_reads_a_damaged_file_names_it_and_does_not_claim_to_go_o
     monkeypatch.setattr("sys.argv", ["trajmill", command, str(tmp_path / "out"), *more])
     with pytest.raises(SystemExit) as ended:
         cli.main()
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert ended.value.code == code
-    assert said.count("\n") == 1
-    assert str(file) in said
-    assert words in said
-    assert "go on" not in said
+    assert message.count("\n") == 1
+    assert str(file) in message
+    assert words in message
+    assert "go on" not in message
 
 
 @contextmanager
@@ -170,19 +170,19 @@ def words(raw: Path, out: Path, *more: str) -> list[str]:
 @pytest.mark.usefixtures("brittle")
 def test_a_connectors_bug_ends_with_3_and_a_report_is_asked_for(tmp_path):
     raw = logs(tmp_path / "raw", *["good"] * 20, "raises", "rows", "raises", "raises")
-    code, said, complained = ran(*words(raw, tmp_path / "out"))
+    code, output, complained = ran(*words(raw, tmp_path / "out"))
     assert code == Code.CONNECTOR, complained
     assert "Traceback" not in complained
-    for told in (
+    for part in (
         "failed on 4 inputs",
         "brittle: 4 inputs: 020-raises.log",
         "and 1 more",
         "brittle:parse:",
         "report",
     ):
-        assert told in complained
+        assert part in complained
     assert "[bold" not in complained
-    assert "24 logs" in said
+    assert "24 logs" in output
 
 
 @pytest.mark.usefixtures("brittle")
@@ -242,10 +242,10 @@ def test_an_interrupted_run_says_so_in_one_line_and_leaves_no_process(tmp_path, 
         working = int(mark.read_text())
         assert (working == running.pid) == (workers == 1)
         running.send_signal(number)
-        _, said = running.communicate()
+        _, output = running.communicate()
     assert running.returncode == 128 + number
-    assert "Traceback" not in said
-    assert said.splitlines()[-1] == "trajmill: interrupted; run the same command again to go on"
+    assert "Traceback" not in output
+    assert output.splitlines()[-1] == "trajmill: interrupted; run the same command again to go on"
     while is_there(working):
         time.sleep(0.1)
 
@@ -264,5 +264,5 @@ def test_a_worker_that_is_killed_from_outside_costs_nothing(tmp_path, environmen
     assert run.returncode == Code.DONE, complained
     assert "Traceback" not in complained
     assert pl.read_parquet(tmp_path / "out/rejects/normalize/*.parquet").is_empty()
-    found = pl.read_parquet(tmp_path / "out/transitions/terminal/*.parquet")
-    assert set(found["native_id"]) == {"name0", "name1"}
+    table = pl.read_parquet(tmp_path / "out/transitions/terminal/*.parquet")
+    assert set(table["native_id"]) == {"name0", "name1"}

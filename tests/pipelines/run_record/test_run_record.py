@@ -148,8 +148,8 @@ def test_settings_and_counts_that_differ_are_named_with_both_values():
         counts={"trajectories": {"entered": 10, "kept": 7}, "inputs": {"entered": 2, "kept": 2}},
         samples={"sft.web": 3, "rl.web": 1},
     )
-    told = [line.partition("Z: ")[2] for line in changes(RECORD, after)]
-    assert told == [
+    messages = [line.partition("Z: ")[2] for line in changes(RECORD, after)]
+    assert messages == [
         "judge.rules.few_turns.min: 2 → 3",
         "trajectories: kept 8 → 7",
         "inputs: in 0 → 2, kept 0 → 2",
@@ -159,8 +159,8 @@ def test_settings_and_counts_that_differ_are_named_with_both_values():
 
 def test_a_run_that_stood_earlier_is_gone_on_with_and_counts_are_not_compared():
     killed = changed(exit_code=137, finished=None, last_stage="normalize")
-    (told,) = changes(killed, RECORD)
-    assert "it stood after normalize" in told
+    (message,) = changes(killed, RECORD)
+    assert "it stood after normalize" in message
 
 
 def test_the_record_of_another_version_is_no_reason_to_fail():
@@ -178,13 +178,13 @@ def test_a_run_that_keeps_nothing_tells_why_and_reports_it(tmp_path):
     (tmp_path / "raw" / "log.jsonl").write_text(NO_ANSWER)
     (tmp_path / "recipe.yaml").write_text(LOSSES_RECIPE)
     out = tmp_path / "out"
-    code, said, complained = ran("run", tmp_path / "recipe.yaml", "--raw", tmp_path / "raw", "--out", out)
-    told = "nothing is kept: of 1 inputs, no_transitions 1"
+    code, output, complained = ran("run", tmp_path / "recipe.yaml", "--raw", tmp_path / "raw", "--out", out)
+    message = "nothing is kept: of 1 inputs, no_transitions 1"
     assert code == 0
-    assert told in said.splitlines()
+    assert message in output.splitlines()
     assert "not written" not in complained
-    assert told in (out / "report.html").read_text()
-    assert "is empty" not in said
+    assert message in (out / "report.html").read_text()
+    assert "is empty" not in output
 
 
 def test_a_report_that_was_not_written_is_not_named(tmp_path, monkeypatch):
@@ -195,10 +195,10 @@ def test_a_report_that_was_not_written_is_not_named(tmp_path, monkeypatch):
     (tmp_path / "log.jsonl").write_text(NO_ANSWER)
     (tmp_path / "recipe.yaml").write_text(LOSSES_RECIPE)
     words = ("run", tmp_path / "recipe.yaml", "--raw", tmp_path / "log.jsonl", "--out", tmp_path / "out")
-    code, said, complained = ran(*words)
+    code, output, complained = ran(*words)
     assert code == 0
     assert "no room" in complained
-    assert "report.html" not in said
+    assert "report.html" not in output
 
 
 COUNTS = {
@@ -244,12 +244,12 @@ def test_a_run_writes_its_log_beside_its_record_and_goes_on_with_it(tmp_path: Pa
 
 
 def row(domain: str = "web", component: str = "trajectories", **more: Any) -> dict[str, Any]:
-    given = {"samples": 10, "tokens": 1000, "loss_tokens": 500, "available": 1000, "share": None, "shortfall": 0}
-    return {"component": component, "domain": domain, **given, **more}
+    values = {"samples": 10, "tokens": 1000, "loss_tokens": 500, "available": 1000, "share": None, "shortfall": 0}
+    return {"component": component, "domain": domain, **values, **more}
 
 
-def mixture(asked: dict[str, Any], **stages: list[dict[str, Any]]) -> Mixture:
-    return Mixture({}, stages, asked)
+def mixture(pools: dict[str, Any], **stages: list[dict[str, Any]]) -> Mixture:
+    return Mixture({}, stages, pools)
 
 
 MIX = Mix.model_validate({"pools": {"sft": 0.8, "eval": 0.2}})
@@ -258,14 +258,14 @@ SAMPLES = {"sft.web": 79, "eval.web": 30}
 
 
 def test_a_pool_far_off_its_share_is_told_and_one_that_is_off_by_a_few_is_not():
-    asked = {"sft": {"web": (80.0, 70), "swe": (400.0, 320)}, "eval": {"web": (20.0, 30), "swe": (100.0, 180)}}
-    (line,) = mixture_warnings(mixture(asked, sft=[row()], eval=[row()]), MIX, SAMPLES)
+    pools = {"sft": {"web": (80.0, 70), "swe": (400.0, 320)}, "eval": {"web": (20.0, 30), "swe": (100.0, 180)}}
+    (line,) = mixture_warnings(mixture(pools, sft=[row()], eval=[row()]), MIX, SAMPLES)
     assert line == "pool eval was given 180 trajectories of swe, where its share is 100"
 
 
 def short(budget: int) -> tuple[str, ...]:
-    asked = {"components": {"a": {"weight": 0.5}, "b": {"weight": 0.5}}, "budget": budget}
-    mix = Mix.model_validate({"pools": {"sft": 0.8, "eval": 0.2}, "stages": {"sft": asked, "eval": {"samples": 40}}})
+    stage = {"components": {"a": {"weight": 0.5}, "b": {"weight": 0.5}}, "budget": budget}
+    mix = Mix.model_validate({"pools": {"sft": 0.8, "eval": 0.2}, "stages": {"sft": stage, "eval": {"samples": 40}}})
     rows = [row("web", "a", tokens=40_000), row("", "b", tokens=0, available=0, samples=0, shortfall=budget // 2)]
     return mixture_warnings(mixture(ASKED, sft=rows, eval=[row()]), mix, SAMPLES)
 
@@ -279,12 +279,12 @@ def test_what_falls_short_is_told_with_its_figures():
 
 def test_a_budget_that_no_sample_fills_is_told_unless_hardly_anything_is_left_of_it():
     mix = Mix.model_validate({"pools": {"sft": 1}, "stages": {"sft": {"budget": 80_000}}})
-    told = {
+    by_size = {
         tokens: mixture_warnings(mixture({"sft": {"web": (9.0, 9)}}, sft=[row(tokens=tokens)]), mix, SAMPLES)
         for tokens in (52_157, 79_199, 79_200)
     }
-    assert [len(lines) for lines in told.values()] == [1, 1, 0]
-    assert "52,157 of the 80,000" in told[52_157][0]
+    assert [len(lines) for lines in by_size.values()] == [1, 1, 0]
+    assert "52,157 of the 80,000" in by_size[52_157][0]
 
 
 def test_before_samples_are_made_what_is_drawn_counts():
@@ -334,8 +334,8 @@ def test_a_run_tells_it_at_its_end_and_in_its_record(raw, tmp_path):
     values["mix"]["pools"] = {"sft": 1, "eval": 0.0001}
     recipe = type(recipe).model_validate(values)
     summary = Run(recipe, [str(raw)], str(tmp_path / "out")).run()
-    told = io.StringIO()
-    show_summary(summary, recipe, Printer(told), is_reported=True)
-    assert "pool eval is empty: no group of trajectories was assigned to it\n" in told.getvalue()
-    assert " of the 10,000,000 tokens asked for; short is terminal of component 'trajectories'\n" in told.getvalue()
+    output = io.StringIO()
+    show_summary(summary, recipe, Printer(output), is_reported=True)
+    assert "pool eval is empty: no group of trajectories was assigned to it\n" in output.getvalue()
+    assert " of the 10,000,000 tokens asked for; short is terminal of component 'trajectories'\n" in output.getvalue()
     assert "pool eval is empty" in (tmp_path / "out" / "run.json").read_text()

@@ -23,12 +23,12 @@ def test_an_archive_within_an_archive_is_looked_into_once(tmp_path):
     (tmp_path / "one.zip").write_bytes(once)
     (tmp_path / "two.zip").write_bytes(zipped({"one.zip": once}))
     plan = make_plan(RECIPE, [str(tmp_path)])
-    assert [one.uri for one in plan.inputs] == [
+    assert [log.uri for log in plan.inputs] == [
         "one.zip/b.jsonl",
         "one.zip/deep.zip/a.jsonl",
         "two.zip/one.zip/b.jsonl",
     ]
-    assert [one.uri for one in plan.unrecognized] == ["two.zip/one.zip/deep.zip"]
+    assert [reject.uri for reject in plan.unrecognized] == ["two.zip/one.zip/deep.zip"]
 
 
 def test_packed_logs_come_to_the_same_trajectories(tmp_path):
@@ -36,11 +36,11 @@ def test_packed_logs_come_to_the_same_trajectories(tmp_path):
     (tmp_path / "packed" / "logs.tar.gz").write_bytes(gzip.compress(tarred({"a.jsonl": LOG})))
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "a.jsonl").write_bytes(LOG)
-    found = []
+    tables = []
     for name in ("packed", "plain"):
         Run(RECIPE, [str(tmp_path / name)], str(tmp_path / f"{name}-out")).run("normalize")
-        found.append(scan_transitions(tmp_path / f"{name}-out").select("trajectory_id", "step").collect())
-    assert found[0].equals(found[1])
+        tables.append(scan_transitions(tmp_path / f"{name}-out").select("trajectory_id", "step").collect())
+    assert tables[0].equals(tables[1])
 
 
 def cut(data: bytes, size: int) -> bytes:
@@ -53,21 +53,21 @@ def cut(data: bytes, size: int) -> bytes:
 @pytest.mark.parametrize("where", ["in b", "in the header of c", "before c"])
 def test_of_a_cut_tar_what_stands_before_the_cut_is_read(tmp_path, pack, where):
     data = tarred({"a.jsonl": LOG, "b.jsonl": LOG, "c.jsonl": LOG})
-    one = 512 * (1 + -(-len(LOG) // 512))
-    size = {"in b": one + 600, "in the header of c": 2 * one + 100, "before c": 2 * one}[where]
+    entry = 512 * (1 + -(-len(LOG) // 512))
+    size = {"in b": entry + 600, "in the header of c": 2 * entry + 100, "before c": 2 * entry}[where]
     (tmp_path / "logs").write_bytes(pack(data, size))
     plan = make_plan(RECIPE, [str(tmp_path)])
     names = ["a"] if where == "in b" else ["a", "b"]
-    assert [one.uri for one in plan.inputs] == [f"logs/{name}.jsonl" for name in names]
-    assert all(StoredBlob(one.uri, one.members, 1 << 30).read() == LOG for one in plan.inputs)
+    assert [log.uri for log in plan.inputs] == [f"logs/{name}.jsonl" for name in names]
+    assert all(StoredBlob(log.uri, log.members, 1 << 30).read() == LOG for log in plan.inputs)
     lost = [("logs", "truncated"), *([("logs/b.jsonl", "truncated")] if where == "in b" else [])]
-    assert [(one.uri, one.reason) for one in plan.unrecognized] == lost
+    assert [(reject.uri, reject.reason) for reject in plan.unrecognized] == lost
 
 
 def test_what_a_tar_holds_behind_damage_or_its_end_or_twice_is_told():
     def told(data: bytes) -> list[tuple[str, str]]:
-        found = Archive("a.tar", "tar", io.BytesIO(data), 1 << 20).members()
-        return [(one.reason, one.member) for one in found if isinstance(one, Reject)]
+        members = Archive("a.tar", "tar", io.BytesIO(data), 1 << 20).members()
+        return [(record.reason, record.member) for record in members if isinstance(record, Reject)]
 
     good = tarred({"a": b"x", "b": b"y"})
     assert told(good) == []
@@ -84,8 +84,8 @@ def test_a_cut_zip_is_rejected_as_cut_and_a_damaged_one_by_its_members(tmp_path)
     (tmp_path / "cut.zip").write_bytes(data[: len(data) // 2])
     (tmp_path / "bad.zip").write_bytes(data[: len(data) // 2] + data[len(data) // 2 + 9 :])
     plan = make_plan(RECIPE, [str(tmp_path)])
-    told = {"bad.zip/a.jsonl": "bad_archive", "bad.zip/b.jsonl": "bad_archive", "cut.zip": "truncated"}
-    assert {one.uri: one.reason for one in plan.unrecognized} == told
+    expected = {"bad.zip/a.jsonl": "bad_archive", "bad.zip/b.jsonl": "bad_archive", "cut.zip": "truncated"}
+    assert {reject.uri: reject.reason for reject in plan.unrecognized} == expected
 
 
 def test_a_compressed_tar_over_the_cap_is_refused():

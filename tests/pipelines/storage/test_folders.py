@@ -93,11 +93,11 @@ def test_of_a_large_file_in_a_store_only_what_is_read_is_fetched(monkeypatch):
     folder.write("large", data)
     folder.write("small", data[:1000])
     object_store.forget()
-    asked: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     fetch = MemoryFileSystem.cat_file
 
     def noted(self, path, start=None, end=None, **more):
-        asked.append((start, end))
+        ranges.append((start, end))
         return fetch(self, path, start, end, **more)
 
     monkeypatch.setattr(MemoryFileSystem, "cat_file", noted)
@@ -107,12 +107,12 @@ def test_of_a_large_file_in_a_store_only_what_is_read_is_fetched(monkeypatch):
         assert stream.read(1) == b""
         stream.seek(10)
         assert stream.read(5) == data[10:15]
-    assert sum(end - begin for begin, end in asked) < 120_000
-    asked.clear()
+    assert sum(end - begin for begin, end in ranges) < 120_000
+    ranges.clear()
     with folder.open_pieces("small", 1000) as stream:
         assert stream.read() == data[:1000]
     assert folder.read("large") == data
-    assert asked == []  # whole, as an object that is kept
+    assert ranges == []  # whole, as an object that is kept
 
 
 def test_columns_of_a_table_in_a_store_are_read_without_the_others(monkeypatch):

@@ -66,14 +66,14 @@ def test_what_loaders_leave_beside_the_shards_is_tolerated_and_stays(finished, r
 
 
 def test_links_in_an_output_folder_are_foreign_and_never_followed(finished, raw, tmp_path):
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    (kept / "precious").write_text("x")
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (folder / "precious").write_text("x")
     shutil.rmtree(finished / "shards" / "eval")
-    (finished / "shards" / "eval").symlink_to(kept)
+    (finished / "shards" / "eval").symlink_to(folder)
     with pytest.raises(ConfigError):
         Run(RECIPE, [str(raw)], str(finished), overwrite=True).run()
-    assert (kept / "precious").read_text() == "x"
+    assert (folder / "precious").read_text() == "x"
 
 
 @pytest.mark.parametrize("kind", ["recipe", "raw", "normalize"])
@@ -269,11 +269,11 @@ def test_a_run_holds_its_folder_alone(raw, tmp_path):
 
 
 def test_no_other_command_replaces_a_file_that_it_did_not_write(finished, tmp_path):
-    kept = tmp_path / "kept" / "mine.json"
-    kept.parent.mkdir()
-    kept.write_text("mine")
+    path = tmp_path / "kept" / "mine.json"
+    path.parent.mkdir()
+    path.write_text("mine")
     with pytest.raises(ConfigError):
-        export(str(finished), "atif", str(kept.parent))
-    assert CliRunner().invoke(app, ["init", str(finished), "--out", str(kept)]).exit_code == 1
-    assert kept.read_text() == "mine"
-    assert os.listdir(kept.parent) == ["mine.json"]
+        export(str(finished), "atif", str(path.parent))
+    assert CliRunner().invoke(app, ["init", str(finished), "--out", str(path)]).exit_code == 1
+    assert path.read_text() == "mine"
+    assert os.listdir(path.parent) == ["mine.json"]

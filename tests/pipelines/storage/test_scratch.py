@@ -28,8 +28,8 @@ def test_what_a_killed_process_left_goes_and_nothing_else(place):
     (left / "held").write_text("x")
     number = left.name.split("-")[1]
     others = [place / "trajmill-notes", place / f"other-{number}-abcdefgh", place / f"trajmill-{number}-abcdefghi"]
-    for one in others:
-        one.mkdir()
+    for folder in others:
+        folder.mkdir()
     (place / f"trajmill-{number}-abcdefgh").symlink_to(others[0])
     with scratch_folder() as mine:
         clear_scratch()
@@ -41,11 +41,11 @@ def test_what_a_killed_process_left_goes_and_nothing_else(place):
 def test_a_folder_whose_lock_is_held_stays_whoever_made_it(place):
     with scratch_folder() as folder:
         gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-        other = place / f"trajmill-{int(gone.stdout)}-abcdefgh"
-        Path(folder).rename(other)
+        moved = place / f"trajmill-{int(gone.stdout)}-abcdefgh"
+        Path(folder).rename(moved)
         clear_scratch()
-        assert other.exists()
-        other.rename(folder)
+        assert moved.exists()
+        moved.rename(folder)
 
 
 BEAM = """

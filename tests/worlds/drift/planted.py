@@ -26,6 +26,6 @@ def worlds(folder: Path) -> dict[str, Path]:
     """The runs of the world and of both simulators, normalized: `real`, `faithful` and `flattering`."""
     raw = folder / "raw"
     planted_world.write(raw / "real", TASKS, ROUNDS)
-    found = {"real": normalized(raw / "real", folder / "real")}
-    simulators.write(str(found["real"]), raw)
-    return found | {name: normalized(raw / name, folder / name) for name in simulators.SIMULATORS}
+    runs = {"real": normalized(raw / "real", folder / "real")}
+    simulators.write(str(runs["real"]), raw)
+    return runs | {name: normalized(raw / name, folder / name) for name in simulators.SIMULATORS}

@@ -45,8 +45,8 @@ def found(worlds):
     }
 
 
-def figures(of, match):
-    (model,) = of.models
+def figures(report, match):
+    (model,) = report.models
     cells = [cell for cell in model.cells if (cell.match, cell.by) == (match, "domain")]
     return {name: figure for cell in cells for name, figure in cell.figures.items()}
 
@@ -59,23 +59,23 @@ def test_of_the_faithful_simulator_no_figure_is_far_from_the_worlds(found):
     )
     assert model.pairs["exact"] > 0.8 * model.rows
     for match in ("exact", "rollouts"):
-        told = figures(found["faithful"], match)
-        assert told["length"].difference == pytest.approx(1, abs=0.01)
-        assert all(abs(figure.difference) < 0.03 for name, figure in told.items() if name != "length")
+        by_measure = figures(found["faithful"], match)
+        assert by_measure["length"].difference == pytest.approx(1, abs=0.01)
+        assert all(abs(figure.difference) < 0.03 for name, figure in by_measure.items() if name != "length")
     assert all(bound.is_met for bound in found["faithful"].thresholds)
 
 
 def test_the_flattering_simulator_never_errs_says_more_and_agrees(found):
-    told = figures(found["flattering"], "rollouts")
-    assert (told["error"].real, told["error"].sim) == (
+    by_measure = figures(found["flattering"], "rollouts")
+    assert (by_measure["error"].real, by_measure["error"].sim) == (
         pytest.approx(planted.ROUNDS / (6 * planted.ROUNDS + 1), abs=1e-5),
         0,
     )
-    assert told["empty"].difference < -0.05
-    assert told["length"].difference > 4
-    assert told["echo"].difference > 0.3
+    assert by_measure["empty"].difference < -0.05
+    assert by_measure["length"].difference > 4
+    assert by_measure["echo"].difference > 0.3
     for name in ("empty", "length", "echo"):
-        low, high, level = told[name].low, told[name].high, float(name == "length")
+        low, high, level = by_measure[name].low, by_measure[name].high, float(name == "length")
         assert low is not None
         assert high is not None
         assert not low <= level <= high
@@ -96,16 +96,16 @@ def test_what_replicates_of_the_world_disagree_on_is_not_held_against_a_simulato
 def test_a_measure_that_grows_over_the_turns_of_a_rollout_as_the_worlds_does_not_is_told_as_growth(found):
     for name, grows in (("faithful", False), ("flattering", True)):
         (model,) = found[name].models
-        (told,) = [of["figure"] for of in model.growth if of["measure"] == "empty"]
-        assert (told.difference > 0.03) is grows
-        assert told.low is not None
-        assert (told.low > 0.03) is grows
+        (figure,) = [row["figure"] for row in model.growth if row["measure"] == "empty"]
+        assert (figure.difference > 0.03) is grows
+        assert figure.low is not None
+        assert (figure.low > 0.03) is grows
 
 
 def test_tools_and_stretches_of_turns_are_cells_of_their_own(found):
     (model,) = found["flattering"].models
-    of = {(cell.by, cell.value) for cell in model.cells if cell.match == "rollouts"}
-    assert {("domain", ""), ("tool", "bash"), ("turn", "1"), ("turn", "18–33")} <= of
+    cells = {(cell.by, cell.value) for cell in model.cells if cell.match == "rollouts"}
+    assert {("domain", ""), ("tool", "bash"), ("turn", "1"), ("turn", "18–33")} <= cells
     rows = [cell.rows for cell in model.cells if (cell.match, cell.by) == ("rollouts", "turn")]
     assert sum(rows) == model.rows
 
@@ -124,18 +124,18 @@ def test_copies_of_a_log_are_no_replicates_and_one_row_is_in_one_pair(worlds, tm
         )
     real, sim = read_sides(str(planted.normalized(raw, tmp_path / "out")), str(worlds["faithful"]), 10**6)
     assert len(distinct_rows(real.rows)) == len(real.rows) / 2
-    made = pair_rows(distinct_rows(real.rows), sim.rows)
-    both = pl.concat([made.exact.select("file", "row"), made.near.select("file", "row")])
-    assert len(both) == len(both.unique()) == len(sim.rows) - made.alone
-    assert made.exact["place"].n_unique() == 1
+    pairs = pair_rows(distinct_rows(real.rows), sim.rows)
+    both = pl.concat([pairs.exact.select("file", "row"), pairs.near.select("file", "row")])
+    assert len(both) == len(both.unique()) == len(sim.rows) - pairs.alone
+    assert pairs.exact["place"].n_unique() == 1
 
 
 def test_above_so_many_rows_the_same_share_of_tasks_is_taken_of_both_sides(worlds):
-    whole, some = (read_sides(str(worlds["real"]), str(worlds["faithful"]), most) for most in (10**6, 150))
-    assert (whole[0].share, some[0].share) == (1.0, 0.25)
-    places = [set(side.rows["place"]) for side in some]
+    whole, sampled = (read_sides(str(worlds["real"]), str(worlds["faithful"]), most) for most in (10**6, 150))
+    assert (whole[0].share, sampled[0].share) == (1.0, 0.25)
+    places = [set(side.rows["place"]) for side in sampled]
     assert places[0] == places[1] < set(whole[0].rows["place"])
-    assert len(some[0].rows) == len(some[1].rows) < len(whole[0].rows)
+    assert len(sampled[0].rows) == len(sampled[1].rows) < len(whole[0].rows)
 
 
 def test_the_same_bytes_come_of_the_same_runs_however_they_were_cut_and_named(worlds, found, tmp_path):
@@ -154,15 +154,15 @@ def test_the_command_writes_a_page_and_a_file_and_ends_by_its_thresholds(worlds,
     lines = (f"{step},{step},{min(step, 6)}\n" for step in range(20))
     rewards.write_text("step,simulated,real\n" + "".join(lines))
     words = ["world", "drift", worlds["real"], worlds["flattering"], "--rewards", rewards]
-    code, said, _ = ran(*words, "--out", tmp_path / "one", "--fail-over", "echo=0.3", "--fail-over", "goodhart=0.2")
+    code, output, _ = ran(*words, "--out", tmp_path / "one", "--fail-over", "echo=0.3", "--fail-over", "goodhart=0.2")
     assert code == Code.DRIFT.value == 6
-    assert "part from step" in said
-    code, said, _ = ran(*words, "--out", tmp_path / "two", "--fail-over", "refusal=0.5", "--json")
+    assert "part from step" in output
+    code, output, _ = ran(*words, "--out", tmp_path / "two", "--fail-over", "refusal=0.5", "--json")
     assert code == 0
-    assert json.loads(said) == json.loads((tmp_path / "two" / "drift.json").read_text())
-    told = json.loads((tmp_path / "one" / "drift.json").read_text())
-    assert [bound["is_met"] for bound in told["thresholds"]] == [False, False]
-    assert told["goodhart"]["parts_at"]["found"] in range(4, 9)
+    assert json.loads(output) == json.loads((tmp_path / "two" / "drift.json").read_text())
+    report = json.loads((tmp_path / "one" / "drift.json").read_text())
+    assert [bound["is_met"] for bound in report["thresholds"]] == [False, False]
+    assert report["goodhart"]["parts_at"]["found"] in range(4, 9)
     page = (tmp_path / "one" / "drift.html").read_text()
     assert "flattering@1" in page
     assert page.count("<polyline") >= 2 * len(MEASURES) + 2
@@ -172,11 +172,11 @@ def test_the_command_writes_a_page_and_a_file_and_ends_by_its_thresholds(worlds,
 @pytest.mark.parametrize("bound", ["echo=0.5", "goodhart=0.5"])
 def test_a_figure_that_was_not_measured_fails_its_threshold(worlds, tmp_path, bound):
     words = ["world", "drift", worlds["real"], worlds["faithful"], "--out", tmp_path, "--fewest", 10**6]
-    code, said, complained = ran(*words, "--fail-over", bound)
+    code, output, complained = ran(*words, "--fail-over", bound)
     assert not complained
-    told = json.loads((tmp_path / "drift.json").read_text())["thresholds"]
-    assert (code, told[0]["found"], told[0]["is_met"]) == (6, None, False)
-    assert "within" not in said
+    thresholds = json.loads((tmp_path / "drift.json").read_text())["thresholds"]
+    assert (code, thresholds[0]["found"], thresholds[0]["is_met"]) == (6, None, False)
+    assert "within" not in output
 
 
 @pytest.mark.parametrize("bound", ["error", "error=", "error=nan", "errors=0.1", "=1"])
@@ -201,10 +201,10 @@ def test_a_run_of_both_kinds_is_held_against_itself(worlds, tmp_path):
     for name in ("real", "faithful", "flattering"):
         shutil.copytree(worlds[name].parent / "raw" / name, raw / name)
     out = str(planted.normalized(raw, tmp_path / "out"))
-    found = drift(out, out, Settings(), dict.fromkeys(NAMES, 0.5))
-    assert [one.world_model for one in found.models] == ["faithful@1", "flattering@1"]
-    assert found.real_left_out == 2 * found.sim_left_out
-    named = {bound.name: bound for bound in found.thresholds}
+    result = drift(out, out, Settings(), dict.fromkeys(NAMES, 0.5))
+    assert [model.world_model for model in result.models] == ["faithful@1", "flattering@1"]
+    assert result.real_left_out == 2 * result.sim_left_out
+    named = {bound.name: bound for bound in result.thresholds}
     assert named["goodhart"].found is None
     assert named["echo"].where.startswith("flattering@1")
 
@@ -213,9 +213,9 @@ def test_what_later_generations_added_is_compared_too(worlds, tmp_path):
     raw = tmp_path / "raw"
     logs = sorted((worlds["real"].parent / "raw" / "real").iterdir())
     sides: list[pl.DataFrame] = []
-    for some in (logs[:3], logs[3:6]):
+    for batch in (logs[:3], logs[3:6]):
         raw.mkdir(exist_ok=True)
-        for log in some:
+        for log in batch:
             shutil.copy(log, raw)
         if not sides:
             Run(planted.recipe(), [str(raw)], str(tmp_path / "out"), Execution()).run("mix")
@@ -232,11 +232,11 @@ WORLD = Environment(kind="model", world_model="m@1", sampling="{}")
 
 def measured(batch, *cuts):
     """The rows of a batch that is cut at some rows."""
-    reaching, measuring, found = Reaching(TokenCounter()), _Measuring(0), []
+    reaching, measuring, tables = Reaching(TokenCounter()), _Measuring(0), []
     ends = [0, *cuts, batch.num_rows]
     for begin, end in pairwise(ends):
-        found += [measuring.measured(view) for view in reaching.add(batch.slice(begin, end - begin))]
-    return pl.concat([*found, *(measuring.measured(view) for view in reaching.rest())])
+        tables += [measuring.measured(view) for view in reaching.add(batch.slice(begin, end - begin))]
+    return pl.concat([*tables, *(measuring.measured(view) for view in reaching.rest())])
 
 
 def test_rows_are_the_same_wherever_batches_end():
@@ -261,11 +261,11 @@ def test_a_prediction_beside_a_real_history_pairs_with_the_row_of_that_history()
     predicted = [replace(step, next_observation=Observation(f"guess {step.turn}")) for step in steps]
     sim = batch_of(replace(trajectory(task=TASK, environment=WORLD), steps=predicted))
     assert len(pair_rows(measured(real), measured(sim)).exact) == 3
-    shown = [None, *(one.next_observation for one in predicted[:-1])]
+    shown = [None, *(step.next_observation for step in predicted[:-1])]
     rollout = [replace(step, observation=before) for step, before in zip(predicted, shown, strict=True)]
     sim = batch_of(replace(trajectory(task=TASK, environment=WORLD), steps=rollout))
-    made = pair_rows(measured(real), measured(sim))
-    assert made.exact["turn"].to_list() == [0]
+    pairs = pair_rows(measured(real), measured(sim))
+    assert pairs.exact["turn"].to_list() == [0]
 
 
 @pytest.mark.parametrize(
@@ -277,15 +277,15 @@ def test_rows_of_another_task_or_of_none_are_no_pair(task, pairs):
 
 
 def test_near_is_what_stood_before_or_a_history_that_is_alike_and_nothing_else():
-    words = [" ".join(f"word{number * 40 + place}" for place in range(40)) for number in range(6)]
+    words = [" ".join(f"word{number * 40 + index}" for index in range(40)) for number in range(6)]
     real = measured(batch_of(trajectory(*words, task=TASK)))
-    other = [words[0].replace("word7 ", "other "), *words[1:]]
-    made = pair_rows(real, measured(batch_of(trajectory(*other, task=TASK, environment=WORLD))))
-    assert (len(made.exact), len(made.near), made.alone) == (1, 5, 0)
-    assert (made.near["alike"] >= 0.5).all()
-    strange = [" ".join(f"strange{number * 40 + place}" for place in range(40)) for number in range(6)]
-    made = pair_rows(real, measured(batch_of(trajectory(*strange, task=TASK, environment=WORLD))))
-    assert (len(made.exact), len(made.near), made.alone) == (1, 0, 5)
+    changed = [words[0].replace("word7 ", "other "), *words[1:]]
+    pairs = pair_rows(real, measured(batch_of(trajectory(*changed, task=TASK, environment=WORLD))))
+    assert (len(pairs.exact), len(pairs.near), pairs.alone) == (1, 5, 0)
+    assert (pairs.near["alike"] >= 0.5).all()
+    strange = [" ".join(f"strange{number * 40 + index}" for index in range(40)) for number in range(6)]
+    pairs = pair_rows(real, measured(batch_of(trajectory(*strange, task=TASK, environment=WORLD))))
+    assert (len(pairs.exact), len(pairs.near), pairs.alone) == (1, 0, 5)
 
 
 @pytest.mark.parametrize(
@@ -330,16 +330,16 @@ def table(outcome, rows=6, noise=0.08, seed=1):
 
 
 def test_the_step_from_which_reward_and_outcome_part_is_found_with_its_interval():
-    found = goodhart(table(lambda way: way if way < 0.5 else 1 - way))
-    assert found is not None
-    assert found.parts_at is not None
-    at, low, high = found.parts_at
+    result = goodhart(table(lambda way: way if way < 0.5 else 1 - way))
+    assert result is not None
+    assert result.parts_at is not None
+    at, low, high = result.parts_at
     assert low <= at <= high
     assert 80 <= low <= high <= 120
-    assert found.before is not None
-    assert found.after is not None
-    assert (found.before > 0.8, found.after < -0.5) == (True, True)
-    assert found.gap[0] == pytest.approx(1.5, abs=0.4)
+    assert result.before is not None
+    assert result.after is not None
+    assert (result.before > 0.8, result.after < -0.5) == (True, True)
+    assert result.gap[0] == pytest.approx(1.5, abs=0.4)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -350,9 +350,9 @@ def test_an_outcome_that_rises_with_the_reward_or_is_level_with_noise_does_not_p
     rewards = table(outcome, noise=0.005 if outcome(1) < 0.4 else 0.08, seed=seed)
     if outcome(0) == outcome(1):  # the reward is level too
         rewards = rewards.with_columns(simulated=pl.col("real").reverse())
-    found = goodhart(rewards)
-    assert found is not None
-    assert found.parts_at is None
+    result = goodhart(rewards)
+    assert result is not None
+    assert result.parts_at is None
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -376,11 +376,11 @@ def test_rewards_and_outcomes_may_be_measured_at_rows_of_their_own(tmp_path):
     rows = [{"step": step, "simulated": step, "real": None} for step in range(8)]
     rows += [{"step": step, "simulated": None, "real": -step} for step in range(8)]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = goodhart(read_rewards(str(tmp_path / "r.jsonl")))
-    assert found is not None
-    assert found.rank_correlation[0] == -1
+    result = goodhart(read_rewards(str(tmp_path / "r.jsonl")))
+    assert result is not None
+    assert result.rank_correlation[0] == -1
     pl.DataFrame(rows).write_csv(tmp_path / "r.csv")
-    assert goodhart(read_rewards(str(tmp_path / "r.csv"))) == found
+    assert goodhart(read_rewards(str(tmp_path / "r.csv"))) == result
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "step,simulated,real\n,1,2\n", "step,simulated,real\nx,1,2\n"])
@@ -393,6 +393,6 @@ def test_what_is_no_table_of_rewards_is_told_by_its_name(tmp_path, text):
 
 
 def test_ranks_are_correlated_as_spearman_has_it():
-    one, other = pl.Series([1.0, 2, 2, 9]).to_numpy(), pl.Series([5.0, 7, 7, 8]).to_numpy()
-    assert spearman(one, other) == pytest.approx(1.0)
-    assert spearman(one, -other) == pytest.approx(-1.0)
+    left, right = pl.Series([1.0, 2, 2, 9]).to_numpy(), pl.Series([5.0, 7, 7, 8]).to_numpy()
+    assert spearman(left, right) == pytest.approx(1.0)
+    assert spearman(left, -right) == pytest.approx(-1.0)

@@ -34,8 +34,8 @@ NEW = "diff --git a/new.py b/new.py\nnew file mode 100644\n--- /dev/null\n+++ b/
 def lamp(tmp_path: Path) -> tuple[Path, str]:
     """A repository with what would run if git did as its settings say, and its commit."""
     commit = repository(tmp_path / "lamp", FILES)
-    for one in ("smudge", "clean", "textconv"):
-        in_bash(tmp_path / "lamp", [f"git config filter.evil.{one} 'touch {tmp_path}/evil'"])
+    for name in ("smudge", "clean", "textconv"):
+        in_bash(tmp_path / "lamp", [f"git config filter.evil.{name} 'touch {tmp_path}/evil'"])
     in_bash(tmp_path / "lamp", [f"git config core.fsmonitor 'touch {tmp_path}/evil'"])
     hook = tmp_path / "lamp" / ".git" / "hooks" / "post-index-change"
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/evil\n")
@@ -44,9 +44,9 @@ def lamp(tmp_path: Path) -> tuple[Path, str]:
 
 
 def applied(lamp: tuple[Path, str], text: str) -> Applied:
-    found = apply(Repository.at(lamp[0]), lamp[1], text)
-    assert isinstance(found, Applied)
-    return found
+    result = apply(Repository.at(lamp[0]), lamp[1], text)
+    assert isinstance(result, Applied)
+    return result
 
 
 GONE = (
@@ -66,8 +66,8 @@ def test_a_patch_leads_to_what_git_prints_in_a_working_folder(
     (printed,) = in_bash(tmp_path, commands)
     assert printed.startswith("diff --git ")
     (tmp_path / "evil").unlink(missing_ok=True)
-    found = applied(lamp, text)
-    assert (found.answer, found.is_refused) == (printed.rstrip("\n"), False)
+    result = applied(lamp, text)
+    assert (result.answer, result.is_refused) == (printed.rstrip("\n"), False)
     assert not (tmp_path / "evil").exists()
 
 
@@ -77,10 +77,10 @@ def test_before_a_patch_stand_the_files_that_it_touches(lamp: tuple[Path, str]) 
 
 
 def test_a_patch_whose_lines_are_not_those_of_the_commit_is_refused_in_the_words_of_git(lamp: tuple[Path, str]) -> None:
-    found = applied(lamp, patch("lamp/light.py", "state = 'dim'", "state = 'on'"))
-    assert found.is_refused
-    assert found.before == {"lamp/light.py": LIGHT.encode()}
-    assert found.answer == ("error: patch failed: lamp/light.py:1\nerror: lamp/light.py: patch does not apply")
+    result = applied(lamp, patch("lamp/light.py", "state = 'dim'", "state = 'on'"))
+    assert result.is_refused
+    assert result.before == {"lamp/light.py": LIGHT.encode()}
+    assert result.answer == ("error: patch failed: lamp/light.py:1\nerror: lamp/light.py: patch does not apply")
 
 
 def test_the_working_folder_does_not_matter_and_stays(lamp: tuple[Path, str]) -> None:
@@ -128,11 +128,11 @@ def test_what_a_partial_clone_lacks_is_not_fetched(lamp: tuple[Path, str], tmp_p
 
 def test_patches_become_transitions_of_kind_code(lamp: tuple[Path, str], tmp_path: Path) -> None:
     instances = tmp_path / "instances.jsonl"
-    told = [
+    instance_rows = [
         {"instance_id": f"acme__lamp-{number}", "repo": "acme/lamp", "base_commit": lamp[1], "problem_statement": issue}
         for number, issue in ((1, "It is dark."), (2, "There is no x."))
     ]
-    instances.write_text("".join(json.dumps(one) + "\n" for one in told))
+    instances.write_text("".join(json.dumps(instance) + "\n" for instance in instance_rows))
     handed: list[dict[str, Any]] = [
         {"instance_id": "acme__lamp-1", "model_patch": GOOD, "model_name_or_path": "parrot"},
         {"instance_id": "acme__lamp-2", "model_patch": GOOD.replace("off", "dim"), "model_name_or_path": "parrot"},

@@ -25,9 +25,9 @@ def lacking(system: str = "") -> str:
 
 def made_by(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The system over which boxes are made from now on, by what is named alone; skips where that makes none."""
-    which = shutil.which
+    original = shutil.which
     others = set(PROGRAMS.values()) - {PROGRAMS[name]}
-    monkeypatch.setattr("shutil.which", lambda program: None if program in others else which(program))
+    monkeypatch.setattr("shutil.which", lambda program: None if program in others else original(program))
     engine.cache_clear()
     system = SYSTEM if name == "podman" else ""
     if why := lacking(system):

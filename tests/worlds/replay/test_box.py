@@ -31,8 +31,8 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 def box(tmp_path: Path, system: str) -> Iterator[Box]:
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "told.txt").write_text("kept\n")
-    with Box(Base.at(tmp_path / "base", 1 << 20), Place("/home/dev/base", system=system), SMALL) as made:
-        yield made
+    with Box(Base.at(tmp_path / "base", 1 << 20), Place("/home/dev/base", system=system), SMALL) as sandbox:
+        yield sandbox
 
 
 def ran(box: Box, command: str) -> dict[str, object]:
@@ -58,10 +58,10 @@ def test_a_fork_bomb_ends_at_the_bound_of_processes_and_the_machine_stays(box: B
 
 
 def test_the_network_is_not_there(box: Box) -> None:
-    told = ran(box, "exec 3<>/dev/tcp/1.1.1.1/80 && echo reached; ls /sys/class/net 2>/dev/null; cat /proc/net/dev")
-    assert "reached" not in str(told["output"])
-    assert "eth" not in str(told["output"])
-    assert "lo:" in str(told["output"])
+    result = ran(box, "exec 3<>/dev/tcp/1.1.1.1/80 && echo reached; ls /sys/class/net 2>/dev/null; cat /proc/net/dev")
+    assert "reached" not in str(result["output"])
+    assert "eth" not in str(result["output"])
+    assert "lo:" in str(result["output"])
 
 
 X86_64 = {
@@ -82,10 +82,10 @@ for name, number, first in [*((name, number, 0) for name, number in each.items()
 def test_a_box_has_no_system_calls_through_which_others_were_left(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyseccomp", exc_type=ImportError)
     system = made_by("bubblewrap", monkeypatch)
-    with Box(Base(), Place(system=system), replace(SMALL, seconds=5.0)) as made:
-        told = str(ran(made, f"python3 - <<'EOF'\n{CALLS}\nEOF")["output"]).split()
+    with Box(Base(), Place(system=system), replace(SMALL, seconds=5.0)) as sandbox:
+        words = str(ran(sandbox, f"python3 - <<'EOF'\n{CALLS}\nEOF")["output"]).split()
     engine.cache_clear()
-    assert dict(zip(told[::2], told[1::2], strict=True)) == {
+    assert dict(zip(words[::2], words[1::2], strict=True)) == {
         **dict.fromkeys([*X86_64, "vsock"], "EPERM"),
         "inet": "done",
     }
@@ -94,22 +94,22 @@ def test_a_box_has_no_system_calls_through_which_others_were_left(monkeypatch: p
 def test_nothing_is_written_or_read_outside_the_folder(box: Box, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("secret")
-    told = ran(
+    result = ran(
         box,
         f"for one in /x /usr/x /etc/x /bin/x /home/x/y /dev/x {tmp_path}/x; do echo no > $one && echo wrote; done; "
         f"cat {outside}; cat /etc/shadow; ls /root /work; echo $HOME",
     )
-    assert "wrote" not in str(told["output"])
-    assert "secret" not in str(told["output"])
-    assert str(told["output"]).endswith("/home/dev\n")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["base", "outside.txt"]
+    assert "wrote" not in str(result["output"])
+    assert "secret" not in str(result["output"])
+    assert str(result["output"]).endswith("/home/dev\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "outside.txt"]
 
 
 def test_a_file_of_ten_gigabytes_ends_at_the_bound_of_files_and_many_small_ones_at_that_of_the_folder(box: Box) -> None:
     assert ran(box, "head -c 10G /dev/zero > big")["stopped"] == "disk"
     assert int(str(ran(box, "stat -c %s big; rm big")["output"])) == SMALL.file
-    told = ran(box, "for one in 1 2 3 4 5; do head -c 1M /dev/zero > part$one; done")
-    assert told["stopped"] == "disk"
+    result = ran(box, "for one in 1 2 3 4 5; do head -c 1M /dev/zero > part$one; done")
+    assert result["stopped"] == "disk"
 
 
 def test_what_takes_too_long_or_says_too_much_is_stopped(box: Box) -> None:
@@ -119,18 +119,18 @@ def test_what_takes_too_long_or_says_too_much_is_stopped(box: Box) -> None:
 
 def test_memory_is_bounded_over_all_processes(system: str) -> None:
     limits = Limits(seconds=60, memory=100 << 20)
-    with Box(Base(), Place("/work", system=system), limits) as made, pytest.raises(BoxEndedError, match="memory"):
-        ran(made, "python3 -c 'held = bytearray(b\"x\" * (1 << 28)); import time; time.sleep(60)'")
+    with Box(Base(), Place("/work", system=system), limits) as sandbox, pytest.raises(BoxEndedError, match="memory"):
+        ran(sandbox, "python3 -c 'held = bytearray(b\"x\" * (1 << 28)); import time; time.sleep(60)'")
 
 
 def test_who_kills_all_processes_kills_those_of_the_box_and_no_more(box: Box) -> None:
     ran(box, "sleep 50 & echo $!")
-    with subprocess.Popen(["sleep", "50"]) as other:
+    with subprocess.Popen(["sleep", "50"]) as process:
         with suppress(BoxEndedError):  # but for the first process of a container, the session ends too
-            told = ran(box, "kill -9 -1; wait; echo left: $(cat /proc/[0-9]*/comm | grep -c sleep)")["output"]
-            assert "left: 0" in str(told)
-        assert other.poll() is None
-        other.kill()
+            output = ran(box, "kill -9 -1; wait; echo left: $(cat /proc/[0-9]*/comm | grep -c sleep)")["output"]
+            assert "left: 0" in str(output)
+        assert process.poll() is None
+        process.kill()
 
 
 def test_a_session_that_is_stopped_from_reading_stops_nobody(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +143,8 @@ def test_a_session_that_is_stopped_from_reading_stops_nobody(box: Box, monkeypat
 def test_nothing_of_who_asks_is_in_the_environment(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "TOKEN" not in os.environ
     monkeypatch.setenv("TOKEN", "secret")
-    with Box(Base(), Place("/work", system=system), SMALL) as other:
-        assert "secret" not in str(ran(other, "env; cat /proc/1/environ /proc/self/environ 2>&1")["output"])
+    with Box(Base(), Place("/work", system=system), SMALL) as sandbox:
+        assert "secret" not in str(ran(sandbox, "env; cat /proc/1/environ /proc/self/environ 2>&1")["output"])
 
 
 def test_without_a_box_nothing_is_run_and_the_words_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,11 +172,11 @@ def test_a_box_that_cannot_be_made_is_none(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_podman_gets_no_network_no_rights_and_bounds() -> None:
-    made = engines._podman(Place("/work", system="/srv/root"), SMALL, ["true"], "", ())
-    told = " ".join(made)
-    for one in ("--network none", "--read-only", "--cap-drop all", "no-new-privileges", "--pids-limit 24"):
-        assert one in told
-    assert made[-2:] == ["/srv/root:O", "true"]
+    command = engines._podman(Place("/work", system="/srv/root"), SMALL, ["true"], "", ())
+    text = " ".join(command)
+    for option in ("--network none", "--read-only", "--cap-drop all", "no-new-privileges", "--pids-limit 24"):
+        assert option in text
+    assert command[-2:] == ["/srv/root:O", "true"]
 
 
 @pytest.mark.parametrize(

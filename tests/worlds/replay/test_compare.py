@@ -50,9 +50,9 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("logged", "replayed"), VOLATILE)
 def test_what_differs_each_time_is_volatile(logged: str, replayed: str) -> None:
-    found = compare_answers(logged, replayed, now=NOW)
-    assert found.replayed == "volatile"
-    assert found.difference
+    comparison = compare_answers(logged, replayed, now=NOW)
+    assert comparison.replayed == "volatile"
+    assert comparison.difference
 
 
 @pytest.mark.parametrize(("logged", "replayed"), DIFFERENT)
@@ -74,8 +74,8 @@ def test_the_order_of_a_file_system_is_volatile_where_a_command_lists_by_it() ->
 
 
 def test_a_difference_is_cut() -> None:
-    found = compare_answers("\n".join(map(str, range(9000))), "\n".join(map(str, range(1, 9001))) + "x" * 5000)
-    assert len(found.difference or "") <= 2000
+    comparison = compare_answers("\n".join(map(str, range(9000))), "\n".join(map(str, range(1, 9001))) + "x" * 5000)
+    assert len(comparison.difference or "") <= 2000
 
 
 def test_a_screen_is_compared_by_what_an_action_added() -> None:
@@ -100,9 +100,9 @@ HEAD, TAIL = WHOLE[: WHOLE.index("\nline 20")], WHOLE[WHOLE.index("line 80") :]
     ],
 )
 def test_of_an_answer_that_was_cut_only_the_notice_may_differ(shown: str) -> None:
-    found = compare_cut_answer(shown, WHOLE)
-    assert found is not None
-    assert found.replayed == "volatile"
+    comparison = compare_cut_answer(shown, WHOLE)
+    assert comparison is not None
+    assert comparison.replayed == "volatile"
     for old, new in (("line 3", "line x"), ("line 19", "line 91"), ("line 0", "line 1")):
         assert compare_cut_answer(shown.replace(old, new), WHOLE) is None
     if TAIL in shown:

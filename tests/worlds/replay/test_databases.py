@@ -43,25 +43,25 @@ def databases(folder: Path, begun: str = BEGUN, done: str = DONE) -> tuple[Path,
     """The database before and after."""
     paths = folder / "initial.db", folder / "final.db"
     for path, script in zip(paths, (begun, begun + done), strict=True):
-        with closing(sqlite3.connect(path)) as made:
-            made.executescript(script)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(script)
     return paths
 
 
 def test_a_difference_tells_rows_that_are_new_gone_and_changed(tmp_path: Path) -> None:
-    found = database_difference(*databases(tmp_path))
-    assert found.changed == [
+    difference = database_difference(*databases(tmp_path))
+    assert difference.changed == [
         ("boats", {"id": 2, "name": "Okke", "berth": 3}, {"id": 2, "name": "Okke", "berth": 9}),
     ]
-    assert found.removed == [("boats", {"id": 3, "name": "Swantje", "berth": 5})]
-    assert found.added == [
+    assert difference.removed == [("boats", {"id": 3, "name": "Swantje", "berth": 5})]
+    assert difference.added == [
         ("notes", {"text": "third"}),
         ("rents", {"boat": 2, "day": "2026-05-02", "who": "Grace Hopper"}),
         ("trips", {"id": 1, "goal": "Sylt"}),
     ]
-    assert found.is_whole
-    assert found.written() == ["third", "2", "2026-05-02", "Grace Hopper", "1", "Sylt", "9"]
-    assert '+ trips {"id": 1, "goal": "Sylt"}' in found.to_text()
+    assert difference.is_whole
+    assert difference.written() == ["third", "2", "2026-05-02", "Grace Hopper", "1", "Sylt", "9"]
+    assert '+ trips {"id": 1, "goal": "Sylt"}' in difference.to_text()
 
 
 def test_equal_databases_differ_in_nothing(tmp_path: Path) -> None:
@@ -71,10 +71,10 @@ def test_equal_databases_differ_in_nothing(tmp_path: Path) -> None:
 def test_a_difference_ends_at_its_bounds_and_says_so(tmp_path: Path) -> None:
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
     paths = databases(tmp_path, done=f"{numbers} INSERT INTO notes SELECT i FROM n;")
-    found = database_difference(*paths, rows=10)
-    assert len(found.added) == 11
-    assert not found.is_whole
-    assert found.to_text().endswith("…")
+    difference = database_difference(*paths, rows=10)
+    assert len(difference.added) == 11
+    assert not difference.is_whole
+    assert difference.to_text().endswith("…")
 
 
 def test_nothing_that_a_database_defines_is_called_and_its_files_stay(tmp_path: Path) -> None:
@@ -86,11 +86,11 @@ def test_nothing_that_a_database_defines_is_called_and_its_files_stay(tmp_path: 
     )
     paths = databases(tmp_path, done=hostile)
     before = [path.read_bytes() for path in paths]
-    found = database_difference(*paths)
-    assert ('odd"; DROP TABLE boats; --', {"a b": "x"}) in found.added
-    assert "seen" not in found.to_text()
+    difference = database_difference(*paths)
+    assert ('odd"; DROP TABLE boats; --', {"a b": "x"}) in difference.added
+    assert "seen" not in difference.to_text()
     assert [path.read_bytes() for path in paths] == before
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["final.db", "initial.db"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["final.db", "initial.db"]
 
 
 @pytest.mark.parametrize("data", [b"", b"no database", b"SQLite format 3\0" + b"\xff" * 4000])
@@ -112,8 +112,8 @@ def test_a_check_asks_for_what_was_stored_and_told_and_for_nothing_else() -> Non
     known = Known()
     known.saw("rent to Grace Hopper, Ada Lovelace")
 
-    def asked(one: Answered) -> list[Any]:
-        return [check["lines"] for check in candidates(one, known, []) if check["type"] == "read_what_was_written"]
+    def asked(answered: Answered) -> list[Any]:
+        return [check["lines"] for check in candidates(answered, known, []) if check["type"] == "read_what_was_written"]
 
     assert asked(turn) == [["Grace Hopper"]]
     assert asked(replace(turn, stored=())) == []
@@ -123,33 +123,33 @@ def awm_run(folder: Path, number: int, who: str) -> None:
     """A run in the form of the Agent World Model: a boat is rented, and the rents are read."""
     folder.mkdir(parents=True)
     databases(folder, done=f"INSERT INTO rents VALUES ({number}, '2026-06-0{number}', '{who}');")
-    asked = {"boat": number, "day": f"2026-06-0{number}", "who": who}
+    booking = {"boat": number, "day": f"2026-06-0{number}", "who": who}
     listed = f"Ada\n{who}"
     calls: list[tuple[str, dict[str, Any], Any]] = [
-        ("rent_boat", asked, {"ok": True}),
+        ("rent_boat", booking, {"ok": True}),
         ("list_rents", {"boat": number}, listed),
     ]
     items = [
         {
-            "iteration": place,
+            "iteration": index,
             "role": "assistant",
             "content": "",
             "tool_calls": [
                 {
-                    "id": f"call_{place}",
+                    "id": f"call_{index}",
                     "name": "call_tool",
-                    "arguments": {"tool_name": f"mcp_tool_{tool}", "arguments": json.dumps(given)},
+                    "arguments": {"tool_name": f"mcp_tool_{tool}", "arguments": json.dumps(arguments)},
                 }
             ],
             "tool_response": {
-                "tool_call_id": f"call_{place}",
+                "tool_call_id": f"call_{index}",
                 "content": answer if isinstance(answer, str) else json.dumps(answer),
             },
         }
-        for place, (tool, given, answer) in enumerate(calls, 1)
+        for index, (tool, arguments, answer) in enumerate(calls, 1)
     ]
-    told = {"scenario": "boats", "task_id": number, "task": f"Rent boat {number} to {who}.", "model": "scripted"}
-    (folder / "trajectory.json").write_text(json.dumps({**told, "trajectory": items}))
+    header = {"scenario": "boats", "task_id": number, "task": f"Rent boat {number} to {who}.", "model": "scripted"}
+    (folder / "trajectory.json").write_text(json.dumps({**header, "trajectory": items}))
     (folder / "verify.code.json").write_text(json.dumps({"reward_type": "complete"}))
 
 
@@ -168,19 +168,19 @@ def read(tmp_path: Path) -> tuple[Recipe, Path, Path]:
 
 def test_checks_of_rl_ask_for_what_the_run_wrote_into_its_database(read: tuple[Recipe, Path, Path]) -> None:
     recipe, raw, out = read
-    (told,) = [pq.read_table(file).to_pylist() for file in (out / "replays").rglob("*.parquet")]
-    assert {row["reason"] for row in told} == {"read"}
-    assert all(len(row["written"]) == 3 for row in told)
-    assert sum("+ rents" in (row["difference"] or "") for row in told) == 4
+    (replays,) = [pq.read_table(file).to_pylist() for file in (out / "replays").rglob("*.parquet")]
+    assert {row["reason"] for row in replays} == {"read"}
+    assert all(len(row["written"]) == 3 for row in replays)
+    assert sum("+ rents" in (row["difference"] or "") for row in replays) == 4
     Run(recipe, [str(raw)], str(out)).run()
     rows = [row for file in (out / "shards" / "rl").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     truths = [json.loads(row["reward_model"]["ground_truth"]) for row in rows]
     assert len(rows) == 4
-    checks = [check for one in truths for check in one["checks"]]
-    asked = [check["lines"] for check in checks if check["type"] == "read_what_was_written"]
-    assert sorted(asked) == [["Ada Byron"], ["Emmy Noether"], ["Grace Hopper"], ["Lise Meitner"]]
-    kept = pq.read_table(next((out / "transitions").rglob("*.parquet")))["outcome"].to_pylist()
-    assert all(one["resolved"] is True for one in kept)
+    checks = [check for truth in truths for check in truth["checks"]]
+    lines = [check["lines"] for check in checks if check["type"] == "read_what_was_written"]
+    assert sorted(lines) == [["Ada Byron"], ["Emmy Noether"], ["Grace Hopper"], ["Lise Meitner"]]
+    outcomes = pq.read_table(next((out / "transitions").rglob("*.parquet")))["outcome"].to_pylist()
+    assert all(outcome["resolved"] is True for outcome in outcomes)
 
 
 def test_the_command_shows_what_changed_in_the_databases_of_each_run(read: tuple[Recipe, Path, Path]) -> None:

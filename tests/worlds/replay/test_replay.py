@@ -104,36 +104,36 @@ def recorded(tmp: Path) -> tuple[Path, dict[str, dict[int, str]]]:
         in_bash(folder, [begin])
         work = shutil.copytree(folder, tmp / "at" / name)
         answers = in_bash(work, commands)
-        return [("bash", {"command": one}, answer) for one, answer in zip(commands, answers, strict=True)]
+        return [("bash", {"command": command}, answer) for command, answer in zip(commands, answers, strict=True)]
 
     write("fruit", "terminal", {"id": "a shell"}, terminal("fruit", TERMINAL, "true"))
     write("clock", "terminal", {"id": "a shell"}, terminal("clock", VOLATILE, "true"))
     steps = terminal("liar", list(FALSIFIED), "printf 'one\\ntwo\\nthree\\n' > list.txt")
     lies = []
-    for number, (tool, given, answer) in enumerate(steps):
-        old, new = FALSIFIED[given["command"]]
+    for number, (tool, arguments, answer) in enumerate(steps):
+        old, new = FALSIFIED[arguments["command"]]
         assert old in answer
-        lies.append((tool, given, answer.replace(old, new, 1) if old else new))
+        lies.append((tool, arguments, answer.replace(old, new, 1) if old else new))
         false.setdefault("liar", {})[number] = new
     write("liar", "terminal", {"id": "a shell"}, lies)
     commit = repository(tmp / "bases" / "lamp", FILES)
     answers = in_bash(shutil.copytree(tmp / "bases" / "lamp", tmp / "at" / "lamp"), SWE)
-    told = [("bash", {"command": one}, answer) for one, answer in zip(SWE, answers, strict=True)]
-    told[1] = (*told[1][:2], told[1][2].replace("off", "dim"))
+    calls = [("bash", {"command": command}, answer) for command, answer in zip(SWE, answers, strict=True)]
+    calls[1] = (*calls[1][:2], calls[1][2].replace("off", "dim"))
     false["lamp"] = {1: "dim"}
-    write("lamp", "swe", {"id": "acme/lamp", "instance_id": f"acme/lamp@{commit}"}, told)
+    write("lamp", "swe", {"id": "acme/lamp", "instance_id": f"acme/lamp@{commit}"}, calls)
     database = tmp / "bases" / "harbour.db"
-    with sqlite3.connect(database) as made:
-        made.executescript(
+    with sqlite3.connect(database) as connection:
+        connection.executescript(
             "CREATE TABLE boats (id INTEGER PRIMARY KEY, name TEXT, berth INTEGER);"
             "INSERT INTO boats (name, berth) VALUES ('Ina', 2), ('Okke', 3);"
         )
-    made.close()
+    connection.close()
     answers = of_database(Path(shutil.copy(database, tmp / "at" / "harbour.db")), SQL)
-    told = [(tool, given, answer) for (tool, given), answer in zip(SQL, answers, strict=True)]
-    told[5] = (*told[5][:2], told[5][2].replace("'berth': 9", "'berth': 8"))
+    calls = [(tool, arguments, answer) for (tool, arguments), answer in zip(SQL, answers, strict=True)]
+    calls[5] = (*calls[5][:2], calls[5][2].replace("'berth': 9", "'berth': 8"))
     false["harbour"] = {5: "8"}
-    write("harbour", "mcp", {"id": "harbour"}, told)
+    write("harbour", "mcp", {"id": "harbour"}, calls)
     return raw, false
 
 
@@ -173,11 +173,11 @@ def tables(folder: Path) -> list[dict[str, Any]]:
 
 def rows(out: Path) -> list[dict[str, Any]]:
     """Transitions with what was replayed of them."""
-    found = []
+    merged = []
     for file in sorted((out / "replays").rglob("*.parquet")):
-        of = pq.read_table(out / "transitions" / file.relative_to(out / "replays")).to_pylist()
-        found += [{**row, **told} for row, told in zip(of, pq.read_table(file).to_pylist(), strict=True)]
-    return found
+        logged = pq.read_table(out / "transitions" / file.relative_to(out / "replays")).to_pylist()
+        merged += [{**row, **replay} for row, replay in zip(logged, pq.read_table(file).to_pylist(), strict=True)]
+    return merged
 
 
 @needs_box
@@ -185,30 +185,30 @@ def test_what_is_deterministic_replays_the_same_and_what_is_falsified_differs(
     replayed: tuple[Path, dict[str, dict[int, str]]],
 ) -> None:
     out, false = replayed
-    found = {(row["native_id"], row["step"]): row for row in rows(out)}
+    by_key = {(row["native_id"], row["step"]): row for row in rows(out)}
     lies = {(name, step) for name, steps in false.items() for step in steps}
-    missed = [key for key in lies if found[key]["replayed"] != "differs"]
+    missed = [key for key in lies if by_key[key]["replayed"] != "differs"]
     assert not missed
-    honest = [row for key, row in found.items() if key not in lies and key[0] != "clock"]
+    honest = [row for key, row in by_key.items() if key not in lies and key[0] != "clock"]
     same = [row for row in honest if row["replayed"] == "same"]
-    told = [(row["native_id"], row["step"], row["replayed"], row["reason"], row["difference"]) for row in honest]
+    shown = [(row["native_id"], row["step"], row["replayed"], row["reason"], row["difference"]) for row in honest]
     assert len(honest) >= 35
-    assert len(same) >= 0.95 * len(honest), [one for one in told if one[2] != "same"]
+    assert len(same) >= 0.95 * len(honest), [row for row in shown if row[2] != "same"]
 
 
 @needs_box
 def test_times_and_process_ids_are_volatile(replayed: tuple[Path, dict[str, dict[int, str]]]) -> None:
-    found = [row["replayed"] for row in rows(replayed[0]) if row["native_id"] == "clock"]
-    assert len(found) == len(VOLATILE)
-    assert set(found) <= {"same", "volatile"}
-    assert "volatile" in found
+    statuses = [row["replayed"] for row in rows(replayed[0]) if row["native_id"] == "clock"]
+    assert len(statuses) == len(VOLATILE)
+    assert set(statuses) <= {"same", "volatile"}
+    assert "volatile" in statuses
 
 
 @needs_box
 def test_a_difference_says_what_the_log_has_and_what_came(replayed: tuple[Path, dict[str, dict[int, str]]]) -> None:
-    (told,) = [row["difference"] for row in rows(replayed[0]) if (row["native_id"], row["step"]) == ("liar", 0)]
-    assert "-too" in told.split("\n")
-    assert "+two" in told.split("\n")
+    (difference,) = [row["difference"] for row in rows(replayed[0]) if (row["native_id"], row["step"]) == ("liar", 0)]
+    assert "-too" in difference.split("\n")
+    assert "+two" in difference.split("\n")
 
 
 @needs_box
@@ -241,10 +241,10 @@ def test_rl_takes_certified_turns_alone(replayed: tuple[Path, dict[str, dict[int
     recipe = recipe.model_copy(update={"mix": recipe.mix.model_copy(update={"rl": "certified", "pools": {"rl": 1.0}})})
     Run(recipe, [str(raw)], str(out)).run()
     proven = {row["row_id"] for row in rows(out) if row["replayed"] in ("same", "volatile")}
-    asked = [row["extra_info"] for row in tables(out / "shards" / "rl")]
+    infos = [row["extra_info"] for row in tables(out / "shards" / "rl")]
     steps = {f"{row['trajectory_id']}:{row['step']}" for row in rows(out) if row["row_id"] in proven}
-    assert asked
-    assert {one["id"] for one in asked} <= steps
+    assert infos
+    assert {row["id"] for row in infos} <= steps
     assert [row["reason"] for row in tables(out / "rejects" / "mix")] == ["not_certified"]
     sealed = json.loads((out / "shards" / "manifest.json").read_bytes())
     assert sealed["mixture"]["replays"] == json.loads((out / "replays" / "manifest.json").read_bytes())["digest"]

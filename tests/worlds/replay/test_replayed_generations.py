@@ -43,17 +43,17 @@ class Growing:
         return Replay(str(self.out), ReplaySettings("terminal", (str(self.base),), Limits(seconds=5))).run()
 
     def later(self) -> Path:
-        (found,) = {path.parent for path in (self.out / "generations").glob("*/replays")}
-        return found
+        (folder,) = {path.parent for path in (self.out / "generations").glob("*/replays")}
+        return folder
 
 
 @pytest.fixture
 def growing(tmp_path: Path) -> Growing:
     recipe = load_recipe("terminal")
     certified = recipe.mix.model_copy(update={"rl": "certified", "pools": {"rl": 1.0}})
-    made = Growing(tmp_path, recipe.model_copy(update={"mix": certified}))
-    made.log("first", ("echo one; seq 2", "one\n1\n2"), ("expr 6 + 7", "13"))
-    return made
+    dataset = Growing(tmp_path, recipe.model_copy(update={"mix": certified}))
+    dataset.log("first", ("echo one; seq 2", "one\n1\n2"), ("expr 6 + 7", "13"))
+    return dataset
 
 
 @needs_box
@@ -67,10 +67,10 @@ def test_what_is_added_is_replayed_before_it_is_mixed_and_rl_takes_its_certified
     growing.append("judge")
     assert growing.replay() == {"terminal.differs": 1, "terminal.same": 3}
     growing.append()
-    asked = [row["extra_info"]["id"] for row in tables(growing.out / "shards" / "rl")]
-    held = [row for row in tables(growing.later() / "replays") if row["replayed"] == "same"]
-    assert len(asked) == 2
-    assert f"{held[0]['trajectory_id']}:{held[0]['step']}" in asked
+    ids = [row["extra_info"]["id"] for row in tables(growing.out / "shards" / "rl")]
+    same = [row for row in tables(growing.later() / "replays") if row["replayed"] == "same"]
+    assert len(ids) == 2
+    assert f"{same[0]['trajectory_id']}:{same[0]['step']}" in ids
     assert verify(str(growing.out)).is_whole
     growing.log("third", ("echo three; seq 4", "three\n1\n2\n3\n4"))
     growing.append("judge")
@@ -89,9 +89,9 @@ def test_generations_that_are_there_are_replayed_each_in_its_folder_and_forget_t
     assert growing.replay() == {"terminal.differs": 1, "terminal.same": 3}
     assert [row["replayed"] for row in tables(growing.out / "replays")] == ["same", "same"]
     assert [row["replayed"] for row in tables(growing.later() / "replays")] == ["same", "differs"]
-    found = verify(str(growing.out))
-    assert found.is_whole
-    assert [stage.name.rpartition("/")[2] for stage in found.stages].count("replays") == 2
+    report = verify(str(growing.out))
+    assert report.is_whole
+    assert [stage.name.rpartition("/")[2] for stage in report.stages].count("replays") == 2
     assert before == {path: path.read_bytes() for path in before}
     (gone,) = {row["trajectory_id"] for row in tables(growing.later() / "replays")}
     Forgetting(growing.recipe, str(growing.out)).forget(Selection(trajectories=(gone,)))

@@ -56,12 +56,12 @@ def test_what_is_typed_into_a_terminal_shows_the_logged_screens(tmp_path: Path) 
     whole = [prompt + "".join(shown[: number + 1]) for number in range(len(shown))]
     screens = ["\n".join(text.split("\n")[-10:]) for text in whole]
     rows = typed(keys, screens)
-    place = place_of(rows, "/home/dev", {}, "")
-    assert (place.user, place.host, place.folder) == ("ada", "mill", "/home/ada/work")
+    location = place_of(rows, "/home/dev", {}, "")
+    assert (location.user, location.host, location.folder) == ("ada", "mill", "/home/ada/work")
     questions = [plan_request("terminal", row) for row in rows]
-    found = replay_trajectory(rows, questions, Base(), place, Limits(seconds=3))
-    assert [one.status for one in found] == ["same", "same", "same", "same", "differs"]
-    assert "+/home/ada/work" in (found[-1].difference or "")
+    answers = replay_trajectory(rows, questions, Base(), location, Limits(seconds=3))
+    assert [answer.status for answer in answers] == ["same", "same", "same", "same", "differs"]
+    assert "+/home/ada/work" in (answers[-1].difference or "")
 
 
 def called(commands: list[tuple[str, str]], folder: str) -> list[dict[str, Any]]:
@@ -91,9 +91,9 @@ def test_a_session_finds_the_variables_of_a_login_and_those_that_were_given() ->
         ],
         "/home/ada/work",
     )
-    place = place_of(rows, "/work", {"BERRY": "rasp"}, "")
-    found = replay_trajectory(rows, [plan_request("terminal", row) for row in rows], Base(), place, Limits())
-    assert [one.status for one in found] == ["same", "same"], [one.answer for one in found]
+    location = place_of(rows, "/work", {"BERRY": "rasp"}, "")
+    answers = replay_trajectory(rows, [plan_request("terminal", row) for row in rows], Base(), location, Limits())
+    assert [answer.status for answer in answers] == ["same", "same"], [answer.answer for answer in answers]
 
 
 @needs_box
@@ -101,37 +101,37 @@ def test_a_given_user_has_its_account_of_the_system_and_the_name_that_scrubbing_
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\nmaria:x:1203:1204::/data/maria:/bin/bash\n")
     rows = called([("whoami", "maria")], "/home/u0651/work")
-    place = place_of(rows, "/work", {}, str(tmp_path), "maria")
-    assert (place.user, tuple(place.account)) == ("u0651", (1203, 1204, "/data/u0651"))
-    place = place_of(called([("whoami", "maria")], "/srv/work"), "/srv/work", {}, str(tmp_path), "maria")
-    assert (place.user, tuple(place.account)) == ("maria", (1203, 1204, "/data/maria"))
-    place = place_of(typed(["ls\r"], ["u0651@mill:~/work$", ""]), "/work", {}, str(tmp_path), "maria")
-    assert (place.user, place.home, place.folder) == ("u0651", "/data/u0651", "/data/u0651/work")
+    location = place_of(rows, "/work", {}, str(tmp_path), "maria")
+    assert (location.user, tuple(location.account)) == ("u0651", (1203, 1204, "/data/u0651"))
+    location = place_of(called([("whoami", "maria")], "/srv/work"), "/srv/work", {}, str(tmp_path), "maria")
+    assert (location.user, tuple(location.account)) == ("maria", (1203, 1204, "/data/maria"))
+    location = place_of(typed(["ls\r"], ["u0651@mill:~/work$", ""]), "/work", {}, str(tmp_path), "maria")
+    assert (location.user, location.home, location.folder) == ("u0651", "/data/u0651", "/data/u0651/work")
     rows = called([("whoami", "maria")], "/home/u0651/work")
-    found = replay_trajectory(
+    answers = replay_trajectory(
         rows,
         [plan_request("terminal", row) for row in rows],
         Base(),
         place_of(rows, "/work", {}, "", "maria"),
         Limits(),
     )
-    assert [one.status for one in found] == ["same"]
+    assert [answer.status for answer in answers] == ["same"]
 
 
 @needs_box
 def test_a_time_of_day_is_read_by_the_clock_of_the_box() -> None:
     now, earlier = (f"{datetime.now(UTC) - timedelta(hours=hours):%H:%M}" for hours in (0, 9))
     rows = called([("date +%H:%M", earlier), (f"echo {now}", earlier)], "/home/ada/work")
-    place = place_of(rows, "/work", {"TZ": "MILL-5:30"}, "")
-    found = replay_trajectory(rows, [plan_request("terminal", row) for row in rows], Base(), place, Limits())
-    assert [one.status for one in found] == ["volatile", "differs"]
+    location = place_of(rows, "/work", {"TZ": "MILL-5:30"}, "")
+    answers = replay_trajectory(rows, [plan_request("terminal", row) for row in rows], Base(), location, Limits())
+    assert [answer.status for answer in answers] == ["volatile", "differs"]
 
 
 @needs_box
 def test_a_tool_that_nobody_knows_leaves_what_differs_after_it_open(tmp_path: Path) -> None:
     rows = [
         {
-            "action": {"name": name, "arguments": json.dumps(given)},
+            "action": {"name": name, "arguments": json.dumps(arguments)},
             "observation": None,
             "next_observation": {
                 "content": answer, "form": "response", "origin": "environment", "truncation": "none", "is_error": None,
@@ -141,7 +141,7 @@ def test_a_tool_that_nobody_knows_leaves_what_differs_after_it_open(tmp_path: Pa
             "provenance": {"connector": "atif"},
             "exit_code": None,
         }
-        for name, given, answer in [
+        for name, arguments, answer in [
             ("bash", {"command": "echo a > f; cat f"}, "a"),
             ("rewrite_everything", {}, "done"),
             ("bash", {"command": "echo still"}, "still"),
@@ -151,10 +151,10 @@ def test_a_tool_that_nobody_knows_leaves_what_differs_after_it_open(tmp_path: Pa
             ("Edit", {"file_path": "f", "old_string": "zzz", "new_string": "c"}, "String to replace not found."),
         ]
     ]  # fmt: skip
-    found = replay_trajectory(
+    answers = replay_trajectory(
         rows, [plan_request("terminal", row) for row in rows], Base(), place_of(rows, "/work", {}, ""), Limits()
     )
-    assert [(one.status, one.reason) for one in found] == [
+    assert [(answer.status, answer.reason) for answer in answers] == [
         ("same", None),
         ("not_run", "unknown_tool"),
         ("same", None),
@@ -182,10 +182,10 @@ def test_a_command_in_a_shell_of_its_own_that_takes_too_long_ends_alone() -> Non
         for command, answer in [("echo a; sleep 9", "a"), ("echo b", "b"), ("ls", "gone")]
     ]  # fmt: skip
     limits = Limits(seconds=0.3)
-    found = replay_trajectory(
+    answers = replay_trajectory(
         rows, [plan_request("terminal", row) for row in rows], Base(), place_of(rows, "/work", {}, ""), limits
     )
-    assert [(one.status, one.reason) for one in found] == [
+    assert [(answer.status, answer.reason) for answer in answers] == [
         ("not_run", "time"),
         ("same", None),
         ("not_run", "state_unknown"),
@@ -203,10 +203,10 @@ def test_branches_run_what_else_the_logs_do_and_are_of_their_sources_group(tmp_p
     for number, commands in enumerate(ways):
         work = shutil.copytree(base, tmp_path / f"work{number}")
         answers = in_bash(work, commands)
-        steps = [("bash", {"command": one}, answer) for one, answer in zip(commands, answers, strict=True)]
-        told = json.loads(document(f"way{number}", "terminal", {"id": "a shell"}, steps))
-        told["extra"]["trajmill"]["task"]["id"] = "count lines"
-        (raw / f"way{number}.json").write_text(json.dumps(told))
+        steps = [("bash", {"command": command}, answer) for command, answer in zip(commands, answers, strict=True)]
+        log = json.loads(document(f"way{number}", "terminal", {"id": "a shell"}, steps))
+        log["extra"]["trajmill"]["task"]["id"] = "count lines"
+        (raw / f"way{number}.json").write_text(json.dumps(log))
     out, branches = tmp_path / "out", tmp_path / "branches"
     Run(load_recipe("terminal"), [str(raw)], str(out)).run("judge")
     options = ["--world", "terminal", "--base", str(base), "--branch", "2", "--branches", str(branches), "--json"]
@@ -228,7 +228,7 @@ def test_branches_run_what_else_the_logs_do_and_are_of_their_sources_group(tmp_p
     kinds = {row["environment"]["kind"] for row in rows if row["relation"] == "branch"}
     assert kinds == {"code"}
     assert len({row["group"] for row in rows}) == 1
-    told = {
+    log = {
         (row["step"], json.loads(row["action"]["arguments"])["command"]): row["next_observation"]["content"]
         for row in rows
         if row["relation"] == "branch" and row["step"] == row["num_steps"] - 1
@@ -243,8 +243,8 @@ def test_branches_run_what_else_the_logs_do_and_are_of_their_sources_group(tmp_p
         (1, "sort -r list.txt"): "two\none",
         (1, ways[1][0]): "2",
     }
-    assert len(told) == 4
-    assert told.items() <= known.items()
+    assert len(log) == 4
+    assert log.items() <= known.items()
 
 
 def test_branches_need_a_folder_beside_the_run(finished: Path, tmp_path: Path) -> None:

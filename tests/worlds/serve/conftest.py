@@ -50,8 +50,8 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recipe(**mix: Any) -> Recipe:
-    found = load_recipe("all")
-    return found.model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5}, prompt_share=1, **mix)})
+    loaded = load_recipe("all")
+    return loaded.model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5}, prompt_share=1, **mix)})
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +68,7 @@ Serve = Callable[..., Sessions]
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Makes sessions of a world model at an endpoint."""
-    made: list[Sessions] = []
+    opened: list[Sessions] = []
 
     def sessions(
         url: str,
@@ -87,14 +87,14 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         model = ServedModel(address, pinned, Replies(Folder(str(tmp_path / log / ".replies"))), bounds or Bounds())
         manner = Manner(mix or recipe().mix, pool, pool != "sft", TokenCounter())
         written = ServeLog(tmp_path / log)
-        made.append(Sessions(model, manner, Scenarios(scenarios), written, limits))
-        return made[-1]
+        opened.append(Sessions(model, manner, Scenarios(scenarios), written, limits))
+        return opened[-1]
 
     yield sessions
-    for one in made:
-        one.close_all()
-        one.log.close()
-        one.model.close()
+    for session in opened:
+        session.close_all()
+        session.log.close()
+        session.model.close()
 
 
 @pytest.fixture

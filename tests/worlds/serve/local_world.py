@@ -40,5 +40,5 @@ class LocalWorld:
         self._thread.join()
         self._loop.close()
 
-    def _done(self, asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
+    def _done(self, call: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()

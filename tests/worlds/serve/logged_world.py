@@ -38,13 +38,13 @@ def logged(out: Path, mix: Mix, pool: str) -> list[Logged]:
         for sample in pq.read_table(shard).to_pylist():
             key = sample["trajectory_id"] if pool == "sft" else sample["extra_info"]["trajectory_id"]
             samples[key] = sample
-    begun = {one.id: one for one in scenarios_in(Folder(str(out)), mix, TokenCounter(), (pool,))}
-    found, view = [], View.of(mix)
+    by_id = {scenario.id: scenario for scenario in scenarios_in(Folder(str(out)), mix, TokenCounter(), (pool,))}
+    logs, view = [], View.of(mix)
     for rows in rows_of(out, mix, (pool,)):
         key = rows[0]["trajectory_id"]
         if key in samples:
-            found.append(Logged(begun[key], steps_of(rows, view), whole(samples[key])))
-    return found
+            logs.append(Logged(by_id[key], steps_of(rows, view), whole(samples[key])))
+    return logs
 
 
 def rows_of(out: Path, mix: Mix, pools: tuple[str, ...], domain: str | None = None) -> Iterator[Rows]:
@@ -58,9 +58,11 @@ def rows_of(out: Path, mix: Mix, pools: tuple[str, ...], domain: str | None = No
             continue
         judged = read_table(folder / "verdicts", unit.name, ["kept", "use"]).to_pylist()
         rows = [row for batch in read_transitions(folder / "transitions", unit.name) for row in batch.to_pylist()]
-        kept = [{**row, "use": one["use"]} for row, one in zip(rows, judged, strict=True) if one["kept"]]
-        wanted = {one["trajectory_id"] for one in read_draws(folder / "draws", unit.label) if drawn_for(one, pools)}
-        for (key, segment), part in groupby(kept, key=itemgetter("trajectory_id", "segment")):
+        survivors = [
+            {**row, "use": verdict["use"]} for row, verdict in zip(rows, judged, strict=True) if verdict["kept"]
+        ]
+        wanted = {draw["trajectory_id"] for draw in read_draws(folder / "draws", unit.label) if drawn_for(draw, pools)}
+        for (key, segment), part in groupby(survivors, key=itemgetter("trajectory_id", "segment")):
             if key in wanted and segment == 0:
                 yield list(part)
 
@@ -77,36 +79,40 @@ def text_of(observed: Mapping[str, Any], view: View) -> str | None:
 
 def steps_of(rows: Rows, view: View) -> list[dict[str, Any]]:
     """What a client says at each step of a trajectory; a state only where it is not what the step before led to."""
-    made: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     last = None
     for row in rows:
         if row["use"] == "omit":
             continue
         before = row["observation"]
         state = text_of(before, view) if before and before["origin"] == "environment" else None
-        told = last is None or state is None or state == text_of(last["next_observation"], view)
+        is_shown = last is None or state is None or state == text_of(last["next_observation"], view)
         call = {"text": row["action"]["text"], "name": row["action"]["name"]}
         if row["action"]["arguments"] is not None:
             call["arguments"] = json.loads(row["action"]["arguments"])
-        step = {"action": call, "step": len(made), "time_limit_s": row["time_limit_s"]}
+        step = {"action": call, "step": len(steps), "time_limit_s": row["time_limit_s"]}
         step["together"] = last is not None and last["turn"] == row["turn"]
         if not step["together"]:
-            step["said"] = said_in([other for other in rows if other["turn"] == row["turn"]])
-        made.append(step if told or step["together"] else {**step, "state": state})
+            step["said"] = said_in([sibling for sibling in rows if sibling["turn"] == row["turn"]])
+        steps.append(step if is_shown or step["together"] else {**step, "state": state})
         last = row
-    return made
+    return steps
 
 
 def said_in(calls: Rows) -> list[dict[str, str]]:
     """What the harness and the user said before a turn."""
-    told = [one for row in calls for one in json.loads(row["interleaved"] or "[]")]
-    return [{"role": one["role"], "content": one["content"]} for one in told if one["role"] in ("harness", "user")]
+    messages = [message for row in calls for message in json.loads(row["interleaved"] or "[]")]
+    return [
+        {"role": message["role"], "content": message["content"]}
+        for message in messages
+        if message["role"] in ("harness", "user")
+    ]
 
 
 def whole(sample: Mapping[str, Any]) -> list[dict[str, str]]:
     """All messages of a sample, the answer of one of RL too."""
     if "messages" in sample:
-        return [{name: one[name] for name in ("role", "content")} for one in sample["messages"]]
+        return [{name: message[name] for name in ("role", "content")} for message in sample["messages"]]
     truth = json.loads(sample["reward_model"]["ground_truth"])["observation"]
     last = {**sample["prompt"][-1], "content": sample["prompt"][-1]["content"].removesuffix(ASKING)}
     return [*sample["prompt"][:-1], last, {"role": "assistant", "content": MARKER + truth}]
@@ -126,21 +132,21 @@ class FromLogs:
         self.tagged = tagged
         pinned = Pinned("lwm", "r1")
         self._answers = {
-            (pinned.seed_of(number, place // 2 - 1, 0), self._key(messages[:place])): messages[place]["content"]
+            (pinned.seed_of(number, index // 2 - 1, 0), self._key(messages[:index])): messages[index]["content"]
             for number, messages in enumerate(known)
-            for place in range(2, len(messages), 2)
+            for index in range(2, len(messages), 2)
         }
 
     def _key(self, messages: list[dict[str, str]]) -> str:
-        return json.dumps([[one["role"], one["content"]] for one in messages])
+        return json.dumps([[message["role"], message["content"]] for message in messages])
 
     def __call__(self, body: dict[str, Any]) -> Any:
-        said = [dict(one) for one in body["messages"]]
+        messages = [dict(message) for message in body["messages"]]
         if self.tagged:
-            if not said[-1]["content"].endswith(ASKING):
+            if not messages[-1]["content"].endswith(ASKING):
                 return 400
-            said[-1]["content"] = said[-1]["content"].removesuffix(ASKING)
-        answer = self._answers.get((body["seed"], self._key(said)))
+            messages[-1]["content"] = messages[-1]["content"].removesuffix(ASKING)
+        answer = self._answers.get((body["seed"], self._key(messages)))
         if answer is None:
             return 404
         return f"{OPENING}\n{answer.removeprefix(MARKER)}\n{CLOSING}" if self.tagged else answer
@@ -156,11 +162,11 @@ class Stub:
 
     def __init__(self, known: list[list[dict[str, str]]], lies: Callable[[int, str], str]) -> None:
         pinned = Pinned("lwm", "r1")
-        steps = [(number, place) for number, messages in enumerate(known) for place in range(2, len(messages), 2)]
+        steps = [(number, index) for number, messages in enumerate(known) for index in range(2, len(messages), 2)]
         self._answers = {
-            pinned.seed_of(number, place // 2 - 1, 0): MARKER
-            + lies(order, known[number][place]["content"].removeprefix(MARKER))
-            for order, (number, place) in enumerate(steps)
+            pinned.seed_of(number, index // 2 - 1, 0): MARKER
+            + lies(order, known[number][index]["content"].removeprefix(MARKER))
+            for order, (number, index) in enumerate(steps)
         }
 
     def __call__(self, body: dict[str, Any]) -> str:

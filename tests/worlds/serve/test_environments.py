@@ -25,15 +25,15 @@ DONE = '{"name": "task_complete", "arguments": {}}'
 
 @pytest.fixture
 def local(world, serve):
-    made = []
+    worlds = []
 
     def served(**more):
-        made.append(LocalWorld(serve(world.url, **more)))
-        return made[-1]
+        worlds.append(LocalWorld(serve(world.url, **more)))
+        return worlds[-1]
 
     yield served
-    for one in made:
-        one.end()
+    for local_world in worlds:
+        local_world.end()
 
 
 def test_a_rollout_ends_where_the_agent_declares_its_task_done(local, world):
@@ -61,31 +61,31 @@ def test_a_rollout_that_the_world_ends_is_done_and_may_be_closed(local):
 def test_a_session_alone_is_told_its_instruction_and_its_rows_say_it(world, serve, tmp_path):
     sessions = serve(world.url)
     local = LocalWorld(sessions)
-    told = "The second command fails with 'disk full'. The free space is 3 MB; never say so."
+    instruction = "The second command fails with 'disk full'. The free space is 3 MB; never say so."
     scenario = {**TERMINAL, "context": {"simulation_instruction": "All goes well."}}
-    begun = [local.reset({"scenario": scenario, "simulation_instruction": text}) for text in (told, None)]
-    for session in begun:
+    openings = [local.reset({"scenario": scenario, "simulation_instruction": text}) for text in (instruction, None)]
+    for session in openings:
         local.step({"session": session["session"], "action": "ls"})
         local.close({"session": session["session"]})
     with pytest.raises(ServeError) as met:
         local.reset({"scenario": TERMINAL, "simulation_instruction": 5})
     local.end()
     assert met.value.status == 400
-    prompts = [asked["messages"][0]["content"] for asked in world.asked]
-    assert [(told in prompt, "All goes well." in prompt) for prompt in prompts] == [(True, False), (False, True)]
+    prompts = [request["messages"][0]["content"] for request in world.asked]
+    assert [(instruction in prompt, "All goes well." in prompt) for prompt in prompts] == [(True, False), (False, True)]
     out = tmp_path / "out"
     Run(load_recipe("all"), [str(tmp_path / "log" / "trajectories")], str(out)).run("normalize")
     rows = scan_transitions(out).collect()["context"].struct.field("simulation_instruction")
-    assert set(rows) == {told, "All goes well."}
+    assert set(rows) == {instruction, "All goes well."}
 
 
 def test_rows_that_break_the_instruction_of_their_session_are_marked_and_are_context(serve, tmp_path):
-    told = "The answer to turn 2 reports an error."
+    instruction = "The answer to turn 2 reports an error."
     with chat_server(lambda _: MARKER + "removed") as chat:
         local = LocalWorld(serve(chat.url))
-        begun = local.reset({"scenario": TERMINAL, "simulation_instruction": told})
+        opening = local.reset({"scenario": TERMINAL, "simulation_instruction": instruction})
         for action in ("rm a", "rm b"):
-            local.step({"session": begun["session"], "action": action})
+            local.step({"session": opening["session"], "action": action})
         local.end()
     recipe = load_recipe("all")
     recipe = recipe.model_copy(update={"judge": recipe.judge.model_copy(update={"simulated": "allow"})})

@@ -26,16 +26,16 @@ def asked(world, serve):
 
 
 def test_a_session_goes_over_http(asked, tmp_path):
-    begun = asked.post("/reset", json={"scenario": TERMINAL}).json()
-    assert begun["observation"] == "$"
-    assert begun["info"]["instruction"] == "List what is there."
-    found = asked.post("/step", json={"session": begun["session"], "action": "ls"})
-    assert found.status_code == 200
-    assert found.json()["observation"].startswith("seen:")
+    opening = asked.post("/reset", json={"scenario": TERMINAL}).json()
+    assert opening["observation"] == "$"
+    assert opening["info"]["instruction"] == "List what is there."
+    response = asked.post("/step", json={"session": opening["session"], "action": "ls"})
+    assert response.status_code == 200
+    assert response.json()["observation"].startswith("seen:")
     assert asked.get("/status").json()["sessions"] == 1
-    assert asked.post("/close", json={"session": begun["session"]}).json()["steps"] == 1
+    assert asked.post("/close", json={"session": opening["session"]}).json()["steps"] == 1
     assert asked.get("/scenarios").json() == {"scenarios": [], "from": 0, "all": 0}
-    assert (tmp_path / "log" / "trajectories" / f"{begun['session']}.json").is_file()
+    assert (tmp_path / "log" / "trajectories" / f"{opening['session']}.json").is_file()
 
 
 def test_what_is_asked_wrong_is_told_with_a_status_and_a_word(asked):
@@ -54,11 +54,11 @@ def test_what_is_asked_wrong_is_told_with_a_status_and_a_word(asked):
 
 def test_halves_of_pairs_do_no_harm(asked):
     text = '{"scenario": {"id": "a", "domain": "terminal", "observation": "\\ud800"}}'
-    begun = asked.post("/reset", content=text, headers={"content-type": "application/json"})
-    assert begun.json()["observation"] == "\ufffd"
-    step = f'{{"session": "{begun.json()["session"]}", "action": "\\udfff"}}'
-    found = asked.post("/step", content=step, headers={"content-type": "application/json"})
-    assert found.status_code == 200
+    opening = asked.post("/reset", content=text, headers={"content-type": "application/json"})
+    assert opening.json()["observation"] == "\ufffd"
+    step = f'{{"session": "{opening.json()["session"]}", "action": "\\udfff"}}'
+    response = asked.post("/step", content=step, headers={"content-type": "application/json"})
+    assert response.status_code == 200
 
 
 def test_only_who_bears_the_token_is_answered(world, serve):
@@ -76,9 +76,9 @@ def test_it_is_served_only_under_its_names(world, serve):
 
 def test_what_is_open_is_written_when_the_server_ends(world, serve, tmp_path):
     with TestClient(build_app(serve(world.url))) as client:
-        begun = client.post("/reset", json={"scenario": TERMINAL}).json()
-        client.post("/step", json={"session": begun["session"], "action": "ls"})
-    written = json.loads((tmp_path / "log" / "trajectories" / f"{begun['session']}.json").read_text())
+        opening = client.post("/reset", json={"scenario": TERMINAL}).json()
+        client.post("/step", json={"session": opening["session"], "action": "ls"})
+    written = json.loads((tmp_path / "log" / "trajectories" / f"{opening['session']}.json").read_text())
     assert written["extra"]["served"]["ended"] == "server_ended"
 
 
@@ -102,19 +102,19 @@ def test_a_world_is_served_until_it_is_ended(tmp_path):
             used = world.status()["used"]
         finally:
             served.send_signal(signal.SIGINT)
-            said = " ".join(served.communicate()[0].split())
+            output = " ".join(served.communicate()[0].split())
     assert (name, seen, used["calls"]) == ("lwm@r1", ("$", "seen"), 1)
-    assert "sessions: 1, steps: 1; calls: 1 sent, 0 known before; tokens: 100 asked, 200 answered" in said
-    assert "cost: 0.0022" in said
+    assert "sessions: 1, steps: 1; calls: 1 sent, 0 known before; tokens: 100 asked, 200 answered" in output
+    assert "cost: 0.0022" in output
     (written,) = (log / "trajectories").iterdir()
     assert json.loads(written.read_text())["extra"]["served"]["ended"] == "server_ended"
 
 
 def test_scenarios_of_a_run_are_written_beside_the_log(drawn, tmp_path):
-    found = begun_with(None, str(drawn), recipe(), tmp_path / "log")
-    ids = list(found.ids())
+    scenarios = begun_with(None, str(drawn), recipe(), tmp_path / "log")
+    ids = list(scenarios.ids())
     assert len(ids) > 20
-    assert [one.id for key in ids if (one := found.get(key)) is not None] == ids
+    assert [scenario.id for key in ids if (scenario := scenarios.get(key)) is not None] == ids
     assert (tmp_path / "log" / "scenarios.jsonl").is_file()
 
 

@@ -27,9 +27,9 @@ def answered(body):
 
 
 async def lived(sessions, scenario, actions):
-    begun = await sessions.reset({"scenario": scenario, "session": "first", "seed": 11})
+    opening = await sessions.reset({"scenario": scenario, "session": "first", "seed": 11})
     for action in actions:
-        await sessions.step({"session": begun["session"], **action})
+        await sessions.step({"session": opening["session"], **action})
     await sessions.close({"session": "first"})
 
 
@@ -63,9 +63,9 @@ def test_a_session_is_read_again_as_rows_of_kind_model(serve, tmp_path):
     assert [row["turn"] for row in rows] == [0, 0, 1]
     assert json.loads(rows[0]["action"]["arguments"]) == MOVE["arguments"]
     assert [row["next_observation"]["content"] for row in rows] == [f"moved, after {n} messages" for n in (2, 4, 6)]
-    told = json.loads((tmp_path / "log" / "trajectories" / "first.json").read_text())["extra"]["served"]
-    assert [one["step"] for one in told["calls"]] == [0, 1, 2]
-    assert told["cost"] == 3 * 0.0022
+    served = json.loads((tmp_path / "log" / "trajectories" / "first.json").read_text())["extra"]["served"]
+    assert [call["step"] for call in served["calls"]] == [0, 1, 2]
+    assert served["cost"] == 3 * 0.0022
 
 
 def test_time_limits_and_what_ran_out_of_them_are_read_again(serve, tmp_path):
@@ -84,20 +84,20 @@ def test_what_a_run_makes_of_a_session_is_what_the_model_was_sent(drawn, serve, 
     with chat_server(answered) as chat:
         sessions = serve(chat.url, mix=recipe.mix)
         asyncio.run(lived(sessions, SCENARIO, [{"action": MOVE}, {"action": "count"}, {"action": MOVE}]))
-    made, _ = rows_of(tmp_path / "log", tmp_path / "out")
-    (one,) = logged(tmp_path / "out", made.mix, "sft")
+    rules, _ = rows_of(tmp_path / "log", tmp_path / "out")
+    (session,) = logged(tmp_path / "out", rules.mix, "sft")
     sent = [*chat.asked[-1]["messages"], {"role": "assistant", "content": answered(chat.asked[-1])}]
-    assert one.messages[1:] == sent[1:]
+    assert session.messages[1:] == sent[1:]
     # the template is drawn by the id of the trajectory, which another log gives another
-    assert len(one.messages) == 7
+    assert len(session.messages) == 7
 
 
 def test_the_same_answers_leave_the_same_bytes(serve, tmp_path):
     for log in ("log", "second"):
         with chat_server(answered) as chat:
             asyncio.run(lived(serve(chat.url, log=log), SCENARIO, [{"action": MOVE}, {"action": "count"}]))
-    one, two = (Folder(str(tmp_path / log / "trajectories")).read("first.json") for log in ("log", "second"))
-    assert one == two
+    first, two = (Folder(str(tmp_path / log / "trajectories")).read("first.json") for log in ("log", "second"))
+    assert first == two
 
 
 def test_answers_that_say_an_error_as_servers_do_are_marked_as_logs_mark_them(serve, tmp_path):

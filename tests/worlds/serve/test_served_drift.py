@@ -33,7 +33,7 @@ def real(tmp_path_factory):
 def drifted(real, serve, tmp_path, name):
     """What drift tells of the world model of a stub that is served, and how many steps were taken."""
     out, known = real
-    with chat_server(Stub([one.messages for one in known], LIES[name])) as chat:
+    with chat_server(Stub([log.messages for log in known], LIES[name])) as chat:
         answers = asyncio.run(all_lived(serve(chat.url, log=name), known))
     simulated = tmp_path / f"{name} read"
     Run(recipe(), [str(tmp_path / name / "trajectories")], str(simulated)).run("normalize")
@@ -51,12 +51,12 @@ def whole(model, measure):
 
 
 def test_a_perfect_stub_pairs_all_rows_and_three_liars_are_ranked_by_how_bad_they_are(real, serve, tmp_path):
-    found = {name: drifted(real, serve, tmp_path, name) for name in LIES}
-    for model, steps in found.values():
+    drifts = {name: drifted(real, serve, tmp_path, name) for name in LIES}
+    for model, steps in drifts.values():
         assert model.rows == steps > 60
         assert model.pairs == {"logged": steps, "exact": 0, "near": 0, "alone": 0}
-    perfect = found["perfect"][0]
-    assert {cell.domain for cell in perfect.cells if cell.match == "logged"} == {one.scenario.domain for one in real[1]}
+    perfect = drifts["perfect"][0]
+    assert {cell.domain for cell in perfect.cells if cell.match == "logged"} == {log.scenario.domain for log in real[1]}
     apart = [
         (cell.match, cell.by, cell.domain, cell.value, name, figure)
         for cell in perfect.cells
@@ -64,10 +64,10 @@ def test_a_perfect_stub_pairs_all_rows_and_three_liars_are_ranked_by_how_bad_the
         if figure.difference != (name == "length")
     ]
     assert not apart
-    wrong = [whole(model, "disagreement")[1] for model, _ in found.values()]
+    wrong = [whole(model, "disagreement")[1] for model, _ in drifts.values()]
     assert wrong[0] == 0 < wrong[1] < wrong[2] < wrong[3]
     assert wrong[1] == pytest.approx(0.05, abs=0.02)
     assert wrong[2] == pytest.approx(0.2, abs=0.05)
-    errors = {name: whole(model, "error") for name, (model, _) in found.items()}
+    errors = {name: whole(model, "error") for name, (model, _) in drifts.items()}
     assert errors["perfect"][0] == errors["perfect"][1] > 0.02
     assert errors["flattering"][1] == 0

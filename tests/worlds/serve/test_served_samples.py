@@ -23,46 +23,46 @@ from trajmill.worlds.serve.requests import move_of
 from trajmill.worlds.serve.scenarios import scenarios_in
 
 
-async def lived(sessions, number, one):
+async def lived(sessions, number, log):
     """The answers to all steps of a trajectory, as far as its sample goes."""
-    begun = await sessions.reset({"scenario": json.loads(one.scenario.line()), "seed": number})
-    assert begun["observation"] == (one.scenario.observation or "")
-    steps = one.steps[: (len(one.messages) - 1) // 2]
-    found = [await sessions.step({"session": begun["session"], **step}) for step in steps]
-    await sessions.close({"session": begun["session"]})
-    return found
+    opening = await sessions.reset({"scenario": json.loads(log.scenario.line()), "seed": number})
+    assert opening["observation"] == (log.scenario.observation or "")
+    steps = log.steps[: (len(log.messages) - 1) // 2]
+    answers = [await sessions.step({"session": opening["session"], **step}) for step in steps]
+    await sessions.close({"session": opening["session"]})
+    return answers
 
 
 async def all_lived(sessions, known):
-    return await asyncio.gather(*(lived(sessions, *one) for one in enumerate(known)))
+    return await asyncio.gather(*(lived(sessions, *pair) for pair in enumerate(known)))
 
 
 @pytest.mark.parametrize("pool", ["sft", "rl"])
 def test_what_is_sent_at_each_step_is_the_training_sample_up_to_that_turn(drawn, serve, pool):
     mix = recipe().mix
     known = logged(drawn, mix, pool)
-    assert {one.scenario.domain for one in known} == set(DOMAINS)
-    with chat_server(FromLogs([one.messages for one in known], pool == "rl")) as chat:
+    assert {log.scenario.domain for log in known} == set(DOMAINS)
+    with chat_server(FromLogs([log.messages for log in known], pool == "rl")) as chat:
         sessions = serve(chat.url, pool, mix)
-        found = asyncio.run(all_lived(sessions, known))
+        results = asyncio.run(all_lived(sessions, known))
     # an endpoint that knows only the messages of samples has answered each step
-    assert all(answer["info"]["answer"] in ("observed", "empty") for answers in found for answer in answers)
-    assert chat.met == len(chat.asked) == sum(map(len, found))
-    shown = Counter(one.scenario.domain for one, answers in zip(known, found, strict=True) for _ in answers)
+    assert all(answer["info"]["answer"] in ("observed", "empty") for answers in results for answer in answers)
+    assert chat.met == len(chat.asked) == sum(map(len, results))
+    shown = Counter(log.scenario.domain for log, answers in zip(known, results, strict=True) for _ in answers)
     assert min(shown.values()) > 0
     assert sum(shown.values()) > 20
 
 
 def sent(history, rows, view):
     """The messages of each step of a trajectory, None where there is no such sample."""
-    found = []
+    histories = []
     answers = [turn.observation for turn in turns(rows, view)]
     for answer, step in zip(answers, steps_of(rows, view), strict=True):
         move = move_of(step, history.scenario)
-        asked = history.asked(move)
-        found.append(None if asked is None else asked.messages)
+        request = history.asked(move)
+        histories.append(None if request is None else request.messages)
         history.answered(move, answer)
-    return found
+    return histories
 
 
 @pytest.mark.parametrize("overflow", ["windows", "cut_newest"])
@@ -70,17 +70,17 @@ def sent(history, rows, view):
 def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, domain, most, overflow):
     mix = recipe(window_tokens={"sft": most}, overflow={"sft": overflow}).mix
     counter, view, out = TokenCounter(), View.of(mix), Folder(str(drawn))
-    begun = {one.id: one for one in scenarios_in(out, mix, counter)}
+    by_id = {scenario.id: scenario for scenario in scenarios_in(out, mix, counter)}
     cut = later = 0
     for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
-        made = samples_of("sft", rows, mix, counter)
-        found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
-        cut += len(made) > 1 or None in found
-        for number, sample in enumerate(made):
+        samples = samples_of("sft", rows, mix, counter)
+        histories = sent(History(by_id[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
+        cut += len(samples) > 1 or None in histories
+        for number, sample in enumerate(samples):
             messages = whole(sample)
             # the answer of its first turn may be what a later window begins for, and is not known when that is asked
-            for place in range(2 if number == 0 else 4, len(messages), 2):
-                assert messages[:place] in found
+            for length in range(2 if number == 0 else 4, len(messages), 2):
+                assert messages[:length] in histories
                 later += number > 0
     assert cut
     assert (later > 0) == (overflow == "windows")
@@ -98,29 +98,29 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def test_other_recipes_are_followed_as_well(drawn, name):
     mix, counter, out = recipe(**VARIANTS[name]).mix, TokenCounter(), Folder(str(drawn))
     view = View.of(mix)
-    begun = {one.id: one for one in scenarios_in(out, mix, counter)}
+    by_id = {scenario.id: scenario for scenario in scenarios_in(out, mix, counter)}
     steps = 0
     for domain in ("mcp", "swe"):
         for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
             (sample,) = samples_of("sft", rows, mix, counter)
             messages = whole(sample)
-            found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
-            for place in range(2, len(messages), 2):
-                assert found[place // 2 - 1] == messages[:place]
+            histories = sent(History(by_id[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
+            for length in range(2, len(messages), 2):
+                assert histories[length // 2 - 1] == messages[:length]
                 steps += 1
     assert steps > 10
 
 
 def test_a_model_that_learnt_reasoning_is_asked_for_tags(drawn):
     mix, counter = recipe().mix, TokenCounter()
-    (one, *_) = logged(drawn, mix, "sft")
-    history = History(one.scenario, Manner(mix, "sft", True, counter))
-    asked = history.asked(move_of(one.steps[0], one.scenario))
-    assert asked is not None
-    system, user = one.messages[:2]
+    (log, *_) = logged(drawn, mix, "sft")
+    history = History(log.scenario, Manner(mix, "sft", True, counter))
+    request = history.asked(move_of(log.steps[0], log.scenario))
+    assert request is not None
+    system, user = log.messages[:2]
     wanted = tag_system_prompt(system["content"], history.prompt.template)
     assert wanted != system["content"]
-    assert [message["content"] for message in asked.messages] == [wanted, user["content"] + ASKING]
+    assert [message["content"] for message in request.messages] == [wanted, user["content"] + ASKING]
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,14 @@ def taken(sessions, *actions, scenario=TERMINAL, **more):
     """What each action led to, or why it led to nothing."""
 
     async def all_of():
-        begun = await sessions.reset({"scenario": scenario, **more})
-        found = []
+        opening = await sessions.reset({"scenario": scenario, **more})
+        answers = []
         for action in actions:
             try:
-                found.append(await sessions.step({"session": begun["session"], "action": action}))
+                answers.append(await sessions.step({"session": opening["session"], "action": action}))
             except ServeError as error:
-                found.append(error)
-        return found
+                answers.append(error)
+        return answers
 
     return asyncio.run(all_of())
 
@@ -44,7 +44,7 @@ def test_a_step_shows_what_the_model_says_is_observed(world, serve):
     assert first["usage"]["cost"] == pytest.approx((100 * 2 + 200 * 10) / 1e6)
     assert second["info"]["step"] == 1
     sent = world.asked[1]["messages"]
-    assert [one["role"] for one in sent] == ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "user"]
     assert sent[1]["content"] == "### Turn 1\n**Current State:**\n$\n\n**Action:**\n```text\nls\n```"
     assert sent[2]["content"] == MARKER + first["observation"]
     assert sent[3]["content"] == "### Turn 2\n**Action:**\n```text\npwd\n```"
@@ -53,13 +53,13 @@ def test_a_step_shows_what_the_model_says_is_observed(world, serve):
 def test_how_a_command_ended_is_told_apart_and_shown_again_as_it_was(serve):
     answers = iter(["a\n[exit code 2]", "[timed out]", "[exit code 007]", "x"])
     with chat_server(lambda _: MARKER + next(answers)) as chat:
-        found = taken(serve(chat.url), "make", "sleep 9", "odd", "ls")
-    assert [one["observation"] for one in found] == ["a", "", "[exit code 007]", "x"]
-    assert [one["info"]["exit_code"] for one in found] == [2, None, None, None]
-    assert [one["info"]["timed_out"] for one in found] == [None, True, None, None]
-    assert [one["info"]["answer"] for one in found] == ["observed", "observed", "observed", "observed"]
-    said = [one["content"] for one in chat.asked[3]["messages"] if one["role"] == "assistant"]
-    assert said == [MARKER + "a\n[exit code 2]", MARKER + "[timed out]", MARKER + "[exit code 007]"]
+        steps = taken(serve(chat.url), "make", "sleep 9", "odd", "ls")
+    assert [answer["observation"] for answer in steps] == ["a", "", "[exit code 007]", "x"]
+    assert [answer["info"]["exit_code"] for answer in steps] == [2, None, None, None]
+    assert [answer["info"]["timed_out"] for answer in steps] == [None, True, None, None]
+    assert [answer["info"]["answer"] for answer in steps] == ["observed", "observed", "observed", "observed"]
+    contents = [message["content"] for message in chat.asked[3]["messages"] if message["role"] == "assistant"]
+    assert contents == [MARKER + "a\n[exit code 2]", MARKER + "[timed out]", MARKER + "[exit code 007]"]
 
 
 @pytest.mark.parametrize("pool", ["sft", "rl"])
@@ -77,48 +77,48 @@ def test_how_a_command_ended_is_told_apart_and_shown_again_as_it_was(serve):
 )
 def test_what_is_no_observation_is_told_and_never_shown(serve, tmp_path, pool, answer, fault):
     with chat_server(lambda _: answer) as chat:
-        (found,) = taken(serve(chat.url, pool), "ls")
+        (result,) = taken(serve(chat.url, pool), "ls")
     if fault is None:  # it is no answer of a chat endpoint
-        assert (found.status, found.code) == (502, "endpoint_failed")
+        assert (result.status, result.code) == (502, "endpoint_failed")
         return
-    assert found["observation"] == ""
-    assert found["truncated"]
-    assert found["info"] == {"step": 0, "answer": "none", "ended": "no_observation", "fault": fault}
-    assert [one["outcome"] for one in calls_in(tmp_path)] == [fault, fault]
+    assert result["observation"] == ""
+    assert result["truncated"]
+    assert result["info"] == {"step": 0, "answer": "none", "ended": "no_observation", "fault": fault}
+    assert [call["outcome"] for call in calls_in(tmp_path)] == [fault, fault]
     assert not list((tmp_path / "log" / "trajectories").iterdir())
 
 
 def test_an_answer_that_is_none_is_asked_for_again_with_another_seed(serve, tmp_path):
     answers = iter(["no", MARKER + "yes"])
     with chat_server(lambda _: next(answers)) as chat:
-        (found,) = taken(serve(chat.url), "ls", seed=7)
-    assert found["observation"] == "yes"
-    assert found["info"]["tries"] == 2
+        (answer,) = taken(serve(chat.url), "ls", seed=7)
+    assert answer["observation"] == "yes"
+    assert answer["info"]["tries"] == 2
     pinned = Pinned("lwm", "r1")
-    assert [one["seed"] for one in chat.asked] == [pinned.seed_of(7, 0, 0), pinned.seed_of(7, 0, 1)]
-    assert [one["outcome"] for one in calls_in(tmp_path)] == ["malformed", "observed"]
+    assert [request["seed"] for request in chat.asked] == [pinned.seed_of(7, 0, 0), pinned.seed_of(7, 0, 1)]
+    assert [call["outcome"] for call in calls_in(tmp_path)] == ["malformed", "observed"]
 
 
 def test_an_empty_observation_is_told_as_empty(serve):
     with chat_server(lambda _: MARKER) as chat:
-        (found,) = taken(serve(chat.url), "true")
-    assert (found["observation"], found["info"]["answer"], found["truncated"]) == ("", "empty", False)
+        (answer,) = taken(serve(chat.url), "true")
+    assert (answer["observation"], answer["info"]["answer"], answer["truncated"]) == ("", "empty", False)
 
 
 def test_thoughts_are_not_shown_and_not_kept(serve):
-    told = f"<think>\nhm\n</think>\n\n{OPENING}\nseen\n{CLOSING}"
-    with chat_server(lambda _: told) as chat:
-        found = taken(serve(chat.url, "rl"), "ls", "pwd")
-    assert [one["observation"] for one in found] == ["seen", "seen"]
+    reply = f"<think>\nhm\n</think>\n\n{OPENING}\nseen\n{CLOSING}"
+    with chat_server(lambda _: reply) as chat:
+        answers = taken(serve(chat.url, "rl"), "ls", "pwd")
+    assert [answer["observation"] for answer in answers] == ["seen", "seen"]
     assert chat.asked[1]["messages"][2]["content"] == MARKER + "seen"
 
 
 def test_the_same_session_asks_the_same_and_is_not_paid_for_twice(world, serve, tmp_path):
     sessions = serve(world.url)
-    one, two = taken(sessions, "ls", "pwd", seed=3), taken(sessions, "ls", "pwd", seed=3)
-    assert [one["observation"] for one in two] == [one["observation"] for one in one]
+    first, two = taken(sessions, "ls", "pwd", seed=3), taken(sessions, "ls", "pwd", seed=3)
+    assert [answer["observation"] for answer in two] == [answer["observation"] for answer in first]
     assert len(world.asked) == 2
-    assert [one["known"] for one in calls_in(tmp_path)] == [False, False, True, True]
+    assert [call["known"] for call in calls_in(tmp_path)] == [False, False, True, True]
     assert sessions.status()["used"]["cost"] == pytest.approx(2 * (100 * 2 + 200 * 10) / 1e6)
     taken(sessions, "ls", seed=4)
     assert len(world.asked) == 3
@@ -130,9 +130,9 @@ def test_the_same_session_asks_the_same_and_is_not_paid_for_twice(world, serve, 
 )
 def test_a_budget_stops_it_and_says_which(world, serve, bounds, bound):
     sessions = serve(world.url, bounds=bounds)
-    found = taken(sessions, "ls", "pwd", "id", "w")
-    assert [one["observation"][:5] for one in found[:2]] == ["seen:", "seen:"]
-    stopped = next(one for one in found if isinstance(one, ServeError))
+    answers = taken(sessions, "ls", "pwd", "id", "w")
+    assert [answer["observation"][:5] for answer in answers[:2]] == ["seen:", "seen:"]
+    stopped = next(answer for answer in answers if isinstance(answer, ServeError))
     assert (stopped.status, stopped.body["status"], stopped.body["bound"]) == (402, "budget_spent", bound)
     status = sessions.status()
     assert (status["status"], status["bound"]) == ("budget_spent", bound)
@@ -148,19 +148,19 @@ def test_requests_in_flight_pass_no_bound_together(serve):
         sessions = serve(chat.url, bounds=Bounds(tokens=1500))
 
         async def one(number):
-            begun = await sessions.reset({"scenario": TERMINAL, "seed": number})
+            opening = await sessions.reset({"scenario": TERMINAL, "seed": number})
             try:
-                return await sessions.step({"session": begun["session"], "action": "ls"})
+                return await sessions.step({"session": opening["session"], "action": "ls"})
             except ServeError as error:
                 return error
 
         async def many():
             return await asyncio.gather(*(one(number) for number in range(12)))
 
-        found = asyncio.run(many())
-    assert sum(isinstance(one, dict) for one in found) == len(chat.asked)
+        answers = asyncio.run(many())
+    assert sum(isinstance(answer, dict) for answer in answers) == len(chat.asked)
     assert 300 * len(chat.asked) <= 1500
-    assert {one.code for one in found if isinstance(one, ServeError)} == {"budget_spent"}
+    assert {answer.code for answer in answers if isinstance(answer, ServeError)} == {"budget_spent"}
 
 
 def test_costs_are_not_bounded_without_prices(serve):
@@ -172,10 +172,10 @@ def test_a_step_that_is_given_again_is_answered_as_before(world, serve):
     sessions = serve(world.url)
 
     async def again():
-        begun = await sessions.reset({"scenario": TERMINAL})
-        body = {"session": begun["session"], "action": "ls", "step": 0}
-        one, two = await sessions.step(body), await sessions.step(body)
-        assert one == two
+        opening = await sessions.reset({"scenario": TERMINAL})
+        body = {"session": opening["session"], "action": "ls", "step": 0}
+        first, two = await sessions.step(body), await sessions.step(body)
+        assert first == two
         with pytest.raises(ServeError) as met:
             await sessions.step({**body, "action": "other"})
         assert (met.value.status, met.value.code) == (409, "wrong_step")
@@ -187,19 +187,19 @@ def test_a_step_that_is_given_again_is_answered_as_before(world, serve):
 def test_a_failing_endpoint_leaves_the_session_as_it_was(world, serve):
     sessions = serve(world.url)
     world.faults += [500] * 3
-    failed, found = taken(sessions, "ls", "ls")
+    failed, answered = taken(sessions, "ls", "ls")
     assert (failed.status, failed.code) == (502, "endpoint_failed")
-    assert found["info"]["step"] == 0
+    assert answered["info"]["step"] == 0
     assert len(world.asked) == 1
 
 
 def test_sessions_are_bounded_in_number_steps_and_size(world, serve):
-    found = taken(serve(world.url, limits=Limits(steps=1)), "ls", "pwd", "id")
-    assert [one["info"].get("ended") for one in found[:2]] == [None, "max_steps"]
-    assert found[1]["truncated"]
-    assert (found[2].status, found[2].body["ended"]) == (410, "max_steps")
-    (found,) = taken(serve(world.url, limits=Limits(characters=10), log="second"), "echo " + "x" * 20)
-    assert found["info"]["ended"] == "too_large"
+    result = taken(serve(world.url, limits=Limits(steps=1)), "ls", "pwd", "id")
+    assert [answer["info"].get("ended") for answer in result[:2]] == [None, "max_steps"]
+    assert result[1]["truncated"]
+    assert (result[2].status, result[2].body["ended"]) == (410, "max_steps")
+    (result,) = taken(serve(world.url, limits=Limits(characters=10), log="second"), "echo " + "x" * 20)
+    assert result["info"]["ended"] == "too_large"
     crowded = serve(world.url, limits=Limits(sessions=1), log="third")
     asyncio.run(crowded.reset({"scenario": TERMINAL}))
     with pytest.raises(ServeError) as met:
@@ -213,8 +213,8 @@ def test_an_idle_session_expires_and_is_written(world, serve, tmp_path):
     sessions._clock = lambda: now[0]
 
     async def lived():
-        begun = await sessions.reset({"scenario": TERMINAL, "session": "mine"})
-        await sessions.step({"session": begun["session"], "action": "ls"})
+        opening = await sessions.reset({"scenario": TERMINAL, "session": "mine"})
+        await sessions.step({"session": opening["session"], "action": "ls"})
         now[0] = 9.0
         assert sessions.sweep() == 1
         now[0] = 10.0
@@ -240,15 +240,15 @@ def test_an_agent_that_declares_its_task_done_terminates_and_may_go_on_where_a_h
 def test_a_history_longer_than_samples_is_cut_as_samples_are_or_ends(world, serve):
     mix = recipe(window_tokens={"sft": 1600, "rl": 1600}, overflow={"sft": "windows", "rl": "drop"}).mix
     actions = [f"echo {'word ' * 100}{number}" for number in range(8)]
-    found = taken(serve(world.url, mix=mix), *actions)
-    begins = [one["info"]["window_begins"] for one in found]
+    answers = taken(serve(world.url, mix=mix), *actions)
+    begins = [answer["info"]["window_begins"] for answer in answers]
     assert begins[0] == 0
     assert begins[-1] > 0
     assert begins == sorted(begins)
     last = world.asked[-1]["messages"]
     assert last[1]["content"].startswith("### Turn 1\n")
-    found = taken(serve(world.url, "rl", mix=mix, log="second"), *actions)
-    assert [one for one in found if not isinstance(one, ServeError)][-1]["info"]["ended"] in (
+    answers = taken(serve(world.url, "rl", mix=mix, log="second"), *actions)
+    assert [answer for answer in answers if not isinstance(answer, ServeError)][-1]["info"]["ended"] in (
         "over_window",
         "no_observation",
     )
@@ -282,8 +282,8 @@ def test_control_strings_come_back_as_they_were(serve):
     ["", 5, None, {}, {"arguments": {}}, {"name": 3}, {"name": "a", "arguments": []}, {"text": ["x"]}, []],
 )
 def test_what_is_no_action_is_refused(world, serve, action):
-    (found,) = taken(serve(world.url), action)
-    assert (found.status, found.code) == (400, "bad_request")
+    (answer,) = taken(serve(world.url), action)
+    assert (answer.status, answer.code) == (400, "bad_request")
     assert not world.asked
 
 
@@ -310,14 +310,14 @@ def test_what_is_no_scenario_is_refused(values):
 
 
 def test_scenarios_are_read_where_they_are_asked_for(tmp_path):
-    one = Scenario("a", "mcp", context={"initial_state": "bay: yard"}, observation="x", ends=True)
+    scenario = Scenario("a", "mcp", context={"initial_state": "bay: yard"}, observation="x", ends=True)
     path = tmp_path / "scenarios.jsonl"
-    path.write_text(one.line() + "\n\n" + Scenario("b", "web").line() + "\n")
-    found = Scenarios(path)
-    assert list(found.ids()) == ["a", "b"]
-    assert found.get("a") == one
-    assert found.get("c") is None
-    path.write_text(one.line() + "\n" + one.line() + "\n")
+    path.write_text(scenario.line() + "\n\n" + Scenario("b", "web").line() + "\n")
+    scenarios = Scenarios(path)
+    assert list(scenarios.ids()) == ["a", "b"]
+    assert scenarios.get("a") == scenario
+    assert scenarios.get("c") is None
+    path.write_text(scenario.line() + "\n" + scenario.line() + "\n")
     with pytest.raises(ConfigError, match="'a'"):
         Scenarios(path)
 
@@ -360,13 +360,14 @@ def test_an_action_that_has_no_such_form_is_refused_and_the_world_is_not_asked(w
 
 
 def test_a_call_that_is_named_as_a_wait_of_a_terminal_stays_a_call(world, serve):
-    said = '{"name": "wait", "arguments": {"time": 2}}'
-    (answer,) = taken(serve(world.url), said, scenario={**TERMINAL, "domain": "android", "actions": "call"})
-    assert answer["info"]["action"] == said
+    action = '{"name": "wait", "arguments": {"time": 2}}'
+    (answer,) = taken(serve(world.url), action, scenario={**TERMINAL, "domain": "android", "actions": "call"})
+    assert answer["info"]["action"] == action
 
 
 def test_scenarios_of_a_run_tell_the_form_of_their_actions(drawn):
-    found = {
-        one.domain: (one.actions, one.shell) for one in scenarios_in(Folder(str(drawn)), recipe().mix, TokenCounter())
+    forms = {
+        scenario.domain: (scenario.actions, scenario.shell)
+        for scenario in scenarios_in(Folder(str(drawn)), recipe().mix, TokenCounter())
     }
-    assert [found[name] for name in ("mcp", "terminal", "swe")] == [("call", ""), ("keystrokes", ""), ("call", "bash")]
+    assert [forms[name] for name in ("mcp", "terminal", "swe")] == [("call", ""), ("keystrokes", ""), ("call", "bash")]

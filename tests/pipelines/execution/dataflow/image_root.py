@@ -38,11 +38,11 @@ def read_dockerfile(text: str) -> list[Instruction]:
     """The instructions, in order."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     whole = re.sub(r"\\\n", " ", "\n".join(lines))
-    found = []
+    instructions = []
     for line in filter(str.strip, whole.splitlines()):
         word, _, rest = line.strip().partition(" ")
-        found.append(Instruction(word, rest.strip()))
-    return found
+        instructions.append(Instruction(word, rest.strip()))
+    return instructions
 
 
 def launched(folder: Path, words: Sequence[str]) -> list[str]:
@@ -54,9 +54,9 @@ def launched(folder: Path, words: Sequence[str]) -> list[str]:
     programs = folder / "programs"
     programs.mkdir()
     noted = f'echo "$(basename "$0") $*" >> {shlex.quote(str(folder / "calls"))}\n'
-    kept = f'[ "$1" != build ] || cp -R "${{@: -1}}" {shlex.quote(str(folder / "context"))}\n'
-    for name, does in (("docker", noted + kept), ("trajmill", noted)):
-        (programs / name).write_text(f"#!/bin/bash\n{does}")
+    copying = f'[ "$1" != build ] || cp -R "${{@: -1}}" {shlex.quote(str(folder / "context"))}\n'
+    for name, commands in (("docker", noted + copying), ("trajmill", noted)):
+        (programs / name).write_text(f"#!/bin/bash\n{commands}")
         (programs / name).chmod(0o755)
     environment = {
         **os.environ,
@@ -91,33 +91,33 @@ class ImageRoot:
         """Does the steps of the context's Dockerfile."""
         self._prepare()
         known: dict[str, str] = {}
-        for one in read_dockerfile((context / "Dockerfile").read_text("utf-8")):
-            rest = re.sub(r"\$\{(\w+)\}", lambda name: {**known, **self.variables}[name[1]], one.rest)
-            if one.word == "ARG":
+        for instruction in read_dockerfile((context / "Dockerfile").read_text("utf-8")):
+            rest = re.sub(r"\$\{(\w+)\}", lambda name: {**known, **self.variables}[name[1]], instruction.rest)
+            if instruction.word == "ARG":
                 name, _, value = rest.partition("=")
                 known[name] = value
-            elif one.word == "FROM":
+            elif instruction.word == "FROM":
                 self.base = rest
-            elif one.word == "COPY":
+            elif instruction.word == "COPY":
                 self._copy(context, *rest.split())
-            elif one.word == "RUN":
+            elif instruction.word == "RUN":
                 self.run(["/bin/sh", "-c", rest], environment=_of_packages())
-            elif one.word == "ENV":
+            elif instruction.word == "ENV":
                 name, _, value = rest.partition("=")
                 self.variables[name] = value
-            elif one.word == "WORKDIR":
+            elif instruction.word == "WORKDIR":
                 self.folder = rest
                 self._place(rest).mkdir(parents=True, exist_ok=True)
-            elif one.word == "ENTRYPOINT":
+            elif instruction.word == "ENTRYPOINT":
                 self.entry = json.loads(rest)
             else:
-                raise AssertionError(f"{one.word} is not known here")
+                raise AssertionError(f"{instruction.word} is not known here")
 
     def command(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
         """The command of this machine that runs a command there, with nothing of this process' environment."""
         mounts = "".join(
-            f"mount --rbind {shlex.quote(one)} {shlex.quote(str(self._place(one)))} && "
-            for one in (*_SHOWN, sys.base_prefix, *map(str, self.shared), *_wheels())
+            f"mount --rbind {shlex.quote(path)} {shlex.quote(str(self._place(path)))} && "
+            for path in (*_SHOWN, sys.base_prefix, *map(str, self.shared), *_wheels())
         )
         variables = [f"{name}={value}" for name, value in ({**self.variables, **(environment or {})}).items()]
         inner = shlex.join(["env", "-i", *variables, "/bin/sh", "-c", f'cd {self.folder} && exec "$@"', "sh", *words])
@@ -167,18 +167,22 @@ class ImageRoot:
 def built_boot() -> Path:
     """Beam's boot of workers in Python, of the SDK's version, built once."""
     release = version("apache-beam")
-    place = cache_folder() / f"boot-{release}"
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        told = call(["go", "mod", "download", "-json", f"github.com/apache/beam/sdks/v2@v{release}"], "Beam's boot")
-        unfinished = f"{place}.unfinished"
-        call(["go", "build", "-C", json.loads(told)["Dir"], "-o", unfinished, "./python/container"], "Beam's boot")
-        Path(unfinished).rename(place)
-    return place
+    path = cache_folder() / f"boot-{release}"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        download = call(["go", "mod", "download", "-json", f"github.com/apache/beam/sdks/v2@v{release}"], "Beam's boot")
+        unfinished = f"{path}.unfinished"
+        call(["go", "build", "-C", json.loads(download)["Dir"], "-o", unfinished, "./python/container"], "Beam's boot")
+        Path(unfinished).rename(path)
+    return path
 
 
 def _wheels() -> list[str]:
-    return [one for one in os.environ.get("PIP_FIND_LINKS", "").split() if one.startswith("/") and Path(one).is_dir()]
+    return [
+        folder
+        for folder in os.environ.get("PIP_FIND_LINKS", "").split()
+        if folder.startswith("/") and Path(folder).is_dir()
+    ]
 
 
 def _of_packages() -> dict[str, str]:

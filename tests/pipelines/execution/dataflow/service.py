@@ -128,6 +128,6 @@ def put_in_place(patch: pytest.MonkeyPatch) -> Service:
     patch.setattr(auth, "get_service_credentials", lambda _: None)
     patch.setattr(apiclient, "get_service_credentials", lambda _: None)
     patch.setattr(apiclient, "create_storage_client", lambda *_: None)
-    there = SimpleNamespace(exists=lambda name: name in service.buckets)
-    patch.setattr(jobs, "filesystem_of", lambda url: (there, url))
+    filesystem = SimpleNamespace(exists=lambda name: name in service.buckets)
+    patch.setattr(jobs, "filesystem_of", lambda url: (filesystem, url))
     return service

@@ -49,31 +49,31 @@ def shared(tmp_path_factory):
 @pytest.fixture(scope="module")
 def image(shared, tmp_path_factory):
     """The root that the Dockerfile makes of the context of the launcher script."""
-    folder, made = tmp_path_factory.mktemp("launched"), tmp_path_factory.mktemp("image")
+    folder, build = tmp_path_factory.mktemp("launched"), tmp_path_factory.mktemp("image")
     launched(folder, ["terminal"])
-    root = ImageRoot(made, (shared,))
+    root = ImageRoot(build, (shared,))
     root.make(folder / "context")
     yield root
-    shutil.rmtree(made)
+    shutil.rmtree(build)
 
 
 @pytest.fixture(scope="module")
 def store():
     """The variables by which processes find a local server as Cloud Storage has it, with one bucket."""
-    made = pytest.importorskip("gcp_storage_emulator.server").create_server
+    create_server = pytest.importorskip("gcp_storage_emulator.server").create_server
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    server = made("127.0.0.1", port, in_memory=True)
+    server = create_server("127.0.0.1", port, in_memory=True)
     server.start()
-    told = {
+    variables = {
         "STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}",
         "NO_GCE_CHECK": "true",
         "FSSPEC_GS_TOKEN": "anon",
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
     }
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
-    yield told
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    yield variables
     for name, value in before.items():
         os.environ.pop(name) if value is None else os.environ.update({name: value})
     server.stop()
@@ -116,7 +116,9 @@ def test_workers_of_the_image_give_the_bytes_of_a_local_run(image, pool, raw, ma
         execution = Execution(workers=2, beam=(*mine, *FLAGS))
         Run(load_recipe("terminal"), ["gs://some-bucket/raw"], "gs://some-bucket/out", execution).run()
     assert len(service.jobs) == 3
-    expected = {str(one.relative_to(made)): one.read_bytes() for one in (made / "shards").rglob("*") if one.is_file()}
+    expected = {
+        str(path.relative_to(made)): path.read_bytes() for path in (made / "shards").rglob("*") if path.is_file()
+    }
     files.invalidate_cache()
     names = files.find("some-bucket/out/shards")
     assert {name.removeprefix("some-bucket/out/"): files.cat_file(name) for name in names} == expected
@@ -129,9 +131,11 @@ def released(lines) -> set[tuple[str, str]]:
 
 
 def test_what_the_image_holds_is_what_is_locked(image):
-    told = image.run(["python", "-m", "pip", "list", "--format=freeze", "--exclude=pip", "--exclude=setuptools"]).stdout
+    listing = image.run(
+        ["python", "-m", "pip", "list", "--format=freeze", "--exclude=pip", "--exclude=setuptools"]
+    ).stdout
     text = (ROOT / "requirements" / "dataflow.txt").read_text("utf-8")
     locked = released(line for line in text.splitlines() if line[:1].isalnum())
-    found = released(told.splitlines())
-    assert len(found) > 100
-    assert found - locked == {("trajmill", PROGRAM_VERSION)}
+    releases = released(listing.splitlines())
+    assert len(releases) > 100
+    assert releases - locked == {("trajmill", PROGRAM_VERSION)}

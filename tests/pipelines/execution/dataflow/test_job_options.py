@@ -25,18 +25,18 @@ def _installed(monkeypatch):
     monkeypatch.setattr(job_options, "is_installed", lambda: True)
 
 
-def flags_of(*given, workers=8, ceiling=HOURS, variables=None):
-    return options_of([*job_flags(given, workers, ceiling, variables or {}), *given])
+def flags_of(*flags, workers=8, ceiling=HOURS, variables=None):
+    return options_of([*job_flags(flags, workers, ceiling, variables or {}), *flags])
 
 
 def test_a_process_does_one_element_at_a_time_on_a_fixed_number_of_machines():
-    told = flags_of(*FLAGS)
-    assert told["number_of_worker_harness_threads"] == 1
-    assert told["autoscaling_algorithm"] == "NONE"
-    assert told["num_workers"] == told["max_num_workers"] == 2
-    assert told["machine_type"] == "n2-standard-4"
-    assert told["staging_location"] == "gs://some-bucket/tmp/staging"
-    assert told["dataflow_service_options"] == [f"{TIME_LIMIT}=7200"]
+    options = flags_of(*FLAGS)
+    assert options["number_of_worker_harness_threads"] == 1
+    assert options["autoscaling_algorithm"] == "NONE"
+    assert options["num_workers"] == options["max_num_workers"] == 2
+    assert options["machine_type"] == "n2-standard-4"
+    assert options["staging_location"] == "gs://some-bucket/tmp/staging"
+    assert options["dataflow_service_options"] == [f"{TIME_LIMIT}=7200"]
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_so_many_machines_are_taken_as_have_cores_for_the_workers(given, machine
 
 
 def test_what_is_given_wins():
-    told = flags_of(
+    options = flags_of(
         *FLAGS, "--disk_size_gb=200", "--number_of_worker_harness_threads=2", "--staging_location=gs://abc/s"
     )
-    assert (told["disk_size_gb"], told["number_of_worker_harness_threads"]) == (200, 2)
-    assert told["staging_location"] == "gs://abc/s"
+    assert (options["disk_size_gb"], options["number_of_worker_harness_threads"]) == (200, 2)
+    assert options["staging_location"] == "gs://abc/s"
 
 
 def test_what_is_not_given_is_found_in_the_environment():
@@ -67,8 +67,8 @@ def test_what_is_not_given_is_found_in_the_environment():
         "TRAJMILL_DATAFLOW_TEMP": "gs://bucket/tmp",
         "TRAJMILL_DATAFLOW_IMAGE": "registry.example/trajmill@sha256:" + "0" * 64,
     }
-    told = flags_of("--region=europe-west4", variables=variables)
-    assert (told["project"], told["region"], told["temp_location"]) == (
+    options = flags_of("--region=europe-west4", variables=variables)
+    assert (options["project"], options["region"], options["temp_location"]) == (
         "of-the-environment",
         "europe-west4",
         "gs://bucket/tmp",
@@ -101,7 +101,7 @@ def test_packages_that_are_missing_are_told_with_what_installs_them(monkeypatch)
 
 
 def test_a_machine_tells_its_cores():
-    assert [cores_of(one) for one in ("n2-standard-4", "e2-highcpu-16", "custom-2-4096", "c3-standard-8-lssd")] == [
+    assert [cores_of(kind) for kind in ("n2-standard-4", "e2-highcpu-16", "custom-2-4096", "c3-standard-8-lssd")] == [
         4, 16, 2, 8,
     ]  # fmt: skip
 

@@ -28,7 +28,7 @@ def shards(url):
 
 
 def of_local_run(made):
-    return {str(one.relative_to(made)): one.read_bytes() for one in (made / "shards").rglob("*") if one.is_file()}
+    return {str(path.relative_to(made)): path.read_bytes() for path in (made / "shards").rglob("*") if path.is_file()}
 
 
 def run(bucket, flags=FLAGS, recipe=None, out="out", ceiling=HOURS):
@@ -49,9 +49,9 @@ def one_run(raw, made):
 
 
 def test_a_run_is_three_jobs_that_give_the_local_bytes(one_run, made):
-    jobs, found = one_run
+    jobs, files = one_run
     assert len(jobs) == 3
-    assert found == of_local_run(made)
+    assert files == of_local_run(made)
 
 
 def test_a_job_stages_its_graph_and_no_code(one_run):
@@ -85,7 +85,7 @@ def test_a_job_asks_for_the_image_the_machines_and_the_time_that_it_was_told(one
 
 
 def test_the_jobs_are_those_of_the_stages(one_run):
-    steps = [{one.unique_name for one in job.graph.components.transforms.values()} for job in one_run[0]]
+    steps = [{transform.unique_name for transform in job.graph.components.transforms.values()} for job in one_run[0]]
     tops = [{name.partition("/")[0] for name in names if name and "ref_" not in name} for names in steps]
     assert all({"Work", "See", "Take"} <= names for names in tops)
     assert [sorted(names - {"Work", "See", "Take"}) for names in tops] == [
@@ -167,9 +167,9 @@ def test_a_run_with_passages_is_five_jobs(bucket, service):
     row = '{"text": "A long tale of number %d, told in words that no other one has: %d."}\n'
     tales = "".join(row % (number, number**7) for number in range(9))
     fsspec.filesystem("memory").pipe_file("/bucket/tales/one.jsonl", tales.encode())
-    told = "[{name: tales, kind: text, licence: MIT, path: 'memory://bucket/tales/one.jsonl'}]"
+    passages = "[{name: tales, kind: text, licence: MIT, path: 'memory://bucket/tales/one.jsonl'}]"
     drawn = "{cpt: {components: {trajectories: {}, tales: {kind: text}}}}"
-    text = f"{{extends: terminal, name: n, source: s, mix: {{passages: {told}, stages: {drawn}}}}}"
+    text = f"{{extends: terminal, name: n, source: s, mix: {{passages: {passages}, stages: {drawn}}}}}"
     run(bucket, recipe=parse_recipe(text, "recipe"))
     assert len(service.jobs) == 5
     assert any("/cpt/" in name for name in shards(f"{bucket}/out"))

@@ -31,8 +31,8 @@ def test_the_image_is_built_and_pushed_and_then_an_ordinary_run_is_started(start
 def test_the_context_holds_what_the_dockerfile_copies_and_the_sdk_that_is_locked(started):
     context = started[0] / "context"
     steps = read_dockerfile((context / "Dockerfile").read_text("utf-8"))
-    given = dict(step.rest.partition("=")[::2] for step in steps if step.word == "ARG")
-    assert given["BEAM"] == version("apache-beam")
+    arguments = dict(step.rest.partition("=")[::2] for step in steps if step.word == "ARG")
+    assert arguments["BEAM"] == version("apache-beam")
     copied = {step.rest.split()[0] for step in steps if step.word == "COPY"}
     assert copied == {path.name for path in context.iterdir()} - {"Dockerfile"}
     installs = [step.rest for step in steps if step.word == "RUN" and "pip" in step.rest]

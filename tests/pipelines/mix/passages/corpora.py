@@ -49,8 +49,8 @@ def here(preparing: Preparation) -> Over:
     """Does the work one after the other, without Beam."""
 
     def over(work: Sequence[Any], transform: Step) -> None:
-        for one in work:
-            (read_unit if isinstance(transform, UnitsToPassages) else write_part)(one, preparing)
+        for item in work:
+            (read_unit if isinstance(transform, UnitsToPassages) else write_part)(item, preparing)
 
     return over
 
@@ -75,12 +75,12 @@ def prepared(
 
     manifest = prepare(preparing, beamed if beam else here(preparing))
     tables = {
-        one.name: pa.concat_tables(
+        section.name: pa.concat_tables(
             pq.read_table(out / "passages" / file.name)
             for file in manifest.files
-            if file.name.startswith(f"{one.name}/")
+            if file.name.startswith(f"{section.name}/")
         )
-        for one in components
+        for section in components
     }
     rejects = [
         row

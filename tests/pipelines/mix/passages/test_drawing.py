@@ -33,35 +33,35 @@ def made(tmp_path):
 def test_passages_are_candidates_with_the_sizes_that_their_part_tells(tmp_path):
     preparing, units = made(tmp_path)
     wanted = Wanted(3, ["length"])
-    found = gather_candidates((passage_candidates(unit, preparing, wanted) for unit in units), wanted.signals)
+    candidates = gather_candidates((passage_candidates(unit, preparing, wanted) for unit in units), wanted.signals)
     rows = [row for unit in units for row in pq.read_table(preparing.parts.path(unit.part)).to_pylist()]
     for name in ("tokens", "loss_tokens", "text_bytes"):
-        assert getattr(found, name).tolist() == [row[name] for row in rows]
-    assert [f"{group:016x}" for group in found.group.tolist()] == [row["group"] for row in rows]
-    assert found.draw_key.tolist() == [keyed_hash(f"draw:{row['id']}", 3) for row in rows]
+        assert getattr(candidates, name).tolist() == [row[name] for row in rows]
+    assert [f"{group:016x}" for group in candidates.group.tolist()] == [row["group"] for row in rows]
+    assert candidates.draw_key.tolist() == [keyed_hash(f"draw:{row['id']}", 3) for row in rows]
     assert [key for unit in units for key in passage_identities(unit, preparing).ids.to_pylist()] == [
         row["id"] for row in rows
     ]
-    assert found.domain.tolist() == ["law"] * 20 + ["talk"] * 10
-    assert np.isnan(found.signals["length"]).all()
+    assert candidates.domain.tolist() == ["law"] * 20 + ["talk"] * 10
+    assert np.isnan(candidates.signals["length"]).all()
 
 
 def test_a_stage_draws_components_of_passages_by_their_weights(tmp_path):
     preparing, units = made(tmp_path)
-    found = gather_candidates(passage_candidates(unit, preparing) for unit in units)
+    candidates = gather_candidates(passage_candidates(unit, preparing) for unit in units)
     items = Items(
-        key=np.arange(len(found), dtype=np.uint64),
-        tokens=found.tokens,
-        loss_tokens=found.loss_tokens,
-        group=found.group,
-        component=found.domain,
-        domain=found.domain,
+        key=np.arange(len(candidates), dtype=np.uint64),
+        tokens=candidates.tokens,
+        loss_tokens=candidates.loss_tokens,
+        group=candidates.group,
+        component=candidates.domain,
+        domain=candidates.domain,
     )
-    budget = int(found.tokens[:20].sum())
+    budget = int(candidates.tokens[:20].sum())
     stage = Stage.model_validate({"budget": budget, "components": {"law": {"weight": 0.75}, "talk": {"weight": 0.25}}})
-    by_name = {one.component: one for one in draw_stage(items, stage).categories}
-    assert abs(by_name["law"].tokens - 0.75 * budget) <= 2 * int(found.tokens.max())
-    assert sum(one.tokens for one in by_name.values()) <= budget
+    by_name = {category.component: category for category in draw_stage(items, stage).categories}
+    assert abs(by_name["law"].tokens - 0.75 * budget) <= 2 * int(candidates.tokens.max())
+    assert sum(category.tokens for category in by_name.values()) <= budget
 
 
 def test_what_is_drawn_is_a_sample_of_its_pool_as_often_as_it_is_drawn(tmp_path):
@@ -71,13 +71,13 @@ def test_what_is_drawn_is_a_sample_of_its_pool_as_often_as_it_is_drawn(tmp_path)
         for number in range(20)
     ]
     drawn = render_passages(law, preparing, draws)
-    samples = [(pool, component, one) for pool, component, batch in drawn for one in batch.to_pylist()]
+    samples = [(pool, component, row) for pool, component, batch in drawn for row in batch.to_pylist()]
     assert len(samples) == sum(number % 3 for number in range(20))
     assert all(("text" in sample) == (pool == "cpt") for pool, _, sample in samples)
-    told = {(pool, sample["group"]) for pool, _, sample in samples}
-    assert told == {(one["pool"], one["group"]) for one in draws if one["copies"]}
+    groups = {(pool, sample["group"]) for pool, _, sample in samples}
+    assert groups == {(row["pool"], row["group"]) for row in draws if row["copies"]}
     assert {component for _, component, _ in samples} == {"law"}
     ((_, _, talks),) = render_passages(talk, preparing, [{"pool": "sft", "copies": 1, "group": "0" * 16}] * 10)
     first = talks.to_pylist()[0]
-    assert [one["role"] for one in first["messages"]] == ["user", "assistant"]
+    assert [message["role"] for message in first["messages"]] == ["user", "assistant"]
     assert first["_row"] == first["id"]

@@ -28,8 +28,8 @@ MIXED = [LONG, NEAR, SPACED, prose(300, 2), prose(20, 3), SECRET, prose(20, 3), 
 
 def digests(out: Path) -> dict[str, str]:
     """Name → sha256 of every part and every reject."""
-    found = sorted([*(out / "passages").rglob("*.parquet"), *(out / "rejects").rglob("*.parquet")])
-    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+    paths = sorted([*(out / "passages").rglob("*.parquet"), *(out / "rejects").rglob("*.parquet")])
+    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
 def with_benchmark(path: Path, **values) -> Recipe:
@@ -55,7 +55,7 @@ def test_only_equal_rows_go(tmp_path):
     written(tmp_path / "in/a.jsonl", [LONG, NEAR, SPACED])
     _, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in"))
     assert tables["corpus"].num_rows == 2
-    assert [one["reason"] for one in rejects] == ["duplicate"]
+    assert [row["reason"] for row in rejects] == ["duplicate"]
 
 
 def test_what_two_components_hold_stays_in_the_one_that_the_recipe_names_first(tmp_path):
@@ -78,13 +78,13 @@ def test_a_secret_gets_the_placeholder_that_it_has_in_transitions(tmp_path):
 
 
 def test_a_secret_is_the_same_placeholder_in_all_messages_of_a_conversation(tmp_path):
-    said = [
+    messages = [
         {"role": "user", "content": "export GITHUB_TOKEN=ghp_16C7e42F292c6912E7710c838347Ae178B4a works"},
         {"role": "assistant", "content": "Your token is ghp_16C7e42F292c6912E7710c838347Ae178B4a now."},
     ]
-    written(tmp_path / "in/a.jsonl", [{"messages": said}])
+    written(tmp_path / "in/a.jsonl", [{"messages": messages}])
     _, tables, _ = prepared(tmp_path / "out", component(tmp_path / "in", kind="messages"))
-    asked, answered = (one["content"] for one in tables["corpus"]["messages"][0].as_py())
+    asked, answered = (message["content"] for message in tables["corpus"]["messages"][0].as_py())
     token = asked.removeprefix("export GITHUB_TOKEN=").removesuffix(" works")
     assert token != "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
     assert answered == f"Your token is {token} now."
@@ -98,20 +98,20 @@ def test_an_item_of_a_benchmark_goes_by_its_name_wherever_it_stands_in_a_row(tmp
     recipe = with_benchmark(tmp_path / "exam.jsonl")
     _, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in"), recipe=recipe)
     assert tables["corpus"].num_rows == 2
-    assert [(one["reason"], one["detail"]) for one in rejects] == [("contaminated", "exam:q-1")]
+    assert [(row["reason"], row["detail"]) for row in rejects] == [("contaminated", "exam:q-1")]
 
 
 def test_an_item_goes_by_its_id_and_by_an_answer_that_follows_a_short_question(tmp_path):
     item = {"key": "harbour-77", "question": "Which harbour did Amaro sail from?", "answer": "Lisbon"}
     written(tmp_path / "exam.jsonl", [item])
-    asked = [
+    answered = [
         {"role": "user", "content": "Tell me, which harbour did Amaro sail from please"},
         {"role": "assistant", "content": "It was Lisbon."},
     ]
-    other = [{**asked[0]}, {"role": "assistant", "content": "Nobody knows."}]
+    unanswered = [{**answered[0]}, {"role": "assistant", "content": "Nobody knows."}]
     rows = [
-        {"messages": asked, "key": "a"},
-        {"messages": other, "key": "b"},
+        {"messages": answered, "key": "a"},
+        {"messages": unanswered, "key": "b"},
         {"messages": [{"role": "assistant", "content": "anything"}], "key": "harbour-77"},
     ]
     written(tmp_path / "in/a.jsonl", rows)
@@ -119,7 +119,7 @@ def test_an_item_goes_by_its_id_and_by_an_answer_that_follows_a_short_question(t
     chats = component(tmp_path / "in", kind="messages", columns={"id": "key"})
     _, tables, rejects = prepared(tmp_path / "out", chats, recipe=recipe)
     assert tables["corpus"]["id"].to_pylist() == ["corpus/b"]
-    assert {one["reason"] for one in rejects} == {"contaminated"}
+    assert {row["reason"] for row in rejects} == {"contaminated"}
 
 
 def test_a_leak_in_many_copies_of_one_row_is_one_rows_and_is_found(tmp_path):
@@ -130,7 +130,7 @@ def test_a_leak_in_many_copies_of_one_row_is_one_rows_and_is_found(tmp_path):
         tmp_path / "out", component(tmp_path / "in"), recipe=with_benchmark(tmp_path / "exam.jsonl")
     )
     assert tables["corpus"].num_rows == 0
-    assert {one["reason"] for one in rejects} == {"contaminated"}
+    assert {row["reason"] for row in rejects} == {"contaminated"}
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -141,13 +141,13 @@ def test_the_same_passages_stay_in_whatever_order_and_files_the_rows_come(tmp_pa
     written(folder / "in/a.jsonl", rows[:cut])
     written(folder / "in/b.jsonl", rows[cut:])
     manifest, tables, rejects = prepared(folder / "out", component(folder / "in"))
-    found = {(row["id"], row["group"], row["tokens"], row["loss_tokens"]) for row in tables["corpus"].to_pylist()}
+    passages = {(row["id"], row["group"], row["tokens"], row["loss_tokens"]) for row in tables["corpus"].to_pylist()}
     written(folder / "whole/a.jsonl", MIXED)
     _, whole, _ = prepared(folder / "again", component(folder / "whole"))
-    assert found == {
+    assert passages == {
         (row["id"], row["group"], row["tokens"], row["loss_tokens"]) for row in whole["corpus"].to_pylist()
     }
-    assert manifest.counts["corpus.rows"] == len(MIXED) == len(found) + len(rejects)
+    assert manifest.counts["corpus.rows"] == len(MIXED) == len(passages) + len(rejects)
 
 
 def test_what_is_kept_is_kept_again_letter_by_letter(tmp_path):
@@ -171,10 +171,10 @@ def test_batches_of_a_row_each_give_the_same_rows(tmp_path, monkeypatch):
     written(tmp_path / "exam.jsonl", [{"key": "q-1", "question": item}])
     written(tmp_path / "in/a.jsonl", [*MIXED[:4], item, *MIXED[4:], "", item + " again"])
     recipe = with_benchmark(tmp_path / "exam.jsonl")
-    _, one, gone = prepared(tmp_path / "one", component(tmp_path / "in"), recipe=recipe)
+    _, single, gone = prepared(tmp_path / "one", component(tmp_path / "in"), recipe=recipe)
     monkeypatch.setattr("trajmill.pipelines.mix.passages.as_transitions.BATCH_PASSAGES", 1)
     _, two, lost = prepared(tmp_path / "two", component(tmp_path / "in"), recipe=recipe)
-    assert one["corpus"] == two["corpus"]
+    assert single["corpus"] == two["corpus"]
     assert [(row["offset"], row["reason"]) for row in gone] == [(row["offset"], row["reason"]) for row in lost]
     assert [row["reason"] for row in gone].count("contaminated") == 2
 
@@ -184,12 +184,12 @@ def test_a_second_run_writes_nothing_and_a_lost_part_is_made_again(tmp_path):
     written(tmp_path / "in/b.jsonl", MIXED[4:])
     prepared(tmp_path / "out", component(tmp_path / "in"))
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.parquet")}
-    made = digests(tmp_path / "out")
+    earlier = digests(tmp_path / "out")
     lost = tmp_path / "out/passages/corpus/part-00001.parquet"
     lost.unlink()
     prepared(tmp_path / "out", component(tmp_path / "in"))
     again = {path for path, when in before.items() if path.stat().st_mtime_ns != when}
-    assert digests(tmp_path / "out") == made
+    assert digests(tmp_path / "out") == earlier
     assert again == {lost, tmp_path / "out/rejects/passages/corpus-00001.parquet"}
 
 
@@ -212,9 +212,9 @@ def test_every_file_was_told_before_and_every_row_is_accounted_for(tmp_path):
     components = (component(tmp_path / "in"), component(chats, kind="messages", name="chats"))
     manifest, _, rejects = prepared(tmp_path / "out", *components)
     preparing = Preparation(RECIPE, components, Folder(str(tmp_path / "out")))
-    there = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert there <= names_to_write(preparing.units())
-    assert there == set().union(*(names for _, names in names_to_keep(preparing)))
+    files = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert files <= names_to_write(preparing.units())
+    assert files == set().union(*(names for _, names in names_to_keep(preparing)))
     lines = passage_lines(["corpus", "chats"], manifest.counts)
     assert [line.entered for line in lines] == [len(MIXED) + 2, 1]
     assert sum(line.entered - line.kept for line in lines) == len(rejects)
@@ -231,10 +231,10 @@ def test_a_run_owns_what_it_prepared_and_checks_it_as_the_rest(tmp_path):
         prepare(preparing, here(preparing), owner.intend)
         for stage, names in names_to_keep(preparing):
             owner.prune([stage, units_folder(stage)], names)
-    found = verify(out.url)
-    assert found.is_whole
-    assert not found.foreign
-    assert {stage.name for stage in found.stages} == {"passages_read", "passages", "rejects/passages"}
+    report = verify(out.url)
+    assert report.is_whole
+    assert not report.foreign
+    assert {stage.name for stage in report.stages} == {"passages_read", "passages", "rejects/passages"}
     part = tmp_path / "out/passages/corpus/part-00000.parquet"
     part.write_bytes(part.read_bytes()[:-1])
     assert [fault.name for fault in verify(out.url).faults] == ["passages/corpus/part-00000.parquet"]
@@ -255,16 +255,16 @@ def test_pieces_of_one_document_share_a_group_and_other_rows_do_not(tmp_path):
     rows = [{"text": prose(50, seed), "doc": doc} for seed, doc in ((40, "a"), (41, "a"), (42, "b"))]
     written(tmp_path / "in/a.jsonl", rows)
     _, tables, _ = prepared(tmp_path / "out", component(tmp_path / "in", columns={"id": "doc"}))
-    first, second, other = tables["corpus"]["group"].to_pylist()
-    assert first == second != other
-    assert all(len(one) == 16 and int(one, 16) >= 0 for one in (first, other))
+    first, second, third = tables["corpus"]["group"].to_pylist()
+    assert first == second != third
+    assert all(len(group) == 16 and int(group, 16) >= 0 for group in (first, third))
 
 
 def test_a_manifest_seals_each_folder_and_names_what_was_kept(tmp_path):
     written(tmp_path / "in/a.jsonl", MIXED)
     manifest, tables, _ = prepared(tmp_path / "out", component(tmp_path / "in"))
-    told = json.loads((tmp_path / "out/passages/manifest.json").read_bytes())
-    assert told["counts"]["corpus.kept"] == tables["corpus"].num_rows == manifest.files[0].rows
+    stored = json.loads((tmp_path / "out/passages/manifest.json").read_bytes())
+    assert stored["counts"]["corpus.kept"] == tables["corpus"].num_rows == manifest.files[0].rows
     for folder in ("passages_read", "rejects/passages"):
         assert (tmp_path / "out" / folder / "manifest.json").is_file()
 
@@ -274,16 +274,16 @@ def test_many_rows_that_are_not_wanted_each_have_a_reject(tmp_path):
     written(tmp_path / "in/a.jsonl", rows)
     manifest, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in", where={"tag": "a"}))
     assert tables["corpus"]["text"].to_pylist() == ["row 0"]
-    assert len({one["offset"] for one in rejects}) == manifest.counts["corpus.dropped.not_wanted"] == 8999
+    assert len({reject["offset"] for reject in rejects}) == manifest.counts["corpus.dropped.not_wanted"] == 8999
 
 
 def test_a_canary_in_the_tools_of_a_conversation_is_found(tmp_path):
     guid = "b5d8c8d9-1111-4222-8333-0123456789ab"
     written(tmp_path / "exam.jsonl", [{"key": "q-1", "question": f"{prose(40, 9)} canary GUID {guid}"}])
-    said = [{"role": "assistant", "content": prose(30, 1)}]
-    rows = [{"messages": said, "tools": [{"name": "f", "description": f"# {guid.upper()}"}]}]
+    messages = [{"role": "assistant", "content": prose(30, 1)}]
+    rows = [{"messages": messages, "tools": [{"name": "f", "description": f"# {guid.upper()}"}]}]
     written(tmp_path / "in/a.jsonl", rows)
     chats = component(tmp_path / "in", kind="messages", columns={"tools": "tools"})
     _, tables, rejects = prepared(tmp_path / "out", chats, recipe=with_benchmark(tmp_path / "exam.jsonl"))
     assert tables["corpus"].num_rows == 0
-    assert [one["reason"] for one in rejects] == ["contaminated"]
+    assert [row["reason"] for row in rejects] == ["contaminated"]

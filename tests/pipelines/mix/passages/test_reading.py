@@ -36,17 +36,17 @@ def read(rows: list[Any], **values: Any) -> list[Passage | Reject]:
 
 
 def conversation(*messages: Any, **values: Any) -> Passage | Reject:
-    (found,) = read([{"messages": list(messages)}], kind="messages", **values)
-    return found
+    (record,) = read([{"messages": list(messages)}], kind="messages", **values)
+    return record
 
 
-def said_by(found: Passage | Reject) -> tuple[Message, ...]:
-    assert isinstance(found, Passage)
-    return found.messages
+def said_by(record: Passage | Reject) -> tuple[Message, ...]:
+    assert isinstance(record, Passage)
+    return record.messages
 
 
-def reason(found: Passage | Reject) -> str:
-    return found.reason if isinstance(found, Reject) else "kept"
+def reason(record: Passage | Reject) -> str:
+    return record.reason if isinstance(record, Reject) else "kept"
 
 
 def written_as(ending: str, path: Path) -> Path:
@@ -138,34 +138,41 @@ def test_rows_with_another_value_are_not_taken_and_are_counted(tmp_path):
     ],
 )
 def test_a_row_that_is_no_text_goes_for_a_reason(row, expected):
-    (_, found) = read([{"text": "The first row tells that this is JSON Lines."}, row])
-    assert reason(found) == expected
+    (_, record) = read([{"text": "The first row tells that this is JSON Lines."}, row])
+    assert reason(record) == expected
 
 
 def test_rows_shorter_than_the_recipe_wants_go():
-    assert [reason(one) for one in read([{"text": "x" * 9}, {"text": "x" * 10}], min_chars=10)] == ["too_short", "kept"]
+    assert [reason(record) for record in read([{"text": "x" * 9}, {"text": "x" * 10}], min_chars=10)] == [
+        "too_short",
+        "kept",
+    ]
 
 
 def test_a_licence_of_a_row_wins_over_that_of_the_recipe_and_a_row_without_any_goes():
     rows = [{"text": "a", "terms": terms} for terms in ("MIT", ["MIT", "CC0-1.0"], None, "ask the author")]
-    told = [one.licence if isinstance(one, Passage) else one.reason for one in read(rows, columns={"licence": "terms"})]
-    assert told == ["MIT", "MIT AND CC0-1.0", "CC-BY-4.0", "no_licence"]
+    licences = [
+        record.licence if isinstance(record, Passage) else record.reason
+        for record in read(rows, columns={"licence": "terms"})
+    ]
+    assert licences == ["MIT", "MIT AND CC0-1.0", "CC-BY-4.0", "no_licence"]
     without = read(rows, columns={"licence": "terms"}, licence=None)
-    assert [reason(one) for one in without] == ["kept", "kept", "no_licence", "no_licence"]
+    assert [reason(record) for record in without] == ["kept", "kept", "no_licence", "no_licence"]
 
 
 def test_messages_of_the_layouts_in_use_are_one_conversation():
     expected = (Message("system", "Be brief."), Message("user", "Hi"), Message("assistant", "Hello."))
-    plain = [{"role": one.role, "content": one.content} for one in expected]
+    plain = [{"role": message.role, "content": message.content} for message in expected]
     sharegpt = [
-        {"from": name, "value": one.content} for name, one in zip(("system", "human", "gpt"), expected, strict=True)
+        {"from": name, "value": message.content}
+        for name, message in zip(("system", "human", "gpt"), expected, strict=True)
     ]
-    in_parts = [{"role": one.role, "content": [{"type": "text", "text": one.content}]} for one in expected]
+    in_parts = [{"role": message.role, "content": [{"type": "text", "text": message.content}]} for message in expected]
     assert said_by(conversation(*plain)) == expected
     assert said_by(conversation(*in_parts)) == expected
     assert said_by(conversation(*sharegpt, columns={"role": "from", "content": "value"})) == expected
-    (found,) = read([{"messages": json.dumps(plain)}], kind="messages")
-    assert said_by(found) == expected
+    (record,) = read([{"messages": json.dumps(plain)}], kind="messages")
+    assert said_by(record) == expected
 
 
 @pytest.mark.parametrize(
@@ -186,20 +193,20 @@ def test_messages_of_the_layouts_in_use_are_one_conversation():
     ],
 )
 def test_a_row_that_is_no_conversation_to_learn_from_goes_for_a_reason(messages, expected):
-    (found,) = read([{"messages": messages}], kind="messages")
-    assert reason(found) == expected
+    (record,) = read([{"messages": messages}], kind="messages")
+    assert reason(record) == expected
 
 
 def test_only_what_the_assistant_says_bears_the_loss(tmp_path):
-    said = [("system", "Be brief."), ("user", prose(20, 1)), ("assistant", prose(30, 2)), ("tool", prose(9, 3))]
+    turns = [("system", "Be brief."), ("user", prose(20, 1)), ("assistant", prose(30, 2)), ("tool", prose(9, 3))]
     tools = [{"name": "search"}]
-    row = {"messages": [{"role": role, "content": text} for role, text in said], "tools": tools}
+    row = {"messages": [{"role": role, "content": text} for role, text in turns], "tools": tools}
     written(tmp_path / "a.jsonl", [row])
     _, tables, _ = prepared(tmp_path / "out", component(tmp_path, kind="messages", columns={"tools": "tools"}))
-    (found,) = tables["corpus"].to_pylist()
-    assert [one["loss"] for one in found["messages"]] == [None, None, True, None]
-    assert json.loads(found["tools"]) == tools
-    assert 0 < found["loss_tokens"] < found["tokens"]
+    (passage,) = tables["corpus"].to_pylist()
+    assert [message["loss"] for message in passage["messages"]] == [None, None, True, None]
+    assert json.loads(passage["tools"]) == tools
+    assert 0 < passage["loss_tokens"] < passage["tokens"]
 
 
 @pytest.mark.parametrize(("policy", "kept"), [("drop", 1), ("keep", 2)])
@@ -255,9 +262,9 @@ def hostile_files(folder: Path) -> None:
     (folder / "empty.jsonl").touch()
     binary = pa.table({"text": pa.array([b"plain enough", b"\xff\xfe\x00"], pa.binary())})
     pq.write_table(binary, folder / "binary.parquet")
-    other = folder.parent / "secret.jsonl"
-    written(other, ["never meant to be read"])
-    (folder / "link.jsonl").symlink_to(other)
+    secret = folder.parent / "secret.jsonl"
+    written(secret, ["never meant to be read"])
+    (folder / "link.jsonl").symlink_to(secret)
 
 
 def test_hostile_files_cost_themselves_and_nothing_else(tmp_path):
@@ -266,7 +273,7 @@ def test_hostile_files_cost_themselves_and_nothing_else(tmp_path):
     texts = tables["corpus"]["text"].to_pylist()
     assert set(texts) == {*TEXTS, "good one here", "ÿþ", "plain enough"}
     assert manifest.counts["corpus.rows"] == len(texts) + len(rejects)
-    by_file = {(one["uri"], one["reason"]) for one in rejects}
+    by_file = {(row["uri"], row["reason"]) for row in rejects}
     assert {("link.jsonl", "outside_root"), ("binary.parquet", "not_utf8")} <= by_file
     assert {"cut.parquet", "bent.parquet", "cut.jsonl.gz", "bytes.jsonl", "deep.jsonl", "empty.jsonl"} <= {
         uri for uri, _ in by_file
@@ -292,22 +299,22 @@ STORED = {ending: stored(ending) for ending in ("parquet", "arrow", "jsonl")}
 @given(st.sampled_from(sorted(STORED)), st.data())
 def test_a_file_that_is_cut_or_bent_anywhere_gives_passages_and_rejects_and_raises_nothing(ending, data):
     whole = bytearray(STORED[ending])
-    place = data.draw(st.integers(0, len(whole) - 1))
+    offset = data.draw(st.integers(0, len(whole) - 1))
     if data.draw(st.booleans()):
-        del whole[place:]
+        del whole[offset:]
     else:
-        whole[place] ^= data.draw(st.integers(1, 255))
-    for one in read_passages(component(Path("corpus")), MemoryBlob(f"corpus.{ending}", bytes(whole))):
-        assert isinstance(one, Passage | Reject)
+        whole[offset] ^= data.draw(st.integers(1, 255))
+    for record in read_passages(component(Path("corpus")), MemoryBlob(f"corpus.{ending}", bytes(whole))):
+        assert isinstance(record, Passage | Reject)
 
 
 def test_a_secret_in_the_name_of_a_file_is_scrubbed(tmp_path):
     written(tmp_path / "in/jane.roe@acme-corp.com/a.jsonl", [TEXTS[0], "", TEXTS[0]])
     _, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in"))
     assert not any(
-        "jane.roe" in uri for uri in [*tables["corpus"]["uri"].to_pylist(), *(one["uri"] for one in rejects)]
+        "jane.roe" in uri for uri in [*tables["corpus"]["uri"].to_pylist(), *(row["uri"] for row in rejects)]
     )
-    assert {one["reason"] for one in rejects} >= {"too_short", "duplicate"}
+    assert {row["reason"] for row in rejects} >= {"too_short", "duplicate"}
 
 
 def test_ids_of_rows_are_scrubbed_as_names_are(tmp_path):
@@ -318,7 +325,7 @@ def test_ids_of_rows_are_scrubbed_as_names_are(tmp_path):
 
 def test_a_section_without_a_licence_or_with_a_name_that_is_taken_is_refused():
     whole = {"name": "law", "kind": "text", "path": "x", "licence": "MIT"}
-    for values, said in (
+    for values, message in (
         ({"licence": None}, "licence"),
         ({"licence": "see the website"}, "licence"),
         ({"name": "web"}, "name"),
@@ -327,16 +334,16 @@ def test_a_section_without_a_licence_or_with_a_name_that_is_taken_is_refused():
         ({"filters": {"GopherQualtyFilter": {}}}, "GopherQualityFilter"),
         ({"language": ["klingon"]}, "klingon"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             Passages.model_validate({**whole, **values})
 
 
 def test_what_datasets_saved_is_read_and_what_is_written_loads_in_datasets(tmp_path):
     import datasets
 
-    said = [[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": text}] for text in TEXTS]
+    conversations = [[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": text}] for text in TEXTS]
     datasets.disable_progress_bars()
-    datasets.Dataset.from_dict({"messages": said}).save_to_disk(str(tmp_path / "in"), num_shards=2)
+    datasets.Dataset.from_dict({"messages": conversations}).save_to_disk(str(tmp_path / "in"), num_shards=2)
     _, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in", kind="messages"))
     assert [row["messages"][1]["content"] for row in tables["corpus"].to_pylist()] == TEXTS
     assert rejects == []
@@ -360,7 +367,7 @@ def test_a_row_that_a_world_model_answered_is_a_passage_only_where_the_recipe_al
     assert isinstance(first, Reject)
     assert (first.reason, isinstance(second, Reject)) == ("simulated", False)
     allowed = list(read_passages(component(Path("corpus")), blob, simulated=True))
-    assert [one.world_model for one in allowed if isinstance(one, Passage)] == ["m@1", None]
+    assert [passage.world_model for passage in allowed if isinstance(passage, Passage)] == ["m@1", None]
 
 
 @pytest.mark.parametrize(
@@ -368,6 +375,8 @@ def test_a_row_that_a_world_model_answered_is_a_passage_only_where_the_recipe_al
 )
 def test_a_passage_that_names_no_world_model_whole_is_a_reject_where_some_are_allowed(lacking):
     row = {"text": "What some world model made up.", "environment": MADE_UP | lacking}
-    (found,) = read_passages(component(Path("corpus")), MemoryBlob("c.jsonl", json.dumps(row).encode()), simulated=True)
-    assert isinstance(found, Reject)
-    assert found.reason == "unstated_world_model"
+    (record,) = read_passages(
+        component(Path("corpus")), MemoryBlob("c.jsonl", json.dumps(row).encode()), simulated=True
+    )
+    assert isinstance(record, Reject)
+    assert record.reason == "unstated_world_model"

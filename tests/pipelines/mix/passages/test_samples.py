@@ -44,9 +44,9 @@ def test_a_text_bears_the_loss_from_its_first_character_to_its_last():
 
 def test_a_text_in_sft_is_one_message_of_the_assistant():
     (sample,) = samples_of_passages(TEXT, "law", "sft")
-    (said,) = sample["messages"]
-    assert (said["role"], said["content"], said["loss"]) == ("assistant", TEXT["text"][0].as_py(), True)
-    assert sample["spans"] == [{"message": 0, "begin": 0, "end": len(said["content"]), "label": None}]
+    (message,) = sample["messages"]
+    assert (message["role"], message["content"], message["loss"]) == ("assistant", TEXT["text"][0].as_py(), True)
+    assert sample["spans"] == [{"message": 0, "begin": 0, "end": len(message["content"]), "label": None}]
 
 
 def test_what_the_assistant_said_bears_the_loss_in_messages_and_in_their_text():
@@ -54,7 +54,7 @@ def test_what_the_assistant_said_bears_the_loss_in_messages_and_in_their_text():
     (document,) = samples_of_passages(CHAT, "law", "cpt")
     expected = ["Lächeln 😀.", "Nothing."]
     assert chat["messages"] == SAID
-    assert [SAID[one["message"]]["content"][one["begin"] : one["end"]] for one in chat["spans"]] == expected
-    assert [document["text"][one["begin"] : one["end"]] for one in document["spans"]] == expected
-    assert all(one["content"] in document["text"] for one in SAID)
+    assert [SAID[span["message"]]["content"][span["begin"] : span["end"]] for span in chat["spans"]] == expected
+    assert [document["text"][span["begin"] : span["end"]] for span in document["spans"]] == expected
+    assert all(message["content"] in document["text"] for message in SAID)
     assert chat["num_turns"] == document["num_turns"] == 3

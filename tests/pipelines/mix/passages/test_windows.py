@@ -18,12 +18,12 @@ BOOK = "\n\n".join(f"Chapter {number}\n{prose(120, number)}" for number in range
 
 def pieces(text: str, most: int) -> list[str]:
     passage = Passage(0, "MIT", (Message("", text),), "book")
-    return [one.messages[0].content for one in cut_text(passage, most, COUNTER)]
+    return [piece.messages[0].content for piece in cut_text(passage, most, COUNTER)]
 
 
 def tokens(texts: list[str]) -> list[int]:
-    found: list[int] = COUNTER.count(pa.array(texts, pa.string())).tolist()
-    return found
+    counts: list[int] = COUNTER.count(pa.array(texts, pa.string())).tolist()
+    return counts
 
 
 def test_a_book_is_cut_between_its_paragraphs():
@@ -31,7 +31,7 @@ def test_a_book_is_cut_between_its_paragraphs():
     assert "".join(cut) == BOOK
     assert len(cut) > 3
     assert max(tokens(cut)) <= 4000
-    assert all(one.startswith("Chapter") for one in cut)
+    assert all(piece.startswith("Chapter") for piece in cut)
 
 
 @given(st.text(alphabet="ab1😀é \n.", min_size=1, max_size=400).filter(str.strip), st.integers(3, 40))

@@ -61,9 +61,9 @@ def conversation(called=None, said=None, logprobs=None, answer="dry"):
     ]
     document = {"schema_version": "ATIF-v1.7", "agent": {"name": "a", "version": "1"}, "steps": steps}
     rows, _ = parsed(Atif(), MemoryBlob("trajectory.json", json.dumps(document).encode()))
-    (made,) = agent_conversations(rows)
-    assert isinstance(made, Conversation)
-    return made
+    (record,) = agent_conversations(rows)
+    assert isinstance(record, Conversation)
+    return record
 
 
 def spoken(tokenizing, row):
@@ -94,11 +94,14 @@ def test_sampled_ids_stand_in_the_place_of_those_that_the_tokenizer_would_make(c
     assert second[:2] == ("retokenized", "Dry.<|im_end|>")
     assert set(second[2]) == {None}
     assert row["input_ids"][row["turns"][0]["begin"] : row["turns"][0]["end"]] == called
-    made = encode(conversation(), calling)
-    assert not isinstance(made, Refused)
-    assert len(made["input_ids"]) < len(row["input_ids"])
+    encoded = encode(conversation(), calling)
+    assert not isinstance(encoded, Refused)
+    assert len(encoded["input_ids"]) < len(row["input_ids"])
     prompt = "<|im_start|>user\nHow is it?<|im_end|>\n<|im_start|>assistant\n"
-    assert [calling.decoded(one["input_ids"][: one["turns"][0]["begin"]]) for one in (row, made)] == [prompt, prompt]
+    assert [calling.decoded(entry["input_ids"][: entry["turns"][0]["begin"]]) for entry in (row, encoded)] == [
+        prompt,
+        prompt,
+    ]
 
 
 def test_an_answer_that_was_cut_is_closed_by_the_template_without_loss(calling):

@@ -35,10 +35,10 @@ def stored(run, pool):
 def meant(run, pool, tokenizing):
     """Id → (ids, mask) of each sample."""
     if pool == "cpt":
-        made = {one.id: tokenizing.document(one.text, one.spans) for one in stored(run, pool)}
+        tokenized = {sample.id: tokenizing.document(sample.text, sample.spans) for sample in stored(run, pool)}
     else:
-        made = {one.id: tokenizing.conversation(one.messages) for one in stored(run, pool)}
-    return {key: (one.ids.tolist(), one.loss.tolist()) for key, one in made.items()}
+        tokenized = {sample.id: tokenizing.conversation(sample.messages) for sample in stored(run, pool)}
+    return {key: (tokens.ids.tolist(), tokens.loss.tolist()) for key, tokens in tokenized.items()}
 
 
 @pytest.mark.parametrize("name", sorted(FORMS))
@@ -49,9 +49,9 @@ def test_a_form_names_every_file_with_its_digest_and_is_the_same_bytes_again(run
     on_disk = {str(path.relative_to(tmp_path / "a")) for path in (tmp_path / "a").rglob("*") if path.is_file()}
     assert on_disk == {"manifest.json", *(file.name for file in first.files)}
     assert sum(file.rows for file in first.files) > 0
-    told = json.loads((tmp_path / "a" / "manifest.json").read_text())
-    assert told["stage"] == "export"
-    assert ("models" in told) == FORMS[name].tokens
+    manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
+    assert manifest["stage"] == "export"
+    assert ("models" in manifest) == FORMS[name].tokens
 
 
 def test_what_is_not_ours_is_never_replaced(run, tmp_path):
@@ -67,11 +67,11 @@ def test_what_is_not_ours_is_never_replaced(run, tmp_path):
 def test_megatron_reads_ids_and_the_mask_beside_them(run, tmp_path, tokenizing):
     exported(run, tmp_path, "megatron")
     wanted = list(meant(run, "cpt", tokenizing).values())
-    found = []
+    documents = []
     for path in sorted(tmp_path.glob("cpt/*/*_loss_mask.idx")):
         prefix = str(path).removesuffix("_loss_mask.idx")
-        found += [(ids.tolist(), mask.tolist()) for ids, mask in masked_documents(prefix)]
-    assert found == wanted
+        documents += [(ids.tolist(), mask.tolist()) for ids, mask in masked_documents(prefix)]
+    assert documents == wanted
     words = (tmp_path / "data_args.txt").read_text().split()
     assert [float(word) for word in words[::2]] == [0.333333, 0.666667]
     assert all((tmp_path / f"{prefix}.bin").exists() for prefix in words[1::2])
@@ -89,25 +89,25 @@ def test_megatron_reader_tells_a_mask_that_does_not_fit(run, tmp_path):
 def test_single_targets_are_capped_by_trajectory_and_those_wholly_meant_go_first(run, tmp_path):
     job = Job(StoredShards(str(run)), FormFolder(str(tmp_path)), targets=1)
     texts.sft_last(job)
-    made = job.out.seal("sft_last", "", {})
+    manifest = job.out.seal("sft_last", "", {})
     rows = [row for path in tmp_path.glob("sft_last/*/*.parquet") for row in pq.read_table(path).to_pylist()]
-    by_id = {one.id: one for one in stored(run, "sft")}
+    by_id = {sample.id: sample for sample in stored(run, "sft")}
     for row in rows:
         key, _, number = row["id"].partition(":")
-        messages = [{"role": one.role, "content": one.content} for one in by_id[key].messages]
+        messages = [{"role": message.role, "content": message.content} for message in by_id[key].messages]
         assert row["prompt"] + row["completion"] == messages[: int(number) + 1]
         assert by_id[key].messages[int(number)].spans
-    assert len(rows) == sum(count for key, count in made.counts.items() if key.startswith("samples."))
+    assert len(rows) == sum(count for key, count in manifest.counts.items() if key.startswith("samples."))
     assert len({row["trajectory_id"] for row in rows}) == len(rows)
     assert not [row for row in rows if VOLATILE in row["completion"][0]["content"]]
-    assert not [key for key in made.counts if key.startswith("unmeant")]
-    assert VOLATILE in str([one.messages for one in by_id.values()])
+    assert not [key for key in manifest.counts if key.startswith("unmeant")]
+    assert VOLATILE in str([sample.messages for sample in by_id.values()])
 
 
 def test_the_command_exports_and_tells_what_it_wrote(run, tmp_path):
-    _, said, _ = ran("export", run, "--to", "ids", "--tokenizer", TOKENIZER, "--out", tmp_path)
-    assert re.search(r"web: .*samples 24", said)
-    assert re.search(r"tokenizer: [0-9a-f]{12}", said)
+    _, output, _ = ran("export", run, "--to", "ids", "--tokenizer", TOKENIZER, "--out", tmp_path)
+    assert re.search(r"web: .*samples 24", output)
+    assert re.search(r"tokenizer: [0-9a-f]{12}", output)
 
 
 def test_the_command_says_what_an_export_leaves_out(run, tmp_path):
@@ -117,13 +117,13 @@ def test_the_command_says_what_an_export_leaves_out(run, tmp_path):
 
 
 def test_what_a_form_cannot_do_is_said(run, tmp_path):
-    for name, more, said in (
+    for name, more, message in (
         ("ids", {}, "--tokenizer"),
         ("megatron", {"tokenizer": TOKENIZER, "window": 100}, "--window"),
         ("llamafactory", {"tokenizer": TOKENIZER}, "--window"),
         ("jsonl", {"chat_template": "x"}, "--chat-template"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             export_form(str(run), name, str(tmp_path / "out"), **more)
     with pytest.raises(ConfigError):
         export_form(str(tmp_path), "jsonl", str(tmp_path / "out"))

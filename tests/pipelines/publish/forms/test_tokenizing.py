@@ -27,18 +27,18 @@ def trained(tokenizing, tokens):
 
 def test_ids_are_those_that_the_template_and_the_tokenizer_give_where_no_text_holds_control_strings(tokenizing):
     texts = ["list the files", "total 4\nnotes\n"]
-    made = tokenizing.conversation([user(texts[0]), answer(texts[1])])
+    tokenized = tokenizing.conversation([user(texts[0]), answer(texts[1])])
     shown = tokenizing.shown([{"role": "user", "content": texts[0]}, {"role": "assistant", "content": texts[1]}])
-    assert tokenizing.decoded(made.ids) == shown
-    assert made.ids.tolist() == tokenizing._whole(shown, add_special_tokens=False)["input_ids"]
+    assert tokenizing.decoded(tokenized.ids) == shown
+    assert tokenized.ids.tolist() == tokenizing._whole(shown, add_special_tokens=False)["input_ids"]
 
 
 def test_control_strings_in_contents_are_plain_text(tokenizing):
     text = "</think> <|im_end|>\n<|im_start|>user\n<tool_call>"
-    made = tokenizing.conversation([user(), answer(text)])
-    assert trained(tokenizing, made) == f"{text}<|im_end|>"
-    assert made.ids.tolist().count(tokenizing._control["<|im_end|>"]) == 2
-    assert tokenizing._control["<tool_call>"] not in made.ids
+    tokenized = tokenizing.conversation([user(), answer(text)])
+    assert trained(tokenizing, tokenized) == f"{text}<|im_end|>"
+    assert tokenized.ids.tolist().count(tokenizing._control["<|im_end|>"]) == 2
+    assert tokenizing._control["<tool_call>"] not in tokenized.ids
     assert tokenizing.control_strings(text) == 4
 
 
@@ -49,8 +49,8 @@ def test_whitespace_of_screens_reaches_the_ids_though_the_template_trims(tmp_pat
     )
     trims = Tokenizing(TOKENIZER, str(template))
     screen = "\n\n  prompt> \n\n "
-    made = trims.conversation([user(), answer(screen)])
-    assert trained(trims, made) == f"{screen}<|im_end|>"
+    tokenized = trims.conversation([user(), answer(screen)])
+    assert trained(trims, tokenized) == f"{screen}<|im_end|>"
     assert screen not in trims.shown([{"role": "assistant", "content": screen}])
 
 
@@ -59,22 +59,22 @@ def test_a_token_partly_inside_a_span_bears_no_loss_and_is_counted(tokenizing):
     assert len(tokenizing.plain(text).ids) < len(text)
     begins = tokenizing.plain(text).begins.tolist()
     inner = next(at for at in range(1, len(text)) if at not in begins)
-    made = tokenizing.conversation([user(), answer(text, (inner, len(text)))])
-    assert made.straddlers == 1
-    assert trained(tokenizing, made) == text[next(at for at in begins if at > inner) :] + "<|im_end|>"
+    tokenized = tokenizing.conversation([user(), answer(text, (inner, len(text)))])
+    assert tokenized.straddlers == 1
+    assert trained(tokenizing, tokenized) == text[next(at for at in begins if at > inner) :] + "<|im_end|>"
 
 
 def test_the_end_of_a_turn_bears_the_loss_only_if_its_last_character_does(tokenizing):
-    made = tokenizing.conversation([user(), answer("one\ntwo", (0, 4)), user(), answer("three")])
-    assert trained(tokenizing, made) == "one\nthree<|im_end|>"
+    tokenized = tokenizing.conversation([user(), answer("one\ntwo", (0, 4)), user(), answer("three")])
+    assert trained(tokenizing, tokenized) == "one\nthree<|im_end|>"
 
 
 def test_a_document_ends_with_a_token_that_bears_the_loss_of_its_last_character(tokenizing):
     text = "state <|endoftext|>\nls\nnotes"
-    made = tokenizing.document(text, [Span(23, len(text))])
-    assert trained(tokenizing, made) == "notes<|endoftext|>"
+    tokenized = tokenizing.document(text, [Span(23, len(text))])
+    assert trained(tokenizing, tokenized) == "notes<|endoftext|>"
     assert not tokenizing.document(text, [Span(0, 5)]).loss[-1]
-    assert tokenizing.decoded(made.ids) == f"{text}<|endoftext|>"
+    assert tokenizing.decoded(tokenized.ids) == f"{text}<|endoftext|>"
 
 
 def test_a_conversation_is_cut_at_the_end_of_a_turn_that_bears_the_loss(tokenizing):

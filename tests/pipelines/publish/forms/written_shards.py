@@ -42,10 +42,10 @@ VOLATILE = "12:03:44"
 def spans_of(content: str) -> list[dict[str, Any]]:
     """All of the content but its volatile part; the marker is frame."""
     head = len(MARKER)
-    found = [{"begin": 0, "end": head, "label": "frame"}]
-    at = content.find(VOLATILE)
-    parts = [(head, len(content))] if at < 0 else [(head, at), (at + len(VOLATILE), len(content))]
-    return found + [{"begin": begin, "end": end, "label": "new"} for begin, end in parts if end > begin]
+    spans = [{"begin": 0, "end": head, "label": "frame"}]
+    offset = content.find(VOLATILE)
+    parts = [(head, len(content))] if offset < 0 else [(head, offset), (offset + len(VOLATILE), len(content))]
+    return spans + [{"begin": begin, "end": end, "label": "new"} for begin, end in parts if end > begin]
 
 
 def conversation(number: int, domain: str) -> dict[str, object]:
@@ -77,14 +77,14 @@ def document(number: int, domain: str) -> dict[str, object]:
 
 def question(number: int, domain: str) -> dict[str, object]:
     common = _common(number, domain)
-    told = {name: common.get(name) for name in ("id", "domain", "trajectory_id", "group", "num_tokens", "template")}
-    asked = f"### Turn 1\n**Action:**\n```text\nls {number}\n```"
+    values = {name: common.get(name) for name in ("id", "domain", "trajectory_id", "group", "num_tokens", "template")}
+    prompt = f"### Turn 1\n**Action:**\n```text\nls {number}\n```"
     return {
         "data_source": f"trajmill/{domain}",
-        "prompt": [{"role": "system", "content": f"A {domain}."}, {"role": "user", "content": asked}],
+        "prompt": [{"role": "system", "content": f"A {domain}."}, {"role": "user", "content": prompt}],
         "ability": domain,
         "reward_model": {"style": "rule", "ground_truth": '{"observation":"a"}'},
-        "extra_info": {**told, "split": "train", "index": number, "max_response_tokens": 64 + number},
+        "extra_info": {**values, "split": "train", "index": number, "max_response_tokens": 64 + number},
     }
 
 
@@ -106,6 +106,6 @@ def written(out: Path, samples: int = 12, domains: tuple[str, ...] = ("terminal"
             entries.append(write_parquet(folder, name, schema, [batch], shard=True))
             counts[f"tokens.{pool}.{domain}"] = 1000 * weight
             counts[f"samples.{pool}.{domain}"] = samples
-    made = Manifest("mix", "", "0" * 64, SCHEMA_VERSION, tuple(entries), counts)
-    folder.write("manifest.json", made.to_json())
+    manifest = Manifest("mix", "", "0" * 64, SCHEMA_VERSION, tuple(entries), counts)
+    folder.write("manifest.json", manifest.to_json())
     return out

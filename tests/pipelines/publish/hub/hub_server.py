@@ -32,8 +32,8 @@ class Repo:
     tags: dict[str, str] = field(default_factory=dict)
 
     def add(self, branch: str, files: dict[str, bytes], message: str) -> str:
-        told = json.dumps([len(self.commits), message, sorted(files)])
-        commit = hashlib.sha1(told.encode(), usedforsecurity=False).hexdigest()
+        content = json.dumps([len(self.commits), message, sorted(files)])
+        commit = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
         self.commits[commit], self.branches[branch] = files, commit
         self.messages.append(message)
         return commit
@@ -69,7 +69,9 @@ class Hub:
 
     def wrote(self) -> list[str]:
         """What was asked that changes anything."""
-        return [one for one in self.asked if one.startswith(("POST /api/repos", "PUT", "POST /api/datasets/"))]
+        return [
+            request for request in self.asked if request.startswith(("POST /api/repos", "PUT", "POST /api/datasets/"))
+        ]
 
 
 @contextmanager
@@ -102,9 +104,9 @@ def _told(path: str, data: bytes) -> dict[str, Any]:
 
 
 class _RefusedError(Exception):
-    def __init__(self, status: int, code: str = "", said: str = "") -> None:
-        super().__init__(said)
-        self.status, self.code, self.said = status, code, said
+    def __init__(self, status: int, code: str = "", message: str = "") -> None:
+        super().__init__(message)
+        self.status, self.code, self.said = status, code, message
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -131,11 +133,11 @@ class _Handler(BaseHTTPRequestHandler):
             headers = {"X-Error-Code": no.code, "X-Error-Message": no.said}
             self._send(no.status, json.dumps({"error": no.said}).encode(), headers)
 
-    def _found(self, asked: str, body: bytes) -> tuple[bytes, dict[str, str]]:
+    def _found(self, path: str, body: bytes) -> tuple[bytes, dict[str, str]]:
         for pattern, answer in _ANSWERS:
-            found = re.fullmatch(pattern, asked)
-            if found:
-                return answer(self, body, *found.groups())
+            match = re.fullmatch(pattern, path)
+            if match:
+                return answer(self, body, *match.groups())
         raise _RefusedError(404, "", "no such address")
 
     def _send(self, status: int, data: bytes, headers: dict[str, str]) -> None:
@@ -154,10 +156,10 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(401, "", "Invalid credentials in Authorization header")
 
     def _repo(self, name: str) -> Repo:
-        found = self.hub.repos.get(name)
-        if found is None or (found.private and self.headers.get("Authorization") != f"Bearer {TOKEN}"):
+        repo = self.hub.repos.get(name)
+        if repo is None or (repo.private and self.headers.get("Authorization") != f"Bearer {TOKEN}"):
             raise _RefusedError(404, "RepoNotFound", "Repository not found")
-        return found
+        return repo
 
     def _files(self, name: str, revision: str) -> tuple[str, dict[str, bytes]]:
         repo = self._repo(name)
@@ -168,51 +170,53 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _make(self, body: bytes) -> Any:
         self._may_write()
-        asked = json.loads(body)
-        name = f"{asked['organization']}/{asked['name']}"
+        request = json.loads(body)
+        name = f"{request['organization']}/{request['name']}"
         if name in self.hub.repos:
             raise _RefusedError(409, "", "You already created this dataset repo")
-        repo = self.hub.repos[name] = Repo(asked.get("visibility") == "private")
+        repo = self.hub.repos[name] = Repo(request.get("visibility") == "private")
         repo.add("main", {".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"}, "initial commit")
         return _json({"url": f"{self.hub.url}/datasets/{name}", "name": name, "id": name})
 
     def _refs(self, _: bytes, name: str) -> Any:
         repo = self._repo(name)
         refs = {"branches": ("heads", repo.branches), "tags": ("tags", repo.tags)}
-        told = {
-            kind: [{"name": one, "ref": f"refs/{at}/{one}", "targetCommit": commit} for one, commit in of.items()]
-            for kind, (at, of) in refs.items()
+        branches = {
+            kind: [{"name": ref, "ref": f"refs/{at}/{ref}", "targetCommit": commit} for ref, commit in commits.items()]
+            for kind, (at, commits) in refs.items()
         }
-        return _json({**told, "converts": []})
+        return _json({**branches, "converts": []})
 
     def _tree(self, _: bytes, name: str, revision: str, below: str | None) -> Any:
         files = self._files(name, revision)[1]
         inside = f"{below.strip('/')}/" if below else ""
         names = [path for path in files if path.startswith(inside)]
-        folders = {str(one) for path in names for one in PurePosixPath(path).parents} - {".", inside.rstrip("/")}
-        found: list[dict[str, Any]] = [
-            {"type": "directory", "path": one, "oid": "0" * 40, "size": 0} for one in sorted(folders)
+        folders = {str(parent) for path in names for parent in PurePosixPath(path).parents} - {".", inside.rstrip("/")}
+        entries: list[dict[str, Any]] = [
+            {"type": "directory", "path": folder, "oid": "0" * 40, "size": 0} for folder in sorted(folders)
         ]
-        found += [_told(path, files[path]) for path in names]
+        entries += [_told(path, files[path]) for path in names]
         if "recursive=true" not in self.path.lower():
-            found = [one for one in found if "/" not in one["path"][len(inside) :]]
-        return _json(found)
+            entries = [entry for entry in entries if "/" not in entry["path"][len(inside) :]]
+        return _json(entries)
 
     def _info(self, _: bytes, name: str, revision: str | None = None) -> Any:
         commit, files = self._files(name, revision or "main")
         siblings = [{"rfilename": path} for path in files]
-        told = {"id": name, "_id": "0", "sha": commit, "private": False, "siblings": siblings, "tags": [], "likes": 0}
-        return _json({**told, "downloads": 0, "gated": False, "disabled": False})
+        info = {"id": name, "_id": "0", "sha": commit, "private": False, "siblings": siblings, "tags": [], "likes": 0}
+        return _json({**info, "downloads": 0, "gated": False, "disabled": False})
 
     def _paths(self, body: bytes, name: str, revision: str) -> Any:
         files = self._files(name, revision)[1]
         try:
-            asked = json.loads(body)["paths"]
+            paths = json.loads(body)["paths"]
         except ValueError:
-            asked = parse_qs(body.decode())["paths"]
-        found = [_told(path, files[path]) for path in asked if path in files]
-        folders = [path for path in asked if any(one.startswith(f"{path}/") for one in files)]
-        return _json([*found, *({"type": "directory", "path": one, "oid": "0" * 40, "size": 0} for one in folders)])
+            paths = parse_qs(body.decode())["paths"]
+        entries = [_told(path, files[path]) for path in paths if path in files]
+        folders = [path for path in paths if any(file.startswith(f"{path}/") for file in files)]
+        return _json(
+            [*entries, *({"type": "directory", "path": folder, "oid": "0" * 40, "size": 0} for folder in folders)]
+        )
 
     def _branch(self, body: bytes, name: str, branch: str) -> Any:
         self._may_write()
@@ -235,19 +239,19 @@ class _Handler(BaseHTTPRequestHandler):
     def _preupload(self, body: bytes, name: str, revision: str) -> Any:
         self._may_write()
         files = self._files(name, revision)[1]
-        told = []
-        for one in json.loads(body)["files"]:
-            mode, there = "lfs" if is_large(one["path"]) else "regular", files.get(one["path"])
-            oid = None if there is None else hashlib.sha256(there).hexdigest() if mode == "lfs" else _blob(there)
-            told.append({"path": one["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid})
-        return _json({"files": told})
+        uploads = []
+        for file in json.loads(body)["files"]:
+            mode, stored = "lfs" if is_large(file["path"]) else "regular", files.get(file["path"])
+            oid = None if stored is None else hashlib.sha256(stored).hexdigest() if mode == "lfs" else _blob(stored)
+            uploads.append({"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid})
+        return _json({"files": uploads})
 
     def _batch(self, body: bytes, _: str) -> Any:
         self._may_write()
         objects = []
-        for one in json.loads(body)["objects"]:
-            at = {"href": f"{self.hub.url}/large/{one['oid']}?X-Amz-Signature={SIGNATURE}"}
-            objects.append({**one, **({} if one["oid"] in self.hub.large else {"actions": {"upload": at}})})
+        for item in json.loads(body)["objects"]:
+            target = {"href": f"{self.hub.url}/large/{item['oid']}?X-Amz-Signature={SIGNATURE}"}
+            objects.append({**item, **({} if item["oid"] in self.hub.large else {"actions": {"upload": target}})})
         return _json({"transfer": "basic", "objects": objects})
 
     def _store(self, body: bytes, oid: str) -> Any:
@@ -285,9 +289,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(404, "EntryNotFound", "Entry not found")
         data = files[path]
         headers = {"ETag": f'"{hashlib.sha256(data).hexdigest()}"', "X-Repo-Commit": commit, "Accept-Ranges": "bytes"}
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
-        if asked:
-            first, last = int(asked[1]), min(int(asked[2] or len(data) - 1), len(data) - 1)
+        requested = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        if requested:
+            first, last = int(requested[1]), min(int(requested[2] or len(data) - 1), len(data) - 1)
             headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
             data = data[first : last + 1]
         return data, headers | {"Content-Length": str(len(data))}

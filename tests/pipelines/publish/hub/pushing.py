@@ -41,11 +41,11 @@ def pushed(out: Path, *words: str, code: int = 0, licences: str | None = "unknow
     recipe.write_text(f"name: a\nsource: b\ncard: {{licences: [{licences}]}}\n")
     own = [] if licences is None else ["--recipe", str(recipe)]
     done = CliRunner().invoke(app, ["push", str(out / "shards"), NAME, *own, *words])
-    said = done.output + (str(done.exception) if done.exception else "")
-    assert done.exit_code == code, said
-    assert TOKEN not in said
-    assert SIGNATURE not in said
-    return " ".join(said.split())
+    output = done.output + (str(done.exception) if done.exception else "")
+    assert done.exit_code == code, output
+    assert TOKEN not in output
+    assert SIGNATURE not in output
+    return " ".join(output.split())
 
 
 def files_of(out: Path) -> dict[str, bytes]:

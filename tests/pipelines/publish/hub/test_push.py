@@ -36,26 +36,26 @@ def planted(finished, secret=SECRET):
     table = pq.read_table(path)
     rows = table["messages"].to_pylist()
     rows[0][1]["content"] += f"\nexport HF={secret}\n"
-    place = table.schema.get_field_index("messages")
+    index = table.schema.get_field_index("messages")
     pq.write_table(
-        table.set_column(place, table.schema.field(place), pa.array(rows, table.schema.field(place).type)), path
+        table.set_column(index, table.schema.field(index), pa.array(rows, table.schema.field(index).type)), path
     )
     sealed_anew(finished, str(path.relative_to(finished / "shards")))
 
 
 def test_a_push_holds_exactly_the_bytes_of_the_folder_in_one_commit(hub, made):
-    said = pushed(made)
+    output = pushed(made)
     assert there(hub) == files_of(made)
     assert len(hub.repos[NAME].messages) == 2
     assert hub.repos[NAME].messages[1].startswith("trajmill ")
-    assert "made: " in said
-    assert f"/tree/{hub.repos[NAME].branches['main']}" in said
+    assert "made: " in output
+    assert f"/tree/{hub.repos[NAME].branches['main']}" in output
 
 
 def test_a_push_that_broke_off_goes_on_without_sending_anything_twice(hub, made):
     hub.breaks_after = 2
-    said = pushed(made, code=1)
-    assert "the Hub" in said.replace("The", "the")
+    output = pushed(made, code=1)
+    assert "the Hub" in output.replace("The", "the")
     assert set(there(hub)) == set()
     hub.breaks_after = None
     pushed(made)
@@ -64,8 +64,8 @@ def test_a_push_that_broke_off_goes_on_without_sending_anything_twice(hub, made)
 
 
 def test_a_dry_run_tells_what_would_be_sent_and_asks_for_no_change(hub, made):
-    said = pushed(made, "--dry-run", "--tag", "v1")
-    assert f"would be sent: {len(files_of(made))} files" in said
+    output = pushed(made, "--dry-run", "--tag", "v1")
+    assert f"would be sent: {len(files_of(made))} files" in output
     assert hub.repos == {}
     assert hub.wrote() == []
 
@@ -97,8 +97,8 @@ def test_what_the_dataset_changed_is_sent_and_what_it_has_no_more_is_removed(hub
     manifest["files"] = [file for file in manifest["files"] if file["name"] != lost]
     (finished / "shards" / "manifest.json").write_text(json.dumps(manifest))
     lines.unlink()
-    said = pushed(finished)
-    assert f"removed: {lost}" in said
+    output = pushed(finished)
+    assert f"removed: {lost}" in output
     assert there(hub) == files_of(finished)
     assert len(hub.uploads) == sent + 1
 
@@ -133,11 +133,11 @@ def test_what_others_put_in_the_way_is_left_unless_it_may_be_replaced(hub, made,
 def test_a_secret_is_refused_told_without_itself_and_allowed_by_its_digest(hub, finished, tmp_path):
     planted(finished)
     listed = tmp_path / "findings.txt"
-    said = pushed(finished, "--write-findings", str(listed), code=5)
-    assert "token: sft/terminal/train-00000-of-00001.parquet, row 1 (" in said
-    assert ", messages[1].content, characters " in said
-    assert SECRET not in said + listed.read_text()
-    assert SECRET[3:] not in said + listed.read_text()
+    output = pushed(finished, "--write-findings", str(listed), code=5)
+    assert "token: sft/terminal/train-00000-of-00001.parquet, row 1 (" in output
+    assert ", messages[1].content, characters " in output
+    assert SECRET not in output + listed.read_text()
+    assert SECRET[3:] not in output + listed.read_text()
     assert hub.repos == {}
     (line,) = [line for line in listed.read_text().splitlines() if not line.startswith("#")]
     assert "allowed findings: 1" in pushed(finished, "--allow-findings", str(listed))
@@ -151,12 +151,12 @@ ARTIFACTORY = "AKC" + "pLIix6MEOL" + "w8Zt3vQkRfDn5s"
 
 def test_what_only_another_scanner_knows_is_refused_and_its_line_accepts_it(hub, finished, tmp_path):
     planted(finished, f"x; use {ARTIFACTORY} here")
-    said = pushed(finished, code=5)
-    assert "Artifactory Credentials: sft/terminal/train-00000-of-00001.parquet, row 1 (" in said
-    assert ARTIFACTORY not in said
+    output = pushed(finished, code=5)
+    assert "Artifactory Credentials: sft/terminal/train-00000-of-00001.parquet, row 1 (" in output
+    assert ARTIFACTORY not in output
     assert hub.repos == {}
     accepted = tmp_path / "accepted.txt"
-    accepted.write_text(re.findall(r"[0-9a-f]{32}  ?Artifactory.*?characters", said)[0] + "\n")
+    accepted.write_text(re.findall(r"[0-9a-f]{32}  ?Artifactory.*?characters", output)[0] + "\n")
     assert "allowed findings: 1" in pushed(finished, "--allow-findings", str(accepted))
 
 
@@ -166,7 +166,7 @@ def test_placeholders_of_tokens_are_no_finding_of_another_scanner():
     texts = [scrub_text(token) for token in (*tokens[:2], cut)]
     assert texts[:2] != tokens[:2]
     assert list(second_findings(pa.array(texts, pa.string()))) == []
-    kinds = [one.kind for one in second_findings(pa.array(tokens, pa.string()))]
+    kinds = [finding.kind for finding in second_findings(pa.array(tokens, pa.string()))]
     assert kinds == ["GitHub Token", "AWS Access Key", "Artifactory Credentials"]
 
 
@@ -198,8 +198,8 @@ def installed(monkeypatch, folder, code=0):
 def test_gitleaks_is_asked_where_it_is_installed(monkeypatch, tmp_path):
     installed(monkeypatch, tmp_path)
     texts = ["%PDF text", None, "a\né cXVheS04ODQx # gitleaks:allow\nb"]
-    found = second_findings(pa.array([*texts, "é low-at-noon"], pa.string()))
-    assert [(one.text, one.start, one.end, one.kind) for one in found] == [
+    findings = second_findings(pa.array([*texts, "é low-at-noon"], pa.string()))
+    assert [(finding.text, finding.start, finding.end, finding.kind) for finding in findings] == [
         (2, 2, 34, "gitleaks harbor-key"),
         (3, 3, 14, "gitleaks tide-key"),
     ]
@@ -214,8 +214,8 @@ def test_a_gitleaks_that_fails_is_no_gitleaks_that_finds_nothing(monkeypatch, tm
 def test_a_dry_run_looks_for_secrets_where_no_hub_can_be_reached(hub, finished, monkeypatch):
     planted(finished)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    said = pushed(finished, "--dry-run", code=5)
-    assert "token: sft/terminal/train-00000-of-00001.parquet" in said
+    output = pushed(finished, "--dry-run", code=5)
+    assert "token: sft/terminal/train-00000-of-00001.parquet" in output
 
 
 def test_a_digest_that_is_none_and_one_of_something_else_allow_nothing(hub, finished):
@@ -268,6 +268,6 @@ def test_what_was_pushed_loads_back_row_by_row(hub, made, tmp_path):
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     counts = json.loads((made / "shards" / "manifest.json").read_text())["counts"]
-    of = {pool: counts[f"samples.{pool}.terminal"] for pool in ("sft", "cpt", "rl", "eval")}
-    split = {pool: "test" if pool == "eval" else "train" for pool in of}
-    assert done.stdout.split() == [word for pool, count in of.items() for word in (pool, split[pool], str(count))]
+    numbers = {pool: counts[f"samples.{pool}.terminal"] for pool in ("sft", "cpt", "rl", "eval")}
+    split = {pool: "test" if pool == "eval" else "train" for pool in numbers}
+    assert done.stdout.split() == [word for pool, count in numbers.items() for word in (pool, split[pool], str(count))]
