@@ -85,7 +85,7 @@ class StepsRecorder(Connector):
         end = data.find(b"</UserActionData>", start)
         if end < 0:
             raise ParseError(blob.uri, start, "truncated", "wanted the end of UserActionData")
-        parts = {part["Content-Location"]: part for part in message_from_bytes(data.lstrip()).walk()}
+        parts = {str(part["Content-Location"]): part for part in message_from_bytes(data.lstrip()).walk()}
         missed = _MISSED.search(data, start, end) is not None
         moves = Moves()
         follows = False

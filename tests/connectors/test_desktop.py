@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import FUZZ
+from tests.conftest import FUZZ, ROOT
 from trajmill.connectors.connector import Choices, MemoryBlob
 from trajmill.connectors.desktop import action as act
 from trajmill.connectors.desktop import dump_xml
@@ -19,6 +19,7 @@ from trajmill.connectors.desktop.osworld import OSWorld
 from trajmill.connectors.desktop.osworld.computer_13 import call_of
 from trajmill.connectors.desktop.osworld.runtime_log import align_answers, answers_of
 from trajmill.connectors.desktop.pyautogui import calls_of
+from trajmill.connectors.desktop.steps_recorder import StepsRecorder
 from trajmill.connectors.desktop.workflow import Workflow
 from trajmill.connectors.registry import sniff
 from trajmill.schemas import COMPLETE, WAIT, ParseError, Reject, Trajectory
@@ -494,3 +495,13 @@ def test_what_was_typed_is_told_by_the_keys_where_the_character_is_their_number(
     assert named == [{"key": "left"}, {"key": "delete"}, {"key": "f2"}, {"keys": ["shift", "1"]}]
     assert told_calls(key(49, "!", shift), key(190, ":"), key(65, "\u00e4"))[0]["arguments"] == {"text": "!:\u00e4"}
     assert recorded(key(10**12, "x"), key(-5, "y")) == ["type"]
+
+
+def test_a_damaged_name_of_a_screenshot_costs_no_more_than_that_screenshot() -> None:
+    data = (ROOT / "tests/fixtures/steps_recorder/input/missed.mht").read_bytes()
+    (whole,) = StepsRecorder().parse(MemoryBlob("a.mht", data))
+    data = data.replace(b"Content-Location: screenshot0002", b"Content-Location: screenshot\x80")
+    (damaged,) = StepsRecorder().parse(MemoryBlob("a.mht", data))
+    assert isinstance(whole, Trajectory)
+    assert isinstance(damaged, Trajectory)
+    assert [step.action for step in damaged.steps] == [step.action for step in whole.steps]

@@ -25,12 +25,11 @@ LARGE = 123_456_789_012
 
 
 def run_table(console: Printer, size: int) -> None:
-    drawn = {
-        pool: [{"domain": name, "tokens": size, "loss_tokens": size // 2} for name in ("terminal", LONG)]
-        for pool in ("cpt", "sft", "rl", "eval")
-    }
+    sizes = {f"{pool}.{name}": size for pool in ("cpt", "sft", "rl", "eval") for name in ("terminal", LONG)}
     domains = {"terminal": (size, size - 1), LONG: (size, size - 1)}
-    summary = Summary("OUT", "mix", (), Plan("", (), ()), domains=domains, mixture={"stages": drawn})
+    summary = Summary(
+        "OUT", "mix", (), Plan("", (), ()), domains=domains, samples=sizes, drawn_tokens=sizes, loss_tokens=sizes
+    )
     show_summary(summary, Recipe(name="n", source="tests"), console, is_reported=False)
 
 
