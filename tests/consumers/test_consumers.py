@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.consumers import consumers
+from tests.consumers.agents import compare
 from tests.consumers.consumers import Consumer, tried
 from tests.consumers.meaning import Compared, Meaning, trimmed, trimmed_sides
 from tests.pipelines.publish.forms.test_forms import stored
@@ -173,3 +174,19 @@ def test_rows_without_a_domain_are_told_by_their_text_and_samples_that_were_not_
         "web": (1, 1, 0),
     }
     assert consumers._compared(meaning, rows[:1])["terminal"].left_out == 1
+
+
+def test_a_trainer_that_trains_other_text_of_an_agent_or_other_ids_is_counted():
+    tokenizing = Tokenizing(TOKENIZER)
+    asked, answered = (list(tokenizing.plain(text).ids) for text in ("How is it?", " Dry.\n"))
+    ids, mask = asked + answered, [0] * len(asked) + [1] * len(answered)
+    expected = {"a": {"input_ids": ids, "loss_mask": mask}}
+    row = {"id": "a", "ids": ids, "trained": mask}
+    later = {"id": "a", "ids": [*ids, *asked], "trained": [*mask, *[0] * len(asked)]}
+    for same in (row, later):
+        counts = compare([same], expected, tokenizing)
+        assert (counts["messages"], counts["other ids"], counts["other text"]) == (1, 0, 0)
+    everything = compare([row | {"trained": [1] * len(ids)}], expected, tokenizing)
+    assert (everything["other ids"], everything["other text"]) == (0, 1)
+    assert compare([row | {"ids": ids[::-1]}], expected, tokenizing)["other ids"] == 1
+    assert compare([row | {"id": "b"}], expected, tokenizing)["not in agent_ids"] == 1
