@@ -51,7 +51,7 @@ _MASKS: Final = tuple(
         (r"\b0x[0-9a-fA-F]{6,16}\b", "address"),
         (r"(?m)^\[\d+\][+-]? +\d{1,7}(?= +(?:Running|Stopped|Done|Killed|Terminated|Exit)|$)", "job"),
         (r"(?i)\b(?:pid|process)(?:[ =:#]+|\W{1,3})\d{1,7}\b", "pid"),
-        (r"(?m)^(?P<shell>(?:/\S*/)?(?:ba)?sh: (?:eval: )?line \d+: +)\d+(?= )", "pid"),
+        (r"(?m)^(?P<shell>(?:/(?:usr/(?:local/)?)?bin/)?(?:ba)?sh: (?:eval: )?line \d+: +)\d+(?= )", "pid"),
         (r"(?m)^==\d+==", "pid"),
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "uuid"),
         (r"(?m)^commit [0-9a-f]{40}\b|^[0-9a-f]{40}$", "commit"),
@@ -82,8 +82,8 @@ _NOTICE: Final = re.compile(
 )
 """Notices of harnesses about cut answers, which connectors leave in the text."""
 
-_WHO: Final = re.compile(r"(?m)^(?:/\S*/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?")
-"""Prefix of a shell's error messages: its path, and a line number that harnesses count in different ways."""
+_WHO: Final = re.compile(r"(?m)^(?:/(?:usr/(?:local/)?)?bin/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?")
+"""Prefix of a shell's error messages: its usual path, and a line number that harnesses count in different ways."""
 
 _WORDS: Final = re.compile(r"(?<!\w)-?\d+\b|\w+|[^\w\s]")
 _NUMBERED: Final = re.compile(r"^ *(\d{1,7})(?:\t|→|\| ?|: )(.*)$")

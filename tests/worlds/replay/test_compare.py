@@ -68,6 +68,12 @@ def test_blanks_at_ends_and_how_a_shell_names_itself_are_nothing() -> None:
     )
 
 
+def test_a_shell_at_a_path_that_none_has_says_something_else() -> None:
+    replayed = "/bin/bash: line 4: ./greet.sh: Permission denied"
+    assert compare_answers("/nib/bash: line 4: ./greet.sh: Permission denied", replayed).replayed == "differs"
+    assert compare_answers("/usr/local/bin/bash: line 9: ./greet.sh: Permission denied", replayed).replayed == "same"
+
+
 def test_the_order_of_a_file_system_is_volatile_where_a_command_lists_by_it() -> None:
     assert compare_answers("b\na", "a\nb", unordered=True).replayed == "volatile"
     assert compare_answers("b\na", "a\nc", unordered=True).replayed == "differs"
