@@ -242,9 +242,9 @@ def main() -> None:
         if arguments.only != "attacks":
             with samples(arguments.out) as contents:
                 if arguments.only != "pictures":
-                    found = audit(contents, server.server_port, arguments.axe)
-                    print(f"axe-core: {found} serious findings")
-                    faults += found
+                    findings = audit(contents, server.server_port, arguments.axe)
+                    print(f"axe-core: {findings} serious findings")
+                    faults += findings
                 if arguments.only != "audit":
                     take_pictures(contents, server.server_port, arguments.to)
         server.shutdown()

@@ -26,8 +26,11 @@ DROPPED: Final = "dropped"
 FACETS: Final = (
     "domain", "fate", "reason", "outcome", "pool", "placeholders", "environment", "task", "source", "connector"
 )  # fmt: skip
-"""What trajectories are filtered by; `fate` is kept or dropped, `reason` any that speaks on one of their rows,
-`placeholders` whether scrubbing put any into their texts."""
+"""Properties that trajectories are filtered by.
+
+`fate` is kept or dropped, `reason` any reason of one of their rows, `placeholders` whether scrubbing put any into their
+texts.
+"""
 
 NO_POOL: Final = "no pool (dropped)"
 _TASK_CHARACTERS: Final = 400

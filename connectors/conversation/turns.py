@@ -173,7 +173,7 @@ class Unlogged:
 
 @record
 class Sampled:
-    """What a model sampled for the agent's last parts, all those of one answer.
+    """Tokens that a model sampled for the agent's last parts, all of one answer.
 
     Attributes:
         text: token ids and log-probabilities, see `schemas.sampled_text`.

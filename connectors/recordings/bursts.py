@@ -106,7 +106,7 @@ class Bursts:
 
     @property
     def silent(self) -> bool:
-        """Whether there was no output since the last key."""
+        """True if there was no output since the last key."""
         return self._silent
 
     def output(self, data: str) -> None:

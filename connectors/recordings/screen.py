@@ -141,14 +141,14 @@ class Screen:
 
     @property
     def alternate(self) -> bool:
-        """Whether the alternate screen of full-screen programs is shown."""
+        """True if the alternate screen of full-screen programs is shown."""
         self._emulate()
         shown = self._told(self._emulator.ACTIVE_SCREEN, "int*")
         return bool(shown == self._emulator.ALTERNATE)
 
     @property
     def wraps(self) -> bool:
-        """Whether the cursor's row is full, so that the next character would be on the next row."""
+        """True if the cursor's row is full, so that the next character would be on the next row."""
         return self.column == self._columns
 
     @property

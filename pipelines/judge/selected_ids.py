@@ -1,7 +1,7 @@
 """Trajectories that a recipe includes or excludes by id.
 
-A unit knows its own, so nothing is shuffled, and they go before all decisions over the corpus: nothing is dropped for
-the sake of what is left out.
+Each unit selects its own, so nothing is shuffled. The selection comes before all decisions over the corpus, so no
+trajectory is dropped as a copy of an excluded one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
 
 _SHOWN: Final = 3
-"""Ids that are named."""
+"""Largest number of unknown ids that a warning names."""
 
 
 def excluded_trajectories(rules: Judge, measures: Measures) -> npt.NDArray[np.void]:
@@ -43,7 +43,7 @@ def _among(ids: pa.ChunkedArray, wanted: frozenset[str]) -> npt.NDArray[np.bool_
 
 
 def unknown_ids(rules: Judge, stages: Sequence[Folder]) -> Iterator[str]:
-    """Name the ids that are of no trajectory of these runs, a line for each file of ids."""
+    """Yield a warning for each file of ids that names trajectories which are not in these runs."""
     for key, path in rules.selections().items():
         unknown = set(read_ids(path))
         for folder in stages:

@@ -97,11 +97,11 @@ def mixture_warnings(
         is_first: whether there is no earlier generation; a pool of a later one may well get nothing.
     """
     made = mixture.drawn() if samples is None else samples
-    found = list(_empty(mixture, mix, made)) if is_first else []
-    found += _far_off(mixture)
+    warnings = list(_empty(mixture, mix, made)) if is_first else []
+    warnings += _far_off(mixture)
     for pool in POOLS:
-        found += _short(pool, mixture.stages.get(pool, []), mix.stages.get(pool, Stage()))
-    return tuple(found)
+        warnings += _short(pool, mixture.stages.get(pool, []), mix.stages.get(pool, Stage()))
+    return tuple(warnings)
 
 
 def _empty(mixture: Mixture, mix: Mix, made: Mapping[str, int]) -> Iterator[str]:

@@ -53,18 +53,20 @@ def test_one_result_without_an_id_for_several_calls_is_the_last_one_s():
 def test_an_id_that_repeats_is_answered_within_its_step_also_while_an_earlier_call_is_open():
     other = {"tool_call_id": "call_1", "function_name": "run", "arguments": {"n": "another"}}
     seen = {"results": [told("2", "call_1")]}
-    made = steps(acts("call_1"), {"source": "agent", "tool_calls": [other], "observation": seen})
-    assert shown(made) == [None, "2"]
+    all_steps = steps(acts("call_1"), {"source": "agent", "tool_calls": [other], "observation": seen})
+    assert shown(all_steps) == [None, "2"]
 
 
 def test_several_results_of_one_call_are_its_answer_in_their_order():
-    made = steps(acts("a", "b", results=[told("1", "a"), told("2", "b"), told("3", "a", extra={"is_error": True})]))
-    assert shown(made) == ["1\n3", "2"]
-    assert [one.next_observation and one.next_observation.is_error for one in made] == [True, None]
+    all_steps = steps(
+        acts("a", "b", results=[told("1", "a"), told("2", "b"), told("3", "a", extra={"is_error": True})])
+    )
+    assert shown(all_steps) == ["1\n3", "2"]
+    assert [one.next_observation and one.next_observation.is_error for one in all_steps] == [True, None]
     later = {"source": "system", "observation": {"results": [told("1", "a"), told("2", "a")]}}
     assert shown(steps(acts("a"), later)) == ["1\n2"]
-    made = steps(acts("a"), acts("b", results=[told("1", "a"), told("3", "b"), told("2", "a")]), acts("c"))
-    assert shown(made) == ["1\n2", "3", None]
+    all_steps = steps(acts("a"), acts("b", results=[told("1", "a"), told("3", "b"), told("2", "a")]), acts("c"))
+    assert shown(all_steps) == ["1\n2", "3", None]
 
 
 def test_a_result_that_comes_steps_after_the_answer_of_its_call_is_a_reject_that_says_so():
@@ -210,12 +212,12 @@ def sampled(made: list[Step]) -> list[Value | None]:
 
 def test_token_ids_of_a_step_are_those_of_its_turn_and_stand_on_the_first_call():
     metrics = {"prompt_token_ids": [1, 2], "completion_token_ids": [5, 9, 2], "logprobs": [-0.5, 0, -1e-05]}
-    made = steps(
+    all_steps = steps(
         acts("a", "b", results=[told("1", "a"), told("2", "b")], metrics=metrics),
         acts("c", results=[told("3", "c")]),
         {"source": "agent", "message": "Done.", "metrics": {"completion_token_ids": [8]}},
     )
-    assert sampled(made) == [
+    assert sampled(all_steps) == [
         {"token_ids": [5, 9, 2], "logprobs": [-0.5, 0, -1e-05]},
         None,
         None,
@@ -237,8 +239,8 @@ def test_token_ids_that_are_none_are_left_out(ids):
 )
 def test_log_probabilities_that_are_not_one_for_each_id_are_left_out(logprobs):
     metrics = {"completion_token_ids": [5, 9], "logprobs": logprobs}
-    made = steps(acts("a", results=[told("1", "a")], metrics=metrics))
-    assert sampled(made) == [{"token_ids": [5, 9], "logprobs": None}]
+    all_steps = steps(acts("a", results=[told("1", "a")], metrics=metrics))
+    assert sampled(all_steps) == [{"token_ids": [5, 9], "logprobs": None}]
 
 
 def test_token_ids_of_several_answers_or_of_a_call_that_is_not_carried_on_are_left_out():

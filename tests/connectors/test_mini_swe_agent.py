@@ -141,10 +141,10 @@ def test_token_ids_of_the_raw_reply_are_kept_unless_two_replies_are_one_turn():
     reply = {"choices": [{"provider_specific_fields": {"token_ids": [5, 9]}, "logprobs": None}], "created": 1}
     first, second = ({**agent("", (key, "ls")), "extra": {"response": reply}} for key in "ab")
     ids = {"token_ids": [5, 9], "logprobs": None}
-    made = read([first, tool("a", "x"), second, tool("b", "x")])
-    assert [json.loads(step.action.sampled or "null") for step in made] == [ids, ids]
-    made = read([first, second, tool("a", "x"), tool("b", "x")])
-    assert [step.action.sampled for step in made] == [None, None]
+    all_steps = read([first, tool("a", "x"), second, tool("b", "x")])
+    assert [json.loads(step.action.sampled or "null") for step in all_steps] == [ids, ids]
+    all_steps = read([first, second, tool("a", "x"), tool("b", "x")])
+    assert [step.action.sampled for step in all_steps] == [None, None]
     for bad in (7, {"choices": 7}, {"choices": [7]}, {"choices": [{"token_ids": ["5"]}]}):
-        made = read([{**agent("", ("a", "ls")), "extra": {"response": bad}}, tool("a", "x")])
-        assert [step.action.sampled for step in made] == [None]
+        all_steps = read([{**agent("", ("a", "ls")), "extra": {"response": bad}}, tool("a", "x")])
+        assert [step.action.sampled for step in all_steps] == [None]

@@ -198,8 +198,12 @@ def test_a_branch_keeps_the_token_ids_of_what_it_shares():
         exchanges.append(http(CHAT, {"messages": HISTORY}, choice(also, token_ids=[bed])))
         exchanges.append(http(CHAT, {"messages": [*HISTORY, also, tool(f"k{bed}", "wet")]}, choice(SAID)))
     data = json.dumps({"interactions": exchanges, "version": 1}).encode()
-    made = [one for one in VcrCassette().parse(MemoryBlob("cassette.json", data)) if isinstance(one, Trajectory)]
-    assert [one.relation for one in made] == [None, "branch"]
-    for bed, one in zip((3, 4), made, strict=True):
-        ids = [json.loads(step.action.sampled or "{}").get("token_ids") for step in one.steps]
+    trajectories = [
+        trajectory
+        for trajectory in VcrCassette().parse(MemoryBlob("cassette.json", data))
+        if isinstance(trajectory, Trajectory)
+    ]
+    assert [trajectory.relation for trajectory in trajectories] == [None, "branch"]
+    for bed, trajectory in zip((3, 4), trajectories, strict=True):
+        ids = [json.loads(step.action.sampled or "{}").get("token_ids") for step in trajectory.steps]
         assert ids == [[31, 2], [bed], None]

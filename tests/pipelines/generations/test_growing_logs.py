@@ -50,7 +50,7 @@ class Session:
             "uuid": f"{self.name}-{number}",
             "parentUuid": f"{self.name}-{number - 1}" if number else None,
             "sessionId": self.name,
-            "cwd": f"/work/{self.name}",
+            "cwd": f"/srv/{self.name}",
             "version": "2.1.173",
             "message": {"role": kind, "content": content, **more},
         }

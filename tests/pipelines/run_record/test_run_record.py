@@ -315,9 +315,9 @@ def test_the_last_screen_adds_up_to_what_was_found_and_counts_what_was_written()
         drawn_tokens={"rl.web": 40, "sft.mcp": 70},
         loss_tokens={"sft.mcp": 30},
     )
-    told = io.StringIO()
-    show_summary(summary, RECIPE, Printer(told), is_reported=False)
-    rows = [[cell.strip() for cell in row.split("│")[1:-1]] for row in told.getvalue().splitlines() if "│" in row]
+    output = io.StringIO()
+    show_summary(summary, RECIPE, Printer(output), is_reported=False)
+    rows = [[cell.strip() for cell in row.split("│")[1:-1]] for row in output.getvalue().splitlines() if "│" in row]
     assert rows == [
         ["mcp", "37", "1", "70", "0", "0"],
         ["web", "8", "5", "0", "40", "1"],
