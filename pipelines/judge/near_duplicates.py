@@ -2,8 +2,8 @@
 
 Only packed hashes are shuffled. Sketches are read from their files, those of a pair's two units at a time:
 
-    rollouts ─▶ sizes of tasks ─▶ steps ─▶ background rows ─▶ members of buckets ─▶ pairs ─▶ shares absent ─▶ second
-        looks ─▶ shares absent ─▶ losers, and edges of groups
+    rollouts ─▶ sizes of tasks ─▶ steps ─▶ background rows ─▶ members of buckets ─▶ pairs ─▶ shares absent
+        ─▶ second looks ─▶ shares absent ─▶ losers, and edges of groups
 
 `quality.near` defines the numbers.
 """
