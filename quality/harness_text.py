@@ -110,10 +110,9 @@ _PATH, _DAY, _NUMBER, _ID, _CALL = "\x02", "\x03", "0", "\x04", "\x01"
 """Signs for the varying parts of a line, and for quotations of the call."""
 
 _VARIES: Final = re.compile(
-    r"(?P<path>(?<![\w<])(?:[A-Za-z]:\\|[a-z]{1,8}://|[~.]{0,2}/)[^\s'\"`<>|:;,)\]}]+)"
-    r"|(?P<day>\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\b)"
-    r"|(?P<number>(?<![\w-])\d++(?:[.,:]\d++)*+(?![\w-]))"
-    r"|(?P<id>(?<![\w-])(?:[A-Za-z_-]*+\d[\w-]*+|[A-Fa-f]{8,}\b))"
+    r"(?<![\w<])(?P<path>(?:[A-Za-z]:\\|[a-z]{1,8}://|[~.]{0,2}/)[^\s'\"`<>|:;,)\]}]+)"
+    r"|\b(?P<day>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\b)"
+    r"|(?<![\w-])(?:(?P<number>\d++(?:[.,:]\d++)*+(?![\w-]))|(?P<id>[A-Za-z_-]*+\d[\w-]*+|[A-Fa-f]{8,}\b))"
 )
 _SIGNS: Final = {"path": _PATH, "day": _DAY, "number": _NUMBER, "id": _ID}
 _MATCHES: Final = {
@@ -168,7 +167,7 @@ def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
     calls = _calls(batch)
     for row in np.flatnonzero(group).tolist():
         text = texts.texts[int(texts.index[row])].as_py()
-        quoted = _quotes(*calls[row])
+        quoted = [quote for quote in _quotes(*calls[row]) if quote in text]
         sizes[row] = len(text)
         for edge_place, depth, begin, line in _edges(text):
             edge_values.append((row, edge_place, depth, begin, len(line)))
@@ -281,9 +280,7 @@ def _calls(batch: pa.RecordBatch) -> list[tuple[str, str]]:
 def _quotes(name: str, arguments: str) -> list[str]:
     """Return the texts of a call that its answer may quote, the longest first."""
     values = list(orjson.loads(arguments).values())
-    lines_of_call = {
-        line for value in values if isinstance(value, str) for line in (value, *value.split("\n", LINES)[:LINES])
-    }
+    lines_of_call = {line for value in values if isinstance(value, str) for line in value.split("\n", LINES)[:LINES]}
     return sorted(
         (quote for quote in {name, *lines_of_call} if len(quote) >= _LEAST_QUOTED),
         key=lambda quote: (-len(quote), quote),

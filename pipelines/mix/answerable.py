@@ -77,12 +77,13 @@ def _stand_together(word_set: Iterable[str], text: str) -> bool:
 
 
 _RANDOM: Final = re.compile(
-    r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"  # UUID
-    r"|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b|\b0x[0-9a-fA-F]{6,16}\b"  # hash, address
-    r"|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"  # point in time
-    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d(?::\d\d)?\b"
-    r"|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b|\b1[4-9]\d{8}(?:\d{3})?\b"
-    r"|\b\d+\.\d+ ?(?:s|ms|secs?|seconds)\b|/tmp/tmp[\w.]+"  # duration, temporary file
+    r"\b(?=[\da-fA-FJMSOND])(?:"  # the first character rules out most words
+    r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"  # UUID
+    r"|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b|0x[0-9a-fA-F]{6,16}\b"  # hash, address
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"  # point in time
+    r"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d(?::\d\d)?\b"
+    r"|\d\d:\d\d:\d\d(?:[.,]\d+)?\b|1[4-9]\d{8}(?:\d{3})?\b"
+    r"|\d+\.\d+ ?(?:s|ms|secs?|seconds)\b)|/tmp/tmp[\w.]+"  # duration, temporary file
 )
 """Values that no model can know unless they were shown before: ids, times, durations."""
 

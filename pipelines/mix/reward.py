@@ -404,20 +404,25 @@ def _matches(lines: Sequence[str], other_lines: Sequence[str], reused: bool = Fa
     compared.
     """
     bags = [_bag(line) for line in other_lines]
+    sizes = [len(bag) for bag in bags]
     reach = max(1, _COMPARED // max(1, len(lines)))
     scores, used, near = [], set[int](), set[int]()
     for number, line in enumerate(lines):
         bag, best, nearest = _bag(line), 0.0, -1
+        size = len(bag)
         middle = number * len(other_lines) // len(lines)
         for candidate in range(max(0, middle - reach), min(len(other_lines), middle + reach)):
-            if candidate not in used:
-                common = (
-                    2 * len(bag & bags[candidate]) / (len(bag) + len(bags[candidate]))
-                    if bag
-                    else float(not bags[candidate])
-                )
-                if common > best:
-                    best, nearest = common, candidate
+            if candidate in used:
+                continue
+            other = sizes[candidate]
+            if not size + other:
+                common = 1.0
+            elif 2 * min(size, other) / (size + other) > best:  # otherwise not even all tokens in common would help
+                common = 2 * len(bag & bags[candidate]) / (size + other)
+            else:
+                continue
+            if common > best:
+                best, nearest = common, candidate
         scores.append(best)
         if best >= _NEAR:
             near.add(nearest)

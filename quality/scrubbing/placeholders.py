@@ -120,8 +120,11 @@ def _derive(core: str, key: bytes) -> str:
 
 def is_certified(core: str) -> bool:
     """Check whether letters and digits, in order, form a placeholder that certifies itself."""
-    if len(core) < MASKED_UNDER or len(set(core)) <= 2:
-        return len(core) >= MASKED_UNDER
+    return len(core) >= MASKED_UNDER and (len(set(core)) <= 2 or certifies_itself(core))
+
+
+def certifies_itself(core: str) -> bool:
+    """Check whether the characters behind the first ones are those that certify them, of at least `MASKED_UNDER`."""
     free, letters = _free(len(core)), _letters(core)
     for char, byte in zip(core[free:], _stream(_seed(core[:free], _shape(core))), strict=False):
         alphabet = _alphabet(char, letters, first=False)
