@@ -67,12 +67,20 @@ def run(base: Path, workers: int) -> None:
     for begin, end in pairwise(marks):
         costs = {name: end[name] - begin[name] for name in ("cpu", "wall")}
         print(json.dumps({"stage": begin["stage"], **costs, "peak": end["peak"]}))
-    print(json.dumps({"tokens": done.tokens, "inputs": len(done.plan.inputs)}))
+    print(json.dumps({"tokens": done.tokens, "inputs": len(done.plan.inputs), "stored": _stored(base / "out")}))
+
+
+def _stored(out: Path) -> dict[str, tuple[int, int]]:
+    """The bytes and the number of files of each folder of OUT."""
+    files = [path for path in out.rglob("*") if path.is_file()]
+    names = sorted({path.relative_to(out).parts[0] for path in files if path.parent != out})
+    sizes = {name: [path.stat().st_size for path in files if path.is_relative_to(out / name)] for name in names}
+    return {name: (sum(some), len(some)) for name, some in sizes.items()}
 
 
 def measure_run(
     base: Path, workers: int = 1, recipe: str = RECIPE
-) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
+) -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
     """({stage: CPU seconds, wall time, peak MB}, what there was) of a run from nothing."""
     shutil.rmtree(base / "out", ignore_errors=True)
     (base / "growth.yaml").write_text(recipe)

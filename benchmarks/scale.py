@@ -1,11 +1,12 @@
-"""`python -m benchmarks.scale`: judging ten million trajectories, by their hash records alone.
+"""What ten million trajectories cost: a run over a part of such a corpus, extrapolated, and the exchanges of judging.
 
-    python -m benchmarks.scale --millions 10 --steps 30
+    python -m benchmarks.scale --gigabytes 1 --millions 10 --steps 30
 
 Of every exchange one partition is made, with records as they come of such a corpus, and answered by the code that
 answers it in a run: peak memory and CPU seconds of a process of its own, and what all partitions together exchange.
 The worst partitions stand beside them: half of all rollouts in one task, a step that a million trajectories show.
-Driver rows are what the process that starts the run does alone.
+Driver rows are what the process that starts the run does alone. `benchmarks.ratios --long` writes the tables into
+docs/scaling.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +25,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import growth
+from benchmarks.logs.mixed import write_mixed
 from benchmarks.processes import load_ours, run_to_end
 
 ROLLOUTS: Final = 8
@@ -51,6 +54,8 @@ class Corpus:
         """Files of transitions."""
         return max(1, self.rows // _UNIT_ROWS)
 
+
+TEN_MILLION: Final = Corpus(10_000_000, 30, 1024)
 
 Numbers = npt.NDArray[np.uint64]
 Made = tuple[int, int, Callable[[], Any]]
@@ -221,6 +226,7 @@ def draw_mixture(of: Corpus, count: int) -> Made:
             tokens=np.full(rows, 1000, np.uint32),
             loss_tokens=np.full(rows, 500, np.uint32),
             text_bytes=np.full(rows, 30_000, np.uint32),
+            attachments=np.zeros(0, np.uint32),
             signals={},
         )
 
@@ -296,19 +302,25 @@ def cases(of: Corpus) -> dict[str, Callable[[], Made]]:
 def _done_alone(name: str, of: Corpus) -> None:
     """Does one case in this process, and prints what it took."""
     load_ours()
+    loaded = _resident("VmRSS")
     whole, count, work = cases(of)[name]()
     Path("/proc/self/clear_refs").write_text("5")
     begun = time.process_time()
     answered = work()
     took = time.process_time() - begun
+    result = {"whole": whole, "count": count, "seconds": took, "peak": _resident("VmHWM"), "answered": answered}
+    print(json.dumps({**result, "loaded": loaded}))
+
+
+def _resident(name: str) -> float:
+    """Resident memory of this process in MB: now (`VmRSS`), or its peak (`VmHWM`)."""
     status = Path("/proc/self/status").read_text().splitlines()
-    peak = int(next(line for line in status if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
-    print(json.dumps({"whole": whole, "count": count, "seconds": took, "peak": peak, "answered": answered}))
+    return int(next(line for line in status if line.startswith(name)).split()[1]) * 1024 / 1e6
 
 
-def rows(of: Corpus, chosen: list[str]) -> Iterator[tuple[str, ...]]:
+def rows(of: Corpus, chosen: Iterable[str] = ()) -> Iterator[tuple[str, ...]]:
     """A row of the table for each case."""
-    for name in chosen or cases(of):
+    for name in [*chosen] or cases(of):
         command = [sys.executable, "-m", "benchmarks.scale", "--case", name]
         command += ["--millions", str(of.trajectories / 1e6), "--steps", str(of.steps)]
         output, _ = run_to_end([*command, "--partitions", str(of.partitions)])
@@ -321,16 +333,55 @@ def rows(of: Corpus, chosen: list[str]) -> Iterator[tuple[str, ...]]:
             f"{result['peak']:,.0f}",
             f"{result['seconds']:.2f}",
             f"{result['seconds'] / share:,.0f}",
-            f"{result['answered'] / share / 1e9:,.2f}",
+            f"{(result['peak'] - result['loaded']) * 1e6 / result['count']:,.0f}" if share > _ONE_PLACE else "",
         )
 
 
-HEADS: Final = ("exchange", "records", "in the partition", "peak MB", "CPU s", "CPU s of all", "GB answered")
+_ONE_PLACE: Final = 0.01
+"""Share of an exchange above which the memory of a record is told, since it is met in one place."""
+
+
+HEADS: Final = ("exchange", "records", "in the partition", "peak MB", "CPU s", "CPU s of all", "bytes a record")
+
+
+def cost_rows(gigabytes: float, base: Path, seed: int) -> Iterator[tuple[str, ...]]:
+    """Rows of what a corpus costs by gigabyte, and for ten million and a billion trajectories of `TRAJECTORY_MB`.
+
+    Args:
+        gigabytes: size of the generated logs that are run.
+        base: where logs and output are made.
+        seed: of the logs.
+    """
+    size = write_mixed(base / "raw", int(gigabytes * 1e9), seed) / 1e9
+    stages, totals = growth.measure_run(base)
+    seconds = {name: stages[name]["cpu"] / size for name in growth.STAGES}
+    for name, cost in seconds.items():
+        yield _cost_row(f"{name}, CPU-s", cost, 1 / 3600, "vCPU-hours")
+    whole = sum(seconds.values())
+    yield _cost_row("all stages, CPU-s", whole, 1 / 3600, "vCPU-hours")
+    yield _cost_row("machines at full use, dollars", whole / 3600 * (VCPU_HOUR + 4 * GB_HOUR), 1, "dollars", digits=4)
+    stored: Mapping[str, tuple[int, int]] = totals["stored"]
+    for name in ("transitions", "measures", "verdicts", "shards"):
+        yield _cost_row(f"stored {name}, GB", stored[name][0] / 1e9 / size, 1e-3, "TB")
+    files = sum(count for _, count in stored.values()) / size
+    yield _cost_row("files written", files, 1e-6, "million")
+
+
+COST_HEADS: Final = ("what", "of a GB of logs", "of 10 million trajectories", "of a billion")
+TRAJECTORY_MB: Final = 1
+VCPU_HOUR, GB_HOUR = 0.056, 0.0036
+"""Dollars of a vCPU, and of a GB of memory, for an hour."""
+
+
+def _cost_row(what: str, of_gigabyte: float, factor: float, unit: str, digits: int = 3) -> tuple[str, ...]:
+    ten_million = of_gigabyte * 1e7 * TRAJECTORY_MB / 1000 * factor
+    return what, f"{of_gigabyte:,.{digits}f}", f"{ten_million:,.0f} {unit}", f"{ten_million * 100:,.0f} {unit}"
 
 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gigabytes", type=float, metavar="GB", help="of logs that are run for the costs")
     parser.add_argument("--millions", type=float, default=10)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--partitions", type=int, default=1024)
@@ -341,8 +392,15 @@ def main() -> None:
     if options.case:
         _done_alone(options.case, of)
         return
-    print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}", flush=True)
-    for row in rows(of, options.only):
+    if options.gigabytes:
+        with tempfile.TemporaryDirectory(prefix="scale-") as temporary:
+            _show(COST_HEADS, cost_rows(options.gigabytes, Path(temporary), seed=7))
+    _show(HEADS, rows(of, options.only))
+
+
+def _show(heads: Iterable[str], some: Iterable[Iterable[str]]) -> None:
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len([*heads])}", flush=True)
+    for row in some:
         print(f"| {' | '.join(row)} |", flush=True)
 
 
