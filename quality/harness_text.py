@@ -473,7 +473,9 @@ def count_framed(edges: pa.Table, of_group: dict[int, Records]) -> npt.NDArray[n
     framed = np.zeros(edges.num_rows, np.int64)
     rows, records = edge_records(edges)
     begins = np.searchsorted(rows, np.arange(edges.num_rows + 1))
-    for row in np.flatnonzero(np.isin(group, np.array([*known], np.uint64))).tolist():
+    skeletons = np.array([skeleton for some in known.values() for _, skeleton in some], np.uint64)
+    looked = np.isin(records["skeleton"], skeletons) & np.isin(group, np.array([*known], np.uint64))[rows]
+    for row in np.unique(rows[looked]).tolist():
         spans = spans_in_frames(records[begins[row] : begins[row + 1]].tolist(), known[int(group[row])])
         framed[row] = sum(end - begin for begin, end in spans)
     return framed

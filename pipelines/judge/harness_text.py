@@ -26,7 +26,7 @@ from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import HARNESS_SHARE, HARNESS_TEXT
 from trajmill.pipelines.judge.replicates import REPORTER
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_batches, read_transitions
+from trajmill.pipelines.storage.parquet import read_batches, row_groups
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.harness_text import (
     COUNT,
@@ -186,6 +186,13 @@ class HarnessFrames:
         return "text of the harness stands around the answer"
 
 
+_LEAVES: Final = (
+    *("agent.name", "agent.version", "action.name", "action.arguments"),
+    *("provenance.connector", "next_observation.content"),
+)
+"""What a row of the table is made of."""
+
+
 def _examples(standing: Standing, known: dict[int, Records]) -> dict[int, list[dict[str, Any]]]:
     """Return by group the frames whose first answer is in the unit, as rows of the table without the share."""
     wanted = [(int(frame["row"]), group, frame) for group, some in known.items() for frame in some]
@@ -194,11 +201,13 @@ def _examples(standing: Standing, known: dict[int, Records]) -> dict[int, list[d
         return {}
     examples: dict[int, list[dict[str, Any]]] = {}
     first = 0
-    for batch in read_transitions(standing.judging.transitions, standing.unit.name):
-        for row, group, frame in wanted:
-            if first <= row < first + batch.num_rows:
+    for rows in row_groups(standing.judging.transitions, standing.unit.name):
+        here = [candidate for candidate in wanted if first <= candidate[0] < first + rows.num_rows]
+        if here:
+            batch = rows.read(_LEAVES)
+            for row, group, frame in here:
                 examples.setdefault(group, []).append(_table_row(batch.slice(row - first, 1), frame))
-        first += batch.num_rows
+        first += rows.num_rows
     return examples
 
 
