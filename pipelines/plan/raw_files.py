@@ -25,8 +25,9 @@ from trajmill.connectors.connector import Connector, Log
 from trajmill.pipelines.plan import hub_layout as hub
 from trajmill.pipelines.recipe.columns import WHOLE, Dataset
 from trajmill.pipelines.storage.compression import COMPRESSIONS
+from trajmill.pipelines.storage.folders import why
 from trajmill.pipelines.storage.paths import JUNK, Place, filesystem_of, local_path, opened, text_of, url_of
-from trajmill.schemas import ConfigError
+from trajmill.schemas import ConfigError, ShardError
 
 _HOMES: Final = ("/home", "/Users")
 
@@ -261,11 +262,15 @@ def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
 
     Raises:
         ConfigError: there is nothing, or no such configuration or split.
+        ShardError: the store refuses or fails.
     """
     url = url_of(hub.address(raw))
     if url is not None and url.startswith(hub.HUB):
         hub.require_reachable(url)
-    listed = _local(raw) if url is None else _remote(url)
+    try:
+        listed = _local(raw) if url is None else _remote(url)
+    except OSError as error:
+        raise ShardError(f"The raw logs at {text_of(raw)} cannot be listed: {why(error)}") from error
     if listed is None:
         raise ConfigError(
             f"There is no raw input at '{text_of(raw)}': wanted a file, a folder or a glob that matches something."

@@ -110,6 +110,17 @@ def test_links_are_followed_within_the_folder_that_is_named_and_anywhere_where_t
     assert [file.fault for file in gather([str(tmp_path / "raw" / "link.jsonl")])] == [""]
 
 
+def test_a_store_that_refuses_ends_with_the_name_of_what_was_to_be_listed(monkeypatch):
+    import fsspec
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("Forbidden")
+
+    monkeypatch.setattr(fsspec.filesystem("memory"), "isdir", refuse)
+    with pytest.raises(ShardError, match="memory://refused cannot be listed: Forbidden"):
+        gather(["memory://refused"])
+
+
 def test_an_object_without_bytes_has_none():
     import fsspec
 
