@@ -76,7 +76,7 @@ FLOOR: Final = 0.5
 REBUILT: Final = frozenset({"asciicast", "script", "ttyrec", "terminal_bench", "rrweb", "playwright_trace"})
 """Formats whose logs tell the changes of a screen that is shown whole at each step, told in MB/s alone.
 
-Parsing is mostly the emulation of a terminal, or the rebuilding of a DOM (see `dom`).
+Parsing is mostly the emulation of a terminal, or the rebuilding of a DOM.
 """
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -60,6 +60,13 @@ def run_to_end(
         if status:
             raise SystemExit(f"{' '.join(command)} failed:\n{errors.read().decode()}")
     return output, usage
+
+
+def print_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table in Markdown, each row as soon as it is there."""
+    print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def work(tasks: Mapping[str, Task], task: str, folder: Path) -> None:
