@@ -44,7 +44,6 @@ def run_to_end(
     """Run a process to its end; return what it printed and the system's account of the resources it used.
 
     Args:
-        command: that is run.
         variables: of its environment, besides those of this process.
 
     Raises:
@@ -85,7 +84,6 @@ def measure_task(module: str, task: str, folder: Path) -> tuple[float, float, di
 
     Args:
         module: whose `main` calls `work` for `--task` and `--place`.
-        task: the task's name.
         folder: folder that it works in.
     """
     output, usage = run_to_end([sys.executable, "-m", module, "--task", task, "--place", str(folder)])

@@ -36,11 +36,9 @@ class Logged:
     """Contents of a trajectory.
 
     Attributes:
-        trajectory_id: Id of the trajectory.
         domain: Domain, a key of `KINDS`.
         task: Task of the agent; empty if the log does not contain it.
         answer: Final answer of the agent; empty if there is none.
-        actions: User messages of the turns.
         observations: Observation after each action.
     """
 

@@ -33,10 +33,7 @@ def reason(run: RecordedRun, out: Folder, models: Models, how: Reasoning, work: 
     """Add reasoning to a run's SFT samples and report outcomes and cost.
 
     Args:
-        run: Finished run.
-        out: Output folder.
         models: Models that reason and judge.
-        how: Settings of the reasoning.
         work: Concurrency and limits of the work.
         cache: Cache of answers; None places it in `out`.
 

@@ -39,7 +39,6 @@ class Domain:
     """Documents of a domain, by arm, and the settings of their comparison.
 
     Attributes:
-        name: of the domain.
         arms: the documents of each arm, by its name.
         vocabulary: how many tokens there are.
         most_tokens: that an arm learns at most.
@@ -149,7 +148,6 @@ class Asked:
         reading: the same for models that count.
         groups: of each scored token the number of its group.
         kinds: of each the number of its class.
-        sizes: of each its bytes.
         names: of the groups.
     """
 

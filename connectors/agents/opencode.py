@@ -202,7 +202,6 @@ def _parts(messages: Iterable[dict[str, Any]], children: dict[str, str]) -> Iter
     """Yield the parts of a session, with the number of their message as offset.
 
     Args:
-        messages: messages of the session.
         children: receives the session that each call started, by the call's id.
     """
     for number, message in enumerate(messages):

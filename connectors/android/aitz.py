@@ -34,13 +34,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.android import action as act
-from trajmill.connectors.android.annotations import (
-    Annotated,
-    box_of_sides,
-    find_touched,
-    screen_text,
-    trajectories,
-)
+from trajmill.connectors.android.annotations import Annotated, box_of_sides, find_touched, screen_text, trajectories
 from trajmill.connectors.android.view import sound
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.reading.attached import attachment_of_member

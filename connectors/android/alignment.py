@@ -37,10 +37,7 @@ def align(entries: Sequence[Entry], files: Sequence[str], uri: str, log: str) ->
     """Align the actions of a log, in order, each with its screens.
 
     Args:
-        entries: entries of the log.
         files: the dumps, in natural order of their names.
-        uri: the input, for errors.
-        log: file of the log, for errors.
 
     Raises:
         ParseError: `unaligned`: neither the log nor the number of dumps determines which dump belongs to which action.
@@ -181,7 +178,6 @@ def align_by_capture(entries: Sequence[Entry], files: Sequence[str | None]) -> l
     """Align the actions with the screens captured around them; of consecutive captures the last one, which is settled.
 
     Args:
-        entries: entries of the log, in order.
         files: the screen of each `Captured` that is no copy, in order; None if it is missing.
     """
     done: list[_Open] = []

@@ -42,9 +42,6 @@ def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> 
     """Read the screen of a dump.
 
     Args:
-        data: the whole file.
-        uri: the input, for errors.
-        member: its file, for errors.
         is_raw: whether the screen is shown as the dump itself.
 
     Raises:

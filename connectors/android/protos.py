@@ -118,11 +118,6 @@ def read_example(data: bytes, uri: str, offset: int) -> dict[str, Sequence[Any]]
     """Return the features of a serialized `tf.train.Example` by key (bytes, floats or integers); the later of two with
     one key.
 
-    Args:
-        data: the record.
-        uri: the input, for errors.
-        offset: offset of the record, for errors.
-
     Raises:
         ParseError: `bad_record`: the record is no such message, or holds no features; `too_many_values`.
     """

@@ -28,8 +28,6 @@ class Mark(NamedTuple):
         kind: `said`, `text`, `call` or `result`.
         sign: Equal for equal parts; parts with different signs may still match in another form.
         hosted: True if a history may contain the part in another form, or not at all.
-        place: Position of the part in its conversation.
-        call_id: Id of a call.
     """
 
     kind: str

@@ -76,7 +76,6 @@ def conversation_in(messages: Iterable[object], offset: int = 0, *, instructed: 
     Args:
         messages: Messages of any shape, in the order of the log. The results of a list are held in memory, like the
             list.
-        offset: Beginning of the conversation in its member.
         instructed: As in `pairing.conversation`.
 
     Raises:

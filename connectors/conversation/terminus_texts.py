@@ -84,7 +84,6 @@ def prompt_of(text: str, bare: bool) -> Prompt:
     """Parse the prompt of an episode.
 
     Args:
-        text: Text of the prompt.
         bare: True if text without any heading is the terminal's, as in Terminus 1.
     """
     task = text.find(_TASK)

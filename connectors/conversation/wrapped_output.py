@@ -77,7 +77,6 @@ def unwrap(text: str, entire: bool = True) -> Output | None:
     """Return the output in an answer of the harness; None if it has none of the forms.
 
     Args:
-        text: Answer.
         entire: True if the text is exactly the answer. If other words may follow, the answer ends at the first closing
             tag on a line of its own.
     """

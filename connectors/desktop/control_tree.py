@@ -126,8 +126,6 @@ def window_of(root: Any, source: str, spelling: Spelling, uri: str, member: str,
 
     Args:
         root: its topmost control.
-        source: the log's own text of it.
-        spelling: its keys.
         uri, member, offset: its location, for errors.
 
     Raises:

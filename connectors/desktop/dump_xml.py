@@ -56,7 +56,6 @@ class Tag:
     """An opening tag with the text behind it.
 
     Attributes:
-        name: name of the element.
         names: names of its attributes in the order of the dump, as lxml writes them.
         values: values of its attributes.
         node: the line of the element; None if it is not shown, or only lays out others.

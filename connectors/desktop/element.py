@@ -133,7 +133,6 @@ class _Layout(NamedTuple):
     """Index of the attribute that holds each value of an element; the last of several counts, in `others` the first.
 
     Attributes:
-        states: words of the states.
         state_places: indices of their values.
         others: names and indices of the other attributes.
         clickable: whether one of its actions is a click.

@@ -43,8 +43,6 @@ class SessionReader:
     """The sessions of one log; messages are processed in the order of the log.
 
     Args:
-        connector: name of the connector, for rejects.
-        uri: URI of the log.
         in_memory: whether the whole log is in memory, so that storing calls on disk would save nothing.
 
     Attributes:

@@ -130,7 +130,6 @@ class Session:
     """State of one session.
 
     Attributes:
-        offset: offset of its beginning in the log.
         kept: offset in bytes after which messages are hashed and only the last calls stay in memory.
         calls: the requests that are actions, in order.
         asked: each side's requests by id. Of an answered request of the client only the response's mark is kept.

@@ -101,8 +101,6 @@ def read_row(blob: Blob, name: str, position: int, row: Row) -> Made:
 
     Args:
         blob: the log that holds the row.
-        name: name of the connector, for rejects.
-        position: position of the row.
         row: the row as a JSON object; `content`, `steps` and `details` may be JSON text.
     """
     try:

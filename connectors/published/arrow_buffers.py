@@ -23,8 +23,6 @@ class BatchMessage:
     """The message of a record batch.
 
     Attributes:
-        begin: offset of its beginning in the file.
-        end: offset of its end in the file.
         rows: stated number of rows.
         bytes: largest memory of the batch, including the dictionaries before it.
     """
@@ -64,7 +62,6 @@ def batch_messages(stream: BinaryIO, begin: int) -> Iterator[BatchMessage]:
     """Yield the messages of record batches, in order.
 
     Args:
-        stream: the file.
         begin: offset of its first message.
 
     Raises:

@@ -17,7 +17,6 @@ def place_at_row(results: Made, name: str, position: int) -> Made:
     Args:
         results: results of the log's parser.
         name: name of the connector that reads the row, for rejects.
-        position: position of the row.
     """
     try:
         for result in results:

@@ -38,8 +38,6 @@ def map_rows(blob: Blob, name: str, table: Table, rows: Rows, inner: Callable[[B
 
     Args:
         blob: the table's log.
-        name: name of the connector, for rejects.
-        table: the open table.
         rows: the mapping, with a layout.
         inner: parser of the logs in the rows of layout `log`.
 

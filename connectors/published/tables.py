@@ -80,9 +80,6 @@ def kind_of(head: bytes) -> str | None:
 class Table:
     """An open table: its columns, and its rows one after the other.
 
-    Args:
-        blob: one file.
-
     Raises:
         ParseError: the file is no table, or its schema or footer is damaged.
     """

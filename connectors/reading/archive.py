@@ -82,7 +82,6 @@ class Archive:
 
     Args:
         data: Archive, or a seekable stream over it; it stays open as long as this object.
-        uri: URI of the input, for errors.
 
     Raises:
         ParseError: `bad_archive` (no zip archive), `too_many_members`.
@@ -155,7 +154,6 @@ class Archive:
         """Return the decompressed bytes of a member as a seekable stream; errors as in `read`.
 
         Args:
-            name: Name of the member.
             held_bytes: Bytes kept in memory; a longer member is unpacked into a temporary file.
             limit: Largest size of the member, in bytes.
         """

@@ -53,10 +53,8 @@ def attachment_of_bytes(data: bytes, role: str, media_type: str | None, name: st
     """Return the attachment of bytes that a log contains.
 
     Args:
-        data: Bytes.
         role: Role of the bytes: screenshot, image, audio, document, or the log's own word.
         media_type: Media type, if it is known.
-        name: Name in the log.
     """
     return Attachment(digest_of(data), role, media_type, name)
 

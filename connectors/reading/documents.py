@@ -44,8 +44,6 @@ def json_document(blob: Blob, member: str = "", shapes: Sequence[Shape] = ()) ->
     """Return the JSON value of a member, and its bytes; no bytes for a document read by its outline.
 
     Args:
-        blob: Log.
-        member: File of the log.
         shapes: Parts of a large document that may be long, as in `outline`; empty to always load the document.
 
     Raises:
@@ -63,8 +61,6 @@ def document_in(data: bytes, uri: str, member: str = "", start: int | None = Non
 
     Args:
         data: Bytes of a member, or of a file in an archive.
-        uri: URI of the input, for errors.
-        member: Member of the input, for errors.
         start: Offset of the compressed source of `data`, for errors; None if `data` is the member itself.
         skipped: Bytes of the member before `data`.
 

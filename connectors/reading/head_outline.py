@@ -18,14 +18,7 @@ import orjson
 import re2
 
 from trajmill.connectors.connector import HEAD_BYTES
-from trajmill.connectors.reading.structure import (
-    CLOSE_LIST,
-    CLOSE_OBJECT,
-    COMMA,
-    OPEN_LIST,
-    OPEN_OBJECT,
-    Structure,
-)
+from trajmill.connectors.reading.structure import CLOSE_LIST, CLOSE_OBJECT, COMMA, OPEN_LIST, OPEN_OBJECT, Structure
 from trajmill.connectors.reading.values import BOM
 
 OUTLINED_BYTES: Final = 16 << 20

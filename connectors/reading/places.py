@@ -32,7 +32,6 @@ def places_by_lines(data: bytes, key: str | None, records: Sequence[Any]) -> Seq
     have characters, its least length.
 
     Args:
-        data: Document.
         key: Key of the array; None if the document is the array.
         records: Array.
     """

@@ -36,7 +36,6 @@ class Structure:
 
     Args:
         stream: Document, seekable; it may be read elsewhere between calls.
-        start: Beginning of the document.
 
     Attributes:
         deepest: Highest level so far.

@@ -55,7 +55,6 @@ class Gap:
     Attributes:
         offset: offset in the recording near the input, in bytes.
         at: seconds since the recording began when the screen still showed the answer to the act before.
-        before: that screen.
         reason: snake_case word for the reject.
         detail: one line for a person.
     """

@@ -293,8 +293,6 @@ def states_of(tag: str, attributes: Mapping[str, str], role: str, disabled: bool
 
     Args:
         tag: Tag in lower case.
-        attributes: Attributes of the element.
-        role: Role of the element.
         disabled: True if the element or the fieldset around it is disabled.
         focused: True if it has the focus.
 

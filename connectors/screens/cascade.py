@@ -263,7 +263,6 @@ def hidden(
     Args:
         document: Root of the page.
         viewport: Size of the window; `VIEWPORT` if it is unknown.
-        focus: Element with the focus.
         hover: Element under the pointer.
     """
     page = _Page(viewport or VIEWPORT, _states(document, focus, hover))

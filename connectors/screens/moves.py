@@ -98,16 +98,13 @@ class Moves:
         """Add an action between two screens.
 
         Args:
-            action: Action.
             before: Screen that the agent saw before it.
             after: Resulting screen.
             offset: Beginning of its record in `member`, in bytes.
-            member: File of its record.
             calls: Number of parallel calls in its turn, itself included; they are added one after the other.
             reward: Reward of the action by the environment.
             terminated: True if it ended the episode; None if the log does not say.
             truncated: True if the episode was cut after it; None if the log does not say.
-            exit_code: Exit code of a command.
             at: Time of its start, in µs since 1970 UTC.
             seconds: Duration in seconds.
         """

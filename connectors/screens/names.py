@@ -50,8 +50,6 @@ class Names:
         """Return the name of an element by its attributes, its label or its caption; "" if it has none.
 
         Args:
-            node: Element.
-            role: Role of the element.
             scope: Lookup of elements by their ids.
             label: Label around the element, if there is one.
         """
@@ -119,8 +117,6 @@ def name_and_description(
 
     Args:
         name: Result of `Names.name`.
-        attributes: Attributes of the element.
-        role: Role of the element.
         fillable: True for a field or a button, which may have a placeholder.
         scope: Lookup of elements by their ids.
     """

@@ -83,13 +83,11 @@ class _Shown:
         indents: Indentation of each line, in spaces.
         parents: Position of each element's parent; -1 for a window.
         ends: Position after the last element within each.
-        keys: Key of each element.
         boxes: Box of each element, as written.
         inside: Positions of each element's children; the last entry has those of the windows.
         kinds: Kind of each element, equal for elements with the same key and with children of the same kinds in the
             same order.
         numbers: Number of each element; 0 while it has none.
-        places: Position of each number.
     """
 
     rows: list[str]

@@ -65,7 +65,6 @@ def page_of(
     Args:
         document: Root of the page.
         url: Address of the page, the value of the first line.
-        focus: Element with the focus.
         targets: Elements named in the log as targets of actions. They keep lines of their own, unless a button or link
             around them represents them, or they contain other actable elements.
         viewport: Size of the window, if the log states it.

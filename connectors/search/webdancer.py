@@ -43,16 +43,7 @@ from trajmill.connectors.reading.documents import head_rows, json_rows
 from trajmill.connectors.reading.fields import join_paragraphs, objects_of, str_of
 from trajmill.connectors.reading.json_text import is_shallow, parse_if_json
 from trajmill.connectors.reading.values import json_value
-from trajmill.schemas import (
-    COMPLETE,
-    Context,
-    Observation,
-    ParseError,
-    Reject,
-    Step,
-    Task,
-    Trajectory,
-)
+from trajmill.schemas import COMPLETE, Context, Observation, ParseError, Reject, Step, Task, Trajectory
 
 _NAME: Final = re.compile(r"""["']name["']\s*:\s*["']([^"'\n]{1,100})["']""")
 _BETWEEN: Final = re.compile(r"\n?</tool_response>\s*<tool_response>\n?")

@@ -42,7 +42,6 @@ class Message:
         text: its text; None if it has none.
         attachments: its images.
         calls: calls that it makes.
-        call_id: the call that it answers.
         reasoning: the model's reasoning, where the reply holds it apart from the text.
         interrupt: what kind of interruption it tells the agent of, in mini-swe-agent's word.
         exit_code: return code of the command that it answers.
@@ -118,7 +117,6 @@ def answer_of(turn: Exchange, index: int, used: Container[int]) -> int | None:
 
     Args:
         turn: the turn, with the messages that follow it.
-        index: index of the action in the turn.
         used: indices of messages that answer an earlier action.
     """
     calls, after = turn.message.calls, turn.after

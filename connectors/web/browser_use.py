@@ -44,7 +44,6 @@ def add_turn(
 
     Args:
         moves: the agent's earlier actions.
-        offset: offset of the answer in the log.
         item: holds the answer (`model_output`); in a history also `state` and `metadata`.
         actions: the calls of the answer, as returned by `calls_of`.
         results: their results in order; browser-use may have stopped before the last call.

@@ -48,16 +48,7 @@ from trajmill.connectors.reading.values import BOM
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.web.bodies import unbase64
 from trajmill.connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of, list_results, result_lines
-from trajmill.schemas import (
-    Agent,
-    Attachment,
-    Observation,
-    Outcome,
-    ParseError,
-    Reject,
-    Task,
-    Trajectory,
-)
+from trajmill.schemas import Agent, Attachment, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _BEGINS: Final = re.compile(rb'\s*\{\s*"(?:history|_version|usage|errors)"\s*:')
 _KEYS: Final = (

@@ -6,18 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.connectors.claude_logs import (
-    CONNECTOR,
-    SESSION,
-    Talk,
-    answered,
-    log,
-    parsed,
-    rows,
-    seen,
-    text,
-    use,
-)
+from tests.connectors.claude_logs import CONNECTOR, SESSION, Talk, answered, log, parsed, rows, seen, text, use
 from tests.tables import table
 from trajmill.connectors.agents.claude_code import BRANCHES
 from trajmill.connectors.conversation.reminders import voices

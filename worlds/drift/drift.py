@@ -93,7 +93,6 @@ def pair_rows(real: pl.DataFrame, sim: pl.DataFrame) -> Pairs:
 
     Args:
         real: Rows of the real world, of `drift.rows.SCHEMA`.
-        sim: Rows of one world model.
     """
     logged = _pair_logged(real, sim)
     rest = sim.join(logged.select("file", "row"), on=["file", "row"], how="anti", maintain_order="left")
@@ -183,7 +182,6 @@ def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most:
         real: Side of the real world.
         rows: Its rows, each trajectory's content once.
         sim: Side of the model.
-        pairs: Pairs of the model.
         most: Most pairs of a domain that are read.
     """
     known = pick_replicates(rows)

@@ -66,7 +66,6 @@ class Cell:
     Attributes:
         match: `logged`, `exact`, `near` or `rollouts`.
         by: `domain`, `tool` or `turn`.
-        domain: Domain of its rows.
         value: Tool, or stretch of turns; empty for a whole domain.
         rows: Number of simulated rows.
         tasks: Number of their tasks.

@@ -42,11 +42,9 @@ class Handed:
     """Patch with its metadata.
 
     Attributes:
-        instance: Id of its task.
         repo: Repository, as `owner/name`.
         commit: Base commit.
         issue: Issue that it should solve.
-        patch: Text of the patch.
         model: Model that made it; None if unknown.
     """
 
@@ -158,7 +156,6 @@ class _Scratch:
         folder: Empty folder.
         repository: Repository with the objects.
         commit: Base commit of the patch.
-        patch: Text of the patch.
     """
 
     def __init__(self, folder: str, repository: Repository, commit: str, patch: str) -> None:

@@ -48,8 +48,6 @@ class Actions:
         """Yield (step, another action of the task) of at most `most` branches off a trajectory, chosen by hash.
 
         Args:
-            rows: Rows of the trajectory.
-            answers: Results of its actions.
             most: Most branches.
         """
         known = self.held.get(rows[0]["task"]["id"] or "", {})

@@ -270,8 +270,6 @@ def compare_lines(logged: str, lines: Sequence[str], whole: bool, alone: bool = 
     How a tool words its answer is its own matter; what it shows of the file is not.
 
     Args:
-        logged: the answer.
-        lines: of the file.
         whole: whether the answer shows the file to its end.
         alone: whether nothing may stand behind the lines.
     """

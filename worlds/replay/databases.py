@@ -100,11 +100,7 @@ def database_difference(initial: Path, final: Path, rows: int = ROWS, size: int 
 
 
 class RunFolders:
-    """Databases of runs, located by the run's plan.
-
-    Args:
-        out: Output folder.
-    """
+    """Databases of runs, located by the run's plan."""
 
     def __init__(self, out: Folder) -> None:
         self._out = out

@@ -51,7 +51,6 @@ class Replayed:
     Attributes:
         status: One of `schemas.replay.REPLAYED`.
         reason: Reason why it was not run, or why its answer was not compared with the log.
-        difference: Difference from the log.
         answer: Answer; None if there was none.
         code: Exit code, if it has one.
         agreement: As of `Compared`.
@@ -136,8 +135,6 @@ def replay_trajectory(
     replays differ are volatile.
 
     Args:
-        rows: Transitions of the trajectory, in order.
-        questions: Request of each transition.
         base: Initial content of the working folder.
         setting: View of the machine that the session has.
         limits: Bounds of the box.

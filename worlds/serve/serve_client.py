@@ -148,8 +148,6 @@ class Rollout:
     """One session of a served world, from an agent's side.
 
     Args:
-        world: Served world.
-        scenario: Scenario of the session.
         seed: Seed of its answers; None for the server's default.
 
     Attributes:

@@ -66,7 +66,6 @@ class Reader:
         report: called with offset, reason and detail of each reject.
 
     Attributes:
-        items: turns and messages.
         system: the pieces of the agent's system prompt.
         instruction: the instruction, if the document states it.
         model: the first model that a step names.

@@ -100,8 +100,6 @@ def entries(blob: Blob, member: str, seen: dict[str, int], position: int) -> Ite
     line or block of an unknown type is reported.
 
     Args:
-        blob: the log.
-        member: the file.
         seen: receives the position of each entry that has a `uuid`; it holds those of the files before.
         position: position of the first entry.
 

@@ -179,7 +179,6 @@ class _Records:
         """Return the value of a whole file; None if it cannot be read.
 
         Args:
-            member: the file.
             prefix: text before the value and its equals sign, if the file is a script.
         """
         data = self._blob.read(member)
@@ -359,7 +358,6 @@ def _after(event: _Event, following: _Record | None, output: _Output, app: str |
     it.
 
     Args:
-        event: the event.
         following: the event after it, None if there is none.
         output: the states.
         app: app of the run, for an event whose own app is unknown.

@@ -11,14 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trajmill.connectors.benches.inspect_log.sample import (
-    SHELLS,
-    Attachments,
-    Times,
-    content,
-    objects,
-    observation,
-)
+from trajmill.connectors.benches.inspect_log.sample import SHELLS, Attachments, Times, content, objects, observation
 from trajmill.connectors.conversation import search_tools
 from trajmill.connectors.conversation.content import media_type
 from trajmill.connectors.conversation.items import Items

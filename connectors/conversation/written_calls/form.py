@@ -57,7 +57,6 @@ def first_mark(text: str, position: int, form: Form, names: Collection[str]) -> 
     """Return the first mark after a position at which a call is possible; an unclosed fence or thought excludes none.
 
     Args:
-        text: Text of the agent.
         position: Beginning of the search; at 0, a thought that the text begins within is skipped.
         form: Form of the mark.
         names: Names of the declared tools.

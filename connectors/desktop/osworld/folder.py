@@ -39,11 +39,6 @@ class Folder:
 
     Attributes:
         raw: whether trees are kept in the log's own form, so that actions cannot name ids of nodes.
-
-    Args:
-        blob: the folder.
-        log: the member with the trajectory.
-        runs: all lines of all runs in it.
     """
 
     def __init__(self, blob: Blob, log: str, runs: Sequence[Sequence[Line]]) -> None:

@@ -72,8 +72,6 @@ def outline(stream: BinaryIO, uri: str, member: str, shapes: Sequence[Shape]) ->
 
     Args:
         stream: Document, seekable; it is closed with the value.
-        uri: URI of the input, for errors.
-        member: Member of the input, for errors.
         shapes: Shapes, each an array or an object.
 
     Raises:

@@ -198,7 +198,6 @@ def iterate_timed_events(
         block: the part of the output log that holds its output.
         output: the output log, opened for random access.
         entered: the input log, if there is one.
-        uri: URI for errors.
         members: names of the output log and the input log.
 
     Raises:

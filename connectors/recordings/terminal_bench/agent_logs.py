@@ -80,7 +80,6 @@ class AgentLog:
     """Contents of an agent's log.
 
     Attributes:
-        name: name of the agent.
         version: version of the agent, if stated.
         system: its system prompt, if stated.
         told: its turns in order; a new run begins after each gap.
@@ -157,7 +156,6 @@ def agent_log(printed: Printed, columns: int, began: float | None) -> AgentLog |
     """Read the log of a known agent in the output; None if there is none.
 
     Args:
-        printed: the output.
         columns: columns of the terminal, at which mini-swe-agent wraps.
         began: beginning of the recording, in seconds since 1970 UTC.
     """

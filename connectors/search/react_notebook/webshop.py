@@ -23,16 +23,7 @@ from typing import Final
 
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
-from trajmill.schemas import (
-    Agent,
-    Context,
-    Environment,
-    Observation,
-    Outcome,
-    Task,
-    Trajectory,
-    json_text,
-)
+from trajmill.schemas import Agent, Context, Environment, Observation, Outcome, Task, Trajectory, json_text
 
 RESET: Final = "Action: reset"
 

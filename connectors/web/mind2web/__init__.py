@@ -91,7 +91,6 @@ def read_tasks(values: Iterable[tuple[int, Any]], blob: Blob, name: str) -> Iter
     Args:
         values: (offset, task, row or `ParseError`), in the order of the log.
         blob: the log that holds them.
-        name: name of the connector, for rejects.
     """
     for offset, value in tasks_of(values):
         if isinstance(value, ParseError):

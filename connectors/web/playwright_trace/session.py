@@ -299,7 +299,6 @@ class Session:
         """Return the observation of a page, built once for all snapshots that show the same.
 
         Args:
-            dom: the page.
             shape: the part of a drawing that the call acts on, which is then given a line.
 
         Raises:
