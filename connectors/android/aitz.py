@@ -124,7 +124,11 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     rows, texts, types = [_parse_list(row.get(name)) for name in _LISTS]
     boxes = _boxes(rows)
-    if boxes is None or not len(rows) == len(texts) == len(types) or not _are_texts(texts, types):
+    if (
+        boxes is None
+        or not len(rows) == len(texts) == len(types)
+        or not all(isinstance(value, str) for value in (*texts, *types))
+    ):
         detail = f"step {number}: annotations that do not fit each other"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     size, pictures = _picture(blob, member, number)
@@ -152,10 +156,6 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
         member=member,
         reasoning=text_of(row.get("coat_action_think")),
     )
-
-
-def _are_texts(texts: list[Any], types: list[Any]) -> bool:
-    return all(isinstance(value, str) for value in (*texts, *types))
 
 
 def _parse_list(value: Any) -> list[Any]:

@@ -127,7 +127,7 @@ class _Reading:
         if len(responses) > len(self.open):
             return False
         for call, text in zip(self.open, responses, strict=False):
-            call.shown = _response(text)
+            call.shown = Observation(text)
         self.open = []
         return True
 
@@ -268,10 +268,6 @@ def _call(text: str) -> Call:
         return vocabulary.call("PythonInterpreter", {"code": code.inner.strip("\n")})
     named = _NAME.search(text)
     return Call(vocabulary.common_word(named[1]) if named else "tool_call", None, None, 0, text=text.strip("\n"))
-
-
-def _response(text: str) -> Observation:
-    return Observation(text)
 
 
 def _mark_ending(steps: list[Step], termination: Any) -> list[Step]:

@@ -136,7 +136,8 @@ def answer_of(turn: Exchange, index: int, used: Container[int]) -> int | None:
             return named
     unique_ids = {call_id for call_id in ids if call_id is not None and ids.count(call_id) == 1}
     unnamed = [position for position in tools if after[position].call_id not in unique_ids]
-    rank = sum(1 for call_id in ids[:index] if call_id not in unique_ids or not _names(turn, call_id))
+    answered_ids = {after[position].call_id for position in tools}
+    rank = sum(1 for call_id in ids[:index] if call_id not in unique_ids or call_id not in answered_ids)
     return unnamed[rank] if rank < len(unnamed) and unnamed[rank] not in used else None
 
 
@@ -150,10 +151,6 @@ def calls_of(message: Message) -> list[Call | None]:
         calls.append(call(asked_call.name, asked_call.arguments, asked_call.call_id, text, thought))
         text = thought = None
     return calls
-
-
-def _names(turn: Exchange, call_id: str | None) -> bool:
-    return any(message.role == "tool" and message.call_id == call_id for message in turn.after)
 
 
 def message_of(value: Any) -> Message | None:

@@ -170,8 +170,12 @@ class _Run:
             native_id=self._instance or "",
             domain="swe",
             steps=course.steps(),
-            environment=environment(self._instance, self._image()),
-            agent=Agent("mini-swe-agent", text_in(self._info, "mini_version"), self._model()),
+            environment=environment(self._instance, text_in(self._info, "config", "environment", "image")),
+            agent=Agent(
+                "mini-swe-agent",
+                text_in(self._info, "mini_version"),
+                text_in(self._info, "config", "model", "model_name"),
+            ),
             task=Task(self._instance, first.text if first is not None else None),
             context=Context(agent_system=system),
             outcome=self._known.get(self._instance or ""),
@@ -230,7 +234,7 @@ class _Run:
         seen, took = None, None
         output = unwrapped_reply or Output(None if reply is None else reply.text)
         if reply is not None:
-            submits = acted and _submits(action.arguments or "")
+            submits = acted and any(sign in (action.arguments or "") for sign in (_SUBMIT, _SUBMIT_FIRST))
             handed_in = submits or (acted and self._status == "Submitted")
             submission = handed_in and last and (reply.role == "exit" or unwrapped_reply is None)
             seen = self._submitted(reply.text, _origin(reply, acted)) if submission else None
@@ -270,16 +274,6 @@ class _Run:
     def _end(self, course: Told) -> None:
         if self._status is not None:
             course.end(self._status == "Submitted", self._status != "Submitted")
-
-    def _image(self) -> str | None:
-        return text_in(self._info, "config", "environment", "image")
-
-    def _model(self) -> str | None:
-        return text_in(self._info, "config", "model", "model_name")
-
-
-def _submits(arguments: str) -> bool:
-    return _SUBMIT in arguments or _SUBMIT_FIRST in arguments
 
 
 def _pattern(prompts: Sequence[str]) -> re.Pattern[str]:
