@@ -31,10 +31,6 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=settings.tokens, help="most tokens an arm learns of a domain")
     parser.add_argument("--megabytes", type=float, default=settings.megabytes, help="most text read of a domain")
     parser.add_argument("--workers", type=int, default=settings.workers, help="processes")
-    parser.add_argument(
-        "--transformers", action="store_true", help="ask small transformers too; installs PyTorch for the while"
-    )
-    parser.add_argument("--torch", metavar="PYTHON", default="", help="a Python with PyTorch, in place of that")
     return parser.parse_args(words)
 
 
@@ -44,15 +40,7 @@ def main() -> None:
     recipe = recipe_of_record(Folder.named(options.run).found("run.json") or b"{}", load_recipe("all"))
     if recipe is None:
         raise ConfigError(f"{options.run} has no run.json with a recipe that this trajmill reads.")
-    settings = Settings(
-        options.seeds,
-        options.folds,
-        options.tokens,
-        options.megabytes,
-        options.workers,
-        options.transformers,
-        options.torch,
-    )
+    settings = Settings(options.seeds, options.folds, options.tokens, options.megabytes, options.workers)
     effect = measure_effect(recipe, options.run, options.out, settings, lambda line: print(line, file=sys.stderr))
     page = markdown(effect)
     for name, text in zip(SHOWN, (page, *pictures(effect.tests)), strict=True):

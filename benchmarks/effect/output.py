@@ -52,30 +52,21 @@ def parts_of(tests: Sequence[Test]) -> Iterator[tuple[str, ...]]:
     """A row for each class of what was scored, of the tests that tell some."""
     for test in tests:
         for kind, (ours, theirs) in sorted(test.parts.items()):
-            yield (
-                test.domain,
-                test.what,
-                test.arm,
-                test.learner,
-                kind,
-                f"{ours:.4f}",
-                f"{theirs:.4f}",
-                f"{ours - theirs:+.4f}",
-            )
+            costs = f"{ours:.4f}", f"{theirs:.4f}", f"{ours - theirs:+.4f}"
+            yield test.domain, test.what, test.arm, kind, *costs
 
 
 def markdown(effect: Effect) -> str:
     """The page."""
     lines = [*_PAGE.format(level=LEVEL, fewest=FEWEST, changed=FEWEST_CHANGED).splitlines()]
     lines += [f"| {domain} | {size:,} |" for domain, size in sorted(effect.tokens.items())]
-    for learner in dict.fromkeys(test.learner for test in effect.tests):
-        for family, title in FAMILIES.items():
-            some = [test for test in effect.tests if (test.family, test.learner) == (family, learner)]
-            if some:
-                lines += ["", f"## {title}: {learner}", "", *_table(_HEADS, rows_of(some))]
+    for family, title in FAMILIES.items():
+        some = [test for test in effect.tests if test.family == family]
+        if some:
+            lines += ["", f"## {title}", "", *_table(_HEADS, rows_of(some))]
     parts = list(parts_of([test for test in effect.tests if test.family == "whole"]))
     if parts:
-        heads = ("domain", "set", "arm", "learner", "class", "bits/byte", "against", "difference")
+        heads = ("domain", "set", "arm", "class", "bits/byte", "against", "difference")
         lines += ["", "## By what an answer's text can be known from", "", *_table(heads, parts)]
     unchanged = [(domain, ", ".join(names)) for domain, names in sorted(effect.unchanged.items()) if names]
     if unchanged:
@@ -114,7 +105,7 @@ def picture(tests: Sequence[Test]) -> str:
     kinds = {"better": "better", "worse": "worse"}
     rows = [
         {
-            "name": f"{test.domain}, {test.what}: {test.arm}" + (" (transformer)" if test.learner != "n-grams" else ""),
+            "name": f"{test.domain}, {test.what}: {test.arm}",
             "y": 30 + number * step,
             "low": at(apart.low),
             "high": at(apart.high),
