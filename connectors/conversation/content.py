@@ -21,6 +21,7 @@ from trajmill.connectors.conversation.opaque import (
     size_of,
     text_in,
 )
+from trajmill.connectors.conversation.turns import Result, Time
 from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
 from trajmill.connectors.reading.json_text import is_json
 from trajmill.schemas import Attachment, Observation
@@ -168,6 +169,22 @@ def is_server_error(content: object) -> bool:
 def seen_text(seen: Shown) -> str | None:
     """Return the text of a result: empty if an answer has none, null if it consists of images or the log lost it."""
     return "" if seen.text is None and not seen.attachments and not seen.lost else seen.text
+
+
+def result_of(
+    seen: Shown,
+    call_id: str | None,
+    offset: int,
+    *,
+    name: str | None = None,
+    is_error: bool | None = None,
+    at: Time = None,
+    exit_code: int | None = None,
+    hosted: bool = False,
+) -> Result:
+    """Return the result of a call that consists of a content."""
+    text = seen_text(seen)
+    return Result(call_id, name, text, offset, is_error, seen.attachments, at, exit_code, hosted, lost=seen.lost)
 
 
 def media_type(content: str | None) -> str:
