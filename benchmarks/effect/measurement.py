@@ -30,7 +30,7 @@ from trajmill.schemas import ConfigError
 PLAN: Final = "plan.json"
 FOUND: Final = "effect.json"
 
-SHOWN: Final = ("effect.md", "effect.svg", "losses.svg")
+PAGE: Final = "effect.md"
 """What is made of it for people, beside it."""
 
 NEUTRAL: Final = 16
@@ -207,7 +207,7 @@ def begin(target: Folder, plan: Mapping[str, Any]) -> None:
     data = json.dumps(plan, indent=1).encode()
     if target.found(PLAN) not in (None, data):
         raise ConfigError(f"{target.path()} holds another measurement. Choose another --out.")
-    if set(target.names()) - {PLAN, FOUND, *SHOWN}:
+    if set(target.names()) - {PLAN, FOUND, PAGE}:
         raise ConfigError(f"{target.path()} holds files of somebody else. Choose another --out.")
     target.write(PLAN, data)
 
