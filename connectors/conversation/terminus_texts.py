@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.conversation.harness_text import Source, speaker, truncation
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
+from trajmill.connectors.reading.fields import number_of
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, keystrokes_text
@@ -245,9 +246,7 @@ def _stroke(command: Any, first: bool) -> tuple[str, float | None]:
     keys = command.get("keystrokes") if isinstance(command, dict) else None
     if not isinstance(keys, str):
         raise UnclearResponseError("bad_response", "wanted keystrokes in each command")
-    seconds = None if first else command.get("duration")
-    known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 1e9
-    return keys, float(seconds) if known and seconds is not None else None
+    return keys, None if first else number_of(command.get("duration"), 1e9, 0)
 
 
 def _xml(inside: str) -> Response:

@@ -43,7 +43,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.reading.documents import json_document
-from trajmill.connectors.reading.fields import object_of, str_of, whole_number_of
+from trajmill.connectors.reading.fields import number_of, object_of, str_of, whole_number_of
 from trajmill.connectors.reading.times import seconds_of_span
 from trajmill.connectors.screens.dom import MAX_LEVELS, NO_ATTRIBUTES, NO_CHILDREN, DomNode
 from trajmill.connectors.screens.moves import Moves
@@ -394,8 +394,8 @@ def _box(source: dict[str, Any]) -> Box | None:
     """Return the box of a node; None if one of its sides is not stated."""
     sides: list[Any] = list(map(source.get, _SIDES))
     if {*map(type, sides)} != {int}:
-        numbers = [number for number in map(_number, sides) if number is not None]
-        sides = [act.whole(number) for number in numbers if -_OUTSIDE < number < _OUTSIDE]
+        numbers = [number_of(side, _OUTSIDE) for side in sides]
+        sides = [act.whole(number) for number in numbers if number is not None]
     elif min(sides) <= -_OUTSIDE or max(sides) >= _OUTSIDE:
         return None
     if len(sides) < len(_SIDES):
@@ -405,9 +405,7 @@ def _box(source: dict[str, Any]) -> Box | None:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
-        return None
-    return float(value)
+    return number_of(value, 1e12)
 
 
 def _point(events: Sequence[dict[str, Any]], kind: str) -> tuple[float, float] | None:

@@ -16,7 +16,7 @@ from trajmill.connectors.conversation.declared_tools import declare
 from trajmill.connectors.conversation.dialects import adk, plain
 from trajmill.connectors.conversation.response_items import ITEMS
 from trajmill.connectors.conversation.shapes import ROLES
-from trajmill.connectors.reading.fields import object_of, objects_of, plain_text, str_of, text_of
+from trajmill.connectors.reading.fields import number_of, object_of, objects_of, plain_text, str_of, text_of
 from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
 from trajmill.schemas import Outcome
@@ -235,9 +235,6 @@ def _system(value: Any) -> str | None:
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:
     """Return the outcome under its usual names: `resolved` or `success`, `reward` or `score`."""
     resolved = next((row[key] for key in ("resolved", "success") if isinstance(row.get(key), bool)), None)
-    score = next((row[key] for key in ("reward", "score") if _is_number(row.get(key))), None)
-    return None if resolved is None and score is None else Outcome(resolved, None if score is None else float(score))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    scores = (number_of(row.get(key), 1e300) for key in ("reward", "score"))
+    score = next((number for number in scores if number is not None), None)
+    return None if resolved is None and score is None else Outcome(resolved, score)

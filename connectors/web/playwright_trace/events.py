@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trajmill.connectors.reading.fields import object_of, plain_text
+from trajmill.connectors.reading.fields import number_of, object_of, plain_text
 from trajmill.connectors.reading.values import value_or_none
 from trajmill.connectors.screens.stylesheets import Viewport
 from trajmill.schemas import json_text
@@ -150,8 +150,6 @@ def viewport_of(size: Any) -> Viewport | None:
     return Viewport(size["width"], size["height"])
 
 
-def number_of(value: Any) -> float | None:
+def time_of(value: Any) -> float | None:
     """Return a time in milliseconds; None if the value is invalid."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e16:
-        return None
-    return float(value)
+    return number_of(value, 1e16)
