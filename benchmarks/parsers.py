@@ -313,9 +313,7 @@ def line(row: Row) -> str:
 
 
 def is_comparable(row: Row) -> bool:
-    """Check that the ratio is meaningful: the decoder does a part of what the parser does, and the parser yielded
-    steps.
-    """
+    """Check that the ratio means something: the decoder does a part of the parser's work, which yielded steps."""
     return row.name not in REBUILT and row.container != "text" and row.steps > 0
 
 

@@ -307,9 +307,7 @@ def sniff_one(
 
 
 def _seen(head: bytes) -> bytes:
-    """Return the head as connectors see it: without its byte order mark, which belongs to no format, and binary
-    content.
-    """
+    """Return the head as connectors see it: without its byte order mark and binary content."""
     return binary_outline(head.removeprefix(BOM))
 
 

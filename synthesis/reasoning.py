@@ -297,9 +297,7 @@ class Reasoner:
 
 
 def _spans(sample: Mapping[str, Any], turn: TargetTurn, texts: Sequence[str], is_truth: bool) -> list[dict[str, Any]]:
-    """Build the spans of the last message: all of it, but only the parts of the real observation that had loss
-    before.
-    """
+    """Build the spans of the last message: all, but only the parts of the real observation that had loss before."""
     moved: list[dict[str, Any]] = []
     offset = 0
     for text, label in zip(texts, ("frame", None, "frame", "observed", "frame"), strict=True):

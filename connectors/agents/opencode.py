@@ -152,9 +152,7 @@ def _read_export(blob: Blob) -> Iterator[_Session | ParseError]:
 
 
 def _read_storage(blob: Blob) -> Iterator[_Session | ParseError]:
-    """Yield the sessions of a storage folder, sub-sessions after their parents, and an error for each invalid
-    object.
-    """
+    """Yield the sessions of a storage folder, sub-sessions after their parents, and an error per invalid object."""
     below: dict[str, list[str]] = {}
     for member in sorted(blob.members):
         below.setdefault(member.rpartition("/")[0], []).append(member)

@@ -189,9 +189,7 @@ def _point(value: Any) -> act.Point | None:
 
 
 def _picture(blob: Blob, member: str, number: int) -> tuple[tuple[int, int] | None, tuple[Attachment, ...]]:
-    """Return (width, height) of a step's screenshot from its PNG header, and the screenshot by digest; None, () if
-    absent.
-    """
+    """Return (width, height) of a step's screenshot from its PNG header, and its attachment; None, () if absent."""
     name = f"{member.removesuffix('.json')}_{number}.png"
     if not member or name not in blob.members:
         return None, ()

@@ -107,9 +107,7 @@ def _by_name(performed: Sequence[Performed], known: _Files, files: Sequence[str]
 
 
 def _spare(spare: Sequence[str], beside: Sequence[str | None], side: int) -> str | None:
-    """Return the only dump that no action names, if its number is right before (-1) or after (1) the adjacent
-    dump's.
-    """
+    """Return the only dump that no action names, if its number is right before (-1) or after (1) its neighbor's."""
     if len(spare) != 1 or not beside or beside[0] is None:
         return None
     spare_number, beside_number = _number(spare[0]), _number(beside[0])

@@ -165,9 +165,7 @@ class _Walk:
         return not self._containers
 
     def _root(self, attributes: Attributes) -> int:
-        """Begin a window, since each view without a parent is a window's root; return the depth of the window's
-        views.
-        """
+        """Begin a window, since each view without a parent is a window's root; return the depth of its views."""
         if not self._containers:
             raise BadTagError("a view outside of <hierarchy>")
         _, package, own_bounds, _, _ = attributes

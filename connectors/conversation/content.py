@@ -160,9 +160,7 @@ def without_pictures(text: str) -> Shown:
 
 
 def is_server_error(content: object) -> bool:
-    """Check whether the content of an Anthropic server tool is an error by its type, such as
-    `web_search_tool_result_error`.
-    """
+    """Check if the content of an Anthropic server tool is an error by its type: `web_search_tool_result_error`."""
     return isinstance(content, dict) and plain_text(content.get("type")).endswith("_tool_result_error")
 
 

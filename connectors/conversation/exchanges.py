@@ -152,9 +152,7 @@ def _structure_calls(request: dict[str, Any], response: dict[str, Any]) -> tuple
 
 
 def _find_continued(alike: list[tuple[Chain, Shared]], history: list[Part]) -> tuple[Chain | None, Shared]:
-    """Find the longest conversation that the history begins with; among several the one with its ids, otherwise the
-    last.
-    """
+    """Find the longest conversation that the history begins with; of several the one with its ids, else the last."""
     best, most, known = None, Shared(0, 0), 0
     for chain, now in reversed(alike):
         if now.known < max(len(chain.marks), most.known, 1):
@@ -170,9 +168,7 @@ def _find_continued(alike: list[tuple[Chain, Shared]], history: list[Part]) -> t
 def _reuse_parent(
     chain: Chain, alike: list[tuple[Chain, Shared]], history: list[Part], history_marks: list[Mark]
 ) -> list[Part]:
-    """Return the history with its beginning taken from the parent, the earlier conversation that shares most with
-    it.
-    """
+    """Return the history with its beginning taken from the parent, the conversation that shares most with it."""
     best, most = max(alike, key=lambda pair: pair[1].known, default=(None, Shared(0, 0)))
     if best is None or not most.known:
         return history

@@ -160,9 +160,7 @@ def remove_blanks(text: str) -> str:
 
 @lru_cache(8192)
 def canonical(arguments: str | None) -> str:
-    """Return arguments as JSON text with sorted members, so that order and spacing do not matter; other text
-    unchanged.
-    """
+    """Return arguments as JSON text with sorted members, so that order and spacing do not matter, or other text."""
     return _normalize_json(arguments or "{}")
 
 

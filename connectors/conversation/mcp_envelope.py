@@ -76,9 +76,7 @@ def cut_out(result: dict[str, Any], message: str | bytes | None) -> str | None:
 
 
 def _ends(text: str, begin: int) -> Iterator[int]:
-    """Yield the possible ends of the value that begins at `begin`: usually before the end of the message, else its own
-    end.
-    """
+    """Yield the possible ends of the value at `begin`: usually before the end of the message, else its own end."""
     last = text.rstrip()
     if last.endswith("}"):
         yield len(last[:-1].rstrip())

@@ -228,9 +228,7 @@ class Pairing:
         self._grow(len(result.content or "") + len(result.envelope or ""))
 
     def _asked(self, result: Result) -> tuple[Turn, Call] | int | str | None:
-        """Return the turn and the call that a result answers; a hash of the earlier answer if the call already has
-        one.
-        """
+        """Return the turn and the call that a result answers; a hash of the earlier answer if the call has one."""
         key, turn = result.call_id, self._turn
         if turn is None:
             return None

@@ -54,9 +54,7 @@ def _lines_apart(text: str, end: int, source: Source) -> tuple[int, tuple[str, .
 
 
 def _reminders_apart(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
-    """Return an answer without the reminders at its ends and the client's lines before them, and these texts in
-    order.
-    """
+    """Return an answer without reminders at its ends and the client's lines before them, and these in order."""
     if CLOSING.search(text, max(len(text) - _END, 0)) is None and _OPENING.match(text) is None:
         return text, ()
     head, tail = list[str](), list[str]()

@@ -72,9 +72,7 @@ def _item_output(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
 
 
 def _exit_code(output: Any) -> int | None:
-    """Return the exit code of the last command in a shell's output; None if there is none or the command did not
-    finish.
-    """
+    """Return the exit code of the last command in a shell's output; None if it has none or did not finish."""
     ended = [command["outcome"] for command in objects_of(output) if isinstance(command.get("outcome"), dict)]
     return exit_code(ended[-1]) if ended else None
 

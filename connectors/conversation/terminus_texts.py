@@ -280,9 +280,7 @@ def _element(text: str, name: str) -> str | None:
 def _response(
     strokes: list[tuple[str, float | None]], commands: list[Any], complete: bool, reasoning: str | None, agent: str
 ) -> Response:
-    """Return the response of the keystrokes; no keystrokes are a wait of unknown length, unless the task is
-    complete.
-    """
+    """Return the response of the keystrokes; none are a wait of unknown length, unless the task is complete."""
     arguments = shallow_json({"commands": commands, "task_complete": complete}, _LEVELS)
     if arguments is None:
         raise UnclearResponseError("bad_response", f"the commands nest more than {_LEVELS} levels deep")

@@ -199,9 +199,7 @@ def strip_declaration(xml: str) -> str:
 
 
 def _alone(piece: str) -> tuple[str, str, bool]:
-    """Return a piece as a complete element, its name as in `_Piece`, and whether it opens one; `_NO_TAG` if it is no
-    tag.
-    """
+    """Return a piece as a complete element, its name as in `_Piece`, and whether it opens one; else `_NO_TAG`."""
     match = _CLOSING.match(piece) if piece[:1] == "/" else _NAME.match(piece)
     if match is None:
         return _NO_TAG

@@ -232,9 +232,7 @@ class _Reading:
         ), False
 
     def _wait(self, kind: str, element: Mapping[str, Any]) -> None:
-        """Keep an observation without a link: the number of observations after a turn determines the calls that they
-        answer.
-        """
+        """Keep an observation without a link: how many follow a turn determines the calls that they answer."""
         seen = _observation(kind, element, "user" if element.get("source") == "user" else "environment")
         if seen is None:
             return

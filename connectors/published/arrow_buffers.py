@@ -101,9 +101,7 @@ def _read_unpacked_size(stream: BinaryIO, position: int, stored: int) -> int:
 
 
 def _message(data: bytes) -> tuple[int, int, int, list[tuple[int, int]]]:
-    """Return kind, size of the body, and rows of a message, and (position in the body, size) of its compressed
-    buffers.
-    """
+    """Return kind, body size and rows of a message, and (position in the body, size) of its compressed buffers."""
     message = _Table(data, _uint(data, 0))
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     if body < 0:

@@ -242,8 +242,6 @@ def _size(row: Mapping[str, Any]) -> int:
 
 
 def columns_of(rows: Rows) -> list[str]:
-    """Return the columns of the table that a mapping reads: each by its name, and for `column.field` also the
-    column.
-    """
+    """Return the columns of the table that a mapping reads: each by its name, for `column.field` also the column."""
     own = [column for name, column in rows.columns if rows.layout != "steps" or name not in OF_STEP]
     return [*own, *(column.split(".")[0] for column in own)]

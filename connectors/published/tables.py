@@ -243,9 +243,7 @@ class Table:
             first += count
 
     def _rows(self, batch: pa.RecordBatch, position: int) -> Found:
-        """Yield the rows of a batch, one by one if some value cannot be a Python value, so that only its row is
-        lost.
-        """
+        """Yield the rows of a batch, one by one if a value cannot be a Python value, so that only its row is lost."""
         try:
             for number, row in enumerate(_python(batch)):
                 yield position + number, row

@@ -111,9 +111,7 @@ class Archive:
             raise ParseError(self._uri, 0, "too_many_members", detail)
 
     def rejects(self, connector: str) -> Iterator[Reject]:
-        """Yield rejects for contents without a member: the missing rest of a truncated archive, and names that leave
-        the archive.
-        """
+        """Yield rejects for a truncated archive's missing rest, and for names that leave the archive."""
         if not self.whole:
             detail = "the archive was cut off before its directory"
             yield Reject("record", "truncated", detail, self._uri, offset=self.size, connector=connector)

@@ -243,9 +243,7 @@ def _cut(window: _Window, uri: str, member: str, subject: str, at: int | None = 
 
 
 def _quotes(raw: _Bytes) -> _Places:
-    """Return the offsets of the quotes of JSON strings, in order: those without an odd run of backslashes before
-    them.
-    """
+    """Return the offsets of the quotes of JSON strings, in order: those after no odd run of backslashes."""
     quotes = np.flatnonzero(raw == ord('"'))
     slashes = np.flatnonzero(raw == ord("\\"))
     if not len(slashes):

@@ -175,9 +175,7 @@ def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseEr
 
 
 def first_element(blob: Blob) -> dict[str, Any] | None:
-    """Return the first element of a blob that is one JSON array of objects; None for other blobs, including arrays as
-    lines.
-    """
+    """Return the first element of a blob that is one JSON array of objects; None for others, and arrays as lines."""
     with blob.open() as stream:
         line = next(
             (line_read for line_read in lines(stream) if line_read.data is None or line_read.data.strip()), None

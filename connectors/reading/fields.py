@@ -48,9 +48,7 @@ def whole_number_of(value: Any, allowed: range | None = None) -> int | None:
 
 
 def number_of(value: Any, bound: float, least: float | None = None) -> float | None:
-    """Return a number as a float; None if its size is not below `bound`, if it is less than `least`, or for any other
-    value, such as true and false.
-    """
+    """Return a number as a float, if its size is below `bound` and it is not less than `least`; else None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < bound:
         return None
     return float(value) if least is None or value >= least else None

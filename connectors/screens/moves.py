@@ -143,9 +143,7 @@ class Moves:
         self.steps[-1] = replace(self.steps[-1], next_observation=self._numbered(after)[0])
 
     def _numbered(self, screen: Observation | None) -> tuple[Observation | None, Mapping[int, int]]:
-        """Return the screen with lasting numbers of its elements, and these numbers by the positions that an action
-        names.
-        """
+        """Return the screen with lasting numbers of its elements, and these by the positions that an action names."""
         if screen is None or screen.dialect != DIALECT or not screen.content:
             return screen, {}
         known = self._shown.get(id(screen))

@@ -121,9 +121,7 @@ class _Reading:
         self.acts = self.acts or bool(self.open)
 
     def answered(self, responses: list[str]) -> bool:
-        """Assign responses to the calls of the last turn in order; return False if there are more responses than
-        calls.
-        """
+        """Assign responses to the calls of the last turn in order; False if there are more responses than calls."""
         if len(responses) > len(self.open):
             return False
         for call, text in zip(self.open, responses, strict=False):

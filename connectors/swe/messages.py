@@ -142,9 +142,7 @@ def answer_of(turn: Exchange, index: int, used: Container[int]) -> int | None:
 
 
 def calls_of(message: Message) -> list[Call | None]:
-    """Return the calls of a message as actions, the first with text and reasoning; None for one that nests too
-    deeply.
-    """
+    """Return the calls of a message as actions, the first with text and reasoning; None if one nests too deeply."""
     text, thought = (message.text or "").strip() or None, message.reasoning
     calls: list[Call | None] = []
     for asked_call in message.calls:

@@ -228,9 +228,7 @@ class _Run:
         unwrapped_reply: Output | None,
         last: bool,
     ) -> Call:
-        """Build the action with the observation in `reply`; `unwrapped_reply` is its text without the harness's words,
-        if it has any.
-        """
+        """Build the action with the observation in `reply`; `unwrapped_reply` is its text without harness words."""
         seen, took = None, None
         output = unwrapped_reply or Output(None if reply is None else reply.text)
         if reply is not None:
@@ -259,9 +257,7 @@ class _Run:
         )
 
     def _submitted(self, text: str | None, origin: str) -> Observation | None:
-        """Return the output of the command that ended the run, as far as the log holds it: without its first line, the
-        mark.
-        """
+        """Return the output of the command that ended the run, as far as logged: without its first line, the mark."""
         if self._status not in (None, "Submitted") or origin != "environment":
             return None
         shown = text or text_in(self._info, "submission") or text

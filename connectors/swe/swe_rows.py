@@ -249,9 +249,7 @@ def _seen(message: Message, action: Call, acted: bool) -> tuple[Observation | No
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:
-    """Return the verdict of the tests: `resolved` or `target`, or a `reward`, which resolves the task if it is 0 or
-    1.
-    """
+    """Return the verdict of the tests: `resolved` or `target`, or a `reward`, which resolves the task if 0 or 1."""
     for key in ("resolved", "target"):
         if row.get(key) in (True, False):
             return Outcome(bool(row[key]), None, VERIFIER)

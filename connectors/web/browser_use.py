@@ -94,9 +94,7 @@ def calls_of(output: Any) -> list[dict[str, Any]]:
 
 
 def describe_element(element: Any) -> str | None:
-    """Return a short description of an element in a history: `input[name="q"]`, else its path; None if there is
-    neither.
-    """
+    """Return a short description of an element in a history: `input[name="q"]`, else its path; None without."""
     fields = object_of(element)
     tag = (str_of(fields.get("tag_name")) or str_of(fields.get("node_name"))).lower()
     attributes = object_of(fields.get("attributes"))

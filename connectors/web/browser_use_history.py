@@ -171,9 +171,7 @@ def _places(items: list[dict[str, Any] | None], data: bytes) -> list[int]:
 
 
 def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation | None:
-    """Return the state of an item, marked as an error if an action before it failed; None if the item holds no
-    state.
-    """
+    """Return the state of an item, marked as an error if an action before it failed; None if it holds no state."""
     state = item.get("state")
     if not isinstance(state, dict):
         return None

@@ -91,9 +91,7 @@ def _check_nesting(text: str) -> None:
 
 @lru_cache(maxsize=4096)
 def _nesting(mark: str) -> tuple[str, bool, int] | None:
-    """Return (tag, whether it is a formatting element, 1 or -1) for the beginning of a tag; None if it does not
-    nest.
-    """
+    """Return (tag, whether it is a formatting element, 1 or -1) of the beginning of a tag; None if it never nests."""
     tag = mark.lstrip("</").lower()
     if tag in _VOID or tag in _CLOSED_BY_OTHERS:
         return None

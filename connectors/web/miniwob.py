@@ -166,9 +166,7 @@ class _Demo:
         return moves
 
     def _end(self, last_act: _Act) -> int | None:
-        """Return the index of the last state if it shows the effect of the last action; None if it was recorded
-        before.
-        """
+        """Return the index of the last state if it shows the effect of the last action; None if recorded before."""
         last = len(self._states) - 1
         action = object_of(self._states[last].get("action"))
         opens = last_act.kind == "click" and action.get("type") in ("mousedown", "mouseup")
@@ -299,9 +297,7 @@ _Mark: TypeAlias = tuple[str, str]
 
 
 def _targets(states: Sequence[dict[str, Any]]) -> frozenset[_Mark]:
-    """Return the marks of all nodes acted on. Such nodes always get a line, so that a line does not first appear with
-    the action on it.
-    """
+    """Return the marks of all nodes acted on: such nodes have a line on every page, not only at their action."""
     marks: set[_Mark] = set()
     for state in states:
         stack = [state.get("dom")]
@@ -363,9 +359,7 @@ def _view_of(dom: Any, raw: bool, targets: frozenset[_Mark]) -> _View | None:
 
 
 def _node(source: dict[str, Any]) -> DomNode:
-    """Return a node of the recorder's DOM. Text nodes have the tag `t`, and an element may hold its only text
-    itself.
-    """
+    """Return a node of the recorder's DOM. Text nodes have the tag `t`; an element may hold its only text itself."""
     get = source.get
     tag, text = str_of(get("tag")).lower(), str_of(get("text"))
     box = _box(source)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.conftest import real_files as named_real_files
-from tests.rows import blob_at
+from tests.rows import blob_at, split_records
 from trajmill.connectors.connector import Connector, MemoryBlob
 from trajmill.schemas import ParseError, Reject, Trajectory
 
@@ -14,9 +14,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 
 def read(connector: Connector, blob: MemoryBlob) -> tuple[list[Trajectory], list[Reject]]:
     """(trajectories, rejects) of a blob."""
-    results = list(connector.parse(blob))
-    trajectories = [record for record in results if isinstance(record, Trajectory)]
-    return trajectories, [record for record in results if isinstance(record, Reject)]
+    return split_records(connector.parse(blob))
 
 
 def outcome(connector: Connector, blob: MemoryBlob) -> tuple[list[Trajectory], list[str]]:

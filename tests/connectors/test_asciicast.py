@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rows import parsed as rows_in
+from tests.rows import split_records
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.recordings.asciicast import Asciicast
 from trajmill.connectors.recordings.cast_events import read_cast
@@ -29,10 +30,7 @@ def recording(*events: Sequence[Any], header: dict[str, Any] | None = None) -> b
 
 
 def parsed(data: bytes) -> tuple[list[Trajectory], list[Reject]]:
-    records = list(CONNECTOR.parse(MemoryBlob("log", data)))
-    return [record for record in records if isinstance(record, Trajectory)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(CONNECTOR.parse(MemoryBlob("log", data)))
 
 
 def steps_of(data: bytes) -> list[Step]:

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from tests.rows import split_records
 from trajmill.connectors.connector import Choices, MemoryBlob
 from trajmill.connectors.web.playwright_trace import PlaywrightTrace
 from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError
 from trajmill.connectors.web.playwright_trace.session import NEWEST
-from trajmill.schemas import Reject
 
 URL = "http://tea.example/"
 READER = PlaywrightTrace()
@@ -72,10 +72,7 @@ def archive(members):
 
 
 def parsed(data, **choices):
-    records = list(READER.parse(MemoryBlob("trace.zip", data, replace(Choices(), **choices))))
-    return [record for record in records if not isinstance(record, Reject)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(READER.parse(MemoryBlob("trace.zip", data, replace(Choices(), **choices))))
 
 
 def steps(*events, **choices):

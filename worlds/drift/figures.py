@@ -197,9 +197,7 @@ def _figure(name: str, tables: Sequence[Floats]) -> Figure:
 
 
 def growth(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the growth of each measure over `PER_TURNS` turns of a rollout, by domain, in the real world and in the
-    model.
-    """
+    """Yield the growth of each measure over `PER_TURNS` turns of a rollout, by domain, in world and model."""
     for (domain,), mine in rows.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
         for name in MEASURES:
             turn = pl.col("turn")

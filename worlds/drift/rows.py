@@ -93,9 +93,7 @@ class SeenWords:
 
 
 def _of_world(view: Measured, side: str = "next_observation") -> Flags:
-    """Flag the rows whose observation on that side comes from the environment, and not from a user, an agent or the
-    harness.
-    """
+    """Flag the rows whose observation on that side comes from the environment, not a user, agent or harness."""
     return view.texts(side, "origin").matching("^environment$")
 
 

@@ -206,9 +206,7 @@ def _text(data: bytes) -> str | None:
 
 
 def state(issue: str, before: Mapping[str, bytes]) -> str:
-    """Build the observation before a patch: the issue and the files that the patch touches, in the form of SWE-bench
-    prompts.
-    """
+    """Build the observation before a patch: the issue and the files that it touches, in SWE-bench's form."""
     texts = ((path, _text(data)) for path, data in before.items())
     files = [f"[start of {path}]\n{text}\n[end of {path}]" for path, text in texts if text is not None]
     return "\n\n".join([issue.strip(), *files])

@@ -101,9 +101,7 @@ class Repository:
         return next(iter(self._contents([words[2]]))) if len(words) == 3 and words[1] == "blob" else None
 
     def archive(self, commit: str, most: int, *, history: bool = False) -> IO[bytes]:
-        """Return a tar archive of the files at a commit; with `history`, also a `.git` folder without settings of the
-        user.
-        """
+        """Return a tar archive of the files at a commit; with `history`, also a `.git` folder without settings."""
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as packed:
             for mode, path, content in self.files(commit, most):

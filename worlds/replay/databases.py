@@ -107,9 +107,7 @@ class RunFolders:
         self._members: dict[str, dict[str, Place]] | None = None
 
     def difference(self, uri: str) -> Difference | None:
-        """Return the difference of the databases of a run; None if it lacks one of them, or they are not on this
-        machine.
-        """
+        """Return the difference of the databases of a run; None if it lacks one, or they are not on this machine."""
         if self._members is None:
             plan = Plan.from_json(self._out.read(PLAN))
             self._members = {log.uri: dict(log.members) for log in plan.inputs}

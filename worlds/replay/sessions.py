@@ -174,9 +174,7 @@ def _as_told(row: Mapping[str, Any], setting: Place) -> Mapping[str, Any]:
 
 
 def _mark_volatile(answer: Replayed, again: Replayed, now: datetime | None) -> Replayed:
-    """Mark an answer that differs from the log as volatile if it differs only where two replays differ from each
-    other.
-    """
+    """Mark an answer that differs from the log as volatile if it differs only where two replays differ."""
     if answer.status != DIFFERS or answer.texts is None or again.texts is None:
         return answer
     logged, first = answer.texts
@@ -195,9 +193,7 @@ def _is_unordered(row: Mapping[str, Any]) -> bool:
 
 
 def _parts(row: Mapping[str, Any], asked: Asked, text: str, before: str) -> tuple[str, str] | None:
-    """Return the parts of the logged and the replayed answer that are compared as texts; for screens, the additions of
-    the action.
-    """
+    """Return the parts of both answers that are compared as texts; for screens, the additions of the action."""
     logged = row["next_observation"]["content"]
     if asked.kind in ("view", "edit"):
         return None

@@ -101,9 +101,7 @@ class DroidBot(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Yield each folder with `events/event_*.json`, `states/state_*.json` or their names of 2016, and its
-        screenshots.
-        """
+        """Yield each folder with `events/event_*.json`, `states/state_*.json` or names of 2016, and screenshots."""
         folders: dict[str, list[str]] = {}
         extras: dict[str, list[str]] = {}
         for path in paths:

@@ -133,9 +133,7 @@ def action_only(value: Any) -> str | None:
 
 
 def conversations_in(value: Any) -> Iterator[Any]:
-    """Yield the conversations of a document: a list of messages as it is, each object of a list, or the object
-    itself.
-    """
+    """Yield the conversations of a document: a list of messages as it is, each object of a list, or the object."""
     if isinstance(value, Mapping):
         value = next((value[key] for key in ("rows", "eval_cases") if isinstance(value.get(key), list)), value)
     if isinstance(value, ARRAY) and not (value and is_message(value[0])):
@@ -162,9 +160,7 @@ def tools_beside(value: Any) -> list[dict[str, Any]]:
 
 
 def _tools(row: Mapping[str, Any]) -> Any:
-    """Return the tools of a row from a list or JSON text of one, whose elements may be JSON text; else the value as it
-    is.
-    """
+    """Return the tools of a row from a list, its JSON text or one of JSON texts; else the value as it is."""
     tools = parse_if_json(next((row[key] for key in _TOOLS if row.get(key)), None))
     return [parse_if_json(tool) for tool in tools] if isinstance(tools, list) else tools
 

@@ -79,9 +79,7 @@ def first_mark(text: str, position: int, form: Form, names: Collection[str]) -> 
 
 @lru_cache(4)
 def _last_ends(text: str) -> tuple[int, int]:
-    """Return the position of the last line that may end a fence, and of the last end of a thought; -1 if there is
-    none.
-    """
+    """Return the position of the last line that may end a fence, and of the last end of a thought; -1 if none."""
     fences = (end.start() for end in _FENCE_END.finditer(text)) if "```" in text or "~~~" in text else ()
     return max(fences, default=-1), max(text.rfind("</think>"), text.rfind("</thinking>"))
 

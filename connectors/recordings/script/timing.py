@@ -230,9 +230,7 @@ def iterate_timed_events(
 
 
 class _Part:
-    """The bytes of a log between two offsets; `fault` is the URI, member and detail of the error if they are too
-    few.
-    """
+    """Bytes of a log between two offsets; `fault` is the URI, member and detail of the error if there are too few."""
 
     def __init__(self, stream: BinaryIO, begin: int, end: int, fault: tuple[str, str, str]) -> None:
         self.at = begin

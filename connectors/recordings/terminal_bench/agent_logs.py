@@ -233,9 +233,7 @@ def _message(body: str, columns: int) -> str:
 
 
 def _mini_action(body: str, columns: int) -> tuple[str, str | None]:
-    """Return (thought, command) of an agent's message; the command is None unless there is exactly one block of
-    bash.
-    """
+    """Return (thought, command) of an agent's message; the command is None unless there is one block of bash."""
     body = _message(body, columns)
     blocks: list[tuple[int, str]] = []
     opened: re.Match[str] | None = None

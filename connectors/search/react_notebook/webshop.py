@@ -56,9 +56,7 @@ _TOOLS: Final = json_text(
 
 @dataclass(slots=True)
 class Episode:
-    """The lines of an episode after its reset; `number` is printed before it, `ended` is True if its end was
-    printed.
-    """
+    """Lines of an episode after its reset; `number` is printed before it, `ended` is True if its end was printed."""
 
     number: str
     lines: list[str] = field(default_factory=list)

@@ -92,9 +92,7 @@ class Frame:
         return len(self._snapshots) - 1
 
     def forget(self) -> None:
-        """Prevent later snapshots from referring to earlier ones: references count back, and a snapshot may have been
-        lost.
-        """
+        """Bar later snapshots from referring to earlier ones: references count back, and a snapshot may be lost."""
         self._floor = len(self._snapshots)
 
     def dom(self, number: int) -> FrameDom:

@@ -41,9 +41,7 @@ def modern(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_mark_of(mark: str, ident: str) -> bool:
-    """Check if a target's mark belongs to the call: its id, or the name of a snapshot of it; an empty mark fits any
-    call.
-    """
+    """Check if a target's mark is the call's: its id, or the name of a snapshot of it; an empty mark is any's."""
     return mark in ("", ident) or mark.endswith(f"@{ident}")
 
 

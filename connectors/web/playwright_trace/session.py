@@ -482,9 +482,7 @@ class Session:
         return moves
 
     def _begun(self, call: _Call) -> _View | None:
-        """Return the page at the beginning of the call. Calls on keyboard and mouse have a snapshot only at their
-        input.
-        """
+        """Return the page at the beginning of the call; calls on keyboard and mouse have one only at their input."""
         return self._view(call, "before") or self._view(call, "action")
 
     def _move_pointer(self, call: _Call, page: str) -> None:

@@ -44,9 +44,7 @@ _COMPRESSED: Final = ("texts", "attributes", "removes", "adds")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as logged, or a `ParseError` if it is invalid; `window` is empty if the log does not distinguish
-    windows.
-    """
+    """One event as logged, or a `ParseError` if it is invalid; `window` is empty if the log tells none apart."""
 
     offset: int
     window: str
