@@ -55,8 +55,7 @@ class Shown(NamedTuple):
 
 
 def shown(content: object) -> Shown:
-    """Return the visible parts of a content; the texts of blocks are joined by a line feed, a JSON value becomes JSON
-    text.
+    """Return the visible parts of a content; texts of blocks are joined by a line feed, a JSON value is its text.
 
     Raises:
         MessageError: A value nests too deeply.
@@ -85,8 +84,7 @@ def _is_block(block: Mapping[str, Any]) -> bool:
 
 
 def shown_by(block: Mapping[str, Any]) -> Shown:
-    """Return the visible part of a block: its JSON if it has no text or bytes; nothing for an image that is only
-    referred to.
+    """Return the visible part of a block: its JSON without text or bytes; nothing for an image referred to.
 
     Raises:
         MessageError: The block nests too deeply.

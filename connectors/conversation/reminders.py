@@ -88,8 +88,7 @@ def _without_space(text: str, end: int) -> int:
 
 
 def voices(text: str, own: bool) -> Iterator[tuple[str, str]]:
-    """Yield (`user` or `harness`, text) of each piece of a user message's text; an `own` message of the harness is all
-    its own.
+    """Yield (`user` or `harness`, text) of each piece of a user message's text; an `own` one is the harness's.
 
     Text in the client's tags is separated from the user's words around it. Blank pieces are left out.
     """

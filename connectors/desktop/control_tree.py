@@ -90,8 +90,7 @@ class Window:
         return alike[0] if len(alike) == 1 else None
 
     def node_at(self, point: tuple[float, float], name: str) -> int | None:
-        """Return the smallest node of that name at the point, or the control around it; else the only node of that
-        name.
+        """Return the smallest node of that name at the point, or the control around it; else the only such node.
 
         Args:
             point: position of the pointer.

@@ -286,8 +286,7 @@ class Session:
             self._note_result(request.method, message, result)
 
     def _refuse_repeat(self, entry: Request | Mark, key: Key) -> None:
-        """Refuse a second answer to a request. If two calls of its id were open, drop both answers, since each may
-        belong to the other.
+        """Refuse a second answer to a request; if two calls of its id were open, drop both, which may be switched.
 
         Raises:
             SessionError: always.

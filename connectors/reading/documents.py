@@ -78,8 +78,7 @@ def document_in(data: bytes, uri: str, member: str = "", start: int | None = Non
 def large_document(
     stream: BinaryIO, uri: str, shapes: Sequence[Shape], member: str = "", start: int | None = None
 ) -> Any:
-    """Return the JSON value of a large document by its outline; arguments and errors as in `document_in`, shapes as in
-    `outline`.
+    """Return the JSON value of a large document by its outline; arguments as in `document_in` and `outline`.
 
     The stream is closed with the value.
     """
@@ -159,8 +158,7 @@ def row_texts(head: bytes, most: int) -> tuple[bytes, ...]:
 
 
 def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseError]]:
-    """Yield (offset, row) of the rows of a member: the values of its lines, as in `json_lines`, or the elements of one
-    array.
+    """Yield (offset, row) of the rows of a member: its lines, as in `json_lines`, or the elements of one array.
 
     Raises:
         ParseError: As in `json_document`, for an array.

@@ -81,8 +81,7 @@ def make_outline(data: bytes, size: int = HEAD_BYTES) -> bytes:
 
 
 def later_rows(data: bytes, size: int = HEAD_BYTES) -> Iterator[bytes]:
-    """Yield later stretches of the beginning of lines, or of one document, whose head contains no call and fits no
-    format.
+    """Yield later stretches of lines, or of one document, whose head contains no call and fits no format.
 
     The first stretch has the size of a large row or document; a few stretches of lines that begin with a call follow.
 

@@ -112,8 +112,7 @@ def mask(value: str) -> str:
 def name_and_description(
     name: str, attributes: Mapping[str, str], role: str, fillable: bool, scope: Scope
 ) -> tuple[str, str]:
-    """Return (name, description) of an element, completed from its title, its placeholder and its description
-    elsewhere.
+    """Return (name, description) of an element, completed from its title, placeholder and description elsewhere.
 
     Args:
         name: Result of `Names.name`.

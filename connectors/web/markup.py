@@ -165,8 +165,7 @@ def without_fragment(base: str, address: str) -> str:
 
 
 def html_observation(document: DomNode | None, uri: str | None) -> Observation:
-    """Return the HTML of a DOM as an observation, shadow roots as templates and frames as `srcdoc`; empty if there is
-    none.
+    """Return the HTML of a DOM as an observation, shadow roots as templates, frames as `srcdoc`; else empty.
 
     Scripts and style sheets are left out, and the content of password fields is masked, as it is on the screen.
     """

@@ -145,8 +145,7 @@ def _near(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
 
 
 def pick_replicates(real: pl.DataFrame) -> pl.DataFrame:
-    """Pick two real rows of each history and action that has several, the first by trajectory, sorted by domain and
-    key.
+    """Pick two real rows of each history and action that has several, the first by trajectory, by domain and key.
 
     Returns:
         Table of `key`, `domain`, `tool`, `turn`, `place`, `by`, `file`, `row`, `file_real` and `row_real`.

@@ -69,8 +69,7 @@ class Repository:
         return done.decode("ascii", "replace").strip() or None
 
     def files(self, commit: str, most: int) -> Iterator[tuple[str, str, bytes]]:
-        """Yield (mode, path, content) of the files and links at a commit, by path; without submodules and paths outside
-        the folder.
+        """Yield (mode, path, content) of files and links at a commit by path, but no submodules or paths outside.
 
         Raises:
             ConfigError: The files hold more than `most` bytes.

@@ -352,8 +352,7 @@ def _add(run: Run, event: _Event, following: _Record | None, output: _Output) ->
 
 
 def _after(event: _Event, following: _Record | None, output: _Output, app: str | None) -> Observation | None:
-    """Return the observation after an event: the state that it stopped at, else the first state of an event soon after
-    it.
+    """Return the observation after an event: the state it stopped at, else the first of an event soon after it.
 
     Args:
         following: the event after it, None if there is none.

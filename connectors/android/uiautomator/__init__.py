@@ -114,8 +114,7 @@ class UiAutomator(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Yield each folder with an event log and dumps in it or in a subfolder `dumps`; dumps alone are one log per
-        folder.
+        """Yield each folder with an event log and dumps in it or in its folder `dumps`; dumps alone are a log each.
 
         Task folders of AppAgent are left to their own connector.
         """

@@ -50,8 +50,7 @@ _ROLES: Final = {
 
 
 def detect_written(messages: Sequence[Any], system: str | None, tools: list[dict[str, Any]]) -> Written | None:
-    """Detect how calls are written into the texts of a conversation without other calls; None if its texts contain
-    none.
+    """Detect how calls are written into the texts of a conversation without other calls; None if there are none.
 
     Args:
         system: System prompt outside the messages.

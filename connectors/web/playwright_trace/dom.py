@@ -283,8 +283,7 @@ def nodes_under(top: DomNode) -> list[DomNode]:
 
 
 def same_place(node: DomNode, before: DomNode, after: DomNode) -> DomNode | None:
-    """Return the node of the document `before` at the position of `node` in `after` if its kind is equal; else a unique
-    node alike.
+    """Return the node of `before` where `node` is in `after`, if its kind is equal; else a unique node alike.
 
     A shared node matches itself. Kinds are equal if tag, id, name, type, role, href and aria-label are.
     """

@@ -75,8 +75,7 @@ def failure_of(event: Mapping[str, Any]) -> str | None:
 
 
 def result_of(event: Mapping[str, Any]) -> str | None:
-    """Return the answer of a finished call to the program, a text as it is, other values as JSON; None if there is
-    none.
+    """Return the answer of a finished call to the program, a text as it is, other values as JSON; else None.
 
     The answer of an assertion is whether it passed, and the value it found, if the trace states it. The HTML of the
     whole page is no answer, because the observation shows the page.
