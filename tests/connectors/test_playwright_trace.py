@@ -418,13 +418,6 @@ def test_references_that_double_with_each_snapshot_are_refused_in_no_time():
         frame.dom(100)
 
 
-def test_a_cut_archive_gives_its_trace_and_a_reject_for_the_rest():
-    data = archive({"trace.trace": log(*CLICKED), "trace.network": b""})
-    trajectories, rejects = parsed(data[: data.rindex(b"PK\x03\x04") + 10])
-    assert [len(trajectory.steps) for trajectory in trajectories] == [1]
-    assert [reject.reason for reject in rejects] == ["truncated"]
-
-
 def test_the_marks_that_earlier_calls_left_on_their_targets_are_not_taken_for_this_call():
     first, second = {"__playwright_target__": "call@1"}, {"__playwright_target__": "call@2"}
     all_steps = steps(
