@@ -26,16 +26,13 @@ from trajmill.schemas import ConfigError
 from trajmill.worlds.drift.figures import (
     BLOCKS,
     DISAGREEMENT,
-    DRAWS,
-    FEWEST_BLOCKS,
     MEASURES,
     Cell,
     Figure,
-    bounds,
     by_turn,
     cells,
-    draws_of,
     growth,
+    interval_of_ratios,
     lengths,
     prepare_columns,
     round_figure,
@@ -240,13 +237,8 @@ def _cell(match: str, by: str, domain: str, value: str, rows: pl.DataFrame, base
         of = np.searchsorted(places, table["place"].to_numpy()) % BLOCKS
         tables.append(np.stack([np.bincount(of, table["apart"].to_numpy(), blocks), np.bincount(of, minlength=blocks)]))
     means = [float(above.sum() / below.sum()) for above, below in tables]
-    drawn = np.full(DRAWS, np.nan)
-    if blocks >= FEWEST_BLOCKS:
-        weights = draws_of(blocks)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts = [(weights @ above) / (weights @ below) for above, below in tables]
-        drawn = parts[1] - parts[0]
-    figure = Figure(round_figure(means[0]), round_figure(means[1]), round_figure(means[1] - means[0]), *bounds(drawn))
+    low, high = interval_of_ratios(tables)
+    figure = Figure(round_figure(means[0]), round_figure(means[1]), round_figure(means[1] - means[0]), low, high)
     return Cell(match, by, domain, value, len(rows), rows["place"].n_unique(), {"disagreement": figure})
 
 
