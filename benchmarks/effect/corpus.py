@@ -1,6 +1,4 @@
-"""Corpus of a comparison: the trajectories of a judged run, with their groups, and the decisions of each arm about
-them.
-"""
+"""Corpus of a comparison: trajectories of a judged run with their groups, and the decisions of each arm about them."""
 
 from __future__ import annotations
 

@@ -27,9 +27,7 @@ from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
 from trajmill.schemas import Step
 
 _FILE: Final = re.compile(r"This is file ([0-9a-zA-Z_-]{1,64}):")
-"""Text that Pydantic AI writes before a tool's image, which it sends as the user where an API accepts no images from
-tools.
-"""
+"""Text that Pydantic AI writes before a tool's image, sent as the user's where tools may send none."""
 
 _AWAITED: Final = {"role": "tool", "content": None}
 """Placeholder of the answer to a response's call; the next request contains the real answer."""

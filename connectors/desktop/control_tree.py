@@ -42,9 +42,7 @@ class Spelling(NamedTuple):
 UFO: Final = Spelling(
     "name", "control_type", "automation_id", "children", ("adjusted_rectangle", "rectangle"), "ufo-ui-tree"
 )
-"""Boxes are relative to the corner of the window, as in UFO's log of actions; in trees without such boxes, to the
-screen.
-"""
+"""Boxes are relative to the window's corner, as in UFO's log of actions, or else to the screen."""
 
 AGENTNET: Final = Spelling(
     "Name", "ControlType", "AutomationId", "Children", ("BoundingRectangle",), "agentnet-ui-tree"

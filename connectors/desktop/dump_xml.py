@@ -22,9 +22,7 @@ _CLOSING: Final = re.compile(r"/([^ \t\r\n/>]+)[ \t\r\n]*>")
 _LAST: Final = re.compile(r"/[^ \t\r\n/>]+[ \t\r\n]*>[ \t\r\n]*")
 _BLANK: Final = " \t\r\n"
 _LONGEST: Final = 1 << 21
-"""Longest dump in characters that is read in pieces; lxml reads a longer one whole, since it limits the content of a
-document.
-"""
+"""Longest dump in characters that is read in pieces; lxml reads a longer one whole, since it limits content."""
 _DEEPEST: Final = 200
 """Number of levels from which on lxml reads a dump whole, since it limits them too."""
 _REMEMBERED: Final = 1 << 23

@@ -25,9 +25,7 @@ from trajmill.connectors.swe.swe_rows import read_row
 from trajmill.schemas import Context, ParseError, Reject, Task, Trajectory, json_text
 
 OPEN_BYTES: Final = 1 << 30
-"""Largest amount of text of rows that wait for the rest of their trajectories, if rows of several trajectories are
-mixed.
-"""
+"""Largest amount of text of rows that wait for the rest of their trajectories, if trajectories are mixed."""
 
 _NAMELESS: Final = "row"
 """Native id of a trajectory whose row has none. It is the same for all, so that equal trajectories get equal ids."""

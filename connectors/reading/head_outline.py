@@ -47,9 +47,7 @@ _BINARY: Final = re.compile(
     rb"|\xff\xd8\xff|GIF8[79]a|RIFF.{4}|%PDF-|\x93NUMPY|\x80[\x02-\x05]|\x7fELF",
     re.DOTALL,
 )
-"""Beginnings of binary files that may contain texts: tables, databases, images, documents, arrays, pickles,
-programs.
-"""
+"""Beginnings of binary files that may hold texts: tables, databases, images, documents, arrays, pickles, programs."""
 
 _BINARY_HEAD: Final = 64
 """Bytes of a binary file that identify its format."""

@@ -23,9 +23,7 @@ STOPS: Final = {"^C": "\x03", "^Z": "\x1a", "^\\": "\x1c"}
 """Control keys that stop a program, by the echo that a terminal shows for them."""
 
 KEY_SECONDS: Final = 0.02
-"""Shortest time between keys in seconds. Nobody types faster, and a program's output seldom pauses for longer within a
-line.
-"""
+"""Shortest time between keys in seconds: nobody types faster, and output seldom pauses longer within a line."""
 
 MAX_KEYS: Final = 4096
 """Largest number of characters of a typed line; longer ones are not spelled out."""

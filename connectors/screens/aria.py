@@ -15,9 +15,7 @@ from trajmill.connectors.screens.element_ids import lasting
 from trajmill.schemas.record import record
 
 INLINE: Final = "inline"
-"""Role of an element that only marks a run of text (`span`, `b`): it has no line, and its text joins the text around
-it.
-"""
+"""Role of an element that only marks a run of text (`span`, `b`): no line; its text joins that around it."""
 
 BLOCK: Final = "block"
 """Role of an element that only lays out its children (`div`, `p`): it has no line, and its text stands apart."""

@@ -26,9 +26,7 @@ _REMEMBERED: Final = 8
 
 
 _Numbered: TypeAlias = tuple[Observation, Observation, Mapping[int, int]]
-"""Screen as given by its reader, the screen with lasting numbers, and these numbers by the positions of the
-elements.
-"""
+"""Screen as its reader gives it, the screen with lasting numbers, and these by the positions of the elements."""
 
 
 def _renumber_action(action: Action, numbers: Mapping[int, int]) -> Action:

@@ -14,9 +14,7 @@ from trajmill.connectors.screens import aria
 from trajmill.connectors.screens.dom import DomNode, Scope, collapse_space, text_of, text_with_spaces
 
 MAX_HREF: Final = 100
-"""Largest length of an address of a link or frame; longer ones mostly contain the state of a session and are left
-out.
-"""
+"""Largest length of an address of a link or frame; longer ones, mostly a session's state, are left out."""
 
 CAPTIONS: Final = {"fieldset": "legend", "table": "caption", "figure": "figcaption", "svg": "title"}
 """Elements that a child names, with the tag of the child."""

@@ -54,9 +54,7 @@ _OPEN: Final = "<tool_response>"
 _CLOSE: Final = "</tool_response>"
 _TASK: Final = "\n\nUser: "
 _SNIFFED_LINES: Final = 8
-"""Rows of questions that failed before the model answered have no messages, so the first row may not show the
-format.
-"""
+"""Rows of questions that failed before an answer have no messages, so the first row may not show the format."""
 
 
 class WebDancer(Connector):

@@ -162,9 +162,7 @@ def sample_pairs(pairs: pl.DataFrame, most: int) -> pl.DataFrame:
 
 
 FEWEST: Final = 5
-"""Fewest pairs with real replicates for a domain. With fewer, its pairs are compared with all of its replicates
-instead.
-"""
+"""Fewest pairs with real replicates for a domain; with fewer, pairs are compared with all its replicates instead."""
 
 
 def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most: int) -> Iterator[Cell]:

@@ -65,9 +65,7 @@ from trajmill.connectors.reading.documents import head_object
 from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
-"""Largest number of branches kept per conversation. It is bounded because each branch repeats its path from the
-root.
-"""
+"""Largest number of branches kept per conversation; it is bounded because each repeats its path from the root."""
 
 _SNIFFED_LINES: Final = 64
 
