@@ -54,7 +54,6 @@ class Comparison(NamedTuple):
     """A logged request beside the conversation that comes closest to it.
 
     Attributes:
-        api: that the request is of.
         outcome: `restored`, `differs`, `files` (it holds a picture or file) or `unanswered` (no answer, no trajectory).
         has_tools: whether a restored request's tools are declared too.
         difference: the first items that differ, of the request and of the conversation.

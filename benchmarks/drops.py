@@ -111,8 +111,6 @@ class Drop:
 
     Attributes:
         place: file, trajectory, step and rule: what a label names.
-        domain: of the trajectory.
-        connector: that read it.
         measured: the signal's number; 1 where the run itself gives the reason.
         row: the row of the domain's table; of a trajectory its first.
     """

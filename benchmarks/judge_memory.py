@@ -15,15 +15,12 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.logs.rollouts import DOMAINS, task
-from benchmarks.processes import Task, load_ours, measure_task, work
+from benchmarks.processes import Task, load_ours, measure_task, print_table, work
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
@@ -87,10 +84,19 @@ def write_unit(
     return Unit(number, name, entry.sha256), size, count, task_number
 
 
+def save_units(base: Path, units: Sequence[Unit]) -> None:
+    """Write the units that a task in a process of its own reads by `saved_units`."""
+    (base / UNITS).write_text(json.dumps([[unit.number, unit.name, unit.sha256] for unit in units]))
+
+
+def saved_units(base: Path) -> list[Unit]:
+    """Units that `UNITS` names."""
+    return [Unit(*values) for values in json.loads((base / UNITS).read_text())]
+
+
 def judge_units(base: Path) -> Iterator[str]:
-    """Judges the units that `UNITS` names."""
-    units = [Unit(*values) for values in json.loads((base / UNITS).read_text())]
-    Run(recipe(), [], str(base)).judge(units)
+    """Judges the units."""
+    Run(recipe(), [], str(base)).judge(saved_units(base))
     yield "judge"
 
 
@@ -116,9 +122,7 @@ def rows(base: Path, sizes: list[float], seed: int) -> Iterator[tuple[str, ...]]
             units.append(unit)
             total, trajectories = total + text, trajectories + count
         clear_output(base)
-        (base / UNITS).write_text(
-            json.dumps([[made_unit.number, made_unit.name, made_unit.sha256] for made_unit in units])
-        )
+        save_units(base, units)
         seconds, peak, _ = measure_task(MODULE, "judge", base)
         counts = json.loads((base / "verdicts" / "manifest.json").read_text())["counts"]
         survived = counts["trajectories.kept"] / counts["trajectories"]
@@ -147,12 +151,8 @@ def main() -> None:
         work(TASKS, options.task, Path(options.place))
         return
     names = ("GB of text", "units", "trajectories", "transitions", "kept", "peak MB", "CPU s", "MB per CPU-s")
-    table = Table(*names)
     with tempfile.TemporaryDirectory(prefix="trajmill-judge-", dir=options.folder) as temporary:
-        for row in rows(Path(temporary), options.gigabytes, options.seed):
-            table.add_row(*row)
-            print(f"| {' | '.join(row)} |", flush=True)
-    Console(width=120).print(table)
+        print_table(names, rows(Path(temporary), options.gigabytes, options.seed))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -33,11 +32,6 @@ class Label:
     def right(self) -> bool:
         return self.verdict == "right"
 
-    def line(self) -> str:
-        """The label as a line of JSON."""
-        values = {**self.place._asdict(), "verdict": self.verdict, "reason": self.reason}
-        return json.dumps(values, ensure_ascii=False) + "\n"
-
 
 def read_labels(folder: Path) -> dict[Place, Label]:
     """The labels of all files of a folder, by place.
@@ -56,12 +50,3 @@ def read_labels(folder: Path) -> dict[Place, Label]:
                 raise ValueError(f"{path.name}: {location} is judged twice, or stands in another rule's file.")
             labels[location] = Label(location, values["verdict"], values["reason"])
     return labels
-
-
-def write_labels(folder: Path, labels: Iterable[Label]) -> None:
-    """Writes each rule's labels to its file, sorted by place, beside those that stand there; the new ones count."""
-    known = read_labels(folder) | {label.place: label for label in labels}
-    folder.mkdir(parents=True, exist_ok=True)
-    for rule in sorted({location.rule for location in known}):
-        lines = [known[location].line() for location in sorted(known) if location.rule == rule]
-        (folder / f"{rule}.jsonl").write_text("".join(lines), "utf-8")

@@ -22,15 +22,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.judge_memory import UNITS, write_unit
+from benchmarks.judge_memory import save_units, saved_units, write_unit
 from benchmarks.logs.rollouts import DOMAINS
-from benchmarks.processes import Task, load_ours, measure_task, work
+from benchmarks.processes import Task, load_ours, measure_task, print_table, work
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.mix.candidates import candidates
 from trajmill.pipelines.mix.mix import UnitsToShards
 from trajmill.pipelines.mix.mixing import Mixing, lay_out_shards, mixing_digest
@@ -52,11 +49,6 @@ def recipe(pools: dict[str, float]) -> Recipe:
     return parse_recipe(json.dumps(values), "mixing")
 
 
-def units_of(base: Path) -> list[Unit]:
-    """The units that `UNITS` names."""
-    return [Unit(*values) for values in json.loads((base / UNITS).read_text())]
-
-
 def mixing_of(base: Path) -> Mixing:
     """Build the mixing of a folder's units, with the mixture drawn and every shard open."""
     chosen = recipe(json.loads((base / "pools.json").read_text()))
@@ -75,7 +67,7 @@ def mixing_of(base: Path) -> Mixing:
         samples=out / "samples",
         digest=digest,
     )
-    judged = Judged(units_of(base), mixing.transitions, mixing.verdicts, mixing.measures)
+    judged = Judged(saved_units(base), mixing.transitions, mixing.verdicts, mixing.measures)
     shards = lay_out_shards(write_draws(chosen, judged, mixing.draws, digest).counts, chosen.mix)
     return replace(mixing, shards=shards, open=frozenset(shard.number for shard in shards))
 
@@ -84,13 +76,13 @@ def mix_units(base: Path) -> Iterator[str]:
     """Makes all shards."""
     (base / "spill").mkdir(exist_ok=True)
     mixing = mixing_of(base)
-    run_over(units_of(base), UnitsToShards(mixing, Folder(str(base / "spill"))), Execution())
+    run_over(saved_units(base), UnitsToShards(mixing, Folder(str(base / "spill"))), Execution())
     yield "mix"
 
 
 def judge_units(base: Path) -> Iterator[str]:
     """Judges the units."""
-    Run(recipe({}), [], str(base)).judge(units_of(base))
+    Run(recipe({}), [], str(base)).judge(saved_units(base))
     yield "judge"
 
 
@@ -118,7 +110,7 @@ def prepare_units(base: Path, megabytes: float, seed: int) -> Sizes:
     write_units(base, megabytes, seed)
     measure_task(MODULE, "judge", base)
     folder, verdicts, measures = (Folder(str(base / name)) for name in ("transitions", "verdicts", "measures"))
-    candidate_sets = (candidates(unit, folder, verdicts, measures) for unit in units_of(base))
+    candidate_sets = (candidates(unit, folder, verdicts, measures) for unit in saved_units(base))
     texts = sum(int(unit_candidates.text_bytes.sum()) for unit_candidates in candidate_sets)
     return Sizes(sum(map(_uncompressed_bytes, (base / "transitions").rglob("*.parquet"))) / 1e6, texts / 1e6)
 
@@ -134,7 +126,7 @@ def write_units(base: Path, megabytes: float, seed: int) -> None:
     folder = Folder(str(base / "transitions"))
     size = int(megabytes * 1e6 / len(DOMAINS))
     units = [write_unit(folder, number, 0, seed, size)[0] for number in range(len(DOMAINS))]
-    (base / UNITS).write_text(json.dumps([[unit.number, unit.name, unit.sha256] for unit in units]))
+    save_units(base, units)
 
 
 def figures(base: Path, megabytes: float, rounds: int, seed: int) -> Iterator[Figure]:
@@ -176,15 +168,12 @@ def main() -> None:
     if options.task:
         work(TASKS, options.task, Path(options.place))
         return
-    table = Table("pools", "MB of payload", "of texts", "CPU s", "payload per CPU-s", "texts per CPU-s", "peak MB")
+    names = ("pools", "MB of payload", "of texts", "CPU s", "payload per CPU-s", "texts per CPU-s", "peak MB")
     by_size = []
     for megabytes in sorted(options.megabytes):
         with tempfile.TemporaryDirectory(prefix="trajmill-mixing-", dir=options.folder) as temporary:
             by_size.append(list(figures(Path(temporary), megabytes, options.rounds, options.seed)))
-    for row in rows(by_size):
-        table.add_row(*row)
-        print(f"| {' | '.join(row)} |", flush=True)
-    Console(width=120).print(table)
+    print_table(names, rows(by_size))
 
 
 if __name__ == "__main__":

@@ -306,7 +306,6 @@ class Limits:
     """A plugin of pytest that writes the name of the test that runs into a file, and bounds its time and memory.
 
     Args:
-        running: the file.
         seconds: for each test, without a mutant.
     """
 

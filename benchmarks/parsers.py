@@ -12,12 +12,7 @@ logs. A megabyte is 10^6 bytes; a second is one of CPU time.
 
 The plain decoder is that of the container, member by member: `json` for JSON and JSON Lines (and `orjson` beside it),
 the C loader of `yaml`, `zipfile`, `lxml` for XML, `pyarrow` with Python values for Parquet, and decoding and splitting
-of lines for text. What holds a second container has a second row: `json+html` where the plain decoder also parses the
-pages that the connector parses, with the connector's own library (Lexbor; lxml for the XML of Mind2Web), `+xml` where
-it also parses the page sources in the lines of a log, `+python` where it makes syntax trees of the scripts whose calls
-the connector reads, `zip+json` where it also decodes the JSON lines of the members, `json+json` where it also decodes
-the texts in the log that the connector decodes as JSON or as Python literals (arguments of calls, answers that are
-JSON, messages that stand as text in a row), each of them once. Their MB are still those of the log.
+of lines for text.
 
 Parsing does more than decoding: it pairs, tells apart, and makes steps, so it costs by the step as well as by the byte:
 small fixtures, whose steps hold a few words, are far from their decoder's speed. The formats below half of it are named
@@ -28,6 +23,7 @@ or written here; see `bench`.
 from __future__ import annotations
 
 import argparse
+import codecs
 import functools
 import gc
 import io
@@ -43,9 +39,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from lxml import etree
 from rich.console import Console
 
-from benchmarks.inner import Decoding, pages_read, scripts_read, texts_read, xml_tree
 from benchmarks.logs import screen_logs
 from benchmarks.logs.session_logs import MADE, made_logs
 from benchmarks.processes import cpu_seconds
@@ -76,7 +72,7 @@ FLOOR: Final = 0.5
 REBUILT: Final = frozenset({"asciicast", "script", "ttyrec", "terminal_bench", "rrweb", "playwright_trace"})
 """Formats whose logs tell the changes of a screen that is shown whole at each step, told in MB/s alone.
 
-Parsing is mostly the emulation of a terminal, or the rebuilding of a DOM (see `dom`).
+Parsing is mostly the emulation of a terminal, or the rebuilding of a DOM.
 """
 
 
@@ -119,6 +115,10 @@ def yaml_value(data: bytes) -> Any:
     return yaml.load(data, yaml.CSafeLoader)
 
 
+def xml_tree(data: bytes) -> Any:
+    return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
+
+
 def table_rows(data: bytes) -> Any:
     return pq.read_table(io.BytesIO(data)).to_pylist()
 
@@ -150,12 +150,6 @@ def container(name: str, data: bytes) -> str:
             continue
         return kind
     return "text"
-
-
-def lines_in(archive: bytes) -> list[Decoding]:
-    """The members of an archive that hold JSON."""
-    texts = [data for data in zip_members(archive) if data[:1] in (b"{", b"[")]
-    return [(data, DECODERS["json"]) for data in texts]
 
 
 def forgetter() -> Callable[[], None]:
@@ -209,8 +203,8 @@ def fastest(works: Sequence[Callable[[], None]], seconds: float) -> list[float]:
     return best
 
 
-def measure_connector(reader: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: float) -> Iterator[Row]:
-    """The row of a connector over its logs, and a second one where they hold a second container."""
+def measure_connector(reader: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: float) -> Row:
+    """The row of a connector over its logs."""
     members = [
         (blob.read(member), container(member or blob.uri, blob.read(member)))
         for blob in blobs
@@ -220,13 +214,9 @@ def measure_connector(reader: Connector, blobs: Sequence[MemoryBlob], origin: st
     for data, kind in members:
         sizes[kind] += len(data)
     total = sum(sizes.values())
-    jsons = [data for data, kind in members if kind == "json"]
+    jsons = [data.removeprefix(codecs.BOM_UTF8) for data, kind in members if kind == "json"]
     forget = forgetter()
-    forget()
-    plain_texts = texts_read([data for data, _ in members])
-    with pages_read() as pages, scripts_read() as scripts, plain_texts as texts:
-        steps = parse(reader, blobs)
-    within = [inner for data, kind in members if kind == "zip" for inner in lines_in(data)]
+    steps = parse(reader, blobs)
 
     def parsed() -> None:
         forget()
@@ -240,24 +230,12 @@ def measure_connector(reader: Connector, blobs: Sequence[MemoryBlob], origin: st
         for data in jsons:
             json_values(data, orjson.loads)
 
-    def inner() -> None:
-        for data, decode in [*within, *pages]:
-            decode(data)
-        for text, decode_text in [*texts, *scripts]:
-            decode_text(text)
-
     repeat = max(1, 2_000_000 // max(1, total))
-    took = [
-        max(best, 1e-9)
-        for best in fastest([repeat_work(work, repeat) for work in (parsed, plain, fast, inner)], seconds)
-    ]
+    took = [max(best, 1e-9) for best in fastest([repeat_work(work, repeat) for work in (parsed, plain, fast)], seconds)]
     size = total * repeat / 1e6
     fastest_json = size / took[2] if sizes["json"] >= 0.95 * total else None
-    name, kind = reader.name, sizes.most_common(1)[0][0]
-    yield Row(name, kind, total / 1e6, origin, steps, size / took[0], size / took[1], fastest_json)
-    second = kind + "+json" * bool(within or texts) + "+python" * bool(scripts) + "+html" * bool(pages)
-    if second != kind:
-        yield Row(name, second, total / 1e6, origin, steps, size / took[0], size / (took[1] + took[3]), None)
+    kind = sizes.most_common(1)[0][0]
+    return Row(reader.name, kind, total / 1e6, origin, steps, size / took[0], size / took[1], fastest_json)
 
 
 def load_input(log: Input) -> MemoryBlob:
@@ -311,11 +289,11 @@ def logs_of(name: str, known: Mapping[str, Sequence[Input]]) -> tuple[list[Memor
 
 
 def rows(names: Sequence[str], raw: str | None, seconds: float) -> Iterator[Row]:
-    """The rows of each named connector, in order."""
+    """The row of each named connector, in order."""
     known = real_logs(raw) if raw else {}
     for name in names:
         blobs, origin = logs_of(name, known)
-        yield from measure_connector(connector(name), blobs, origin, seconds)
+        yield measure_connector(connector(name), blobs, origin, seconds)
 
 
 def line(row: Row) -> str:
@@ -335,9 +313,7 @@ def line(row: Row) -> str:
 
 
 def is_comparable(row: Row) -> bool:
-    """Check that the ratio is meaningful: the decoder does a part of what the parser does, and the parser yielded
-    steps.
-    """
+    """Check that the ratio means something: the decoder does a part of the parser's work, which yielded steps."""
     return row.name not in REBUILT and row.container != "text" and row.steps > 0
 
 
@@ -353,14 +329,12 @@ def main() -> None:
         "| connector | container | MB | parse MB/s | µs a step | plain MB/s | ratio | orjson MB/s | ratio to orjson |"
     )
     console.print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
-    slow: dict[str, Row] = {}
+    slow: list[Row] = []
     for row in rows(options.names or list(connectors()), options.raw, options.seconds):
         console.print(line(row), soft_wrap=True)
-        # Of two rows the second counts: its decoder decodes all that the log holds.
-        slow.pop(row.name, None)
         if is_comparable(row) and row.parse < FLOOR * row.plain:
-            slow[row.name] = row
-    for row in sorted(slow.values(), key=lambda row: row.parse / row.plain):
+            slow.append(row)
+    for row in sorted(slow, key=lambda row: row.parse / row.plain):
         console.print(f"{row.name} is at {row.parse / row.plain:.2f} of its plain decoder, below {FLOOR}")
 
 

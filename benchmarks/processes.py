@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -44,7 +44,6 @@ def run_to_end(
     """Run a process to its end; return what it printed and the system's account of the resources it used.
 
     Args:
-        command: that is run.
         variables: of its environment, besides those of this process.
 
     Raises:
@@ -60,6 +59,13 @@ def run_to_end(
         if status:
             raise SystemExit(f"{' '.join(command)} failed:\n{errors.read().decode()}")
     return output, usage
+
+
+def print_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table in Markdown, each row as soon as it is there."""
+    print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def work(tasks: Mapping[str, Task], task: str, folder: Path) -> None:
@@ -78,7 +84,6 @@ def measure_task(module: str, task: str, folder: Path) -> tuple[float, float, di
 
     Args:
         module: whose `main` calls `work` for `--task` and `--place`.
-        task: the task's name.
         folder: folder that it works in.
     """
     output, usage = run_to_end([sys.executable, "-m", module, "--task", task, "--place", str(folder)])

@@ -53,8 +53,6 @@ class System:
 
     Attributes:
         suite: of Debian.
-        user: its name.
-        home: its folder.
         work: the folder that sessions lie in.
         variables: that its sessions are given.
     """
@@ -98,7 +96,6 @@ class Recorder:
     """Records sessions in a system.
 
     Args:
-        root: of the system.
         system: and who works in it.
         raw: the folder that logs are written to.
     """

@@ -214,9 +214,7 @@ class Connector(ABC):
         """
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Yield the logs of several files among `paths` (sorted, relative to the raw root), by names alone and
-        disjoint.
-        """
+        """Yield the logs of several files among `paths` (sorted, relative to the raw root), disjoint, by name alone."""
         return iter(())
 
     def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:

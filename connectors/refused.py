@@ -32,11 +32,9 @@ class Signature(NamedTuple):
     """Beginning of the files of a format, after a byte order mark and white space.
 
     Attributes:
-        name: Name of the format.
         reason: Reason of the reject.
         detail: Why its files are not read, or which input to use instead.
         score: Score as in `Sniff`.
-        pattern: Pattern of the beginning.
         endings: Endings of file names; empty means any.
         version: Pattern in the beginning whose first group is the version of the format.
     """

@@ -25,8 +25,6 @@ class Format(NamedTuple):
     """Facts of a built-in format that are known before its code is loaded.
 
     Attributes:
-        module: Module of its connector.
-        version: Version of its connector.
         ends: Endings of file names, in lower case, one of which every log of several files contains; empty if the
             format joins no files. The list may cover too many names, but never too few.
     """
@@ -268,7 +266,6 @@ def joining(among: Mapping[str, Connector], paths: Iterable[str]) -> Iterator[Co
 
     Args:
         among: Connectors; excluded ones are not loaded.
-        paths: Paths of the files.
     """
     names = [path.lower() for path in paths]
     for name in among:
@@ -310,9 +307,7 @@ def sniff_one(
 
 
 def _seen(head: bytes) -> bytes:
-    """Return the head as connectors see it: without its byte order mark, which belongs to no format, and binary
-    content.
-    """
+    """Return the head as connectors see it: without its byte order mark and binary content."""
     return binary_outline(head.removeprefix(BOM))
 
 
@@ -351,7 +346,6 @@ def sniff(
 
     Args:
         head: First `HEAD_BYTES` of the file, or the whole of a shorter one.
-        uri: Name of the file.
         among: Connectors to ask; all if None.
         withdraw: Callback for exceptions of connectors, which are then not raised.
         longer: Returns a longer beginning; without it, only the head is used.

@@ -36,11 +36,9 @@ class Logged:
     """Contents of a trajectory.
 
     Attributes:
-        trajectory_id: Id of the trajectory.
         domain: Domain, a key of `KINDS`.
         task: Task of the agent; empty if the log does not contain it.
         answer: Final answer of the agent; empty if there is none.
-        actions: User messages of the turns.
         observations: Observation after each action.
     """
 
@@ -128,9 +126,7 @@ def _stands(turn: int, quote: str, logged: Logged) -> bool:
 
 
 def _absent(instruction: str, logged: Logged) -> Iterator[str]:
-    """Yield the names in an instruction that the trajectory does not contain: quoted words, numbers, paths,
-    identifiers.
-    """
+    """Yield the names in an instruction that the trajectory lacks: quoted words, numbers, paths, identifiers."""
     text = _TURN.sub(" ", instruction)
     named = [next(filter(None, groups)) for groups in _QUOTED.findall(text)]
     named += [word.rstrip(".,:") for word in _LITERAL.findall(_QUOTED.sub(" ", text))]
@@ -174,9 +170,7 @@ def _plain(text: str) -> str:
 
 
 def compose_instruction(draft: Draft, logged: Logged) -> str:
-    """Build the instruction of a draft; in search, with the query, the answer and a clause on leaks that the log
-    fulfills.
-    """
+    """Build the instruction of a draft; in search with query, answer and a clause on leaks that the log meets."""
     if logged.domain != "search":
         return draft.instruction
     turn = shown_at(draft.answer, logged)

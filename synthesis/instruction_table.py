@@ -38,10 +38,8 @@ class Chosen:
     """Selection of the trajectories that get instructions.
 
     Attributes:
-        pools: Pools of the trajectories.
         domains: Domains of the trajectories, keys of `KINDS`.
         share: Share of the trajectories to draw by hash, from 0 to 1.
-        seed: Seed of the draw.
 
     Raises:
         ConfigError: A pool or a domain is unknown.
@@ -71,8 +69,6 @@ def instruct(
     """Write instructions for a run's trajectories and report outcomes and cost.
 
     Args:
-        run: Finished run.
-        out: Output folder.
         models: Models that write and judge.
         how: Settings of the instructions.
         chosen: Selection of the trajectories.

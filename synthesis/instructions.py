@@ -37,7 +37,6 @@ class Instructing:
 
     Attributes:
         model: Model that writes.
-        sampling: Sampling settings of the model.
         threshold: Mean score, from 0 to 1, below which an instruction is not used.
         attempts: Largest number of drafts per trajectory; the first that passes is used.
     """

@@ -28,9 +28,7 @@ def scale_score(raw: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Question to a judge about a target: the domain, the earlier turns as text, the user message and the
-    observation.
-    """
+    """Question to a judge about a target: the domain, the turns before as text, user message and observation."""
 
     domain: str
     history: str
@@ -60,9 +58,7 @@ class Judge:
         return next(filter(None, (scores_in(reply) for reply in self.replies(words))), None)
 
     def better(self, question: Question, one: str, other: str) -> Literal["one", "other"] | None:
-        """Choose the better of two predictions by asking in both orders; None if the answers disagree or cannot be
-        parsed.
-        """
+        """Choose the better of two predictions by asking in both orders; None if answers disagree or are unclear."""
         forth, back = self._first(question, one, other), self._first(question, other, one)
         if forth is None or back is None or forth == back:
             return None

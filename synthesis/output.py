@@ -32,7 +32,6 @@ class Output:
     """Folder for the results of one command under one set of settings.
 
     Attributes:
-        folder: Output folder.
         command: `reason` or `instruct`.
         settings: Settings that decide the results, except their number: models, sampling, bounds and the run's shards.
     """

@@ -83,9 +83,7 @@ def unthought(content: str) -> str:
 
 
 def without_thoughts(content: str) -> str:
-    """Convert an earlier assistant message for a reasoning model: the observation under its heading, without
-    reasoning.
-    """
+    """Convert an earlier assistant message for a reasoning model: the observation under its heading alone."""
     if not content.startswith(f"{THINK}\n"):
         return content
     observation = _observation(_apart(content)[1])

@@ -33,10 +33,7 @@ def reason(run: RecordedRun, out: Folder, models: Models, how: Reasoning, work: 
     """Add reasoning to a run's SFT samples and report outcomes and cost.
 
     Args:
-        run: Finished run.
-        out: Output folder.
         models: Models that reason and judge.
-        how: Settings of the reasoning.
         work: Concurrency and limits of the work.
         cache: Cache of answers; None places it in `out`.
 
@@ -49,16 +46,13 @@ def reason(run: RecordedRun, out: Folder, models: Models, how: Reasoning, work: 
     shards, counter, spending = run.shards, run.counter(), Spending(models.max_cost)
     if images_in(shards.counts):
         raise ConfigError("The samples show pictures, which the models are not given: reason over a run without.")
-    output = Output(out, "reason", {**models.settings(), **_settings(how), "shards": shards.digest})
+    settings = {name: value for name, value in asdict(how).items() if name not in ("model", "sampling")}
+    output = Output(out, "reason", {**models.settings(), **settings, "shards": shards.digest})
     with session(models, cache or output.replies, spending) as (writer, judge):
         output.take()
         reasoner = Reasoner(how, writer, judge, counter, run.templates)
         manifest = _write_shards(run.folder / "shards", shards, output, reasoner.reasoned, work)
     return Report(manifest, spending)
-
-
-def _settings(how: Reasoning) -> dict[str, Any]:
-    return {name: value for name, value in asdict(how).items() if name not in ("model", "sampling")}
 
 
 def _write_shards(

@@ -63,7 +63,6 @@ def target_turn(
         sample: Row of SFT shards.
         most_tokens: Largest number of tokens of a prompt.
         counter: Token counter with the recipe's tokenizer.
-        seed: Seed of the draw.
         folder: Folder of the user's own templates, if the recipe names one.
     """
     messages: Sequence[Mapping[str, Any]] = sample["messages"]
@@ -141,7 +140,6 @@ class Reasoning:
     Attributes:
         model: Model that reasons.
         revision: Revision of the model; empty takes the revision from the endpoint.
-        sampling: Sampling settings of the model.
         rollouts: Answers per turn.
         threshold: Mean score, from 0 to 1, below which an answer is not used.
         target: `rollout` keeps the whole best answer, `truth` only its reasoning, before the real observation.
@@ -183,7 +181,6 @@ class Reasoner:
     """Generator of reasoning for samples.
 
     Attributes:
-        reasoning: Settings of the reasoning.
         endpoint: Endpoint of the model that reasons.
         judge: Judge of the predictions.
         counter: Token counter with the recipe's tokenizer.
@@ -300,9 +297,7 @@ class Reasoner:
 
 
 def _spans(sample: Mapping[str, Any], turn: TargetTurn, texts: Sequence[str], is_truth: bool) -> list[dict[str, Any]]:
-    """Build the spans of the last message: all of it, but only the parts of the real observation that had loss
-    before.
-    """
+    """Build the spans of the last message: all, but only the parts of the real observation that had loss before."""
     moved: list[dict[str, Any]] = []
     offset = 0
     for text, label in zip(texts, ("frame", None, "frame", "observed", "frame"), strict=True):

@@ -154,7 +154,6 @@ class Reply:
     """Answer of a model.
 
     Attributes:
-        content: Text of the answer.
         reasoning: Reasoning of the model, where the endpoint separates it.
         finish: Finish reason, such as `stop` or `length`; `refused` where the endpoint refuses the request.
         usage: Token counts; None where the endpoint does not report them.

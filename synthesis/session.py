@@ -64,9 +64,7 @@ class Models:
         writer: Address of the model that writes.
         judge: Address of the model that judges.
         model: Name of the model that writes.
-        judge_model: Name of the model that judges.
         sampling: Sampling settings of the model that writes.
-        judge_sampling: Sampling settings of the model that judges.
         per_minute: Requests per minute to both models together; None sets no limit.
         max_cost: Largest cost of both models together; None sets no bound.
 

@@ -18,7 +18,7 @@ from trajmill.pipelines.plan.raw_files import RawFile
 from trajmill.pipelines.plan.recognition import Recognizer
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.paths import Place
-from trajmill.schemas import TRANSITION_SCHEMA, Assembler, Origin, Reject
+from trajmill.schemas import TRANSITION_SCHEMA, Assembler, Origin, Reject, Trajectory
 from trajmill.schemas.invariants import check
 from trajmill.schemas.row_ids import KEY
 
@@ -31,6 +31,14 @@ def blob_at(path: Path) -> MemoryBlob:
         return MemoryBlob(path.name, path.read_bytes())
     members = {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
     return MemoryBlob(path.name, members)
+
+
+def split_records(records: Iterable[Trajectory | Reject]) -> tuple[list[Trajectory], list[Reject]]:
+    """(trajectories, rejects) of what a connector yields."""
+    every = list(records)
+    return [entry for entry in every if isinstance(entry, Trajectory)], [
+        entry for entry in every if isinstance(entry, Reject)
+    ]
 
 
 def parsed(connector: Connector, blob: Blob) -> tuple[list[dict[str, Any]], list[Reject]]:

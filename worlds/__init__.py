@@ -1,3 +1,1 @@
-"""Worlds that can be queried again: actions replayed in a sandbox, simulated rows compared with real ones, a served
-world model.
-"""
+"""Worlds that can be queried again: actions replayed in a sandbox, drift of simulated rows, a served world model."""

@@ -3,7 +3,7 @@
 OUT is the folder of a judged run, which is only read. Arms are made of its transitions: all of them, without exact
 copies, without near copies, each rule alone, the whole recipe, and other masks of the loss. Each learns equally many
 tokens and is asked for next observations of groups that it never saw. The folder gets the plan, which is written
-before anything is tested, and then the figures, a page and two pictures.
+before anything is tested, and then the figures and a page.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchmarks.effect.measurement import SHOWN, Settings, measure_effect
-from benchmarks.effect.output import markdown, pictures
+from benchmarks.effect.measurement import PAGE, Settings, measure_effect
+from benchmarks.effect.output import markdown
 from trajmill.pipelines.generations.compatibility import recipe_of_record
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.storage.folders import Folder
@@ -31,10 +31,6 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=settings.tokens, help="most tokens an arm learns of a domain")
     parser.add_argument("--megabytes", type=float, default=settings.megabytes, help="most text read of a domain")
     parser.add_argument("--workers", type=int, default=settings.workers, help="processes")
-    parser.add_argument(
-        "--transformers", action="store_true", help="ask small transformers too; installs PyTorch for the while"
-    )
-    parser.add_argument("--torch", metavar="PYTHON", default="", help="a Python with PyTorch, in place of that")
     return parser.parse_args(words)
 
 
@@ -44,19 +40,10 @@ def main() -> None:
     recipe = recipe_of_record(Folder.named(options.run).found("run.json") or b"{}", load_recipe("all"))
     if recipe is None:
         raise ConfigError(f"{options.run} has no run.json with a recipe that this trajmill reads.")
-    settings = Settings(
-        options.seeds,
-        options.folds,
-        options.tokens,
-        options.megabytes,
-        options.workers,
-        options.transformers,
-        options.torch,
-    )
+    settings = Settings(options.seeds, options.folds, options.tokens, options.megabytes, options.workers)
     effect = measure_effect(recipe, options.run, options.out, settings, lambda line: print(line, file=sys.stderr))
     page = markdown(effect)
-    for name, text in zip(SHOWN, (page, *pictures(effect.tests)), strict=True):
-        Folder.named(options.out).write(name, text.encode())
+    Folder.named(options.out).write(PAGE, page.encode())
     print(page)
 
 

@@ -1,6 +1,4 @@
-"""Corpus of a comparison: the trajectories of a judged run, with their groups, and the decisions of each arm about
-them.
-"""
+"""Corpus of a comparison: trajectories of a judged run with their groups, and the decisions of each arm about them."""
 
 from __future__ import annotations
 
@@ -49,7 +47,6 @@ class Rows:
         unit: that they are of.
         beside: what rendering asks for beside the transitions; without `use`.
         ordinal: of each row the number of its trajectory in the unit.
-        groups: of each trajectory.
         text_bytes: of each trajectory, of actions and next observations.
         leaks: of each trajectory whether it shows an item of a benchmark.
         has_text: of each row whether its next observation holds text.

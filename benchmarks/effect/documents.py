@@ -37,8 +37,6 @@ class Document:
     """A trajectory as tokens.
 
     Attributes:
-        key: of the trajectory.
-        group: that it is of.
         tokens: their ids.
         kinds: of each the number of its class.
         sizes: of each token of an answer its bytes, else 0.
@@ -109,7 +107,6 @@ class Tokens:
         """A trajectory as a document of an arm.
 
         Args:
-            trajectory: the trajectory.
             arm: that shows it.
             seed: of the recipe's mixture, by which spans are drawn.
             labelled: whether its rows bear spans.

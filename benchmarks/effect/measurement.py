@@ -11,19 +11,17 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.effect import transformers
 from benchmarks.effect.arms import ALL_RAW, EVERYTHING, NEAR, RAW, Arm, arms_of, judge_arm
 from benchmarks.effect.corpus import Decided, Rows, chosen_groups, decide_rows, rows_of, shown, units_in
 from benchmarks.effect.documents import VOCABULARY, Document, Tokens, train_tokenizer
 from benchmarks.effect.ngrams import DISCOUNT, ORDER
 from benchmarks.effect.significance import DRAWS, FEWEST, LEVEL, Difference, alike, difference, holm
-from benchmarks.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
+from benchmarks.effect.trials import FILLED, HELD, SETS, Domain, Scored, Trial, trial
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.storage.folders import Folder
@@ -32,7 +30,7 @@ from trajmill.schemas import ConfigError
 PLAN: Final = "plan.json"
 FOUND: Final = "effect.json"
 
-SHOWN: Final = ("effect.md", "effect.svg", "losses.svg")
+PAGE: Final = "effect.md"
 """What is made of it for people, beside it."""
 
 NEUTRAL: Final = 16
@@ -56,8 +54,6 @@ class Settings:
         tokens: that an arm learns at most, of a domain.
         megabytes: of the text of a domain that is looked at, at most.
         workers: processes.
-        transformers: whether small transformers are asked too, which needs PyTorch in an environment of its own.
-        torch: the Python of an environment that has it; empty makes one for the while.
     """
 
     seeds: int = 10
@@ -65,8 +61,6 @@ class Settings:
     tokens: int = 1_000_000
     megabytes: float = 24.0
     workers: int = 1
-    transformers: bool = False
-    torch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +73,6 @@ class Test:
         arm: that is looked at.
         against: that it is compared with.
         family: of tests that are corrected together.
-        learner: that was asked.
         groups: that were scored.
         changed: trajectories that one of the two arms lacks, or shows otherwise, or with the loss elsewhere; None where
             both are choices of their own.
@@ -96,7 +89,6 @@ class Test:
     arm: str
     against: str
     family: str
-    learner: str
     groups: int
     changed: int | None
     costs: float
@@ -163,13 +155,10 @@ def measure_effect(
     tests, tokens = [], {}
     for domain_data in domains:
         tell(f"learning: {domain_data.name}, {len(domain_data.arms)} arms")
-        results = trials(domain_data, Counting(domain_data.vocabulary), settings)
-        tests += list(compare_arms(domain_data, arms, results, "n-grams"))
+        results = trials(domain_data, settings)
+        tests += list(compare_arms(domain_data, arms, results))
         tokens[domain_data.name] = int(np.mean([size for trial in results for size in trial.budgets]))
     tell(f"n-grams: {spent():.0f} CPU-seconds so far")
-    if settings.transformers:
-        tests += run_transformers(domains, arms, tests, settings, tell)
-        tell(f"transformers: {spent():.0f} CPU-seconds so far")
     effect = Effect(tuple(correct_chances(tests)), unchanged, tokens)
     target.write(FOUND, json.dumps(effect_values(effect), indent=1).encode())
     return effect
@@ -183,15 +172,6 @@ def spent() -> float:
 
 def plan_tests(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder) -> dict[str, Any]:
     """Describe the tests, as written down before any is run."""
-    learners: dict[str, Any] = {"n-grams": {"order": ORDER, "discount": DISCOUNT}}
-    if settings.transformers:
-        learners["transformer"] = {
-            "arms": transformers.ARMS,
-            "tokens": transformers.TOKENS,
-            "seeds": transformers.SEEDS,
-            "scored": transformers.HELD,
-            "scored of each": transformers.EACH,
-        }
     chosen = asdict(settings)
     return {
         "question": "does an arm teach more than the one it is compared with, at equal tokens of training text",
@@ -210,7 +190,7 @@ def plan_tests(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Fol
             for arm in arms
         ],
         "settings": {name: chosen[name] for name in ("seeds", "folds", "tokens", "megabytes")},
-        "learners": learners,
+        "n-grams": {"order": ORDER, "discount": DISCOUNT},
         "tokenizer": {"vocabulary": VOCABULARY, "groups": f"one of {NEUTRAL}, of no arm"},
         "learnt": f"{FILLED} of what the smallest arm has, no trajectory twice; by '{ALL_RAW}' all that it has",
         "held": {"tokens": HELD, "fewest groups": FEWEST, "fewest trajectories that an arm changes": FEWEST_CHANGED},
@@ -227,7 +207,7 @@ def begin(target: Folder, plan: Mapping[str, Any]) -> None:
     data = json.dumps(plan, indent=1).encode()
     if target.found(PLAN) not in (None, data):
         raise ConfigError(f"{target.path()} holds another measurement. Choose another --out.")
-    if set(target.names()) - {PLAN, FOUND, *SHOWN}:
+    if set(target.names()) - {PLAN, FOUND, PAGE}:
         raise ConfigError(f"{target.path()} holds files of somebody else. Choose another --out.")
     target.write(PLAN, data)
 
@@ -307,39 +287,16 @@ def _changes_nothing(
     )
 
 
-def trials(domain: Domain, learner: Counting, settings: Settings) -> list[Trial]:
+def trials(domain: Domain, settings: Settings) -> list[Trial]:
     """A trial for each seed."""
-    work = partial(trial, domain, learner=learner, folds=range(settings.folds))
+    work = partial(trial, domain)
     if settings.workers == 1:
         return [work(seed) for seed in range(settings.seeds)]
     with ProcessPoolExecutor(settings.workers, get_context("fork")) as pool:
         return list(pool.map(work, range(settings.seeds)))
 
 
-def run_transformers(
-    domains: Sequence[Domain],
-    arms: Sequence[Arm],
-    counted: Sequence[Test],
-    settings: Settings,
-    tell: Callable[[str], None],
-) -> list[Test]:
-    """The tests of the second learner, of domains that can be measured."""
-    wanted = {counted_domain.domain for counted_domain in counted if counted_domain.groups >= FEWEST}
-    some = [arm for arm in arms if arm.name in transformers.ARMS]
-    chosen = [domain for domain in domains if domain.name in wanted]
-    with (
-        transformers.python(settings.torch) as interpreter,
-        tempfile.TemporaryDirectory(prefix="trajmill-effect-") as temporary,
-    ):
-        names, seeds = ", ".join(domain.name for domain in chosen), min(settings.seeds, transformers.SEEDS)
-        tell(f"transformers: {names}, {seeds} seeds")
-        trials_by_domain = transformers.trials(chosen, settings.seeds, interpreter, Path(temporary), settings.workers)
-    return [
-        test for domain in chosen for test in compare_arms(domain, some, trials_by_domain[domain.name], "transformer")
-    ]
-
-
-def compare_arms(domain: Domain, arms: Sequence[Arm], results: Sequence[Trial], learner: str) -> Iterator[Test]:
+def compare_arms(domain: Domain, arms: Sequence[Arm], results: Sequence[Trial]) -> Iterator[Test]:
     """The tests of a domain, uncorrected."""
     for arm in arms:
         if arm.name not in domain.arms or not arm.against:
@@ -355,7 +312,7 @@ def compare_arms(domain: Domain, arms: Sequence[Arm], results: Sequence[Trial], 
             if len(groups) >= FEWEST and changed >= FEWEST_CHANGED:
                 bits = [by_group([side.bits for side in some], groups) for some in (ours, theirs)]
                 apart = difference(bits[0], bits[1], sizes)
-            names = domain.name, set_name, arm.name, against, arm.family, learner
+            names = domain.name, set_name, arm.name, against, arm.family
             costs = per_byte(ours), per_byte(theirs)
             if groups:
                 yield Test(*names, len(groups), changed, *costs, parts, apart, alike=alike(sizes.sum(axis=0)))
@@ -390,11 +347,10 @@ def per_byte(scores: Sequence[Scored], kind: str = "") -> float:
 
 
 def correct_chances(tests: Sequence[Test]) -> list[Test]:
-    """The tests with their chances corrected, in each family and for each learner."""
+    """The tests with their chances corrected, in each family."""
     adjusted = list(tests)
-    families = [(test.family, test.learner) for test in tests]
-    for family in set(families):
-        places = [at for at, test in enumerate(tests) if families[at] == family and test.apart is not None]
+    for family in {test.family for test in tests}:
+        places = [at for at, test in enumerate(tests) if test.family == family and test.apart is not None]
         chances = [apart.p for at in places if (apart := tests[at].apart) is not None]
         for at, p in zip(places, holm(chances), strict=True):
             adjusted[at] = replace(adjusted[at], p=p)

@@ -1,12 +1,9 @@
-"""A measured effect for people: a page of tables, and pictures of the differences with their intervals."""
+"""A measured effect for people: a page of tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-import jinja2
 
 from benchmarks.effect.measurement import FEWEST_CHANGED
 from benchmarks.effect.significance import FEWEST, LEVEL
@@ -52,30 +49,21 @@ def parts_of(tests: Sequence[Test]) -> Iterator[tuple[str, ...]]:
     """A row for each class of what was scored, of the tests that tell some."""
     for test in tests:
         for kind, (ours, theirs) in sorted(test.parts.items()):
-            yield (
-                test.domain,
-                test.what,
-                test.arm,
-                test.learner,
-                kind,
-                f"{ours:.4f}",
-                f"{theirs:.4f}",
-                f"{ours - theirs:+.4f}",
-            )
+            costs = f"{ours:.4f}", f"{theirs:.4f}", f"{ours - theirs:+.4f}"
+            yield test.domain, test.what, test.arm, kind, *costs
 
 
 def markdown(effect: Effect) -> str:
     """The page."""
     lines = [*_PAGE.format(level=LEVEL, fewest=FEWEST, changed=FEWEST_CHANGED).splitlines()]
     lines += [f"| {domain} | {size:,} |" for domain, size in sorted(effect.tokens.items())]
-    for learner in dict.fromkeys(test.learner for test in effect.tests):
-        for family, title in FAMILIES.items():
-            some = [test for test in effect.tests if (test.family, test.learner) == (family, learner)]
-            if some:
-                lines += ["", f"## {title}: {learner}", "", *_table(_HEADS, rows_of(some))]
+    for family, title in FAMILIES.items():
+        some = [test for test in effect.tests if test.family == family]
+        if some:
+            lines += ["", f"## {title}", "", *_table(_HEADS, rows_of(some))]
     parts = list(parts_of([test for test in effect.tests if test.family == "whole"]))
     if parts:
-        heads = ("domain", "set", "arm", "learner", "class", "bits/byte", "against", "difference")
+        heads = ("domain", "set", "arm", "class", "bits/byte", "against", "difference")
         lines += ["", "## By what an answer's text can be known from", "", *_table(heads, parts)]
     unchanged = [(domain, ", ".join(names)) for domain, names in sorted(effect.unchanged.items()) if names]
     if unchanged:
@@ -88,42 +76,3 @@ def _table(heads: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tupl
     yield "|" + "---|" * len(heads)
     for row in rows:
         yield f"| {' | '.join(row)} |"
-
-
-LOSSES: Final = frozenset({"masks", "classes"})
-"""The families that a picture of their own shows."""
-
-
-def pictures(tests: Sequence[Test]) -> tuple[str, str]:
-    """Two pictures: of what is learnt, and of where the loss stands."""
-    return picture([test for test in tests if test.family not in LOSSES]), picture(
-        [test for test in tests if test.family in LOSSES]
-    )
-
-
-def picture(tests: Sequence[Test]) -> str:
-    """An SVG of the differences that can be measured, with their intervals; shapes tell what colours do."""
-    shown = [(test, test.apart) for test in tests if test.apart is not None]
-    left, wide, step = 400, 340, 18
-    most = max((max(abs(apart.low), abs(apart.high)) for _, apart in shown), default=1.0) or 1.0
-    zero = left + wide / 2
-
-    def at(value: float) -> float:
-        return round(zero + value / most * wide / 2, 1)
-
-    kinds = {"better": "better", "worse": "worse"}
-    rows = [
-        {
-            "name": f"{test.domain}, {test.what}: {test.arm}" + (" (transformer)" if test.learner != "n-grams" else ""),
-            "y": 30 + number * step,
-            "low": at(apart.low),
-            "high": at(apart.high),
-            "mean": at(apart.mean),
-            "kind": kinds.get(test.word, "noise"),
-        }
-        for number, (test, apart) in enumerate(shown)
-    ]
-    ticks = [(at(value), f"{value:+.2g}" if value else "0 bits/byte") for value in (-most, 0.0, most)]
-    text = Path(__file__).with_name("templates").joinpath("effect.svg").read_text("utf-8")
-    template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(text)
-    return template.render(width=left + wide + 40, height=50 + len(rows) * step, zero=zero, rows=rows, ticks=ticks)

@@ -1,12 +1,10 @@
-"""`python -m benchmarks.effect.sweep LOGS`: the worth of the built-in recipe on real logs and recorded worlds.
+"""`python -m benchmarks.effect.sweep LOGS… --out OUT`: the effect of the built-in recipe on folders of logs.
 
-    python -m benchmarks.effect.sweep LOGS --out out/effect --transformers --workers 2
+    python -m benchmarks.effect.sweep LOGS samples/terminal --out out/effect --workers 2
 
-Measured are the logs of a folder, and worlds that are recorded for it: shells, services, repositories and sites of our
-own, and the terminal samples, each into a folder of OUT. All are normalized and judged by the recipe `all`, spans
-included, then measured by `benchmarks.effect`; its arm of loss on spans leaves the loss on a fifth of what was copied.
-Transformers are asked about the logs alone. `--only` names what is measured. Other options (`--seeds`, `--folds`,
-`--tokens`, …) go to `benchmarks.effect`.
+The logs of each folder are normalized and judged by the recipe `all`, spans included, and measured by
+`benchmarks.effect` into a folder of OUT of the same name; its arm of loss on spans leaves the loss on a fifth of what
+was copied. Other options (`--seeds`, `--folds`, `--tokens`, …) go to `benchmarks.effect`.
 """
 
 from __future__ import annotations
@@ -26,21 +24,6 @@ source: corpora
 judge: {spans: true}
 mix: {loss_weights: {copied: 0.2}}
 """
-LOGS: Final = "logs"
-WORLDS: Final = ("shells", "services", "repositories", "sites")
-"""The modules of this package that record one."""
-
-SAMPLES: Final = "recordings"
-
-
-def prepare_logs(name: str, logs: Path, base: Path) -> Path:
-    """The folder of the logs that are measured under a name; worlds are recorded."""
-    if name == LOGS:
-        return logs
-    if name == SAMPLES:
-        return Path("samples/terminal")
-    subprocess.run([sys.executable, "-m", f"benchmarks.{name}", str(base / name)], check=True)
-    return base / name
 
 
 def measure_folder(raw: Path, base: Path, out: Path, options: Sequence[str]) -> None:
@@ -56,17 +39,13 @@ def measure_folder(raw: Path, base: Path, out: Path, options: Sequence[str]) -> 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("logs", type=Path)
+    parser.add_argument("logs", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", default=[LOGS, *WORLDS, SAMPLES], choices=[LOGS, *WORLDS, SAMPLES])
-    parser.add_argument("--transformers", action="store_true")
-    options_given, rest = parser.parse_known_args()
+    options, rest = parser.parse_known_args()
     began = time.monotonic()
-    for name in options_given.only:
+    for folder in options.logs:
         with tempfile.TemporaryDirectory(prefix="trajmill-effect-") as temporary:
-            raw = prepare_logs(name, options_given.logs, Path(temporary))
-            options = [*rest, "--transformers"] if name == LOGS and options_given.transformers else rest
-            measure_folder(raw, Path(temporary), options_given.out / name, options)
+            measure_folder(folder, Path(temporary), options.out / folder.name, rest)
     print(f"{time.monotonic() - began:.0f} s")
 
 

@@ -9,15 +9,15 @@ that the recipe keeps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
 from benchmarks.effect.arms import ALL_RAW, EVERYTHING, RAW
-from benchmarks.effect.documents import CLASSES, MOST_TOKENS, Document
+from benchmarks.effect.documents import CLASSES, Document
 from benchmarks.effect.ngrams import Ngrams, Reading, Stream
 
 Floats = npt.NDArray[np.float64]
@@ -39,13 +39,10 @@ class Domain:
     """Documents of a domain, by arm, and the settings of their comparison.
 
     Attributes:
-        name: of the domain.
         arms: the documents of each arm, by its name.
         vocabulary: how many tokens there are.
         most_tokens: that an arm learns at most.
         folds: into how many its groups are cut.
-        most_held: tokens of a fold that are scored at most, of each set.
-        most_each: of them those of one document at most: its first.
     """
 
     name: str
@@ -53,31 +50,6 @@ class Domain:
     vocabulary: int
     most_tokens: int
     folds: int
-    most_held: int = HELD
-    most_each: int = MOST_TOKENS
-
-    def used_up(self, most: int) -> Domain:
-        """The domain on so few of its groups that the whole recipe's share outside a fold is about so many tokens.
-
-        Who learns little of a large corpus meets few of its copies, and so nothing of what dropping them is worth.
-        """
-        sizes: dict[str, int] = {}
-        for document in self.arms[EVERYTHING]:
-            sizes[document.group] = sizes.get(document.group, 0) + len(document.tokens)
-        wanted = most / FILLED * self.folds / (self.folds - 1)
-        chosen, total = set[str](), 0
-        for group in sorted(
-            {document.group for document in self.arms[RAW]}, key=lambda name: _draw_number(f"small:{name}", 0)
-        ):
-            if total >= wanted:
-                break
-            chosen.add(group)
-            total += sizes.get(group, 0)
-        arms = {
-            name: [document for document in documents if document.group in chosen]
-            for name, documents in self.arms.items()
-        }
-        return replace(self, arms=arms, most_tokens=most)
 
     def fold(self, group: str, seed: int) -> int:
         """The fold of a group."""
@@ -99,9 +71,9 @@ class Domain:
         total = 0
         of = self.arms[RAW if set_name == LOGGED else EVERYTHING]
         for document in sorted(of, key=lambda document: _draw_number(document.key, 0)):
-            if self.fold(document.group, seed) == fold and total < self.most_held:
-                documents.append(document.first(self.most_each))
-                total += len(documents[-1].tokens)
+            if self.fold(document.group, seed) == fold and total < HELD:
+                documents.append(document)
+                total += len(document.tokens)
         return documents
 
 
@@ -132,29 +104,17 @@ class Trial:
     found: Mapping[tuple[str, str], Scored]
 
 
-class Learner(Protocol):
-    """Model that is taught and asked."""
-
-    def costs(self, taught: Sequence[Document], most: int, asked: Sequence[Asked]) -> list[Floats]:
-        """The bits of each scored token of what is asked, after learning so many tokens of some documents."""
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Documents that are scored, one behind the other.
 
     Attributes:
-        stream: their tokens.
-        scored: which positions are.
-        reading: the same for models that count.
+        reading: their tokens, and which are scored.
         groups: of each scored token the number of its group.
         kinds: of each the number of its class.
-        sizes: of each its bytes.
         names: of the groups.
     """
 
-    stream: Stream
-    scored: npt.NDArray[np.bool_]
     reading: Reading
     groups: Ints
     kinds: Ints
@@ -165,15 +125,14 @@ class Asked:
     def of(cls, documents: Sequence[Document], set_name: str) -> Asked:
         """Documents of a set."""
         names = sorted({document.group for document in documents})
-        stream = stream_of(documents)
         kinds = _concatenate([document.kinds for document in documents]).astype(np.int64)
         borne = _concatenate([document.borne for document in documents]).astype(np.bool_)
         scored = (kinds > 0) & (borne if set_name == CURATED else True)
         numbers = np.array([names.index(document.group) for document in documents], np.int64)
         groups = np.repeat(numbers, [len(document.tokens) for document in documents])
         sizes = _concatenate([document.sizes for document in documents])
-        reading = Reading(stream, scored)
-        return cls(stream, scored, reading, groups[scored], kinds[scored], sizes[scored], tuple(names))
+        reading = Reading(stream_of(documents), scored)
+        return cls(reading, groups[scored], kinds[scored], sizes[scored], tuple(names))
 
     def summed(self, bits: Floats) -> Scored:
         """Sum what was scored, by group and class."""
@@ -197,19 +156,12 @@ def stream_of(documents: Sequence[Document]) -> Stream:
     return Stream.of(_concatenate([document.tokens for document in documents]), lengths)
 
 
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """The learner that counts n-grams."""
-
-    vocabulary: int
-    name: str = field(default="n-grams", init=False)
-
-    def costs(self, taught: Sequence[Document], most: int, asked: Sequence[Asked]) -> list[Floats]:
-        """See `Learner`."""
-        first = first_tokens(taught, most)
-        borne = _concatenate([document.borne for document in first]).astype(np.bool_)
-        model = Ngrams(stream_of(first), borne, self.vocabulary)
-        return [model.bits(questions.reading) for questions in asked]
+def costs_of(vocabulary: int, taught: Sequence[Document], most: int, asked: Sequence[Asked]) -> list[Floats]:
+    """The bits of each scored token of what is asked, after n-grams learnt so many tokens of some documents."""
+    first = first_tokens(taught, most)
+    borne = _concatenate([document.borne for document in first]).astype(np.bool_)
+    model = Ngrams(stream_of(first), borne, vocabulary)
+    return [model.bits(questions.reading) for questions in asked]
 
 
 def first_tokens(documents: Sequence[Document], most: int) -> list[Document]:
@@ -223,19 +175,19 @@ def first_tokens(documents: Sequence[Document], most: int) -> list[Document]:
     return shortened
 
 
-def trial(domain: Domain, seed: int, learner: Learner, folds: Sequence[int]) -> Trial:
-    """All arms on some folds of a domain."""
+def trial(domain: Domain, seed: int) -> Trial:
+    """All arms on each fold of a domain."""
     budgets = []
     bits: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
     sizes: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
-    for fold in folds:
+    for fold in range(domain.folds):
         asked = [Asked.of(domain.held(set_name, seed, fold), set_name) for set_name in SETS]
         budget = domain.budget(seed, fold)
         budgets.append(budget)
         for arm in domain.arms:
             learnt = domain.learnt(arm, seed, fold)
             most = sum(len(document.tokens) for document in learnt) if arm == ALL_RAW else budget
-            costs = learner.costs(learnt, most, asked)
+            costs = costs_of(domain.vocabulary, learnt, most, asked)
             for set_name, questions, cost in zip(SETS, asked, costs, strict=True):
                 scored = questions.summed(cost)
                 bits.setdefault((arm, set_name), {}).update(scored.bits)

@@ -14,17 +14,17 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import xxhash
 
-from benchmarks.effect import transformers
 from benchmarks.effect.arms import EVERYTHING, EXACT, RAW, arms_of, judge_arm
 from benchmarks.effect.corpus import CUT, Shown, decide_rows, rows_of, shown, units_in
 from benchmarks.effect.significance import difference
-from benchmarks.environment import run_checked
+from benchmarks.environment import environment, run_checked
 from trajmill.pipelines.generations.compatibility import recipe_of_record
 from trajmill.pipelines.mix.reward import rules
 from trajmill.pipelines.recipe.recipe_file import load_recipe
@@ -35,6 +35,7 @@ from trajmill.pipelines.render.turns import Turn
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.schemas import ConfigError
 
+PACKAGES: Final = ("torch==2.13.0", "numpy")
 RANDOM: Final = "random subset"
 ARMS: Final = (RAW, EXACT, RANDOM, EVERYTHING)
 END: Final = "<|end|>"
@@ -231,8 +232,9 @@ def main() -> None:
     if not (options.job / "questions.jsonl").exists():
         prepare(Folder.named(options.run), options.job)
     if not (options.job / "found.jsonl").exists():
-        with transformers.python(options.torch) as python:
-            run_checked([python, str(Path(__file__).parent / "scripts" / "train.py"), str(options.job), *rest])
+        script = str(Path(__file__).parent / "scripts" / "train.py")
+        with nullcontext(options.torch) if options.torch else environment(PACKAGES) as python:
+            run_checked([python, script, str(options.job), *rest])
     report = page(options.job)
     (options.job / "effect.md").write_text(report, "utf-8")
     print(report)

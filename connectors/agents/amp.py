@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.conversation.calls import MessageError, json_of
-from trajmill.connectors.conversation.content import seen_text, shown
+from trajmill.connectors.conversation.content import result_of, shown
 from trajmill.connectors.conversation.failures import exit_code
 from trajmill.connectors.conversation.harness_text import strip_forms, tools_of_others
 from trajmill.connectors.conversation.pairing import conversation
@@ -128,6 +128,4 @@ def _answer(block: dict[str, Any], offset: int) -> Result | Unlogged:
     if isinstance(result, dict):
         text = next((result[key] for key in _SHOWN if isinstance(result.get(key), str)), None)
         result = json_of(result) if text is None else text
-    seen = shown(result)
-    key = key_of(block.get("toolUseID"))
-    return Result(key, None, seen_text(seen), offset, failed or None, seen.attachments, exit_code=code, lost=seen.lost)
+    return result_of(shown(result), key_of(block.get("toolUseID")), offset, is_error=failed or None, exit_code=code)

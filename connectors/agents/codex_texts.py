@@ -29,9 +29,7 @@ def is_killed_by_code(command: str | None, code: int | None) -> bool:
 
 
 def limit(arguments: str) -> float | None:
-    """Return the time limit in seconds that the agent set for a command; the log does not hold the client's own
-    limit.
-    """
+    """Return the time limit in seconds that the agent set for a command; the client's own limit is not logged."""
     values = value_or_none(arguments) if '"timeout' in arguments else None
     milliseconds = (values.get("timeout_ms") or values.get("timeout")) if isinstance(values, dict) else None
     return (

@@ -26,7 +26,7 @@ from trajmill.connectors.agents.agent_session import AgentSession, Facts, fact
 from trajmill.connectors.agents.event_stream import head_events
 from trajmill.connectors.connector import Sniff
 from trajmill.connectors.conversation.calls import MessageError, call
-from trajmill.connectors.conversation.content import seen_text, shown
+from trajmill.connectors.conversation.content import result_of, shown
 from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
 from trajmill.connectors.reading.fields import key_of, object_of, objects_of, str_of, text_in
 from trajmill.connectors.reading.times import moment
@@ -117,6 +117,5 @@ def _result(data: dict[str, Any], offset: int, at: datetime | None) -> Result:
     content = result.get("content") if isinstance(result, dict) else result
     if content is None:
         content = text_in(data.get("error"), "message") or data.get("error")
-    seen = shown(content)
     is_error = not success if isinstance(success, bool) else None
-    return Result(key, None, seen_text(seen), offset, is_error, seen.attachments, at, lost=seen.lost)
+    return result_of(shown(content), key, offset, is_error=is_error, at=at)

@@ -23,7 +23,6 @@ class EventSession(ABC):
     """One session, read event by event.
 
     Attributes:
-        items: turns and messages so far.
         errors: parse errors since they were last taken.
     """
 
@@ -68,7 +67,6 @@ def read_sessions(blob: Blob, connector: str, session: Callable[[str], EventSess
     """Yield the trajectories of the sessions in a log, in order, and a reject for each line or event that is invalid.
 
     Args:
-        blob: the log.
         connector: name of the connector that reads it.
         session: creates a session from the log's URI.
 

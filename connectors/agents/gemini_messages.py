@@ -151,9 +151,7 @@ def _is_answer(record: Any) -> bool:
 
 
 def _own(record: Any) -> Any:
-    """Return the message, marked as the client's own if it is attributed to the model but the model did not write
-    it.
-    """
+    """Return the message, marked as the client's own if it is attributed to the model, which did not write it."""
     if isinstance(record, dict) and record.get("type") == "gemini" and not any(record.get(key) for key in _BY_MODEL):
         return {**record, "type": "info"}
     return record

@@ -62,9 +62,7 @@ class Harbor(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Yield each folder with an `agent/trajectory.json`, its own or a step's, and a file that marks it as a
-        trial.
-        """
+        """Yield each folder with an `agent/trajectory.json`, its own or a step's, and a file that marks a trial."""
         known = set(paths)
         anchors: dict[str, str] = {}
         for path in paths:

@@ -27,7 +27,7 @@ from trajmill.connectors.agents.agent_session import AgentSession, Facts, fact
 from trajmill.connectors.agents.event_stream import head_events
 from trajmill.connectors.connector import Log, Sniff
 from trajmill.connectors.conversation.calls import MessageError, action_space, call
-from trajmill.connectors.conversation.content import seen_text, shown
+from trajmill.connectors.conversation.content import result_of, seen_text, shown
 from trajmill.connectors.conversation.harness_text import Source, read_output
 from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
 from trajmill.connectors.reading.fields import brief, key_of, object_of, objects_of, str_of, text_in
@@ -127,10 +127,8 @@ def _of_loop(event: dict[str, Any], offset: int, at: int | None) -> list[Part] |
         return [call(event.get("name"), event.get("args"), event.get("toolCallId"), offset, at)]
     if kind == "tool.result":
         result = object_of(event.get("result"))
-        seen = shown(result.get("output"))
-        error = result.get("isError") is True
-        key = key_of(event.get("toolCallId"))
-        return [Result(key, None, seen_text(seen), offset, error, seen.attachments, at, lost=seen.lost)]
+        key, error = key_of(event.get("toolCallId")), result.get("isError") is True
+        return [result_of(shown(result.get("output")), key, offset, is_error=error, at=at)]
     return [] if _BOOKS.fullmatch(kind) else None
 
 
@@ -150,7 +148,7 @@ def _of_wire(message: dict[str, Any], offset: int, at: int | None) -> list[Part]
         seen = shown(value.get("output") or (value.get("message") if value.get("is_error") else ""))
         error = value.get("is_error") is True
         key, code = key_of(payload.get("tool_call_id")), read_output(str_of(value.get("message")), _CLIENT).exit_code
-        return [Result(key, None, seen_text(seen), offset, error, seen.attachments, at, code, lost=seen.lost)]
+        return [result_of(seen, key, offset, is_error=error, at=at, exit_code=code)]
     if kind == "Notification":
         return [Said("harness", str_of(payload.get("body")))]
     return [] if _WIRE.fullmatch(kind) else None

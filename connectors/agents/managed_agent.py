@@ -203,7 +203,6 @@ class _Thread:
     """One conversation of the session.
 
     Attributes:
-        items: turns and messages.
         acted: whether the agent made a call.
         interrupted: whether the user interrupted it and no action followed.
         outcome: the last outcome that the grader stated.

@@ -152,9 +152,7 @@ def _read_export(blob: Blob) -> Iterator[_Session | ParseError]:
 
 
 def _read_storage(blob: Blob) -> Iterator[_Session | ParseError]:
-    """Yield the sessions of a storage folder, sub-sessions after their parents, and an error for each invalid
-    object.
-    """
+    """Yield the sessions of a storage folder, sub-sessions after their parents, and an error per invalid object."""
     below: dict[str, list[str]] = {}
     for member in sorted(blob.members):
         below.setdefault(member.rpartition("/")[0], []).append(member)
@@ -202,7 +200,6 @@ def _parts(messages: Iterable[dict[str, Any]], children: dict[str, str]) -> Iter
     """Yield the parts of a session, with the number of their message as offset.
 
     Args:
-        messages: messages of the session.
         children: receives the session that each call started, by the call's id.
     """
     for number, message in enumerate(messages):

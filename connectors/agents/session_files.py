@@ -14,7 +14,6 @@ class Session(NamedTuple):
     """A file with a session.
 
     Attributes:
-        path: path of the file.
         id: id of the session, empty if it has none.
         parent: id of the session that started it, empty if none did.
     """
@@ -61,8 +60,6 @@ def read_sessions(
     """Yield the trajectories of a log of one or several sessions; sub-agents follow their parents and refer to them.
 
     Args:
-        blob: the log.
-        name: name of the connector.
         session_of: returns the session that a member of a blob holds; the path is the member's name.
         read: reads the session of a member, and fills in the step that started each sub-agent, by the sub-agent's id.
 

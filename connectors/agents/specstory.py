@@ -135,7 +135,6 @@ class _History:
     """State of reading: the parts of the lines so far.
 
     Attributes:
-        id, client, model: id, client and model of the session.
         parts: parts of the agent (False) and of its sub-agents (True).
     """
 

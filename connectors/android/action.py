@@ -131,7 +131,6 @@ def touched_within(screen: Screen, node: int, name: str) -> int:
     Args:
         screen: the screen that the action was taken on.
         node: number of the chosen node in its tree, from 1.
-        name: name of the action.
     """
     tree = screen.tree
     box = tree.nodes[node - 1].bounds
@@ -165,8 +164,6 @@ def call(
         original: the log's own arguments.
         element: result of `Screen.element`, if a node is known. It is part of the text and is added to the original
             arguments in `arguments`; an original argument `element` is then called `target`.
-        reasoning: the agent's reasoning.
-        message: the agent's message.
     """
     if None in arguments.values():
         arguments = {key: value for key, value in arguments.items() if value is not None}

@@ -34,13 +34,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from trajmill.connectors.android import action as act
-from trajmill.connectors.android.annotations import (
-    Annotated,
-    box_of_sides,
-    find_touched,
-    screen_text,
-    trajectories,
-)
+from trajmill.connectors.android.annotations import Annotated, box_of_sides, find_touched, screen_text, trajectories
 from trajmill.connectors.android.view import sound
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.reading.attached import attachment_of_member
@@ -130,7 +124,11 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     rows, texts, types = [_parse_list(row.get(name)) for name in _LISTS]
     boxes = _boxes(rows)
-    if boxes is None or not len(rows) == len(texts) == len(types) or not _are_texts(texts, types):
+    if (
+        boxes is None
+        or not len(rows) == len(texts) == len(types)
+        or not all(isinstance(value, str) for value in (*texts, *types))
+    ):
         detail = f"step {number}: annotations that do not fit each other"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     size, pictures = _picture(blob, member, number)
@@ -158,10 +156,6 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
         member=member,
         reasoning=text_of(row.get("coat_action_think")),
     )
-
-
-def _are_texts(texts: list[Any], types: list[Any]) -> bool:
-    return all(isinstance(value, str) for value in (*texts, *types))
 
 
 def _parse_list(value: Any) -> list[Any]:
@@ -195,9 +189,7 @@ def _point(value: Any) -> act.Point | None:
 
 
 def _picture(blob: Blob, member: str, number: int) -> tuple[tuple[int, int] | None, tuple[Attachment, ...]]:
-    """Return (width, height) of a step's screenshot from its PNG header, and the screenshot by digest; None, () if
-    absent.
-    """
+    """Return (width, height) of a step's screenshot from its PNG header, and its attachment; None, () if absent."""
     name = f"{member.removesuffix('.json')}_{number}.png"
     if not member or name not in blob.members:
         return None, ()

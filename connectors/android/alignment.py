@@ -37,10 +37,7 @@ def align(entries: Sequence[Entry], files: Sequence[str], uri: str, log: str) ->
     """Align the actions of a log, in order, each with its screens.
 
     Args:
-        entries: entries of the log.
         files: the dumps, in natural order of their names.
-        uri: the input, for errors.
-        log: file of the log, for errors.
 
     Raises:
         ParseError: `unaligned`: neither the log nor the number of dumps determines which dump belongs to which action.
@@ -110,9 +107,7 @@ def _by_name(performed: Sequence[Performed], known: _Files, files: Sequence[str]
 
 
 def _spare(spare: Sequence[str], beside: Sequence[str | None], side: int) -> str | None:
-    """Return the only dump that no action names, if its number is right before (-1) or after (1) the adjacent
-    dump's.
-    """
+    """Return the only dump that no action names, if its number is right before (-1) or after (1) its neighbor's."""
     if len(spare) != 1 or not beside or beside[0] is None:
         return None
     spare_number, beside_number = _number(spare[0]), _number(beside[0])
@@ -181,7 +176,6 @@ def align_by_capture(entries: Sequence[Entry], files: Sequence[str | None]) -> l
     """Align the actions with the screens captured around them; of consecutive captures the last one, which is settled.
 
     Args:
-        entries: entries of the log, in order.
         files: the screen of each `Captured` that is no copy, in order; None if it is missing.
     """
     done: list[_Open] = []

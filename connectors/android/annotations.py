@@ -40,9 +40,7 @@ class Annotated:
     """One step as stored, in any file format.
 
     Attributes:
-        episode: id of its episode.
         number: position in the episode, from 0.
-        goal: goal of the episode.
         observation: the screen before the action.
         touched: the node at `touch`, as returned by `find_touched`; None if the observation is the log's own text.
         size: width and height in pixels; None if unknown.

@@ -106,7 +106,6 @@ class _Run:
     """Steps of one run, up to the completion of the task.
 
     Attributes:
-        moves: the steps.
         leads_on: whether the next record shows the result of the last step.
     """
 

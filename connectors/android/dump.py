@@ -42,9 +42,6 @@ def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> 
     """Read the screen of a dump.
 
     Args:
-        data: the whole file.
-        uri: the input, for errors.
-        member: its file, for errors.
         is_raw: whether the screen is shown as the dump itself.
 
     Raises:
@@ -168,9 +165,7 @@ class _Walk:
         return not self._containers
 
     def _root(self, attributes: Attributes) -> int:
-        """Begin a window, since each view without a parent is a window's root; return the depth of the window's
-        views.
-        """
+        """Begin a window, since each view without a parent is a window's root; return the depth of its views."""
         if not self._containers:
             raise BadTagError("a view outside of <hierarchy>")
         _, package, own_bounds, _, _ = attributes

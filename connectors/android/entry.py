@@ -68,7 +68,6 @@ class Performed:
     """An action.
 
     Attributes:
-        offset: offset of its record.
         name: a word of `action.VOCABULARY`, or the log's own word.
         original: the log's own arguments.
         told: arguments for its text, except its location.
@@ -77,8 +76,6 @@ class Performed:
         target: the log's description of the element: `bounds`, `resource_id` or `text`.
         before: the dump before the action, as the log names it; None if it names none.
         after: the dump after the action, as the log names it; None if it names none.
-        time: time of the action.
-        reasoning: the agent's reasoning.
     """
 
     offset: int

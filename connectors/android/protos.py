@@ -115,13 +115,7 @@ def messages() -> Messages:
 
 
 def read_example(data: bytes, uri: str, offset: int) -> dict[str, Sequence[Any]]:
-    """Return the features of a serialized `tf.train.Example` by key (bytes, floats or integers); the later of two with
-    one key.
-
-    Args:
-        data: the record.
-        uri: the input, for errors.
-        offset: offset of the record, for errors.
+    """Return the features of a serialized `tf.train.Example` by key (bytes, floats or integers); the later wins.
 
     Raises:
         ParseError: `bad_record`: the record is no such message, or holds no features; `too_many_values`.

@@ -92,9 +92,7 @@ class Awm(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Yield each folder of a `trajectory.json` with a verdict or a database beside it; its other files are not
-        read.
-        """
+        """Yield each folder of a `trajectory.json` with a verdict or a database beside it, without other files."""
         folders: dict[str, list[str]] = {}
         for path in paths:
             folder, _, file = path.rpartition("/")
@@ -219,9 +217,7 @@ def _read_item(item: Mapping[str, Any]) -> Call | None:
 
 
 def _without_call(text: str) -> str:
-    """Return the text without the first call written in it, or without everything after its start if it is not
-    closed.
-    """
+    """Return the text without the first call written in it; if that is not closed, without all from its start."""
     begin = text.find(_BEGIN)
     if begin < 0:
         return text.strip()

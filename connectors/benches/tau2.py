@@ -43,6 +43,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+from trajmill.connectors.benches.tau_bench import outcome_of
 from trajmill.connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
 from trajmill.connectors.conversation.calls import MessageError, action_space, call, json_of
 from trajmill.connectors.conversation.pairing import Conversation, conversation
@@ -53,7 +54,7 @@ from trajmill.connectors.reading.fields import brief, key_of, object_of, objects
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
 from trajmill.connectors.reading.places import places_by_beginning
 from trajmill.connectors.reading.times import moment
-from trajmill.schemas import Agent, Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
+from trajmill.schemas import Agent, Context, Environment, ParseError, Reject, Task, Trajectory
 
 _SHAPES: Final[list[Shape]] = [{"simulations": [{"messages": []}], "messages": []}]
 _RESULTS: Final = "results.json"
@@ -325,12 +326,5 @@ def _trajectory(value: Mapping[str, Any], run: _Run, dialog: Conversation) -> Tr
             initial_state=json_of(initial) if initial else None,
             agent_system=text_of(value.get("policy")) or run.policy or dialog.system,
         ),
-        outcome=_outcome(object_of(value.get("reward_info")).get("reward")),
+        outcome=outcome_of(object_of(value.get("reward_info")).get("reward"), "tau2-bench"),
     )
-
-
-def _outcome(reward: object) -> Outcome | None:
-    """Return the outcome from the product of the benchmark's checks, 0 to 1; 1 is a solved task."""
-    if not isinstance(reward, int | float) or isinstance(reward, bool) or not 0 <= reward <= 1:
-        return None
-    return Outcome(abs(reward - 1) < 1e-6, float(reward), "tau2-bench")

@@ -139,7 +139,7 @@ def _trajectory(record: Mapping[str, Any], dialog: Conversation, instruction: st
         environment=Environment(id=domain, kind="code"),
         task=Task((f"{domain}/{task}" if domain else str(task)) if known else None, instruction),
         context=Context(agent_system=dialog.system),
-        outcome=_outcome(record.get("reward")),
+        outcome=outcome_of(record.get("reward"), "tau-bench"),
     )
 
 
@@ -149,11 +149,11 @@ def _instruction(info: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) and text else None
 
 
-def _outcome(reward: object) -> Outcome | None:
-    """Return the outcome from the reward, 0 or 1: a comparison of the database and the agent's words with the task."""
+def outcome_of(reward: object, verifier: str) -> Outcome | None:
+    """Return the outcome from the product of the checks of tau-bench or tau2-bench, 0 to 1; 1 is a solved task."""
     if not isinstance(reward, int | float) or isinstance(reward, bool) or not 0 <= reward <= 1:
         return None
-    return Outcome(abs(reward - 1) < 1e-6, float(reward), "tau-bench")
+    return Outcome(abs(reward - 1) < 1e-6, float(reward), verifier)
 
 
 def _course(messages: Sequence[Any], offset: int, *, has_instruction: bool) -> Conversation:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from trajmill.connectors.conversation.content import seen_text, shown
+from trajmill.connectors.conversation.content import result_of, shown
 from trajmill.connectors.conversation.failures import content_failed, exit_code, is_failure, tells
 from trajmill.connectors.conversation.turns import Result
 from trajmill.connectors.reading.fields import key_of
@@ -38,14 +38,4 @@ def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_
     if isinstance(result_content, dict) and code is None:
         code = exit_code(result_content)
     seen = shown(message.get("error") if result_content is None and error else result_content)
-    return Result(
-        call_id=call_id,
-        name=name,
-        content=seen_text(seen),
-        offset=offset,
-        is_error=error,
-        attachments=seen.attachments,
-        lost=seen.lost,
-        at=at,
-        exit_code=code,
-    )
+    return result_of(seen, call_id, offset, name=name, is_error=error, at=at, exit_code=code)

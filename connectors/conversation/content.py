@@ -21,6 +21,7 @@ from trajmill.connectors.conversation.opaque import (
     size_of,
     text_in,
 )
+from trajmill.connectors.conversation.turns import Result, Time
 from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
 from trajmill.connectors.reading.json_text import is_json
 from trajmill.schemas import Attachment, Observation
@@ -54,8 +55,7 @@ class Shown(NamedTuple):
 
 
 def shown(content: object) -> Shown:
-    """Return the visible parts of a content; the texts of blocks are joined by a line feed, a JSON value becomes JSON
-    text.
+    """Return the visible parts of a content; texts of blocks are joined by a line feed, a JSON value is its text.
 
     Raises:
         MessageError: A value nests too deeply.
@@ -84,8 +84,7 @@ def _is_block(block: Mapping[str, Any]) -> bool:
 
 
 def shown_by(block: Mapping[str, Any]) -> Shown:
-    """Return the visible part of a block: its JSON if it has no text or bytes; nothing for an image that is only
-    referred to.
+    """Return the visible part of a block: its JSON without text or bytes; nothing for an image referred to.
 
     Raises:
         MessageError: The block nests too deeply.
@@ -159,15 +158,29 @@ def without_pictures(text: str) -> Shown:
 
 
 def is_server_error(content: object) -> bool:
-    """Check whether the content of an Anthropic server tool is an error by its type, such as
-    `web_search_tool_result_error`.
-    """
+    """Check if the content of an Anthropic server tool is an error by its type: `web_search_tool_result_error`."""
     return isinstance(content, dict) and plain_text(content.get("type")).endswith("_tool_result_error")
 
 
 def seen_text(seen: Shown) -> str | None:
     """Return the text of a result: empty if an answer has none, null if it consists of images or the log lost it."""
     return "" if seen.text is None and not seen.attachments and not seen.lost else seen.text
+
+
+def result_of(
+    seen: Shown,
+    call_id: str | None,
+    offset: int,
+    *,
+    name: str | None = None,
+    is_error: bool | None = None,
+    at: Time = None,
+    exit_code: int | None = None,
+    hosted: bool = False,
+) -> Result:
+    """Return the result of a call that consists of a content."""
+    text = seen_text(seen)
+    return Result(call_id, name, text, offset, is_error, seen.attachments, at, exit_code, hosted, lost=seen.lost)
 
 
 def media_type(content: str | None) -> str:

@@ -27,9 +27,7 @@ from trajmill.connectors.reading.fields import objects_of, plain_text, str_of
 from trajmill.schemas import Step
 
 _FILE: Final = re.compile(r"This is file ([0-9a-zA-Z_-]{1,64}):")
-"""Text that Pydantic AI writes before a tool's image, which it sends as the user where an API accepts no images from
-tools.
-"""
+"""Text that Pydantic AI writes before a tool's image, sent as the user's where tools may send none."""
 
 _AWAITED: Final = {"role": "tool", "content": None}
 """Placeholder of the answer to a response's call; the next request contains the real answer."""
@@ -152,9 +150,7 @@ def _structure_calls(request: dict[str, Any], response: dict[str, Any]) -> tuple
 
 
 def _find_continued(alike: list[tuple[Chain, Shared]], history: list[Part]) -> tuple[Chain | None, Shared]:
-    """Find the longest conversation that the history begins with; among several the one with its ids, otherwise the
-    last.
-    """
+    """Find the longest conversation that the history begins with; of several the one with its ids, else the last."""
     best, most, known = None, Shared(0, 0), 0
     for chain, now in reversed(alike):
         if now.known < max(len(chain.marks), most.known, 1):
@@ -170,9 +166,7 @@ def _find_continued(alike: list[tuple[Chain, Shared]], history: list[Part]) -> t
 def _reuse_parent(
     chain: Chain, alike: list[tuple[Chain, Shared]], history: list[Part], history_marks: list[Mark]
 ) -> list[Part]:
-    """Return the history with its beginning taken from the parent, the earlier conversation that shares most with
-    it.
-    """
+    """Return the history with its beginning taken from the parent, the conversation that shares most with it."""
     best, most = max(alike, key=lambda pair: pair[1].known, default=(None, Shared(0, 0)))
     if best is None or not most.known:
         return history

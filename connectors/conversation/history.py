@@ -28,8 +28,6 @@ class Mark(NamedTuple):
         kind: `said`, `text`, `call` or `result`.
         sign: Equal for equal parts; parts with different signs may still match in another form.
         hosted: True if a history may contain the part in another form, or not at all.
-        place: Position of the part in its conversation.
-        call_id: Id of a call.
     """
 
     kind: str
@@ -162,9 +160,7 @@ def remove_blanks(text: str) -> str:
 
 @lru_cache(8192)
 def canonical(arguments: str | None) -> str:
-    """Return arguments as JSON text with sorted members, so that order and spacing do not matter; other text
-    unchanged.
-    """
+    """Return arguments as JSON text with sorted members, so that order and spacing do not matter, or other text."""
     return _normalize_json(arguments or "{}")
 
 

@@ -25,9 +25,6 @@ def response_observation(
     a result has an envelope.
 
     Args:
-        method: Method of the request.
-        body: Response.
-        truncation: Truncation of the response in the log.
         text: Text in the log that contains the response as JSON; None if it has no text of its own.
     """
     result = body.get("result")

@@ -52,9 +52,7 @@ def resource_text(contents: list[Any]) -> tuple[str | None, list[Attachment]]:
 
 
 def blocks(content: Any) -> tuple[list[str], list[Attachment]]:
-    """Return the texts and attachments of content blocks, each in order; a block of an unknown type becomes its JSON
-    text.
-    """
+    """Return the texts and attachments of content blocks, in order; a block of an unknown type is JSON text."""
     texts: list[str] = []
     attached: list[Attachment] = []
     if isinstance(content, str):

@@ -33,7 +33,6 @@ def envelope(result: dict[str, Any], text: str | None) -> tuple[str | None, tupl
     """Return the JSON text of a result, None if it is nested too deeply, and the attachments that it refers to.
 
     Args:
-        result: Result object.
         text: Its JSON in the log, used only if it is one line; None if it has no text of its own.
     """
     sent_text = None if text is None or "\n" in text or "\r" in text else text
@@ -77,9 +76,7 @@ def cut_out(result: dict[str, Any], message: str | bytes | None) -> str | None:
 
 
 def _ends(text: str, begin: int) -> Iterator[int]:
-    """Yield the possible ends of the value that begins at `begin`: usually before the end of the message, else its own
-    end.
-    """
+    """Yield the possible ends of the value at `begin`: usually before the end of the message, else its own end."""
     last = text.rstrip()
     if last.endswith("}"):
         yield len(last[:-1].rstrip())

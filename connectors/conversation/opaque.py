@@ -62,9 +62,7 @@ def attachment(data: object, media_type: object, role: str, name: object = None)
 
 
 def reference(blob: Attachment, size: int) -> str:
-    """Return the text that replaces an attachment of `size` bytes: its type, its size and the beginning of its
-    digest.
-    """
+    """Return the text that replaces an attachment of `size` bytes: type, size and the beginning of its digest."""
     return f"attachment:{blob.media_type or UNKNOWN};bytes={size};sha256={blob.sha256[:16]}"
 
 

@@ -75,7 +75,6 @@ class Conversation:
 
     Attributes:
         steps: Steps in the order of the log; empty if the agent neither called nor said anything.
-        calls: Number of steps that are calls.
         domain: Domain according to its tools; see `tools`.
         instruction: The user's first text before the agent's first turn, unless the task is given elsewhere.
         system: System prompts before the first turn, joined by an empty line.
@@ -114,9 +113,7 @@ class Pairing:
     """Conversation that is read part by part.
 
     Attributes:
-        items: Turns and words.
         system: System prompts before the first turn.
-        calls: Number of calls.
         names: Names of the called tools.
         unmatched: Results without a call.
 
@@ -231,9 +228,7 @@ class Pairing:
         self._grow(len(result.content or "") + len(result.envelope or ""))
 
     def _asked(self, result: Result) -> tuple[Turn, Call] | int | str | None:
-        """Return the turn and the call that a result answers; a hash of the earlier answer if the call already has
-        one.
-        """
+        """Return the turn and the call that a result answers; a hash of the earlier answer if the call has one."""
         key, turn = result.call_id, self._turn
         if turn is None:
             return None

@@ -54,9 +54,7 @@ def _lines_apart(text: str, end: int, source: Source) -> tuple[int, tuple[str, .
 
 
 def _reminders_apart(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
-    """Return an answer without the reminders at its ends and the client's lines before them, and these texts in
-    order.
-    """
+    """Return an answer without reminders at its ends and the client's lines before them, and these in order."""
     if CLOSING.search(text, max(len(text) - _END, 0)) is None and _OPENING.match(text) is None:
         return text, ()
     head, tail = list[str](), list[str]()
@@ -90,8 +88,7 @@ def _without_space(text: str, end: int) -> int:
 
 
 def voices(text: str, own: bool) -> Iterator[tuple[str, str]]:
-    """Yield (`user` or `harness`, text) of each piece of a user message's text; an `own` message of the harness is all
-    its own.
+    """Yield (`user` or `harness`, text) of each piece of a user message's text; an `own` one is the harness's.
 
     Text in the client's tags is separated from the user's words around it. Blank pieces are left out.
     """

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from trajmill.connectors.conversation.answers import answer
 from trajmill.connectors.conversation.calls import MessageError, call
-from trajmill.connectors.conversation.content import Shown, seen_text, shown
+from trajmill.connectors.conversation.content import Shown, result_of, shown
 from trajmill.connectors.conversation.failures import exit_code, is_failure
 from trajmill.connectors.conversation.opaque import attachment
-from trajmill.connectors.conversation.turns import Part, Result, Thought, Unlogged
+from trajmill.connectors.conversation.turns import Part, Thought, Unlogged
 from trajmill.connectors.reading.fields import brief, key_of, objects_of, plain_text
 
 Message = Mapping[str, Any]
@@ -72,9 +72,7 @@ def _item_output(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
 
 
 def _exit_code(output: Any) -> int | None:
-    """Return the exit code of the last command in a shell's output; None if there is none or the command did not
-    finish.
-    """
+    """Return the exit code of the last command in a shell's output; None if it has none or did not finish."""
     ended = [command["outcome"] for command in objects_of(output) if isinstance(command.get("outcome"), dict)]
     return exit_code(ended[-1]) if ended else None
 
@@ -93,17 +91,7 @@ def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
     if results is not None:
         picture = attachment(results, "image/png", "image") if name == "image_generation" else None
         seen = Shown(None, (picture,)) if picture is not None else shown(results)
-        yield Result(
-            call_id=key_of(call_id),
-            name=None,
-            content=seen_text(seen),
-            offset=offset,
-            is_error=is_failure(item),
-            attachments=seen.attachments,
-            lost=seen.lost,
-            at=at,
-            hosted=hosted,
-        )
+        yield result_of(seen, key_of(call_id), offset, is_error=is_failure(item), at=at, hosted=hosted)
     elif hosted:
         yield Unlogged(offset)
 
@@ -133,17 +121,8 @@ def _item_mcp(item: Message, offset: int, at: datetime | None) -> Iterator[Part]
     output, error = item.get("output"), item.get("error")
     if output is not None or error is not None:
         seen = shown(output if output is not None else error)
-        yield Result(
-            call_id=key_of(item.get("id")),
-            name=None,
-            content=seen_text(seen),
-            offset=offset,
-            is_error=error is not None or item.get("status") == "failed",
-            attachments=seen.attachments,
-            lost=seen.lost,
-            at=at,
-            hosted=True,
-        )
+        failed = error is not None or item.get("status") == "failed"
+        yield result_of(seen, key_of(item.get("id")), offset, is_error=failed, at=at, hosted=True)
 
 
 def _item_nothing(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:  # noqa: ARG001

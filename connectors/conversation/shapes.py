@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from trajmill.connectors.conversation.answers import answer, content_of
 from trajmill.connectors.conversation.calls import MessageError, call, json_of
-from trajmill.connectors.conversation.content import is_server_error, seen_text, shown, shown_by
+from trajmill.connectors.conversation.content import is_server_error, result_of, shown, shown_by
 from trajmill.connectors.conversation.dialects import plain, vercel
 from trajmill.connectors.conversation.failures import content_failed, exit_code, is_failure
 from trajmill.connectors.conversation.literals import literal_value
@@ -76,7 +76,6 @@ def conversation_in(messages: Iterable[object], offset: int = 0, *, instructed: 
     Args:
         messages: Messages of any shape, in the order of the log. The results of a list are held in memory, like the
             list.
-        offset: Beginning of the conversation in its member.
         instructed: As in `pairing.conversation`.
 
     Raises:
@@ -317,19 +316,9 @@ def _read_result(block: Message, offset: int, at: datetime | None) -> Result:
     content, error = block.get("content"), is_failure(block)
     if error is None:
         error = True if is_server_error(content) else content_failed(content)
-    seen = shown(content)
-    return Result(
-        call_id=key_of(block.get("tool_use_id")),
-        name=None,
-        content=seen_text(seen),
-        offset=offset,
-        is_error=error,
-        attachments=seen.attachments,
-        lost=seen.lost,
-        at=at,
-        exit_code=exit_code(content) if isinstance(content, dict) else None,
-        hosted=block.get("type") != "tool_result",
-    )
+    code = exit_code(content) if isinstance(content, dict) else None
+    key, hosted = key_of(block.get("tool_use_id")), block.get("type") != "tool_result"
+    return result_of(shown(content), key, offset, is_error=error, at=at, exit_code=code, hosted=hosted)
 
 
 def _bedrock_result(tool_result: Message, offset: int, at: datetime | None) -> Result:
@@ -339,18 +328,9 @@ def _bedrock_result(tool_result: Message, offset: int, at: datetime | None) -> R
     seen = shown(
         [{"text": json_of(entry["json"])} if isinstance(entry, dict) and "json" in entry else entry for entry in blocks]
     )
-    return Result(
-        call_id=key_of(tool_result.get("toolUseId")),
-        name=None,
-        content=seen_text(seen),
-        offset=offset,
-        is_error=is_failure(tool_result),
-        attachments=seen.attachments,
-        lost=seen.lost,
-        at=at,
-        exit_code=exit_code(ran) if isinstance(ran, dict) else None,
-        hosted="type" in tool_result,
-    )
+    key, error = key_of(tool_result.get("toolUseId")), is_failure(tool_result)
+    code = exit_code(ran) if isinstance(ran, dict) else None
+    return result_of(seen, key, offset, is_error=error, at=at, exit_code=code, hosted="type" in tool_result)
 
 
 def _read_written_call(message: Message, offset: int, at: datetime | None, parts: list[Part]) -> None:

@@ -182,9 +182,7 @@ class _Making:
         self._turns += 1
 
     def _limit(self, call: Call) -> float | None:
-        """Return the time limit of a call in seconds; a limit that the harness named also applies to later calls of the
-        tool.
-        """
+        """Return the time limit of a call in seconds; one that the harness named holds for later calls of the tool."""
         if call.limit is not None:
             return call.limit
         if call.named is not None:

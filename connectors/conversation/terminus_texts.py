@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.conversation.harness_text import Source, speaker, truncation
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of
+from trajmill.connectors.reading.fields import number_of
 from trajmill.connectors.reading.json_text import shallow_json
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, keystrokes_text
@@ -84,7 +85,6 @@ def prompt_of(text: str, bare: bool) -> Prompt:
     """Parse the prompt of an episode.
 
     Args:
-        text: Text of the prompt.
         bare: True if text without any heading is the terminal's, as in Terminus 1.
     """
     task = text.find(_TASK)
@@ -246,9 +246,7 @@ def _stroke(command: Any, first: bool) -> tuple[str, float | None]:
     keys = command.get("keystrokes") if isinstance(command, dict) else None
     if not isinstance(keys, str):
         raise UnclearResponseError("bad_response", "wanted keystrokes in each command")
-    seconds = None if first else command.get("duration")
-    known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 1e9
-    return keys, float(seconds) if known and seconds is not None else None
+    return keys, None if first else number_of(command.get("duration"), 1e9, 0)
 
 
 def _xml(inside: str) -> Response:
@@ -282,9 +280,7 @@ def _element(text: str, name: str) -> str | None:
 def _response(
     strokes: list[tuple[str, float | None]], commands: list[Any], complete: bool, reasoning: str | None, agent: str
 ) -> Response:
-    """Return the response of the keystrokes; no keystrokes are a wait of unknown length, unless the task is
-    complete.
-    """
+    """Return the response of the keystrokes; none are a wait of unknown length, unless the task is complete."""
     arguments = shallow_json({"commands": commands, "task_complete": complete}, _LEVELS)
     if arguments is None:
         raise UnclearResponseError("bad_response", f"the commands nest more than {_LEVELS} levels deep")

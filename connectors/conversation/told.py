@@ -41,7 +41,6 @@ class Told:
     """Collector of the turns of a trajectory.
 
     Attributes:
-        acted: Number of actions so far.
         last: Last action.
 
     Args:

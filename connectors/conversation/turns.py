@@ -72,16 +72,12 @@ class Call:
     Attributes:
         name: Tool.
         arguments: JSON text of an object; None without arguments.
-        call_id: Id in the log.
-        offset: Beginning of its record.
-        member: File of its record.
         at: Time of its start.
         text: Form that a model reads, if it is not that of a call; see `written`.
         message: Words of the agent before it.
         reasoning: Reasoning of the agent before it.
         shown: Answer; None while there is none.
         seen: Observation before it, alone in a tuple, if the log states it.
-        exit_code: Exit code of the command.
         seconds: Seconds from call to answer.
         limit: Time limit in seconds, if it was known before the call.
         killed: True if the harness killed it, or stopped waiting, when the time ran out.
@@ -156,7 +152,6 @@ class System:
     """A system prompt, or a note of the harness if it comes after the agent's first turn.
 
     Attributes:
-        text: the prompt.
         replaces: whether it takes the place of the earlier one.
     """
 
@@ -194,8 +189,6 @@ class Turn:
     """Actions of the agent before anything answered it.
 
     Attributes:
-        offset: where its record begins.
-        member: the file it stands in.
         at: when it began.
         calls: in their order.
         texts: what was said since the last call.

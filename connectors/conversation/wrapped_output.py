@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from trajmill.connectors.reading.fields import INT32, str_of, whole_number_of
+from trajmill.connectors.reading.fields import INT32, number_of, str_of, whole_number_of
 from trajmill.connectors.reading.values import json_value
 from trajmill.schemas.record import record
 
@@ -77,7 +77,6 @@ def unwrap(text: str, entire: bool = True) -> Output | None:
     """Return the output in an answer of the harness; None if it has none of the forms.
 
     Args:
-        text: Answer.
         entire: True if the text is exactly the answer. If other words may follow, the answer ends at the first closing
             tag on a line of its own.
     """
@@ -188,10 +187,8 @@ def output_object(text: str) -> Output | None:
         return Output("\n".join(filter(None, (inner, error))), whole_number_of(value["exit_code"], INT32), notes=notes)
     if value.keys() != {"metadata"} or not isinstance(metadata, dict):
         return None
-    seconds: Any = metadata.get("duration_seconds")
-    known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < _LONGEST_SECONDS
-    code = whole_number_of(metadata.get("exit_code"), INT32)
-    return Output(inner, code, seconds=float(seconds) if known else None)
+    seconds = number_of(metadata.get("duration_seconds"), _LONGEST_SECONDS, 0)
+    return Output(inner, whole_number_of(metadata.get("exit_code"), INT32), seconds=seconds)
 
 
 def limit_of(value: Any) -> float | None:

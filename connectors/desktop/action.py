@@ -150,7 +150,6 @@ def action_of(
         calls: the calls, at least one.
         screen: the screen that the action was taken on, if its elements are to be named.
         original: the log's own arguments.
-        reasoning: the agent's reasoning.
     """
     if len(calls) == 1:
         return build_action(calls[0].name, calls[0].arguments(screen), original, reasoning)

@@ -123,10 +123,8 @@ class _Act:
     """A line.
 
     Attributes:
-        offset: offset of the line.
         number: its id; None if the actions around it are unknown.
         calls: its calls; empty if the line cannot be read.
-        line: its own object.
         window: the last tree taken before it.
         taken: time of that tree.
     """

@@ -152,9 +152,6 @@ def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0, reader
 
     Args:
         data: the whole dump: XML, or the JSON object of OSWorld's server with the XML under `AT`.
-        uri: the input, for errors.
-        member: its file, for errors.
-        offset: offset of the dump in the member.
         reader: reader of the log's dumps; a new one if none is given.
 
     Raises:

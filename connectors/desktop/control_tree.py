@@ -42,9 +42,7 @@ class Spelling(NamedTuple):
 UFO: Final = Spelling(
     "name", "control_type", "automation_id", "children", ("adjusted_rectangle", "rectangle"), "ufo-ui-tree"
 )
-"""Boxes are relative to the corner of the window, as in UFO's log of actions; in trees without such boxes, to the
-screen.
-"""
+"""Boxes are relative to the window's corner, as in UFO's log of actions, or else to the screen."""
 
 AGENTNET: Final = Spelling(
     "Name", "ControlType", "AutomationId", "Children", ("BoundingRectangle",), "agentnet-ui-tree"
@@ -90,8 +88,7 @@ class Window:
         return alike[0] if len(alike) == 1 else None
 
     def node_at(self, point: tuple[float, float], name: str) -> int | None:
-        """Return the smallest node of that name at the point, or the control around it; else the only node of that
-        name.
+        """Return the smallest node of that name at the point, or the control around it; else the only such node.
 
         Args:
             point: position of the pointer.
@@ -126,8 +123,6 @@ def window_of(root: Any, source: str, spelling: Spelling, uri: str, member: str,
 
     Args:
         root: its topmost control.
-        source: the log's own text of it.
-        spelling: its keys.
         uri, member, offset: its location, for errors.
 
     Raises:

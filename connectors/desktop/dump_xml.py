@@ -22,9 +22,7 @@ _CLOSING: Final = re.compile(r"/([^ \t\r\n/>]+)[ \t\r\n]*>")
 _LAST: Final = re.compile(r"/[^ \t\r\n/>]+[ \t\r\n]*>[ \t\r\n]*")
 _BLANK: Final = " \t\r\n"
 _LONGEST: Final = 1 << 21
-"""Longest dump in characters that is read in pieces; lxml reads a longer one whole, since it limits the content of a
-document.
-"""
+"""Longest dump in characters that is read in pieces; lxml reads a longer one whole, since it limits content."""
 _DEEPEST: Final = 200
 """Number of levels from which on lxml reads a dump whole, since it limits them too."""
 _REMEMBERED: Final = 1 << 23
@@ -56,7 +54,6 @@ class Tag:
     """An opening tag with the text behind it.
 
     Attributes:
-        name: name of the element.
         names: names of its attributes in the order of the dump, as lxml writes them.
         values: values of its attributes.
         node: the line of the element; None if it is not shown, or only lays out others.
@@ -200,9 +197,7 @@ def strip_declaration(xml: str) -> str:
 
 
 def _alone(piece: str) -> tuple[str, str, bool]:
-    """Return a piece as a complete element, its name as in `_Piece`, and whether it opens one; `_NO_TAG` if it is no
-    tag.
-    """
+    """Return a piece as a complete element, its name as in `_Piece`, and whether it opens one; else `_NO_TAG`."""
     match = _CLOSING.match(piece) if piece[:1] == "/" else _NAME.match(piece)
     if match is None:
         return _NO_TAG

@@ -107,9 +107,7 @@ def cached_widget(tag: str, names: Names, values: Names, text: str, system: str)
 
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> tuple[str, str]:
-    """Return (kind, name) of an attribute as lxml writes it: (`state`, `showing`); the kind is empty without a
-    namespace.
-    """
+    """Return (kind, name) of an attribute as lxml writes it: (`state`, `showing`); the kind may be empty."""
     if not name.startswith("{"):
         return "", name
     uri, _, local = name[1:].partition("}")
@@ -133,7 +131,6 @@ class _Layout(NamedTuple):
     """Index of the attribute that holds each value of an element; the last of several counts, in `others` the first.
 
     Attributes:
-        states: words of the states.
         state_places: indices of their values.
         others: names and indices of the other attributes.
         clickable: whether one of its actions is a click.
@@ -217,9 +214,7 @@ def clean(text: str) -> str:
 
 
 def _box(point: str, size: str) -> tuple[Box | None, bool]:
-    """Return (box, whether the widget has no valid position: without area, left of or above the screen, or too far
-    away).
-    """
+    """Return (box, whether there is no valid position: without area, left of or above the screen, or too far)."""
     match = _PAIRS.fullmatch(f"{point}|{size}")
     if match is None:
         return None, False

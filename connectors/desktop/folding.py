@@ -26,7 +26,6 @@ def fold(nodes: Sequence[Node], depths: Sequence[int], top: Node | None = None) 
     """Leave out text leaves that are empty or repeat a text of their container.
 
     Args:
-        nodes: the nodes in document order.
         depths: their depths; a child is one level deeper than its parent.
         top: the container of the nodes of the least depth.
 

@@ -50,9 +50,7 @@ _EACH: Final = re.compile(rb"<EachAction\b[^<>]*>.*?</EachAction>", re.DOTALL)
 _MISSED: Final = re.compile(rb'<RecordSession\b[^<>]*\bMissedActionCount="0*[1-9]')
 _POINT: Final = re.compile(r"(-?\d{1,6}),(-?\d{1,6})")
 _BYTES: Final = 256 << 20
-"""Largest recording in bytes; larger ones are refused. A recording with a hundred pictures has some twenty
-megabytes.
-"""
+"""Largest recording that is read, in bytes. A recording with a hundred pictures has some twenty megabytes."""
 _WORDS: Final = {
     "Mouse Left Click": act.CLICK,
     "Mouse Left Double Click": act.DOUBLE_CLICK,

@@ -192,9 +192,7 @@ class _Folder:
         return Observation(None, form="screen", attachments=pictures) if pictures else None
 
     def outcome(self) -> Outcome | None:
-        """Return the verdict of the model that judged the run; None if there is no such file, or neither yes nor no in
-        it.
-        """
+        """Return the verdict of the model that judged the run; None without such a file, or a yes or no in it."""
         if "evaluation.log" not in self._blob.members:
             return None
         for line in self._blob.read("evaluation.log").splitlines():

@@ -99,8 +99,7 @@ _KEPT: Final = (
 
 @lru_cache(maxsize=4096)
 def role_of(word: str) -> str:
-    """Return the role for a toolkit's word for a widget, such as `button` for `push-button`, `AXButton` or
-    `SplitButton`.
+    """Return the role for a toolkit's word for a widget, such as `button` for `push-button` or `AXButton`.
 
     `group` for widgets that only lay out others, and for an empty word. Another unknown word is kept, in lower case.
     """

@@ -54,7 +54,7 @@ from trajmill.connectors.desktop.action import Call, Point
 from trajmill.connectors.reading.documents import json_document
 from trajmill.connectors.reading.fields import plain_text
 from trajmill.connectors.screens.moves import Moves
-from trajmill.schemas import Action, Agent, ParseError, Reject, Trajectory
+from trajmill.schemas import Agent, ParseError, Reject, Trajectory
 
 _KINDS: Final = (b'"ApplicationSwitch"', b'"TextInputCompleted"', b'"Mouse"', b'"Click"', b'"Keyboard"', b'"Hotkey"')
 _BUTTONS: Final = {"right": act.RIGHT_CLICK, "middle": act.MIDDLE_CLICK}
@@ -290,7 +290,8 @@ class _Deeds:
         """Return the actions as moves between screens that nobody recorded."""
         moves = Moves()
         for call, fields, time in self._done:
-            moves.add(_action(call, fields), None, None, 0, at=time * 1000 if time is not None else None)
+            action = act.build_action(call.name, call.arguments(None), fields)
+            moves.add(action, None, None, 0, at=time * 1000 if time is not None else None)
         return moves
 
 
@@ -336,7 +337,3 @@ def _target(fields: Mapping[str, Any]) -> dict[str, str] | None:
         if isinstance(value, str) and value and value not in (_FAILED, "unknown")
     }
     return captured or None
-
-
-def _action(call: Call, fields: Mapping[str, Any]) -> Action:
-    return act.build_action(call.name, call.arguments(None), fields)

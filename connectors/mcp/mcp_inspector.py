@@ -205,9 +205,7 @@ def _channel(entry: dict[str, Any]) -> str:
 
 
 def _is_refused(entry: dict[str, Any]) -> bool:
-    """Return True if HTTP refused a sent message, so that no message need answer it. (A GET for a stream sends
-    none.)
-    """
+    """Check if HTTP refused a sent message, so that no message need answer it. (A GET for a stream sends none.)"""
     status, sent = entry.get("responseStatus"), isinstance(entry.get("requestBody"), str)
     return entry["category"] == "transport" and sent and isinstance(status, int | float) and status >= FAILED
 

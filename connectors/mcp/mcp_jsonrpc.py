@@ -405,9 +405,7 @@ def _array_of(value: Any) -> str | None:
 
 
 def _messages(offset: int, value: Any, label: str | None, text: bytes | None = None) -> Iterable[tuple[Message, str]]:
-    """Return the messages of a value, each with its channel; `label` is the text before it in its line, `text` the
-    line.
-    """
+    """Return the messages of a value, each with its channel; `label` is the text before it in its line, `text`."""
     if label is None and type(value) is dict and value.keys() <= _MESSAGE and is_message(value):
         return ((Message(offset, value, text=text), ""),)
     return _within(offset, value, label, text)

@@ -18,9 +18,7 @@ _KEPT: Final = 8 << 20
 
 
 def unhashed_bytes() -> int:
-    """Return the bytes at the beginning of a long log whose messages are kept unhashed; hashing takes a tenth of the
-    reading time.
-    """
+    """Return the bytes at the beginning of a long log whose messages are not hashed, which takes time."""
     return min(_KEPT, spool.HELD_BYTES)
 
 

@@ -43,8 +43,6 @@ class SessionReader:
     """The sessions of one log; messages are processed in the order of the log.
 
     Args:
-        connector: name of the connector, for rejects.
-        uri: URI of the log.
         in_memory: whether the whole log is in memory, so that storing calls on disk would save nothing.
 
     Attributes:
@@ -77,9 +75,7 @@ class SessionReader:
         return [output for element in body for output in self._take_message(message, element, channel)]
 
     def fail(self, channel: str) -> None:
-        """Record that HTTP refused a channel's last request. The refusal is an answer, so the next request begins a new
-        turn.
-        """
+        """Record that HTTP refused a channel's last request: that is an answer, so the next request begins a turn."""
         if channel in self._open:
             self._open[channel].closed = True
 

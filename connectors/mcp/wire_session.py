@@ -107,9 +107,7 @@ def _fits(request: Request | Mark, result: Any) -> bool:
 
 
 class SessionError(Exception):
-    """Error for a message that is rejected, with its reason and a line for a person. It is always turned into a
-    reject.
-    """
+    """Error for a message that is rejected, with its reason and a line for a person; it always becomes a reject."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -130,7 +128,6 @@ class Session:
     """State of one session.
 
     Attributes:
-        offset: offset of its beginning in the log.
         kept: offset in bytes after which messages are hashed and only the last calls stay in memory.
         calls: the requests that are actions, in order.
         asked: each side's requests by id. Of an answered request of the client only the response's mark is kept.
@@ -289,8 +286,7 @@ class Session:
             self._note_result(request.method, message, result)
 
     def _refuse_repeat(self, entry: Request | Mark, key: Key) -> None:
-        """Refuse a second answer to a request. If two calls of its id were open, drop both answers, since each may
-        belong to the other.
+        """Refuse a second answer to a request; if two calls of its id were open, drop both, which may be switched.
 
         Raises:
             SessionError: always.
@@ -308,9 +304,7 @@ class Session:
         return SERVER if isinstance(request, Request) and request.reply is None and request.method != PING else CLIENT
 
     def _asker(self, key: Key, body: dict[str, Any], sender: str | None) -> str | None:
-        """Return the side that sent the request of a response: the opposite of its sender, else the side that waits for
-        it.
-        """
+        """Return the side that sent a response's request: the opposite of its sender, else the side that waits."""
         client, server = self.asked[CLIENT], self.asked[SERVER]
         if sender is None and key in server and key in client and is_open_request(entry := server[key]):
             return SERVER if not is_open_request(client[key]) or _fits(entry, body.get("result")) else CLIENT

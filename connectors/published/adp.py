@@ -101,8 +101,6 @@ def read_row(blob: Blob, name: str, position: int, row: Row) -> Made:
 
     Args:
         blob: the log that holds the row.
-        name: name of the connector, for rejects.
-        position: position of the row.
         row: the row as a JSON object; `content`, `steps` and `details` may be JSON text.
     """
     try:
@@ -234,9 +232,7 @@ class _Reading:
         ), False
 
     def _wait(self, kind: str, element: Mapping[str, Any]) -> None:
-        """Keep an observation without a link: the number of observations after a turn determines the calls that they
-        answer.
-        """
+        """Keep an observation without a link: how many follow a turn determines the calls that they answer."""
         seen = _observation(kind, element, "user" if element.get("source") == "user" else "environment")
         if seen is None:
             return

@@ -23,8 +23,6 @@ class BatchMessage:
     """The message of a record batch.
 
     Attributes:
-        begin: offset of its beginning in the file.
-        end: offset of its end in the file.
         rows: stated number of rows.
         bytes: largest memory of the batch, including the dictionaries before it.
     """
@@ -64,7 +62,6 @@ def batch_messages(stream: BinaryIO, begin: int) -> Iterator[BatchMessage]:
     """Yield the messages of record batches, in order.
 
     Args:
-        stream: the file.
         begin: offset of its first message.
 
     Raises:
@@ -104,9 +101,7 @@ def _read_unpacked_size(stream: BinaryIO, position: int, stored: int) -> int:
 
 
 def _message(data: bytes) -> tuple[int, int, int, list[tuple[int, int]]]:
-    """Return kind, size of the body, and rows of a message, and (position in the body, size) of its compressed
-    buffers.
-    """
+    """Return kind, body size and rows of a message, and (position in the body, size) of its compressed buffers."""
     message = _Table(data, _uint(data, 0))
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     if body < 0:

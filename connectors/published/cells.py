@@ -6,14 +6,13 @@ absent.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from trajmill.connectors.column_mapping import Rows
 from trajmill.connectors.conversation.calls import MessageError, action_space, json_of
-from trajmill.connectors.reading.fields import brief, whole_number_of
+from trajmill.connectors.reading.fields import brief, number_of, whole_number_of
 from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.schemas import DOMAINS, Outcome, Trajectory
 
@@ -52,9 +51,7 @@ def text(value: Any) -> str | None:
 
 def number(value: Any) -> float | None:
     """Return the value as a finite number; None for anything else."""
-    if value is None or isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if abs(value) < 1e30 and math.isfinite(value) else None
+    return number_of(value, 1e30)
 
 
 def truth(value: Any) -> bool | None:

@@ -11,13 +11,11 @@ Made = Iterator[Trajectory | Reject]
 
 
 def place_at_row(results: Made, name: str, position: int) -> Made:
-    """Yield the trajectories and rejects of a log inside a row, with the row's position; a `ParseError` becomes a
-    reject.
+    """Yield the trajectories and rejects of a log inside a row, with the row's position; an error is a reject.
 
     Args:
         results: results of the log's parser.
         name: name of the connector that reads the row, for rejects.
-        position: position of the row.
     """
     try:
         for result in results:

@@ -25,9 +25,7 @@ from trajmill.connectors.swe.swe_rows import read_row
 from trajmill.schemas import Context, ParseError, Reject, Task, Trajectory, json_text
 
 OPEN_BYTES: Final = 1 << 30
-"""Largest amount of text of rows that wait for the rest of their trajectories, if rows of several trajectories are
-mixed.
-"""
+"""Largest amount of text of rows that wait for the rest of their trajectories, if trajectories are mixed."""
 
 _NAMELESS: Final = "row"
 """Native id of a trajectory whose row has none. It is the same for all, so that equal trajectories get equal ids."""
@@ -38,8 +36,6 @@ def map_rows(blob: Blob, name: str, table: Table, rows: Rows, inner: Callable[[B
 
     Args:
         blob: the table's log.
-        name: name of the connector, for rejects.
-        table: the open table.
         rows: the mapping, with a layout.
         inner: parser of the logs in the rows of layout `log`.
 
@@ -244,8 +240,6 @@ def _size(row: Mapping[str, Any]) -> int:
 
 
 def columns_of(rows: Rows) -> list[str]:
-    """Return the columns of the table that a mapping reads: each by its name, and for `column.field` also the
-    column.
-    """
+    """Return the columns of the table that a mapping reads: each by its name, for `column.field` also the column."""
     own = [column for name, column in rows.columns if rows.layout != "steps" or name not in OF_STEP]
     return [*own, *(column.split(".")[0] for column in own)]

@@ -68,8 +68,6 @@ def largest_row(file: pq.ParquetFile, stream: BinaryIO, group: int, columns: Seq
 
     Args:
         file: Parquet file over the stream.
-        stream: the file.
-        group: number of the row group.
         columns: names of the columns to be read.
 
     Raises:
@@ -99,8 +97,6 @@ class _Chunk:
     """The pages of a column in a row group.
 
     Attributes:
-        pages: pages in the order of the file.
-        values: number of values of its data pages.
         most: bytes of all values, if each had the largest possible size.
     """
 

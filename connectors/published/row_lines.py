@@ -56,7 +56,6 @@ class RowLines:
 
     Args:
         blob: the table's log.
-        table: the open table.
         columns: columns to read; by default all except those of bytes.
 
     Attributes:

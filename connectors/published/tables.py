@@ -80,9 +80,6 @@ def kind_of(head: bytes) -> str | None:
 class Table:
     """An open table: its columns, and its rows one after the other.
 
-    Args:
-        blob: one file.
-
     Raises:
         ParseError: the file is no table, or its schema or footer is damaged.
     """
@@ -246,9 +243,7 @@ class Table:
             first += count
 
     def _rows(self, batch: pa.RecordBatch, position: int) -> Found:
-        """Yield the rows of a batch, one by one if some value cannot be a Python value, so that only its row is
-        lost.
-        """
+        """Yield the rows of a batch, one by one if a value cannot be a Python value, so that only its row is lost."""
         try:
             for number, row in enumerate(_python(batch)):
                 yield position + number, row

@@ -35,9 +35,7 @@ _NEEDED: Final = frozenset({"session_id", "turn_type", "role"})
 
 
 class _Sessions:
-    """Function that returns the session of each row; a row that is unreadable or names none belongs to the session
-    before it.
-    """
+    """Function that returns the session of each row; a row without one belongs to the session before it."""
 
     def __init__(self) -> None:
         self._last: str | None = None

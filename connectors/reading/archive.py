@@ -82,7 +82,6 @@ class Archive:
 
     Args:
         data: Archive, or a seekable stream over it; it stays open as long as this object.
-        uri: URI of the input, for errors.
 
     Raises:
         ParseError: `bad_archive` (no zip archive), `too_many_members`.
@@ -112,9 +111,7 @@ class Archive:
             raise ParseError(self._uri, 0, "too_many_members", detail)
 
     def rejects(self, connector: str) -> Iterator[Reject]:
-        """Yield rejects for contents without a member: the missing rest of a truncated archive, and names that leave
-        the archive.
-        """
+        """Yield rejects for a truncated archive's missing rest, and for names that leave the archive."""
         if not self.whole:
             detail = "the archive was cut off before its directory"
             yield Reject("record", "truncated", detail, self._uri, offset=self.size, connector=connector)
@@ -155,7 +152,6 @@ class Archive:
         """Return the decompressed bytes of a member as a seekable stream; errors as in `read`.
 
         Args:
-            name: Name of the member.
             held_bytes: Bytes kept in memory; a longer member is unpacked into a temporary file.
             limit: Largest size of the member, in bytes.
         """

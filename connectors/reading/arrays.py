@@ -79,9 +79,7 @@ def elements(
 
     Args:
         stream: Document, with or without a byte order mark.
-        uri: URI of the input, for errors.
         path: Keys from the document's object to the array; empty if the document is the array.
-        member: Member of the input, for errors.
         limit: Largest size of an element, in bytes.
         start: Offset of the stream, where an element of the array begins; 0 for the beginning of the document.
 
@@ -128,7 +126,6 @@ class ElementLines(LineStream):
 
     Args:
         stream: Document, seekable.
-        uri: URI of the input, for errors.
         begin: Beginning of an element, to which the stream can seek without reading the text before it.
     """
 
@@ -246,9 +243,7 @@ def _cut(window: _Window, uri: str, member: str, subject: str, at: int | None = 
 
 
 def _quotes(raw: _Bytes) -> _Places:
-    """Return the offsets of the quotes of JSON strings, in order: those without an odd run of backslashes before
-    them.
-    """
+    """Return the offsets of the quotes of JSON strings, in order: those after no odd run of backslashes."""
     quotes = np.flatnonzero(raw == ord('"'))
     slashes = np.flatnonzero(raw == ord("\\"))
     if not len(slashes):

@@ -53,10 +53,8 @@ def attachment_of_bytes(data: bytes, role: str, media_type: str | None, name: st
     """Return the attachment of bytes that a log contains.
 
     Args:
-        data: Bytes.
         role: Role of the bytes: screenshot, image, audio, document, or the log's own word.
         media_type: Media type, if it is known.
-        name: Name in the log.
     """
     return Attachment(digest_of(data), role, media_type, name)
 
@@ -64,9 +62,7 @@ def attachment_of_bytes(data: bytes, role: str, media_type: str | None, name: st
 def attachment_of_member(
     blob: Blob, member: str, role: str, media_type: str | None, name: str | None = None
 ) -> Attachment:
-    """Return the attachment of a file of a log; arguments as in `attachment_of_bytes`, with the member as default
-    name.
-    """
+    """Return the attachment of a file of a log; arguments as in `attachment_of_bytes`, named after the member."""
     sha256 = blob.digest(member)
     keeper = _KEEPER.get()
     if keeper is not None:

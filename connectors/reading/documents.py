@@ -44,8 +44,6 @@ def json_document(blob: Blob, member: str = "", shapes: Sequence[Shape] = ()) ->
     """Return the JSON value of a member, and its bytes; no bytes for a document read by its outline.
 
     Args:
-        blob: Log.
-        member: File of the log.
         shapes: Parts of a large document that may be long, as in `outline`; empty to always load the document.
 
     Raises:
@@ -63,8 +61,6 @@ def document_in(data: bytes, uri: str, member: str = "", start: int | None = Non
 
     Args:
         data: Bytes of a member, or of a file in an archive.
-        uri: URI of the input, for errors.
-        member: Member of the input, for errors.
         start: Offset of the compressed source of `data`, for errors; None if `data` is the member itself.
         skipped: Bytes of the member before `data`.
 
@@ -82,8 +78,7 @@ def document_in(data: bytes, uri: str, member: str = "", start: int | None = Non
 def large_document(
     stream: BinaryIO, uri: str, shapes: Sequence[Shape], member: str = "", start: int | None = None
 ) -> Any:
-    """Return the JSON value of a large document by its outline; arguments and errors as in `document_in`, shapes as in
-    `outline`.
+    """Return the JSON value of a large document by its outline; arguments as in `document_in` and `outline`.
 
     The stream is closed with the value.
     """
@@ -163,8 +158,7 @@ def row_texts(head: bytes, most: int) -> tuple[bytes, ...]:
 
 
 def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseError]]:
-    """Yield (offset, row) of the rows of a member: the values of its lines, as in `json_lines`, or the elements of one
-    array.
+    """Yield (offset, row) of the rows of a member: its lines, as in `json_lines`, or the elements of one array.
 
     Raises:
         ParseError: As in `json_document`, for an array.
@@ -179,9 +173,7 @@ def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseEr
 
 
 def first_element(blob: Blob) -> dict[str, Any] | None:
-    """Return the first element of a blob that is one JSON array of objects; None for other blobs, including arrays as
-    lines.
-    """
+    """Return the first element of a blob that is one JSON array of objects; None for others, and arrays as lines."""
     with blob.open() as stream:
         line = next(
             (line_read for line_read in lines(stream) if line_read.data is None or line_read.data.strip()), None

@@ -47,6 +47,13 @@ def whole_number_of(value: Any, allowed: range | None = None) -> int | None:
     return value if is_whole and (allowed is None or value in allowed) else None
 
 
+def number_of(value: Any, bound: float, least: float | None = None) -> float | None:
+    """Return a number as a float, if its size is below `bound` and it is not less than `least`; else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < bound:
+        return None
+    return float(value) if least is None or value >= least else None
+
+
 def brief(value: Any, most: int = 80) -> str:
     """Return the first characters of the `repr` of a JSON value, at most `most`."""
     return repr(value)[:most]

@@ -18,14 +18,7 @@ import orjson
 import re2
 
 from trajmill.connectors.connector import HEAD_BYTES
-from trajmill.connectors.reading.structure import (
-    CLOSE_LIST,
-    CLOSE_OBJECT,
-    COMMA,
-    OPEN_LIST,
-    OPEN_OBJECT,
-    Structure,
-)
+from trajmill.connectors.reading.structure import CLOSE_LIST, CLOSE_OBJECT, COMMA, OPEN_LIST, OPEN_OBJECT, Structure
 from trajmill.connectors.reading.values import BOM
 
 OUTLINED_BYTES: Final = 16 << 20
@@ -54,9 +47,7 @@ _BINARY: Final = re.compile(
     rb"|\xff\xd8\xff|GIF8[79]a|RIFF.{4}|%PDF-|\x93NUMPY|\x80[\x02-\x05]|\x7fELF",
     re.DOTALL,
 )
-"""Beginnings of binary files that may contain texts: tables, databases, images, documents, arrays, pickles,
-programs.
-"""
+"""Beginnings of binary files that may hold texts: tables, databases, images, documents, arrays, pickles, programs."""
 
 _BINARY_HEAD: Final = 64
 """Bytes of a binary file that identify its format."""
@@ -88,8 +79,7 @@ def make_outline(data: bytes, size: int = HEAD_BYTES) -> bytes:
 
 
 def later_rows(data: bytes, size: int = HEAD_BYTES) -> Iterator[bytes]:
-    """Yield later stretches of the beginning of lines, or of one document, whose head contains no call and fits no
-    format.
+    """Yield later stretches of lines, or of one document, whose head contains no call and fits no format.
 
     The first stretch has the size of a large row or document; a few stretches of lines that begin with a call follow.
 

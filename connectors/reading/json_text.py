@@ -54,9 +54,7 @@ def is_json(text: str) -> bool:
 
 
 def parse_if_json(value: Any) -> Any:
-    """Return the value; if it is JSON text of an object or an array, as in columns of tables, return the parsed
-    value.
-    """
+    """Return the value; if it is JSON text of an object or an array, as in columns of tables, its parsed value."""
     text = value.strip() if isinstance(value, str) else ""
     if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):
         return value

@@ -86,7 +86,6 @@ def lines(stream: BinaryIO, limit: int = LINE_BYTES, start: int = 0) -> Iterator
     r"""The lines of a stream with their offsets, split at `\n`; a `\r` before it and a leading BOM are taken off.
 
     Args:
-        stream: to read on.
         limit: bytes of a line above which it is not held.
         start: offset of the stream, at which a line begins.
     """

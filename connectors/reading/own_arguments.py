@@ -18,8 +18,6 @@ def own_arguments(arguments: Mapping[str, Any]) -> str | None:
 
 
 def arguments_in(text: str) -> dict[str, Any]:
-    """Return the arguments in a text of JSON, none if it is empty; a text that is no object becomes the argument
-    `input`.
-    """
+    """Return the arguments in a JSON text, none if empty; a text that is no object is the argument `input`."""
     value = object_or_none(text) if text else {}
     return {"input": text} if value is None else value

@@ -32,7 +32,6 @@ def places_by_lines(data: bytes, key: str | None, records: Sequence[Any]) -> Seq
     have characters, its least length.
 
     Args:
-        data: Document.
         key: Key of the array; None if the document is the array.
         records: Array.
     """
@@ -108,9 +107,7 @@ class TextPlaces:
         self.place = 0
 
     def of(self, text: str) -> int:
-        """Return the offset of the text's next occurrence after the last match; without one, the offset of the last
-        match.
-        """
+        """Return the offset of the text's next occurrence after the last match; without one, that of the last match."""
         if self._misses < _MISSES:
             for written in (json_text(text), json.dumps(text)):
                 wanted = written[1:-1].encode("utf-8", "surrogatepass")

@@ -36,7 +36,6 @@ class Structure:
 
     Args:
         stream: Document, seekable; it may be read elsewhere between calls.
-        start: Beginning of the document.
 
     Attributes:
         deepest: Highest level so far.
@@ -129,9 +128,7 @@ class Structure:
                 return None
 
     def pass_to_end(self, level: int) -> Token | None:
-        """Pass all tokens up to the one that closes the array or object of a level and return it; None if there is
-        none.
-        """
+        """Pass all tokens up to the one that closes the array or object of a level and return it; None without one."""
         while True:
             rest = slice(self._next, None)
             hits = np.flatnonzero((self._levels[rest] == level) & _CLOSES[self._kinds[rest]])

@@ -51,7 +51,5 @@ def seconds_of(milliseconds: Any) -> float | None:
 
 
 def seconds_of_span(began: float | None, ended: float | None) -> float | None:
-    """Return the seconds from one time in milliseconds to another; None if one is unknown or they are in the wrong
-    order.
-    """
+    """Return the seconds from one time in milliseconds to another; None if one is unknown or they are reversed."""
     return (ended - began) / 1000 if began is not None and ended is not None and ended >= began else None

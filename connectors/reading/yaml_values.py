@@ -51,10 +51,6 @@ class _Open:
 class YamlDocument:
     """YAML document whose top level is a mapping.
 
-    Args:
-        data: Document.
-        uri: URI of the input, for errors.
-
     Attributes:
         value: Mapping.
         places: Byte offsets of the elements of each member that is a sequence.

@@ -117,8 +117,7 @@ def action_of(act: Act, until: float) -> Action:
 def steps_of(
     acts: Iterable[Act], ending: Ending, began: float | None, member: str = "", *, timed: bool = True
 ) -> list[Step] | Steps:
-    """Return one step per act, in order; `timed` is False if all input is inferred, which is then noted in the
-    arguments.
+    """Return one step per act, in order; `timed` is False if all input is inferred, which the arguments note.
 
     `began` is the time of the recording's beginning in seconds since 1970 UTC, None if unknown. A step's duration is
     the time from the act's last key to the next act. Its exit code is the status that the shell reported (OSC 133), if

@@ -84,7 +84,6 @@ class Bursts:
     """Recovery of the acts of a recording from its input and the output in between.
 
     Attributes:
-        acts: the finished acts, in order.
         listening: whether output matters to the current burst; if not, it may go straight to the screen.
     """
 

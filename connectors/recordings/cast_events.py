@@ -25,9 +25,7 @@ from trajmill.connectors.recordings.session import Event
 from trajmill.schemas import ParseError
 
 MAX_SECONDS: Final = 1e10
-"""Largest time of an event in seconds (three centuries). A later one means a broken clock, and has no valid
-timestamp.
-"""
+"""Largest time of an event in seconds (three centuries); a later one means a broken clock."""
 
 _KNOWN: Final = frozenset("oirx")
 _SIZE: Final = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)

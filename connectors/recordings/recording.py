@@ -28,8 +28,6 @@ class Recording:
         columns: columns of the terminal at the beginning.
         rows: rows of the terminal at the beginning.
         began: beginning, in seconds since 1970 UTC.
-        term: value of TERM.
-        shell: value of SHELL.
         command: the command that was run in the terminal.
         member: the file that the offsets of acts refer to.
         timed: whether the recording states the time of output; if not, no step has a duration.

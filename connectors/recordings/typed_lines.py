@@ -23,9 +23,7 @@ STOPS: Final = {"^C": "\x03", "^Z": "\x1a", "^\\": "\x1c"}
 """Control keys that stop a program, by the echo that a terminal shows for them."""
 
 KEY_SECONDS: Final = 0.02
-"""Shortest time between keys in seconds. Nobody types faster, and a program's output seldom pauses for longer within a
-line.
-"""
+"""Shortest time between keys in seconds: nobody types faster, and output seldom pauses longer within a line."""
 
 MAX_KEYS: Final = 4096
 """Largest number of characters of a typed line; longer ones are not spelled out."""
@@ -55,7 +53,6 @@ class Gap:
     Attributes:
         offset: offset in the recording near the input, in bytes.
         at: seconds since the recording began when the screen still showed the answer to the act before.
-        before: that screen.
         reason: snake_case word for the reject.
         detail: one line for a person.
     """

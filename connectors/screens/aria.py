@@ -15,9 +15,7 @@ from trajmill.connectors.screens.element_ids import lasting
 from trajmill.schemas.record import record
 
 INLINE: Final = "inline"
-"""Role of an element that only marks a run of text (`span`, `b`): it has no line, and its text joins the text around
-it.
-"""
+"""Role of an element that only marks a run of text (`span`, `b`): no line; its text joins that around it."""
 
 BLOCK: Final = "block"
 """Role of an element that only lays out its children (`div`, `p`): it has no line, and its text stands apart."""
@@ -293,8 +291,6 @@ def states_of(tag: str, attributes: Mapping[str, str], role: str, disabled: bool
 
     Args:
         tag: Tag in lower case.
-        attributes: Attributes of the element.
-        role: Role of the element.
         disabled: True if the element or the fieldset around it is disabled.
         focused: True if it has the focus.
 

@@ -263,7 +263,6 @@ def hidden(
     Args:
         document: Root of the page.
         viewport: Size of the window; `VIEWPORT` if it is unknown.
-        focus: Element with the focus.
         hover: Element under the pointer.
     """
     page = _Page(viewport or VIEWPORT, _states(document, focus, hover))
@@ -450,9 +449,7 @@ def _inline(style: str) -> Declarations:
 
 
 def _sheets(roots: Sequence[DomNode], viewport: Viewport) -> tuple[tuple[Rules, ...], bool]:
-    """Return (rules of the sheets in a document or shadow root, whether there are any and the log contains all of
-    them).
-    """
+    """Return (rules of the sheets in a document or shadow root, whether it has some and all are in the log)."""
     rules: list[Rules] = []
     is_whole = True
     stack = [*roots][::-1]

@@ -29,8 +29,6 @@ class DomNode:
         attributes: Attributes by name in lower case; one without a value has the value `""`. If a log has the live
             state of a field, it replaces the attribute: `value`, `checked`, `selected`, `open`, and `playing` of a
             video or sound.
-        text: Text of a text node.
-        children: Children in document order.
         shadow: Children of its shadow root, if it has one.
         frame: Document of an iframe, if it is known.
         box: Position in the window, if the log states it.
@@ -120,7 +118,6 @@ def text_with_spaces(top: DomNode, left_out: Collection[str] = (), hidden: Colle
     """Return the text under a node on one line, with spaces between adjacent elements (`is_parted`).
 
     Args:
-        top: Node.
         left_out: Tags of inner elements whose text does not belong to the node.
         hidden: Inner nodes that are not shown.
     """

@@ -26,9 +26,7 @@ _REMEMBERED: Final = 8
 
 
 _Numbered: TypeAlias = tuple[Observation, Observation, Mapping[int, int]]
-"""Screen as given by its reader, the screen with lasting numbers, and these numbers by the positions of the
-elements.
-"""
+"""Screen as its reader gives it, the screen with lasting numbers, and these by the positions of the elements."""
 
 
 def _renumber_action(action: Action, numbers: Mapping[int, int]) -> Action:
@@ -98,16 +96,13 @@ class Moves:
         """Add an action between two screens.
 
         Args:
-            action: Action.
             before: Screen that the agent saw before it.
             after: Resulting screen.
             offset: Beginning of its record in `member`, in bytes.
-            member: File of its record.
             calls: Number of parallel calls in its turn, itself included; they are added one after the other.
             reward: Reward of the action by the environment.
             terminated: True if it ended the episode; None if the log does not say.
             truncated: True if the episode was cut after it; None if the log does not say.
-            exit_code: Exit code of a command.
             at: Time of its start, in µs since 1970 UTC.
             seconds: Duration in seconds.
         """
@@ -146,9 +141,7 @@ class Moves:
         self.steps[-1] = replace(self.steps[-1], next_observation=self._numbered(after)[0])
 
     def _numbered(self, screen: Observation | None) -> tuple[Observation | None, Mapping[int, int]]:
-        """Return the screen with lasting numbers of its elements, and these numbers by the positions that an action
-        names.
-        """
+        """Return the screen with lasting numbers of its elements, and these by the positions that an action names."""
         if screen is None or screen.dialect != DIALECT or not screen.content:
             return screen, {}
         known = self._shown.get(id(screen))

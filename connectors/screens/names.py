@@ -14,9 +14,7 @@ from trajmill.connectors.screens import aria
 from trajmill.connectors.screens.dom import DomNode, Scope, collapse_space, text_of, text_with_spaces
 
 MAX_HREF: Final = 100
-"""Largest length of an address of a link or frame; longer ones mostly contain the state of a session and are left
-out.
-"""
+"""Largest length of an address of a link or frame; longer ones, mostly a session's state, are left out."""
 
 CAPTIONS: Final = {"fieldset": "legend", "table": "caption", "figure": "figcaption", "svg": "title"}
 """Elements that a child names, with the tag of the child."""
@@ -50,8 +48,6 @@ class Names:
         """Return the name of an element by its attributes, its label or its caption; "" if it has none.
 
         Args:
-            node: Element.
-            role: Role of the element.
             scope: Lookup of elements by their ids.
             label: Label around the element, if there is one.
         """
@@ -114,13 +110,10 @@ def mask(value: str) -> str:
 def name_and_description(
     name: str, attributes: Mapping[str, str], role: str, fillable: bool, scope: Scope
 ) -> tuple[str, str]:
-    """Return (name, description) of an element, completed from its title, its placeholder and its description
-    elsewhere.
+    """Return (name, description) of an element, completed from its title, placeholder and description elsewhere.
 
     Args:
         name: Result of `Names.name`.
-        attributes: Attributes of the element.
-        role: Role of the element.
         fillable: True for a field or a button, which may have a placeholder.
         scope: Lookup of elements by their ids.
     """

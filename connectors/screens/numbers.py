@@ -83,13 +83,11 @@ class _Shown:
         indents: Indentation of each line, in spaces.
         parents: Position of each element's parent; -1 for a window.
         ends: Position after the last element within each.
-        keys: Key of each element.
         boxes: Box of each element, as written.
         inside: Positions of each element's children; the last entry has those of the windows.
         kinds: Kind of each element, equal for elements with the same key and with children of the same kinds in the
             same order.
         numbers: Number of each element; 0 while it has none.
-        places: Position of each number.
     """
 
     rows: list[str]
@@ -110,9 +108,7 @@ class _Shown:
         return "\n".join([f"{row[:indent]}#{number} {row[indent:]}" for row, indent, number in lines])
 
     def brothers(self, number: int) -> list[int]:
-        """Return the positions of the children of the element with a number, or of the windows for 0; empty if it is
-        absent.
-        """
+        """Return the positions of the children of a numbered element, or of the windows for 0; empty if absent."""
         position = self.places.get(number) if number else -1
         return self.inside[position] if position is not None else []
 
@@ -252,9 +248,7 @@ class _Matching:
     copied: dict[int, int] = field(default_factory=dict)
 
     def match(self) -> None:
-        """Match from the windows inwards, since an element is recognized by its parent; then match elements that
-        moved.
-        """
+        """Match from the windows inwards, since an element is recognized by its parent; then match moved elements."""
         self._inwards(-1, 0)
         if self.last is None:
             return
@@ -316,9 +310,7 @@ class _Matching:
         return True
 
     def _by_what_is_in_them(self, brothers: Sequence[int], around: int) -> None:
-        """Match siblings by their contents: first those beside or at their old position, then the others of a kind in
-        order.
-        """
+        """Match siblings by contents: first those beside or at their old position, then the others in order."""
         screen, last = self.screen, self.last
         known_brothers = last.brothers(around) if last is not None else []
         if last is not None and known_brothers:
@@ -356,9 +348,7 @@ class _Matching:
                 self._take(position, at[kind])
 
     def _by_neighbour(self, brothers: Sequence[int], known_brothers: Sequence[int], last: _Shown) -> None:
-        """Number the siblings that follow, or else precede, the same sibling as one of their kind on the previous
-        screen.
-        """
+        """Number the siblings that follow, or else precede, the same sibling as one of their kind did before."""
         screen = self.screen
         for mine, theirs in ((brothers, known_brothers), (brothers[::-1], known_brothers[::-1])):
             after = {last.numbers[preceding]: following for preceding, following in pairwise(theirs)}

@@ -65,7 +65,6 @@ def page_of(
     Args:
         document: Root of the page.
         url: Address of the page, the value of the first line.
-        focus: Element with the focus.
         targets: Elements named in the log as targets of actions. They keep lines of their own, unless a button or link
             around them represents them, or they contain other actable elements.
         viewport: Size of the window, if the log states it.
@@ -214,9 +213,7 @@ class _Walk:
                 beside = self._joined(joint) if role == aria.INLINE else 0
 
     def _joined(self, joint: int) -> int:
-        """Insert a space between two elements' texts that meet at `joint` if required, and return the length of the
-        run.
-        """
+        """Insert a space between two elements' texts that meet at `joint` if required; return the run's length."""
         run = self._run
         if 0 < joint < len(run) and not self._around.pre and is_parted(run[joint - 1], run[joint]):
             run.insert(joint, " ")
@@ -241,9 +238,7 @@ class _Walk:
         return role
 
     def _is_own(self, node: DomNode) -> bool:
-        """Check whether an element keeps a line whatever its contents: it is actable, or the log states its
-        position.
-        """
+        """Check if an element keeps a line whatever its contents: it is actable, or the log states its position."""
         return "onclick" in node.attributes or has_area(node.box) or node in self._targets
 
     def _is_acted_on(self, node: DomNode) -> bool:
@@ -253,9 +248,7 @@ class _Walk:
         return "onclick" in attributes or attributes.get("tabindex", "-")[:1].isdecimal() or node is self._focus
 
     def _is_layout(self, node: DomNode, role: str) -> bool:
-        """Check whether an element has its role in name only: a part of a table without headers, or the header of a
-        section.
-        """
+        """Check if an element has its role in name only: a part of a table without headers, or a section's header."""
         if role in aria.LANDMARKS:
             return self._around.in_section and "role" not in node.attributes
         if role == "table":

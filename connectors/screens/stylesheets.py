@@ -75,9 +75,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """Rules of a sheet, or of one rule in it; compared by identity. `layers` are in the order of their names' first
-    mention.
-    """
+    """Rules of a sheet, or of one rule in it; compared by identity. `layers` are in order of first mention."""
 
     rules: tuple[Rule, ...]
     layers: tuple[Layer, ...]

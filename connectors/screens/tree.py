@@ -36,9 +36,7 @@ from trajmill.schemas.record import record
 
 DIALECT: Final = "uitree/1"
 MAX_DEPTH: Final = 256
-"""Largest number of levels of shown nodes; deeper trees are refused, since their indentation would grow without
-bound.
-"""
+"""Largest number of levels of shown nodes; deeper trees are refused, since indentation would grow without bound."""
 
 MAX_TAGS: Final = 400_000
 """Number of tags above which a document is no screen, since an element takes about a kilobyte in memory."""

@@ -43,16 +43,7 @@ from trajmill.connectors.reading.documents import head_rows, json_rows
 from trajmill.connectors.reading.fields import join_paragraphs, objects_of, str_of
 from trajmill.connectors.reading.json_text import is_shallow, parse_if_json
 from trajmill.connectors.reading.values import json_value
-from trajmill.schemas import (
-    COMPLETE,
-    Context,
-    Observation,
-    ParseError,
-    Reject,
-    Step,
-    Task,
-    Trajectory,
-)
+from trajmill.schemas import COMPLETE, Context, Observation, ParseError, Reject, Step, Task, Trajectory
 
 _NAME: Final = re.compile(r"""["']name["']\s*:\s*["']([^"'\n]{1,100})["']""")
 _BETWEEN: Final = re.compile(r"\n?</tool_response>\s*<tool_response>\n?")
@@ -63,9 +54,7 @@ _OPEN: Final = "<tool_response>"
 _CLOSE: Final = "</tool_response>"
 _TASK: Final = "\n\nUser: "
 _SNIFFED_LINES: Final = 8
-"""Rows of questions that failed before the model answered have no messages, so the first row may not show the
-format.
-"""
+"""Rows of questions that failed before an answer have no messages, so the first row may not show the format."""
 
 
 class WebDancer(Connector):
@@ -130,13 +119,11 @@ class _Reading:
         self.acts = self.acts or bool(self.open)
 
     def answered(self, responses: list[str]) -> bool:
-        """Assign responses to the calls of the last turn in order; return False if there are more responses than
-        calls.
-        """
+        """Assign responses to the calls of the last turn in order; False if there are more responses than calls."""
         if len(responses) > len(self.open):
             return False
         for call, text in zip(self.open, responses, strict=False):
-            call.shown = _response(text)
+            call.shown = Observation(text)
         self.open = []
         return True
 
@@ -277,10 +264,6 @@ def _call(text: str) -> Call:
         return vocabulary.call("PythonInterpreter", {"code": code.inner.strip("\n")})
     named = _NAME.search(text)
     return Call(vocabulary.common_word(named[1]) if named else "tool_call", None, None, 0, text=text.strip("\n"))
-
-
-def _response(text: str) -> Observation:
-    return Observation(text)
 
 
 def _mark_ending(steps: list[Step], termination: Any) -> list[Step]:

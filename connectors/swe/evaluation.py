@@ -82,8 +82,6 @@ def read_run(blob: Blob, connector: str, ending: str, read: Callable[[Blob, str,
 
     Args:
         blob: the file, alone or with the report and summary.
-        connector: name of the connector, for rejects.
-        ending: file ending of trajectories.
         read: returns the contents of a member, given the outcome of each instance.
 
     Raises:

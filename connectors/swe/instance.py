@@ -48,9 +48,7 @@ def environment(
 
 
 def instance_of(path: str) -> str | None:
-    """Return the instance in a file name without `.traj`, `.json` and `.jsonl`, if it has the form of an instance's
-    id.
-    """
+    """Return the instance in a file name without `.traj`, `.json` and `.jsonl`, if it has an id's form."""
     name = path.rpartition("/")[2]
     for ending in (".jsonl", ".json", ".traj"):
         name = name.removesuffix(ending)

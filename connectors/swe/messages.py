@@ -42,7 +42,6 @@ class Message:
         text: its text; None if it has none.
         attachments: its images.
         calls: calls that it makes.
-        call_id: the call that it answers.
         reasoning: the model's reasoning, where the reply holds it apart from the text.
         interrupt: what kind of interruption it tells the agent of, in mini-swe-agent's word.
         exit_code: return code of the command that it answers.
@@ -118,7 +117,6 @@ def answer_of(turn: Exchange, index: int, used: Container[int]) -> int | None:
 
     Args:
         turn: the turn, with the messages that follow it.
-        index: index of the action in the turn.
         used: indices of messages that answer an earlier action.
     """
     calls, after = turn.message.calls, turn.after
@@ -138,24 +136,19 @@ def answer_of(turn: Exchange, index: int, used: Container[int]) -> int | None:
             return named
     unique_ids = {call_id for call_id in ids if call_id is not None and ids.count(call_id) == 1}
     unnamed = [position for position in tools if after[position].call_id not in unique_ids]
-    rank = sum(1 for call_id in ids[:index] if call_id not in unique_ids or not _names(turn, call_id))
+    answered_ids = {after[position].call_id for position in tools}
+    rank = sum(1 for call_id in ids[:index] if call_id not in unique_ids or call_id not in answered_ids)
     return unnamed[rank] if rank < len(unnamed) and unnamed[rank] not in used else None
 
 
 def calls_of(message: Message) -> list[Call | None]:
-    """Return the calls of a message as actions, the first with text and reasoning; None for one that nests too
-    deeply.
-    """
+    """Return the calls of a message as actions, the first with text and reasoning; None if one nests too deeply."""
     text, thought = (message.text or "").strip() or None, message.reasoning
     calls: list[Call | None] = []
     for asked_call in message.calls:
         calls.append(call(asked_call.name, asked_call.arguments, asked_call.call_id, text, thought))
         text = thought = None
     return calls
-
-
-def _names(turn: Exchange, call_id: str | None) -> bool:
-    return any(message.role == "tool" and message.call_id == call_id for message in turn.after)
 
 
 def message_of(value: Any) -> Message | None:

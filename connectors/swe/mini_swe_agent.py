@@ -170,8 +170,12 @@ class _Run:
             native_id=self._instance or "",
             domain="swe",
             steps=course.steps(),
-            environment=environment(self._instance, self._image()),
-            agent=Agent("mini-swe-agent", text_in(self._info, "mini_version"), self._model()),
+            environment=environment(self._instance, text_in(self._info, "config", "environment", "image")),
+            agent=Agent(
+                "mini-swe-agent",
+                text_in(self._info, "mini_version"),
+                text_in(self._info, "config", "model", "model_name"),
+            ),
             task=Task(self._instance, first.text if first is not None else None),
             context=Context(agent_system=system),
             outcome=self._known.get(self._instance or ""),
@@ -224,13 +228,11 @@ class _Run:
         unwrapped_reply: Output | None,
         last: bool,
     ) -> Call:
-        """Build the action with the observation in `reply`; `unwrapped_reply` is its text without the harness's words,
-        if it has any.
-        """
+        """Build the action with the observation in `reply`; `unwrapped_reply` is its text without harness words."""
         seen, took = None, None
         output = unwrapped_reply or Output(None if reply is None else reply.text)
         if reply is not None:
-            submits = acted and _submits(action.arguments or "")
+            submits = acted and any(sign in (action.arguments or "") for sign in (_SUBMIT, _SUBMIT_FIRST))
             handed_in = submits or (acted and self._status == "Submitted")
             submission = handed_in and last and (reply.role == "exit" or unwrapped_reply is None)
             seen = self._submitted(reply.text, _origin(reply, acted)) if submission else None
@@ -255,9 +257,7 @@ class _Run:
         )
 
     def _submitted(self, text: str | None, origin: str) -> Observation | None:
-        """Return the output of the command that ended the run, as far as the log holds it: without its first line, the
-        mark.
-        """
+        """Return the output of the command that ended the run, as far as logged: without its first line, the mark."""
         if self._status not in (None, "Submitted") or origin != "environment":
             return None
         shown = text or text_in(self._info, "submission") or text
@@ -270,16 +270,6 @@ class _Run:
     def _end(self, course: Told) -> None:
         if self._status is not None:
             course.end(self._status == "Submitted", self._status != "Submitted")
-
-    def _image(self) -> str | None:
-        return text_in(self._info, "config", "environment", "image")
-
-    def _model(self) -> str | None:
-        return text_in(self._info, "config", "model", "model_name")
-
-
-def _submits(arguments: str) -> bool:
-    return _SUBMIT in arguments or _SUBMIT_FIRST in arguments
 
 
 def _pattern(prompts: Sequence[str]) -> re.Pattern[str]:

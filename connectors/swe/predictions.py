@@ -104,7 +104,6 @@ def with_answers(path: str, answers: Mapping[int, str], count: int) -> Asked:
     """Return the file with a member for each answered record.
 
     Args:
-        path: path of the file.
         answers: for the number of each answered record, a file of the folder that answers it.
         count: number of records.
     """

@@ -35,7 +35,7 @@ from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
 from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.reading.documents import head_rows, holds_rows, json_document
-from trajmill.connectors.reading.fields import text_in
+from trajmill.connectors.reading.fields import number_of, text_in
 from trajmill.connectors.reading.json_text import parse_if_json, shallow_json
 from trajmill.connectors.reading.lines import is_by_line, json_lines
 from trajmill.connectors.reading.places import places_by_lines
@@ -249,17 +249,13 @@ def _seen(message: Message, action: Call, acted: bool) -> tuple[Observation | No
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:
-    """Return the verdict of the tests: `resolved` or `target`, or a `reward`, which resolves the task if it is 0 or
-    1.
-    """
+    """Return the verdict of the tests: `resolved` or `target`, or a `reward`, which resolves the task if 0 or 1."""
     for key in ("resolved", "target"):
         if row.get(key) in (True, False):
             return Outcome(bool(row[key]), None, VERIFIER)
     reward = next((row[key] for key in ("reward", "rewards") if row.get(key) is not None), None)
-    if isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) < 1e30:
-        resolved = bool(reward) if reward in (0, 1) else None
-        return Outcome(resolved, float(reward), "tests")
-    return None
+    score = number_of(reward, 1e30)
+    return None if score is None else Outcome(bool(score) if score in (0, 1) else None, score, "tests")
 
 
 def _end(course: Told, row: Mapping[str, Any]) -> None:

@@ -112,9 +112,6 @@ def call(
         element: the id of the line that the action targets, if known. It is part of the text and is added to the
             original arguments in `arguments`; an original argument named element is then called `target`.
         target: the log's description of the element, used in the text if no line is known.
-        reasoning: the agent's reasoning.
-        message: the agent's message.
-        call_id: the log's own id of the call.
     """
     target_arguments: dict[str, Any] = {}
     if element is not None:

@@ -93,8 +93,6 @@ def call(
         name: a word of the vocabulary, or the agent's own word.
         common: arguments for the text; None values are left out.
         original: the agent's own arguments.
-        reasoning: the agent's reasoning.
-        message: the agent's message.
     """
     text = call_text(name, bound_depth({key: value for key, value in common.items() if value is not None}))
     return Action(name, text, json_text(bound_depth(dict(original))) if original else None, None, message, reasoning)
@@ -108,7 +106,6 @@ def of_browser_use(
     Args:
         word: browser-use's name of the action.
         arguments: browser-use's arguments.
-        reasoning: the agent's reasoning.
         target: description of the element, if the screen does not show the element's number.
     """
     name = _BROWSER_USE.get(word, word)

@@ -242,9 +242,7 @@ def _unpack(data: bytes, coding: str) -> bytes | None:
 
 
 def _raw_deflated(data: bytes) -> bytes | None:
-    """Unpack bytes that were deflated without a header, as some servers do; None if they were not, or are
-    incomplete.
-    """
+    """Unpack bytes that were deflated without a header, as some servers do; None if they were not, or are cut."""
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         content = engine.decompress(data, UNPACKED_BYTES)

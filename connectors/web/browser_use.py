@@ -44,7 +44,6 @@ def add_turn(
 
     Args:
         moves: the agent's earlier actions.
-        offset: offset of the answer in the log.
         item: holds the answer (`model_output`); in a history also `state` and `metadata`.
         actions: the calls of the answer, as returned by `calls_of`.
         results: their results in order; browser-use may have stopped before the last call.
@@ -95,9 +94,7 @@ def calls_of(output: Any) -> list[dict[str, Any]]:
 
 
 def describe_element(element: Any) -> str | None:
-    """Return a short description of an element in a history: `input[name="q"]`, else its path; None if there is
-    neither.
-    """
+    """Return a short description of an element in a history: `input[name="q"]`, else its path; None without."""
     fields = object_of(element)
     tag = (str_of(fields.get("tag_name")) or str_of(fields.get("node_name"))).lower()
     attributes = object_of(fields.get("attributes"))

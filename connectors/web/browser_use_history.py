@@ -48,16 +48,7 @@ from trajmill.connectors.reading.values import BOM
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.web.bodies import unbase64
 from trajmill.connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of, list_results, result_lines
-from trajmill.schemas import (
-    Agent,
-    Attachment,
-    Observation,
-    Outcome,
-    ParseError,
-    Reject,
-    Task,
-    Trajectory,
-)
+from trajmill.schemas import Agent, Attachment, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _BEGINS: Final = re.compile(rb'\s*\{\s*"(?:history|_version|usage|errors)"\s*:')
 _KEYS: Final = (
@@ -180,9 +171,7 @@ def _places(items: list[dict[str, Any] | None], data: bytes) -> list[int]:
 
 
 def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation | None:
-    """Return the state of an item, marked as an error if an action before it failed; None if the item holds no
-    state.
-    """
+    """Return the state of an item, marked as an error if an action before it failed; None if it holds no state."""
     state = item.get("state")
     if not isinstance(state, dict):
         return None

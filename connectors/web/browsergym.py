@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.reading.documents import json_document
-from trajmill.connectors.reading.fields import object_of, str_of, whole_number_of
+from trajmill.connectors.reading.fields import number_of, object_of, str_of, whole_number_of
 from trajmill.connectors.screens.moves import Moves
 from trajmill.connectors.web import action as words
 from trajmill.connectors.web import agent_action as act
@@ -242,16 +242,11 @@ def _moves(steps: Sequence[tuple[dict[str, Any], int, str]], numbers: Sequence[i
                 offset,
                 member,
                 calls=len(calls),
-                reward=_reward(following_step.get("reward")),
+                reward=number_of(following_step.get("reward"), 1e9),
                 terminated=_flag(following_step.get("terminated")),
                 truncated=_flag(following_step.get("truncated")),
             )
     return moves, unread
-
-
-def _reward(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
-    return float(value) if is_number else None
 
 
 def _flag(value: Any) -> bool | None:

@@ -41,7 +41,7 @@ from typing import Any, ClassVar, Final
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.reading.documents import array_values
-from trajmill.connectors.reading.fields import object_of, str_of
+from trajmill.connectors.reading.fields import number_of, object_of, str_of
 from trajmill.connectors.reading.lines import json_lines
 from trajmill.connectors.reading.values import BOM, value_or_none
 from trajmill.connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
@@ -326,8 +326,7 @@ class _Reader:
         mime_type = str_of(response.get("mimeType"))
         if "content-type" not in received and mime_type:
             received["content-type"] = mime_type
-        status = hop.status or response.get("status")
-        known = isinstance(status, int | float) and not isinstance(status, bool) and 100 <= status < 1000
+        status = number_of(hop.status or response.get("status"), 1000, 100)
         answer = hop.answer
         if hop.told:
             answer = Body("\n\n".join(hop.told), "text/event-stream")
@@ -342,10 +341,10 @@ class _Reader:
             headers=hop.headers,
             body=hop.body,
             kind=kind_of(hop.word, hop.method, hop.url, hop.headers, media_type_of(mime_type)),
-            status=int(status) if known and status is not None else None,
+            status=int(status) if status is not None else None,
             phrase=str_of(response.get("statusText")),
             received=received,
-            answer=answer if known else None,
+            answer=answer if status is not None else None,
             error=hop.error,
             started=self._microseconds(hop.began),
             duration=round(duration, 6) if duration is not None and duration >= 0 else None,
@@ -397,6 +396,4 @@ def _headers(value: Any) -> dict[str, str]:
 
 
 def _time(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MAX_TIME:
-        return None
-    return float(value)
+    return number_of(value, _MAX_TIME, 0)

@@ -52,7 +52,7 @@ from urllib.parse import urlencode
 from trajmill.connectors.connector import Blob, Connector, Log, Sniff
 from trajmill.connectors.reading.archive import Archive
 from trajmill.connectors.reading.documents import array_values
-from trajmill.connectors.reading.fields import object_of, str_of, whole_number_of
+from trajmill.connectors.reading.fields import number_of, object_of, str_of, whole_number_of
 from trajmill.connectors.reading.large.outline import Chosen
 from trajmill.connectors.reading.times import microseconds
 from trajmill.connectors.reading.values import BOM
@@ -299,7 +299,8 @@ class _Reader:
         kind = kind_of(_word(entry), method, url, sent, media_type)
         keeps_bodies = kind == DATA or (kind == ASSET and (self._static_assets or method not in ("GET", "HEAD")))
         answered = keeps_bodies or media_type == SHEET
-        started, duration = microseconds(entry.get("startedDateTime")), _seconds(entry.get("time"))
+        started, took = microseconds(entry.get("startedDateTime")), number_of(entry.get("time"), 1e9, 0)
+        duration = round(took / 1000, 6) if took is not None else None
         return Exchange(
             offset=offset,
             page=str_of(entry.get("pageref")),
@@ -404,13 +405,6 @@ def _error(entry: dict[str, Any], response: dict[str, Any]) -> str | None:
     return None
 
 
-def _seconds(value: Any) -> float | None:
-    """Convert milliseconds to seconds; None if the value is no valid number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        return None
-    return round(value / 1000, 6)
-
-
 def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Sort the messages by time; leave them as listed if one has no time."""
     listed = tuple(messages)
@@ -428,6 +422,4 @@ def _messages(value: Any) -> Iterator[Message]:
             data = str_of(frame.get("data"))
             raw = unbase64(data) if frame.get("opcode") == 2 else None
             body = Body(data) if raw is None else byte_body(raw, "")
-            at = frame.get("time")
-            at = float(at) if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < 1e12 else None
-            yield Message(frame["type"] in ("send", "request"), body, at)
+            yield Message(frame["type"] in ("send", "request"), body, number_of(frame.get("time"), 1e12, 0))

@@ -91,9 +91,7 @@ def _check_nesting(text: str) -> None:
 
 @lru_cache(maxsize=4096)
 def _nesting(mark: str) -> tuple[str, bool, int] | None:
-    """Return (tag, whether it is a formatting element, 1 or -1) for the beginning of a tag; None if it does not
-    nest.
-    """
+    """Return (tag, whether it is a formatting element, 1 or -1) of the beginning of a tag; None if it never nests."""
     tag = mark.lstrip("</").lower()
     if tag in _VOID or tag in _CLOSED_BY_OTHERS:
         return None
@@ -167,8 +165,7 @@ def without_fragment(base: str, address: str) -> str:
 
 
 def html_observation(document: DomNode | None, uri: str | None) -> Observation:
-    """Return the HTML of a DOM as an observation, shadow roots as templates and frames as `srcdoc`; empty if there is
-    none.
+    """Return the HTML of a DOM as an observation, shadow roots as templates, frames as `srcdoc`; else empty.
 
     Scripts and style sheets are left out, and the content of password fields is masked, as it is on the screen.
     """

@@ -43,7 +43,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from trajmill.connectors.connector import Blob, Connector, Sniff
 from trajmill.connectors.reading.documents import json_document
-from trajmill.connectors.reading.fields import object_of, str_of, whole_number_of
+from trajmill.connectors.reading.fields import number_of, object_of, str_of, whole_number_of
 from trajmill.connectors.reading.times import seconds_of_span
 from trajmill.connectors.screens.dom import MAX_LEVELS, NO_ATTRIBUTES, NO_CHILDREN, DomNode
 from trajmill.connectors.screens.moves import Moves
@@ -166,9 +166,7 @@ class _Demo:
         return moves
 
     def _end(self, last_act: _Act) -> int | None:
-        """Return the index of the last state if it shows the effect of the last action; None if it was recorded
-        before.
-        """
+        """Return the index of the last state if it shows the effect of the last action; None if recorded before."""
         last = len(self._states) - 1
         action = object_of(self._states[last].get("action"))
         opens = last_act.kind == "click" and action.get("type") in ("mousedown", "mouseup")
@@ -299,9 +297,7 @@ _Mark: TypeAlias = tuple[str, str]
 
 
 def _targets(states: Sequence[dict[str, Any]]) -> frozenset[_Mark]:
-    """Return the marks of all nodes acted on. Such nodes always get a line, so that a line does not first appear with
-    the action on it.
-    """
+    """Return the marks of all nodes acted on: such nodes have a line on every page, not only at their action."""
     marks: set[_Mark] = set()
     for state in states:
         stack = [state.get("dom")]
@@ -363,9 +359,7 @@ def _view_of(dom: Any, raw: bool, targets: frozenset[_Mark]) -> _View | None:
 
 
 def _node(source: dict[str, Any]) -> DomNode:
-    """Return a node of the recorder's DOM. Text nodes have the tag `t`, and an element may hold its only text
-    itself.
-    """
+    """Return a node of the recorder's DOM. Text nodes have the tag `t`; an element may hold its only text itself."""
     get = source.get
     tag, text = str_of(get("tag")).lower(), str_of(get("text"))
     box = _box(source)
@@ -394,8 +388,8 @@ def _box(source: dict[str, Any]) -> Box | None:
     """Return the box of a node; None if one of its sides is not stated."""
     sides: list[Any] = list(map(source.get, _SIDES))
     if {*map(type, sides)} != {int}:
-        numbers = [number for number in map(_number, sides) if number is not None]
-        sides = [act.whole(number) for number in numbers if -_OUTSIDE < number < _OUTSIDE]
+        numbers = [number_of(side, _OUTSIDE) for side in sides]
+        sides = [act.whole(number) for number in numbers if number is not None]
     elif min(sides) <= -_OUTSIDE or max(sides) >= _OUTSIDE:
         return None
     if len(sides) < len(_SIDES):
@@ -405,9 +399,7 @@ def _box(source: dict[str, Any]) -> Box | None:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
-        return None
-    return float(value)
+    return number_of(value, 1e12)
 
 
 def _point(events: Sequence[dict[str, Any]], kind: str) -> tuple[float, float] | None:

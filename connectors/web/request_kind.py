@@ -57,7 +57,6 @@ def kind_of(word: str, method: str, url: str, headers: Mapping[str, str], media_
     Args:
         word: the recorder's own word for it, lower case; empty if it has none.
         method: method in upper case.
-        url: URL of the request.
         headers: headers of the request, names in lower case.
         media_type: media type of the response, without parameters; empty if not stated.
     """

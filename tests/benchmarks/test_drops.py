@@ -1,17 +1,13 @@
 """Drops of rules on real logs: the order in which they are judged, and what is counted of the labels."""
 
+import json
 from glob import escape
 from pathlib import Path
 
 import pytest
 
-from benchmarks.drops import (
-    MORE,
-    NUMBERS,
-    interval,
-    whole_recipe,
-)
-from benchmarks.labels import LABELS, Label, Place, read_labels, write_labels
+from benchmarks.drops import MORE, NUMBERS, interval, whole_recipe
+from benchmarks.labels import LABELS, read_labels
 from tests.conftest import corpora_folder
 from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from trajmill.quality.registry import signals
@@ -41,21 +37,12 @@ def test_every_label_names_a_file_of_the_corpora(record_property):
     assert gone == set()
 
 
-def test_labels_come_back_as_they_were_written_and_later_ones_count(tmp_path):
-    first = Label(Place("a/b", "t", 3, "loop"), "right", "the same click again")
-    second = Label(Place("ä", "t", -1, "no_op"), "wrong", "it changed the title")
-    write_labels(tmp_path, [first, second])
-    assert read_labels(tmp_path) == {first.place: first, second.place: second}
-    changed = Label(first.place, "wrong", "another element")
-    write_labels(tmp_path, [changed])
-    assert read_labels(tmp_path) == {first.place: changed, second.place: second}
-
-
 @pytest.mark.parametrize("fault", ["twice", "elsewhere", "verdict"])
 def test_a_label_twice_in_the_wrong_file_or_without_a_verdict_is_refused(tmp_path, fault):
-    line = Label(Place("a", "t", 0, "loop"), "so-so" if fault == "verdict" else "right", "why it is so").line()
+    verdict = "so-so" if fault == "verdict" else "right"
+    label = {"file": "a", "trajectory": "t", "step": 0, "rule": "loop", "verdict": verdict, "reason": "why it is so"}
     name = "no_op.jsonl" if fault == "elsewhere" else "loop.jsonl"
-    (tmp_path / name).write_text(line * (2 if fault == "twice" else 1))
+    (tmp_path / name).write_text(f"{json.dumps(label)}\n" * (2 if fault == "twice" else 1))
     with pytest.raises(ValueError, match=name):
         read_labels(tmp_path)
 

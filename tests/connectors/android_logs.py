@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.conftest import real_files as named_real_files
-from tests.rows import blob_at
+from tests.rows import split_records
 from trajmill.connectors.connector import Connector, MemoryBlob
 from trajmill.schemas import ParseError, Reject, Trajectory
 
@@ -14,9 +14,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 
 def read(connector: Connector, blob: MemoryBlob) -> tuple[list[Trajectory], list[Reject]]:
     """(trajectories, rejects) of a blob."""
-    results = list(connector.parse(blob))
-    trajectories = [record for record in results if isinstance(record, Trajectory)]
-    return trajectories, [record for record in results if isinstance(record, Reject)]
+    return split_records(connector.parse(blob))
 
 
 def outcome(connector: Connector, blob: MemoryBlob) -> tuple[list[Trajectory], list[str]]:
@@ -33,11 +31,6 @@ def real_files(name: str, pattern: str, record: Callable[[str, object], None]) -
     paths = [path for path in named_real_files([f"android/{name}/"], record) if path.match(pattern)]
     assert paths
     return paths
-
-
-def real_folders(name: str, pattern: str, record: Callable[[str, object], None]) -> list[MemoryBlob]:
-    """The folders that hold those files, as blobs."""
-    return [blob_at(path) for path in sorted({file.parent for file in real_files(name, pattern, record)})]
 
 
 def node(bounds: str, text: str = "", inner: str = "", **attributes: str) -> str:

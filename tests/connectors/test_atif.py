@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import split_records
 from trajmill.connectors.agents.atif import DEPTH, Atif
 from trajmill.connectors.agents.atif.domains import domain
 from trajmill.connectors.connector import MemoryBlob
@@ -31,9 +32,7 @@ def told(content: str | None = None, key: str | None = None, **more: Any) -> Val
 def read(whole: Value | dict[str, Value]) -> tuple[list[Trajectory], list[Reject]]:
     several = "steps" not in whole
     members = {name: json.dumps(one).encode() for name, one in whole.items()} if several else json.dumps(whole).encode()
-    found = list(Atif().parse(MemoryBlob("log", members)))
-    rejects = [one for one in found if isinstance(one, Reject)]
-    return [one for one in found if isinstance(one, Trajectory)], rejects
+    return split_records(Atif().parse(MemoryBlob("log", members)))
 
 
 def steps(*given: Value, **more: Any) -> list[Step]:

@@ -6,18 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.connectors.claude_logs import (
-    CONNECTOR,
-    SESSION,
-    Talk,
-    answered,
-    log,
-    parsed,
-    rows,
-    seen,
-    text,
-    use,
-)
+from tests.connectors.claude_logs import CONNECTOR, SESSION, Talk, answered, log, parsed, rows, seen, text, use
+from tests.rows import split_records
 from tests.tables import table
 from trajmill.connectors.agents.claude_code import BRANCHES
 from trajmill.connectors.conversation.reminders import voices
@@ -202,9 +192,7 @@ def laid(root: Path, files: Mapping[str, bytes]) -> Plan:
 
 def read(plan: Plan) -> tuple[list[Trajectory], list[Reject]]:
     records = [record for source in plan.inputs for record, _ in read_input(source, RECIPE)]
-    return [record for record in records if isinstance(record, Trajectory)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(records)
 
 
 @pytest.mark.parametrize("place", [f"p/{SESSION}/subagents/agent-x1.jsonl", "p/agent-x1.jsonl"])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import split_records
 from tests.tables import table
 from trajmill.connectors.agents.codex import Codex
 from trajmill.connectors.agents.codex_texts import origin
@@ -47,9 +48,7 @@ def log(*lines: Line) -> bytes:
 
 
 def read(data: bytes, connector: Connector) -> tuple[list[Trajectory], list[Reject]]:
-    records = list(connector.parse(MemoryBlob("log.jsonl", data)))
-    rejects = [record for record in records if isinstance(record, Reject)]
-    return [record for record in records if isinstance(record, Trajectory)], rejects
+    return split_records(connector.parse(MemoryBlob("log.jsonl", data)))
 
 
 def steps(*lines: Line) -> list[Step]:

@@ -20,6 +20,7 @@ from tests.connectors.wire_logs import (
     result,
     seen,
 )
+from tests.rows import split_records
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.conversation.mcp_answer import response_observation
 from trajmill.connectors.conversation.pairing import conversation
@@ -114,10 +115,7 @@ def halves(requests: list, answers: list) -> tuple[list[Trajectory], list[Reject
         name: "".join(json.dumps(message) + "\n" for message in messages).encode()
         for name, messages in (("x.in.jsonl", requests), ("x.out.jsonl", answers))
     }
-    records = list(McpJsonRpc().parse(MemoryBlob("tee", members)))
-    return [record for record in records if isinstance(record, Trajectory)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(McpJsonRpc().parse(MemoryBlob("tee", members)))
 
 
 def test_captures_of_one_direction_are_joined_by_ids_in_the_order_of_the_requests():

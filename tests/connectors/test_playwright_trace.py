@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from tests.rows import split_records
 from trajmill.connectors.connector import Choices, MemoryBlob
 from trajmill.connectors.web.playwright_trace import PlaywrightTrace
 from trajmill.connectors.web.playwright_trace.dom import Frame, LostNodeError
 from trajmill.connectors.web.playwright_trace.session import NEWEST
-from trajmill.schemas import Reject
 
 URL = "http://tea.example/"
 READER = PlaywrightTrace()
@@ -72,10 +72,7 @@ def archive(members):
 
 
 def parsed(data, **choices):
-    records = list(READER.parse(MemoryBlob("trace.zip", data, replace(Choices(), **choices))))
-    return [record for record in records if not isinstance(record, Reject)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(READER.parse(MemoryBlob("trace.zip", data, replace(Choices(), **choices))))
 
 
 def steps(*events, **choices):
@@ -419,13 +416,6 @@ def test_references_that_double_with_each_snapshot_are_refused_in_no_time():
         frame.add(["P", {}, [[1, 0]], [[1, 0]]])
     with pytest.raises(ValueError):
         frame.dom(100)
-
-
-def test_a_cut_archive_gives_its_trace_and_a_reject_for_the_rest():
-    data = archive({"trace.trace": log(*CLICKED), "trace.network": b""})
-    trajectories, rejects = parsed(data[: data.rindex(b"PK\x03\x04") + 10])
-    assert [len(trajectory.steps) for trajectory in trajectories] == [1]
-    assert [reject.reason for reject in rejects] == ["truncated"]
 
 
 def test_the_marks_that_earlier_calls_left_on_their_targets_are_not_taken_for_this_call():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.rows import split_records
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.recordings.script import Script, prompts, typescripts
 from trajmill.connectors.recordings.script import timing as script_timing
@@ -25,10 +26,7 @@ def parsed(**members: str | bytes) -> tuple[list[Trajectory], list[Reject]]:
     content = {
         name.replace("_", "."): value.encode() if isinstance(value, str) else value for name, value in members.items()
     }
-    records = list(CONNECTOR.parse(MemoryBlob("log", content)))
-    return [record for record in records if isinstance(record, Trajectory)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(CONNECTOR.parse(MemoryBlob("log", content)))
 
 
 def keys(trajectory: Trajectory) -> list[str]:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.conftest import ROOT
+from tests.rows import split_records
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.registry import connectors, sniff
 from trajmill.schemas import Observation, ParseError, Reject, Trajectory
@@ -15,10 +16,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 
 def read(name: str, data: bytes | str) -> tuple[list[Trajectory], list[Reject]]:
     blob = MemoryBlob("log", data.encode() if isinstance(data, str) else data)
-    records = list(connectors()[name].parse(blob))
-    return [record for record in records if isinstance(record, Trajectory)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(connectors()[name].parse(blob))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.rows import split_records
 from trajmill.connectors.agents.gemini_cli import BRANCHES, GeminiCli
 from trajmill.connectors.agents.gemini_stream import GeminiStream
 from trajmill.connectors.agents.managed_agent import ManagedAgent
@@ -106,10 +107,7 @@ def test_a_sub_agent_of_gemini_has_the_session_of_its_folder_and_the_step_that_h
 
 def read_lines(name, *lines):
     data = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    records = list(connectors()[name].parse(MemoryBlob("log", data)))
-    return [record for record in records if isinstance(record, Trajectory)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(connectors()[name].parse(MemoryBlob("log", data)))
 
 
 def asked(key, parent, call):
@@ -224,9 +222,7 @@ def user(key: str, text: str) -> dict[str, Any]:
 
 def read_gemini(*lines: dict[str, Any], whole: bool = False) -> tuple[list[Trajectory], list[Reject]]:
     data = json.dumps({**HEAD, "messages": lines}, indent=1) if whole else "\n".join(map(json.dumps, (HEAD, *lines)))
-    records = list(GeminiCli().parse(MemoryBlob("session.jsonl", data.encode() + b"\n")))
-    rejects = [record for record in records if isinstance(record, Reject)]
-    return [record for record in records if isinstance(record, Trajectory)], rejects
+    return split_records(GeminiCli().parse(MemoryBlob("session.jsonl", data.encode() + b"\n")))
 
 
 def test_parts_of_a_text_are_joined_as_the_client_joins_them():

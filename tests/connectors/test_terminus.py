@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.rows import split_records
 from trajmill.connectors.agents.harbor import Harbor
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.conversation.terminus_texts import UnclearResponseError, recover_response, response_of
@@ -31,10 +32,7 @@ def parsed(*episodes: tuple[str, str | None]) -> tuple[list[Trajectory], list[Re
         members[f"episode-{number}/prompt.txt"] = prompt.encode()
         if answer is not None:
             members[f"episode-{number}/response.txt"] = answer.encode()
-    records = list(CONNECTOR.parse(MemoryBlob("log", members)))
-    return [record for record in records if isinstance(record, Trajectory)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(CONNECTOR.parse(MemoryBlob("log", members)))
 
 
 @pytest.mark.parametrize(
@@ -220,10 +218,7 @@ def read_trial(*events: tuple[str, str], **results: object) -> tuple[list[Trajec
         "results.json": json.dumps({**RESULTS, **results}).encode(),
         "sessions/agent.cast": cast(("o", PROMPT), *typed("clear"), *events, ("i", "\x04"), ("o", "exit\r\n")),
     }
-    records = list(TERMINAL_BENCH.parse(MemoryBlob("t.1-of-1", members)))
-    return [record for record in records if isinstance(record, Trajectory)], [
-        record for record in records if isinstance(record, Reject)
-    ]
+    return split_records(TERMINAL_BENCH.parse(MemoryBlob("t.1-of-1", members)))
 
 
 def test_a_timeout_of_the_agent_cuts_the_last_step():

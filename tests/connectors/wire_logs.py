@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from tests.rows import split_records
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.mcp.wire_reader import SessionReader
 from trajmill.connectors.mcp.wire_session import Message
@@ -41,8 +42,7 @@ def read(*bodies: Any, label: str | None = None) -> tuple[list[Trajectory], list
 
 
 def split(records: list[Trajectory | Reject]) -> tuple[list[Trajectory], list[Reject]]:
-    trajectories = [record for record in records if isinstance(record, Trajectory)]
-    return trajectories, [record for record in records if isinstance(record, Reject)]
+    return split_records(records)
 
 
 def seen(trajectory: Trajectory) -> list[tuple[str, str | None]]:

@@ -26,16 +26,13 @@ from trajmill.schemas import ConfigError
 from trajmill.worlds.drift.figures import (
     BLOCKS,
     DISAGREEMENT,
-    DRAWS,
-    FEWEST_BLOCKS,
     MEASURES,
     Cell,
     Figure,
-    bounds,
     by_turn,
     cells,
-    draws_of,
     growth,
+    interval_of_ratios,
     lengths,
     prepare_columns,
     round_figure,
@@ -93,7 +90,6 @@ def pair_rows(real: pl.DataFrame, sim: pl.DataFrame) -> Pairs:
 
     Args:
         real: Rows of the real world, of `drift.rows.SCHEMA`.
-        sim: Rows of one world model.
     """
     logged = _pair_logged(real, sim)
     rest = sim.join(logged.select("file", "row"), on=["file", "row"], how="anti", maintain_order="left")
@@ -146,8 +142,7 @@ def _near(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
 
 
 def pick_replicates(real: pl.DataFrame) -> pl.DataFrame:
-    """Pick two real rows of each history and action that has several, the first by trajectory, sorted by domain and
-    key.
+    """Pick two real rows of each history and action that has several, the first by trajectory, by domain and key.
 
     Returns:
         Table of `key`, `domain`, `tool`, `turn`, `place`, `by`, `file`, `row`, `file_real` and `row_real`.
@@ -167,9 +162,7 @@ def sample_pairs(pairs: pl.DataFrame, most: int) -> pl.DataFrame:
 
 
 FEWEST: Final = 5
-"""Fewest pairs with real replicates for a domain. With fewer, its pairs are compared with all of its replicates
-instead.
-"""
+"""Fewest pairs with real replicates for a domain; with fewer, pairs are compared with all its replicates instead."""
 
 
 def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most: int) -> Iterator[Cell]:
@@ -183,7 +176,6 @@ def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most:
         real: Side of the real world.
         rows: Its rows, each trajectory's content once.
         sim: Side of the model.
-        pairs: Pairs of the model.
         most: Most pairs of a domain that are read.
     """
     known = pick_replicates(rows)
@@ -243,13 +235,8 @@ def _cell(match: str, by: str, domain: str, value: str, rows: pl.DataFrame, base
         of = np.searchsorted(places, table["place"].to_numpy()) % BLOCKS
         tables.append(np.stack([np.bincount(of, table["apart"].to_numpy(), blocks), np.bincount(of, minlength=blocks)]))
     means = [float(above.sum() / below.sum()) for above, below in tables]
-    drawn = np.full(DRAWS, np.nan)
-    if blocks >= FEWEST_BLOCKS:
-        weights = draws_of(blocks)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts = [(weights @ above) / (weights @ below) for above, below in tables]
-        drawn = parts[1] - parts[0]
-    figure = Figure(round_figure(means[0]), round_figure(means[1]), round_figure(means[1] - means[0]), *bounds(drawn))
+    low, high = interval_of_ratios(tables)
+    figure = Figure(round_figure(means[0]), round_figure(means[1]), round_figure(means[1] - means[0]), low, high)
     return Cell(match, by, domain, value, len(rows), rows["place"].n_unique(), {"disagreement": figure})
 
 

@@ -66,7 +66,6 @@ class Cell:
     Attributes:
         match: `logged`, `exact`, `near` or `rollouts`.
         by: `domain`, `tool` or `turn`.
-        domain: Domain of its rows.
         value: Tool, or stretch of turns; empty for a whole domain.
         rows: Number of simulated rows.
         tasks: Number of their tasks.
@@ -182,15 +181,21 @@ def _table(sums: dict[int, list[float]], blocks: Sequence[int], columns: Sequenc
     return np.array([[sums.get(block, none)[column] for column in columns] for block in blocks])
 
 
+def interval_of_ratios(tables: Sequence[npt.NDArray[Any]]) -> tuple[float | None, float | None]:
+    """Return the bounds of the model's ratio of sums less the real one; of each side the two summands by block."""
+    blocks = tables[0].shape[1]
+    drawn = np.full(DRAWS, np.nan)
+    if blocks >= FEWEST_BLOCKS:
+        weights = draws_of(blocks)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            real, sim = ((weights @ above) / (weights @ below) for above, below in tables)
+        drawn = sim - real
+    return bounds(drawn)
+
+
 def _figure(name: str, tables: Sequence[Floats]) -> Figure:
     real, sim = (float(table[:, 0].sum() / table[:, 1].sum()) for table in tables)
-    drawn = np.full(DRAWS, np.nan)
-    if len(tables[0]) >= FEWEST_BLOCKS:
-        weights = draws_of(len(tables[0]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts = [(weights @ table[:, 0]) / (weights @ table[:, 1]) for table in tables]
-        drawn = parts[1] - parts[0]
-    low, high = bounds(drawn)
+    low, high = interval_of_ratios([table.T for table in tables])
     if name == "length":
         ends = (None if end is None else round_figure(2**end) for end in (low, high))
         return Figure(round_figure(2**real), round_figure(2**sim), round_figure(2 ** (sim - real)), *ends)
@@ -198,9 +203,7 @@ def _figure(name: str, tables: Sequence[Floats]) -> Figure:
 
 
 def growth(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the growth of each measure over `PER_TURNS` turns of a rollout, by domain, in the real world and in the
-    model.
-    """
+    """Yield the growth of each measure over `PER_TURNS` turns of a rollout, by domain, in world and model."""
     for (domain,), mine in rows.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
         for name in MEASURES:
             turn = pl.col("turn")

@@ -147,9 +147,7 @@ def _draw_groups(steps: Floats, groups: list[list[Floats]]) -> list[tuple[Floats
 
 
 def _kink(steps: Floats, simulated: Floats, real: Floats) -> tuple[float | None, float]:
-    """Return the step at which the gap of the two, each scaled to its range, starts to rise, and its rise from there
-    on.
-    """
+    """Return the step at which the gap of the two, each scaled to its range, starts to rise, and its rise since."""
     if not spearman(steps, simulated) >= RISES:
         return None, 0.0
     gap, way = _scale(simulated) - _scale(real), _scale(steps)
@@ -166,9 +164,7 @@ def _kink(steps: Floats, simulated: Floats, real: Floats) -> tuple[float | None,
 
 @lru_cache(2)
 def _kinks(way: bytes) -> list[tuple[Floats, Floats]]:
-    """Return, for each inner point of a path, the columns of a line with a kink there, and the matrix that fits it to
-    values.
-    """
+    """Return, for each inner point of a path, the columns of a line with a kink there, and its fitting matrix."""
     at = np.frombuffer(way)
     designs = [np.stack([np.ones(len(at)), at, np.maximum(at - position, 0.0)], axis=1) for position in at[1:-1]]
     return [(design, np.linalg.pinv(design)) for design in designs]

@@ -93,9 +93,7 @@ class SeenWords:
 
 
 def _of_world(view: Measured, side: str = "next_observation") -> Flags:
-    """Flag the rows whose observation on that side comes from the environment, and not from a user, an agent or the
-    harness.
-    """
+    """Flag the rows whose observation on that side comes from the environment, not a user, agent or harness."""
     return view.texts(side, "origin").matching("^environment$")
 
 
@@ -153,7 +151,6 @@ class Side:
     """Rows of one run.
 
     Attributes:
-        folder: Folder of its transitions.
         names: Names of the files there, by number.
         rows: Rows of `SCHEMA` of the wanted kind.
         left_out: Number of rows of the other kind.
@@ -236,11 +233,7 @@ def file_rows(folder: Folder, name: str, number: int) -> Iterator[pl.DataFrame]:
 
 
 class _Measuring:
-    """Measures of the batches of a file, in order; a trajectory may continue in the next batch.
-
-    Args:
-        file: Number of the file.
-    """
+    """Measures of the batches of a file, in order; a trajectory may continue in the next batch."""
 
     def __init__(self, file: int) -> None:
         self._file, self._row = file, 0

@@ -42,11 +42,9 @@ class Handed:
     """Patch with its metadata.
 
     Attributes:
-        instance: Id of its task.
         repo: Repository, as `owner/name`.
         commit: Base commit.
         issue: Issue that it should solve.
-        patch: Text of the patch.
         model: Model that made it; None if unknown.
     """
 
@@ -158,7 +156,6 @@ class _Scratch:
         folder: Empty folder.
         repository: Repository with the objects.
         commit: Base commit of the patch.
-        patch: Text of the patch.
     """
 
     def __init__(self, folder: str, repository: Repository, commit: str, patch: str) -> None:
@@ -209,9 +206,7 @@ def _text(data: bytes) -> str | None:
 
 
 def state(issue: str, before: Mapping[str, bytes]) -> str:
-    """Build the observation before a patch: the issue and the files that the patch touches, in the form of SWE-bench
-    prompts.
-    """
+    """Build the observation before a patch: the issue and the files that it touches, in SWE-bench's form."""
     texts = ((path, _text(data)) for path, data in before.items())
     files = [f"[start of {path}]\n{text}\n[end of {path}]" for path, text in texts if text is not None]
     return "\n\n".join([issue.strip(), *files])

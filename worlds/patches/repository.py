@@ -69,8 +69,7 @@ class Repository:
         return done.decode("ascii", "replace").strip() or None
 
     def files(self, commit: str, most: int) -> Iterator[tuple[str, str, bytes]]:
-        """Yield (mode, path, content) of the files and links at a commit, by path; without submodules and paths outside
-        the folder.
+        """Yield (mode, path, content) of files and links at a commit by path, but no submodules or paths outside.
 
         Raises:
             ConfigError: The files hold more than `most` bytes.
@@ -101,9 +100,7 @@ class Repository:
         return next(iter(self._contents([words[2]]))) if len(words) == 3 and words[1] == "blob" else None
 
     def archive(self, commit: str, most: int, *, history: bool = False) -> IO[bytes]:
-        """Return a tar archive of the files at a commit; with `history`, also a `.git` folder without settings of the
-        user.
-        """
+        """Return a tar archive of the files at a commit; with `history`, also a `.git` folder without settings."""
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as packed:
             for mode, path, content in self.files(commit, most):

@@ -114,9 +114,7 @@ def _command(arguments: Mapping[str, Any]) -> str | None:
 
 
 def _in_shell(connector: str, command: str) -> dict[str, Any]:
-    """Build the request for a command as its harness runs it: in a bash of its own, which may pass its folder to the
-    next, or all in one bash.
-    """
+    """Build the request for a command as its harness runs it: in a bash for each, or all in one."""
     if connector == "mini_swe_agent":
         return {"do": "run", "command": command, "keeps_folder": False, "apart": False}
     if connector == "claude_code":

@@ -48,8 +48,6 @@ class Actions:
         """Yield (step, another action of the task) of at most `most` branches off a trajectory, chosen by hash.
 
         Args:
-            rows: Rows of the trajectory.
-            answers: Results of its actions.
             most: Most branches.
         """
         known = self.held.get(rows[0]["task"]["id"] or "", {})
@@ -71,9 +69,7 @@ def _hash(text: str) -> str:
 
 
 def question_rows(rows: Sequence[Row], step: int, choice: Mapping[str, Any]) -> list[Row]:
-    """Return the rows to run for a branch: those before a step, and the other action in its place, without an
-    answer.
-    """
+    """Return the rows to run for a branch: those before a step, and the other action instead, without an answer."""
     last = {**rows[step], "action": choice["action"], "next_observation": None, "exit_code": None}
     return [*rows[:step], last]
 

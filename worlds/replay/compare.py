@@ -170,9 +170,7 @@ def _kind(word: str) -> str:
 
 
 def of_whole(result: Compared, part: tuple[str, str], whole: tuple[str, str]) -> Compared:
-    """Return the result with the agreement of the whole texts, of which only a part was compared because they share the
-    rest.
-    """
+    """Return the result with the agreement of the whole texts, which share the part that was not compared."""
     if result.agreement is None or result.agreement == 1.0:
         return result
     words = sum(len(Words.of(text).hashes) for text in part), sum(len(Words.of(text).hashes) for text in whole)
@@ -270,8 +268,6 @@ def compare_lines(logged: str, lines: Sequence[str], whole: bool, alone: bool = 
     How a tool words its answer is its own matter; what it shows of the file is not.
 
     Args:
-        logged: the answer.
-        lines: of the file.
         whole: whether the answer shows the file to its end.
         alone: whether nothing may stand behind the lines.
     """

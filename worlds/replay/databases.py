@@ -100,20 +100,14 @@ def database_difference(initial: Path, final: Path, rows: int = ROWS, size: int 
 
 
 class RunFolders:
-    """Databases of runs, located by the run's plan.
-
-    Args:
-        out: Output folder.
-    """
+    """Databases of runs, located by the run's plan."""
 
     def __init__(self, out: Folder) -> None:
         self._out = out
         self._members: dict[str, dict[str, Place]] | None = None
 
     def difference(self, uri: str) -> Difference | None:
-        """Return the difference of the databases of a run; None if it lacks one of them, or they are not on this
-        machine.
-        """
+        """Return the difference of the databases of a run; None if it lacks one, or they are not on this machine."""
         if self._members is None:
             plan = Plan.from_json(self._out.read(PLAN))
             self._members = {log.uri: dict(log.members) for log in plan.inputs}

@@ -275,9 +275,7 @@ class Session:
         return self._told(shown, shell.wait(), "")
 
     def _apart(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run a command in a bash of its own and return its output. With `keeps_folder`, the next bash starts in the
-        folder where this one ended.
-        """
+        """Run a command in a bash of its own and return its output; `keeps_folder` keeps its last folder."""
         told_read, told_write = os.pipe()
         command = request["command"]
         script = 'trap \'pwd >&"$TOLD"; exec {TOLD}>&-\' EXIT\neval "$1"' if request["keeps_folder"] else 'eval "$1"'
@@ -315,9 +313,7 @@ class Session:
         return self._told(b"\n".join(both), code, stopped)
 
     def _read(self, pipes: list[int], seconds: float, over: Any) -> tuple[list[bytes], str]:
-        """Read each pipe until all are closed or `over` returns true; return the bytes, and the reason for an earlier
-        stop.
-        """
+        """Read each pipe until all are closed or `over` returns true; return the bytes, and why it stopped early."""
         buffers = [bytearray() for _ in pipes]
         open_pipes, until = list(pipes), time.monotonic() + seconds
         while open_pipes:

@@ -51,7 +51,6 @@ class Replayed:
     Attributes:
         status: One of `schemas.replay.REPLAYED`.
         reason: Reason why it was not run, or why its answer was not compared with the log.
-        difference: Difference from the log.
         answer: Answer; None if there was none.
         code: Exit code, if it has one.
         agreement: As of `Compared`.
@@ -136,8 +135,6 @@ def replay_trajectory(
     replays differ are volatile.
 
     Args:
-        rows: Transitions of the trajectory, in order.
-        questions: Request of each transition.
         base: Initial content of the working folder.
         setting: View of the machine that the session has.
         limits: Bounds of the box.
@@ -177,9 +174,7 @@ def _as_told(row: Mapping[str, Any], setting: Place) -> Mapping[str, Any]:
 
 
 def _mark_volatile(answer: Replayed, again: Replayed, now: datetime | None) -> Replayed:
-    """Mark an answer that differs from the log as volatile if it differs only where two replays differ from each
-    other.
-    """
+    """Mark an answer that differs from the log as volatile if it differs only where two replays differ."""
     if answer.status != DIFFERS or answer.texts is None or again.texts is None:
         return answer
     logged, first = answer.texts
@@ -198,9 +193,7 @@ def _is_unordered(row: Mapping[str, Any]) -> bool:
 
 
 def _parts(row: Mapping[str, Any], asked: Asked, text: str, before: str) -> tuple[str, str] | None:
-    """Return the parts of the logged and the replayed answer that are compared as texts; for screens, the additions of
-    the action.
-    """
+    """Return the parts of both answers that are compared as texts; for screens, the additions of the action."""
     logged = row["next_observation"]["content"]
     if asked.kind in ("view", "edit"):
         return None

@@ -38,7 +38,6 @@ class WorldEnv(gymnasium.Env[str, str]):
     """Served world, one session at a time.
 
     Args:
-        world: Served world.
         scenarios: Scenarios, of which a reset takes one by its seed, unless its options name a `scenario`.
         reward: Reward of a step; a world gives none.
     """

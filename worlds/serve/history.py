@@ -90,7 +90,6 @@ class Move(NamedTuple):
     """Facts about a step before it is answered.
 
     Attributes:
-        action: Action of the agent.
         together: True if the action is parallel to the one before it.
         state: State before the action, if it is not the result of the step before.
         said: Messages of the harness and the user before the action: (role, content).
@@ -130,12 +129,10 @@ class History:
     """Turns of one session.
 
     Args:
-        scenario: Scenario of the session.
         manner: Form in which the model sees it.
 
     Attributes:
         rows: Answered steps, in the form that rendering takes.
-        prompt: System prompt.
     """
 
     def __init__(self, scenario: Scenario, manner: Manner) -> None:
@@ -235,7 +232,6 @@ class History:
         """Add the row of a step that a model answered to the history, and return it.
 
         Args:
-            move: Step.
             answer: Observation by the model, with the line on how a command ended.
         """
         content, code, late = split_ending(self.scenario.domain, answer)

@@ -47,7 +47,6 @@ class Scenario:
 
     Attributes:
         id: Id by which a session selects it.
-        domain: Domain of the world.
         key: Key by which the prompt's template is drawn; the id by default.
         source: Corpus of the scenario; empty if none.
         pool: Pool of its trajectory; empty if none.
@@ -61,9 +60,7 @@ class Scenario:
         shell: Tool whose `command` is a shell command line; empty if none is known.
         observation: Observation before the first action; None if unknown.
         time_limit_s: Seconds after which commands are killed; None if not stated.
-        task_id: Id of the agent's task.
         instruction: Instruction of the agent, which the world does not see.
-        environment_id: Id of the environment.
         instance_id: Id of the environment's instance.
     """
 

@@ -41,9 +41,7 @@ class ServeError(Exception):
 
 
 class World(Protocol):
-    """Interface of a world that can be reset and stepped, as described in docs/serving.md; safe for concurrent
-    threads.
-    """
+    """World that can be reset and stepped, as described in docs/serving.md; safe for concurrent threads."""
 
     def reset(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a session."""
@@ -134,9 +132,7 @@ def _to_serve_error(error: HTTPError) -> ServeError:
 
 
 def action_in(message: str) -> str:
-    """Return the action in a message: the last tagged one, else the last in a fence, else the message without its
-    thoughts.
-    """
+    """Return the action in a message: the last tagged one, else the last in a fence, else all but its thoughts."""
     _, closed, behind = message.partition("</think>")
     visible = behind if closed else message
     tagged = [match[2] for match in _TAGGED.finditer(visible)]
@@ -148,8 +144,6 @@ class Rollout:
     """One session of a served world, from an agent's side.
 
     Args:
-        world: Served world.
-        scenario: Scenario of the session.
         seed: Seed of its answers; None for the server's default.
 
     Attributes:

@@ -73,12 +73,9 @@ def trajectory_of(
     """Convert a session to a trajectory of kind `model`.
 
     Args:
-        session: Id of the session.
-        scenario: Scenario of the session.
         rows: Rows of its history, at least one.
         moves: Moves that led to them.
         world_model: Model as `name@revision`.
-        sampling: Sampling settings of all its answers.
     """
     instance = scenario.instance_id or scenario.id  # by which all rollouts of a scenario are of one group
     environment = Environment(
@@ -116,9 +113,6 @@ class ServeLog:
         """Write the line of a call, and return it.
 
         Args:
-            session: Id of the session.
-            step: Number of the step.
-            call: Call and its answer.
             outcome: `observed`, or the reason why there is no observation.
             world_model: Model as `name@revision`.
         """
@@ -146,7 +140,6 @@ class ServeLog:
         """Write the document of a session, and return its path.
 
         Args:
-            trajectory: Trajectory of the session.
             extra: Further facts, such as its calls, which readers of trajectories ignore.
         """
         assembler = Assembler()

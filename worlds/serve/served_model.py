@@ -28,7 +28,6 @@ class Pinned:
 
     Attributes:
         name: Name of the model at the endpoint.
-        revision: Revision of the model.
         sampling: Values of the request's body besides model, messages and seed.
         seed: Seed of sessions that name none.
         tries: Most answers requested until one holds an observation.
@@ -90,7 +89,6 @@ class Call(NamedTuple):
 
     Attributes:
         request: Request as sent.
-        reply: Answer to it.
         known: True if the answer was stored and costs nothing.
         cost: Cost by the prices of the endpoint.
         seconds: Time of the request.
@@ -108,7 +106,6 @@ class ServedModel:
 
     Args:
         address: Address of the endpoint.
-        pinned: Model and its settings.
         replies: Store of answers.
         bounds: Bounds of the total usage.
         concurrency: Most concurrent requests.
@@ -164,8 +161,6 @@ class ServedModel:
 
         Args:
             messages: Messages of the history, with the requested turn.
-            session_seed: Seed of the session.
-            step: Step of the session.
             number: Number of the try, from 0.
 
         Raises:

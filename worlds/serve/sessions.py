@@ -59,7 +59,6 @@ def parse_observation(reply: Reply, *, tagged: bool) -> Observed | Fault:
     """Parse the observation in a model's answer.
 
     Args:
-        reply: Answer of the model.
         tagged: True if the model was asked to write the observation between tags.
     """
     if reply.finish == "refused":
@@ -109,12 +108,7 @@ class Session:
     """One served session.
 
     Attributes:
-        id: Id of the session.
-        scenario: Scenario of the session.
         history: History that the model receives.
-        seed: Seed of its answers.
-        moves: Answered steps.
-        calls: Calls of the session, as in the log.
         touched: Time of the last request, on the clock of the sessions.
         last: Body and answer of the last step.
         lock: Lock held while a step is taken.
@@ -135,11 +129,8 @@ class Sessions:
     """All sessions of a served world.
 
     Args:
-        model: Model that answers.
         manner: Form in which the model sees sessions.
         scenarios: Scenarios of sessions, besides those that requests bring.
-        log: Log of the sessions.
-        limits: Limits of the sessions.
         clock: Monotonic clock in seconds.
     """
 

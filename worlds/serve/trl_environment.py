@@ -15,9 +15,6 @@ from trajmill.worlds.serve.serve_client import Rollout, ServeError, World
 class WorldEnvironment:
     """Served world, one session at a time.
 
-    Args:
-        world: Served world.
-
     Attributes:
         rollout: Session; None before the first.
         failed: Code of the error by which the world could not answer; empty if it could.

@@ -95,11 +95,7 @@ class Texts:
 
 
 class Trainer:
-    """A model that is made anew for each arm and seed.
-
-    Args:
-        words: of the command line.
-    """
+    """A model that is made anew for each arm and seed."""
 
     def __init__(self, words: argparse.Namespace) -> None:
         self.words, self.texts = words, Texts(words.model)

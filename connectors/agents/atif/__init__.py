@@ -280,9 +280,7 @@ class _Log:
 
 
 def _apart(document: dict[str, Any]) -> dict[str, Any]:
-    """Move the steps of Claude Code's sub-agents into a trajectory of their own, if the document has other steps
-    too.
-    """
+    """Move the steps of Claude Code's sub-agents into a trajectory of their own, if there are other steps too."""
     aside = [step for step in document["steps"] if values.table(step, "extra").get("is_sidechain") is True]
     if not aside or len(aside) == len(document["steps"]):
         return document
@@ -310,9 +308,7 @@ def _locate(document: dict[str, Any], data: bytes, position: int, offsets: dict[
 
 
 def _begin(step: Any, data: bytes, position: int) -> tuple[int, int]:
-    """Return the offset of the step, found by its id, and the position to continue from; `position` twice if it has no
-    id.
-    """
+    """Return the offset of the step, found by its id, and where to continue; `position` twice without an id."""
     number = whole_number_of(step.get("step_id")) if isinstance(step, dict) else None
     if number is None:
         return position, position
@@ -332,9 +328,7 @@ def _end(ends: dict[int, int], turn: Turn | None) -> int | None:
 
 
 def _find_embedded(embedded: list[dict[str, Any]], reference: dict[str, Any]) -> dict[str, Any] | None:
-    """Find the embedded trajectory that a reference names. A session id, the only key before version 1.7, must be
-    unique.
-    """
+    """Find the embedded trajectory that a reference names. A session id, the key before 1.7, must be unique."""
     for key in ("trajectory_id", "session_id"):
         wanted = text_in(reference, key)
         matches = [trajectory for trajectory in embedded if wanted is not None and trajectory.get(key) == wanted]

@@ -66,7 +66,6 @@ class Reader:
         report: called with offset, reason and detail of each reject.
 
     Attributes:
-        items: turns and messages.
         system: the pieces of the agent's system prompt.
         instruction: the instruction, if the document states it.
         model: the first model that a step names.
@@ -106,9 +105,7 @@ class Reader:
             self._said(step, source, copied)
 
     def _content(self, content: Any) -> tuple[str | None, tuple[Attachment, ...]]:
-        """Return the text and the attachments of a content, a string or a list of parts; the text is None if there is
-        none.
-        """
+        """Return the text and attachments of a content, a string or a list of parts; None if there is no text."""
         if isinstance(content, str):
             return content, ()
         texts: list[str] = []
@@ -133,9 +130,7 @@ class Reader:
         return ("\n".join(texts) if texts else None), tuple(images)
 
     def _add_harness_notes(self, step: dict[str, Any]) -> None:
-        """Record what the harness did to the context. The results of such a step are harness texts, not
-        observations.
-        """
+        """Record what the harness did to the context. Results of such a step are harness texts, not observations."""
         texts = [self._content(step.get("message"))[0]]
         for result in values.items(values.table(step, "observation"), "results"):
             self._refer(result, None)
@@ -306,9 +301,7 @@ class Reader:
         return Call(name, arguments, call_id, self._offset, self._member, at, keystrokes_text(typed))
 
     def _call(self, block: Any, at: Time, repeated: list[Call]) -> Call | None:
-        """Build the call; None if it is malformed or repeats an earlier step's call, which is then appended to
-        `repeated`.
-        """
+        """Build the call; None if it is malformed or repeats an earlier step's call, which goes to `repeated`."""
         if not isinstance(block, dict):
             block = values.NOTHING
         get = block.get
@@ -422,9 +415,7 @@ class Reader:
         return call
 
     def _again(self, call_id: str) -> Call | None:
-        """Return the call of that id that this step has already answered; a call may have several results on one
-        step.
-        """
+        """Return the call of that id that this step has already answered; a call may have several results."""
         call, offset = self._answered.get(call_id, (None, 0))
         return call if offset == self._offset else None
 

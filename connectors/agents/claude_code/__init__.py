@@ -65,9 +65,7 @@ from trajmill.connectors.reading.documents import head_object
 from trajmill.schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
-"""Largest number of branches kept per conversation. It is bounded because each branch repeats its path from the
-root.
-"""
+"""Largest number of branches kept per conversation; it is bounded because each repeats its path from the root."""
 
 _SNIFFED_LINES: Final = 64
 
@@ -228,17 +226,13 @@ class _Writing:
         return cwd or None, version or None, model or None
 
     def _leaf(self, branch: Branch) -> str | int:
-        """Return the id of the last line of the branch's last turn, or the offset of that turn if the line has no
-        id.
-        """
+        """Return the id of the last line of the branch's last turn, or that turn's offset if the line has no id."""
         nodes = self._nodes
         last = nodes.kept[nodes.tails[branch.turn]].uuid
         return last or nodes.kept[nodes.firsts[branch.turn]].offset
 
     def _fork(self, branch: Branch) -> tuple[str, int] | None:
-        """Return the native id and step of the earlier trajectory that the branch forks from; None if they share
-        nothing.
-        """
+        """Return the native id and step of the earlier trajectory that the branch forks from; None without one."""
         node = self._nodes.parents[branch.own[0]] if branch.own else branch.turn
         while node >= 0 and self._written_in[node] < 0:
             node = self._nodes.parents[node]

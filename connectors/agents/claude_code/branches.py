@@ -45,9 +45,7 @@ class Branch:
 
 @record
 class Family:
-    """Branches of one conversation, of a session (`agent` is None) or a sub-agent; the one that ends last comes
-    first.
-    """
+    """Branches of a conversation, of a session (`agent` is None) or a sub-agent; the one that ends last is first."""
 
     session: str
     agent: str | None
@@ -265,9 +263,7 @@ def _families(nodes: Nodes) -> tuple[Family, ...]:
 def _order_families(
     nodes: Nodes, members: dict[tuple[str, str | None, int], list[int]], trailing: dict[int, int]
 ) -> tuple[Family, ...]:
-    """Order the families: sessions, then sub-agents, by the beginning of the first branch; a resumed one after its
-    origin.
-    """
+    """Order the families: sessions, then sub-agents, by their first branch; a resumed one after its origin."""
     entries = []
     for (session, agent, _), leaves in members.items():
         begin = nodes.firsts[nodes.top(leaves[0])]

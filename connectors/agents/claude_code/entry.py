@@ -77,7 +77,6 @@ class Entry(NamedTuple):
     """A line that has a place in the chain.
 
     Attributes:
-        offset: offset of the line.
         uuid: the line's own id; None if it has none.
         parent: id of the line that it states it follows; None if it states that it follows none.
         begins: whether a conversation may begin with it.
@@ -85,7 +84,6 @@ class Entry(NamedTuple):
         at: time, in µs since 1970.
         parts: blocks of an assistant message that the model wrote.
         said: texts of a user message, a queued prompt or a message that the client made up.
-        results: answers to calls.
         message_id: the API message that the line is part of; None unless `parts` is set.
         request_id: the API request of that message.
         model: the model that wrote the message.

@@ -26,7 +26,6 @@ def session_logs(paths: Iterable[str], logs: Iterable[tuple[str, Blob]]) -> Iter
     """Yield the sessions that have files besides their log, each as one log with these files.
 
     Args:
-        paths: paths of all files.
         logs: the files that hold lines of Claude Code, with their bytes.
     """
     sessions: list[str] = []

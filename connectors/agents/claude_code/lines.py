@@ -100,8 +100,6 @@ def entries(blob: Blob, member: str, seen: dict[str, int], position: int) -> Ite
     line or block of an unknown type is reported.
 
     Args:
-        blob: the log.
-        member: the file.
         seen: receives the position of each entry that has a `uuid`; it holds those of the files before.
         position: position of the first entry.
 
@@ -200,9 +198,7 @@ class _Reader:
         return Entry(self.offset, uuid, parent, kept_ids is None, setting, at, said=texts, kept=kept_ids)
 
     def _content(self, line: dict[str, Any]) -> Any:
-        """Return the content of the line's message, a string or a list; report an error and return None if there is
-        none.
-        """
+        """Return the content of the line's message, a string or a list; None, and an error, if there is none."""
         message = line.get("message")
         content = message.get("content") if isinstance(message, dict) else None
         if isinstance(content, str | list):
@@ -368,9 +364,7 @@ class _Reader:
             return content
 
     def _shown(self, content: Any) -> tuple[str | None, tuple[Attachment, ...]]:
-        """Return the text and attachments of a result's content; the text is None if it is attached or not in the
-        log.
-        """
+        """Return the text and attachments of a result's content; the text is None if attached or not in the log."""
         texts: list[str] = []
         attachments: list[Attachment] = []
         lost = False

@@ -25,7 +25,6 @@ class Nodes:
     """Turns and notes by number, each after its parent.
 
     Attributes:
-        kept: the entries.
         parents: the node that each node follows, or `NONE`.
         firsts: the first entry of each node.
         lasts: the last entry of each node in the order of the log, replicas included.

@@ -90,9 +90,7 @@ def domain(course_steps: Iterable[Step]) -> str:
 
 
 class _Start(NamedTuple):
-    """A call that starts a sub-agent: its turn, the calls of the turn from it to the end, its prompt and the stated
-    id.
-    """
+    """A call that starts a sub-agent: its turn, the calls of the turn from it on, its prompt and the stated id."""
 
     turn: int
     left: int

@@ -37,8 +37,6 @@ def read_forest(data: bytes, uri: str, offset: int, is_raw: bool = False) -> Scr
 
     Args:
         data: the serialized message.
-        uri: the input, for errors.
-        offset: offset of its record, for errors.
         is_raw: whether the screen is shown as protobuf's own JSON form of the message.
 
     Raises:

@@ -101,9 +101,7 @@ class DroidBot(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Yield each folder with `events/event_*.json`, `states/state_*.json` or their names of 2016, and its
-        screenshots.
-        """
+        """Yield each folder with `events/event_*.json`, `states/state_*.json` or names of 2016, and screenshots."""
         folders: dict[str, list[str]] = {}
         extras: dict[str, list[str]] = {}
         for path in paths:
@@ -179,7 +177,6 @@ class _Records:
         """Return the value of a whole file; None if it cannot be read.
 
         Args:
-            member: the file.
             prefix: text before the value and its equals sign, if the file is a script.
         """
         data = self._blob.read(member)
@@ -355,11 +352,9 @@ def _add(run: Run, event: _Event, following: _Record | None, output: _Output) ->
 
 
 def _after(event: _Event, following: _Record | None, output: _Output, app: str | None) -> Observation | None:
-    """Return the observation after an event: the state that it stopped at, else the first state of an event soon after
-    it.
+    """Return the observation after an event: the state it stopped at, else the first of an event soon after it.
 
     Args:
-        event: the event.
         following: the event after it, None if there is none.
         output: the states.
         app: app of the run, for an event whose own app is unknown.

@@ -114,8 +114,7 @@ class UiAutomator(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Yield each folder with an event log and dumps in it or in a subfolder `dumps`; dumps alone are one log per
-        folder.
+        """Yield each folder with an event log and dumps in it or in its folder `dumps`; dumps alone are a log each.
 
         Task folders of AppAgent are left to their own connector.
         """
@@ -127,7 +126,7 @@ class UiAutomator(Connector):
         for folder, files in folders.items():
             above, _, name = folder.rpartition("/")
             home = above if folder not in logs and name in _FOLDERS else folder
-            if any(_APPAGENT_LOG.fullmatch(base) for base in _bases(files)):
+            if any(_APPAGENT_LOG.fullmatch(path.rpartition("/")[2]) for path in files):
                 continue
             if home in logs:
                 dumps.setdefault(home, []).extend(path for path in files if _DUMP.fullmatch(path.rpartition("/")[2]))
@@ -174,10 +173,6 @@ class UiAutomator(Connector):
         if not moves.steps:
             raise ParseError(blob.uri, -1, "no_transitions", "the event log holds no action", log)
         yield sound(_trajectory(blob, entries, moves, screens))
-
-
-def _bases(paths: Sequence[str]) -> list[str]:
-    return [path.rpartition("/")[2] for path in paths]
 
 
 def _log_of(paths: Sequence[str]) -> str | None:

@@ -29,7 +29,6 @@ def touch_entries(blob: Blob, member: str, size: tuple[int, int] | None) -> Iter
 
     Args:
         blob: the log and its screens.
-        member: the log's file.
         size: width and height of the screens; None if they differ.
 
     Raises:

@@ -16,7 +16,7 @@ from trajmill.connectors.conversation.declared_tools import declare
 from trajmill.connectors.conversation.dialects import adk, plain
 from trajmill.connectors.conversation.response_items import ITEMS
 from trajmill.connectors.conversation.shapes import ROLES
-from trajmill.connectors.reading.fields import object_of, objects_of, plain_text, str_of, text_of
+from trajmill.connectors.reading.fields import number_of, object_of, objects_of, plain_text, str_of, text_of
 from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.reading.large.outline import ARRAY, Shape
 from trajmill.schemas import Outcome
@@ -133,9 +133,7 @@ def action_only(value: Any) -> str | None:
 
 
 def conversations_in(value: Any) -> Iterator[Any]:
-    """Yield the conversations of a document: a list of messages as it is, each object of a list, or the object
-    itself.
-    """
+    """Yield the conversations of a document: a list of messages as it is, each object of a list, or the object."""
     if isinstance(value, Mapping):
         value = next((value[key] for key in ("rows", "eval_cases") if isinstance(value.get(key), list)), value)
     if isinstance(value, ARRAY) and not (value and is_message(value[0])):
@@ -162,9 +160,7 @@ def tools_beside(value: Any) -> list[dict[str, Any]]:
 
 
 def _tools(row: Mapping[str, Any]) -> Any:
-    """Return the tools of a row from a list or JSON text of one, whose elements may be JSON text; else the value as it
-    is.
-    """
+    """Return the tools of a row from a list, its JSON text or one of JSON texts; else the value as it is."""
     tools = parse_if_json(next((row[key] for key in _TOOLS if row.get(key)), None))
     return [parse_if_json(tool) for tool in tools] if isinstance(tools, list) else tools
 
@@ -235,9 +231,6 @@ def _system(value: Any) -> str | None:
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:
     """Return the outcome under its usual names: `resolved` or `success`, `reward` or `score`."""
     resolved = next((row[key] for key in ("resolved", "success") if isinstance(row.get(key), bool)), None)
-    score = next((row[key] for key in ("reward", "score") if _is_number(row.get(key))), None)
-    return None if resolved is None and score is None else Outcome(resolved, None if score is None else float(score))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    scores = (number_of(row.get(key), 1e300) for key in ("reward", "score"))
+    score = next((number for number in scores if number is not None), None)
+    return None if resolved is None and score is None else Outcome(resolved, score)

@@ -240,8 +240,7 @@ def _add_records(span: Span, records: list[Span]) -> Span:
 
 
 def _groups(all_spans: Sequence[Span]) -> dict[str, array[int]]:
-    """Return the indices of each group's spans in log order; a span without a conversation belongs to its trace's
-    first.
+    """Return the indices of each group's spans in log order; without a conversation, of its trace's first.
 
     A span that was logged twice counts once.
     """

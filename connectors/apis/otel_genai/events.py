@@ -67,17 +67,13 @@ def messages_of(values: Mapping[str, Any], events: Iterable[Event], side: str) -
             for attributes in listed
             if isinstance(attributes, dict)
         ]
-        if _is_list(listed)
+        if isinstance(listed, list)
         else []
     )
     messages = [
         message for name, attributes in (*events, *listed_events) for message in _of_event(name, attributes, side)
     ]
     return messages or numbered_messages(values, side)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
 
 
 def _of_event(name: str, values: Mapping[str, Any], side: str) -> list[dict[str, Any]]:

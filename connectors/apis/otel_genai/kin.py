@@ -35,9 +35,7 @@ _TOOL: Final = re.compile(
 
 
 def to_standard(name: str, values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
-    """Convert a span's attributes of related conventions to the standard names; existing standard attributes take
-    precedence.
-    """
+    """Convert a span's attributes of related conventions to the standard names, which take precedence."""
     if _MLFLOW[0] in values:
         return {**values, **_mlflow(*(parse_structured(values.get(key)) for key in _MLFLOW))}
     kind = _KINDS.get(plain_text(values.get("openinference.span.kind", values.get("traceloop.span.kind"))))

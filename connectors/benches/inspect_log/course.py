@@ -11,14 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trajmill.connectors.benches.inspect_log.sample import (
-    SHELLS,
-    Attachments,
-    Times,
-    content,
-    objects,
-    observation,
-)
+from trajmill.connectors.benches.inspect_log.sample import SHELLS, Attachments, Times, content, objects, observation
 from trajmill.connectors.conversation import search_tools
 from trajmill.connectors.conversation.content import media_type
 from trajmill.connectors.conversation.items import Items
@@ -145,9 +138,7 @@ def _parse_arguments(value: Any) -> Any:
 def _pair_results(
     calls: Sequence[dict[str, Any]], results: list[Mapping[str, Any]], unmatched: list[str]
 ) -> list[Mapping[str, Any] | None]:
-    """Return the result of each call: by id, then those without an id in order; other ids are appended to
-    `unmatched`.
-    """
+    """Return the result of each call: by id, then those without one in order; other ids go to `unmatched`."""
     answers: list[Mapping[str, Any] | None] = [None] * len(calls)
     for result in results:
         key = text_of(result.get("tool_call_id"))

@@ -136,9 +136,7 @@ def content(message: Mapping[str, Any], attachments: Attachments) -> Content:
 
 
 def messages(sample: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-    """Return the messages of a sample, or those of its last model event and its answer if the sample left its own
-    out.
-    """
+    """Return the messages of a sample, or those of its last model event and its answer if it left its own out."""
     own = objects(sample.get("messages"))
     if own:
         return own

@@ -50,11 +50,9 @@ _ROLES: Final = {
 
 
 def detect_written(messages: Sequence[Any], system: str | None, tools: list[dict[str, Any]]) -> Written | None:
-    """Detect how calls are written into the texts of a conversation without other calls; None if its texts contain
-    none.
+    """Detect how calls are written into the texts of a conversation without other calls; None if there are none.
 
     Args:
-        messages: Messages of the conversation.
         system: System prompt outside the messages.
         tools: Tools declared outside the messages, used if the prompts declare none.
     """
@@ -117,7 +115,6 @@ class Written:
 
         Args:
             message: Message of a tool or the user.
-            content: Content of the message.
             names: Names of the preceding calls.
             is_alone: True if no other message answers these calls; an answer that cannot be split then belongs to the
                 last of them.

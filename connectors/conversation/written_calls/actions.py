@@ -44,9 +44,7 @@ def action(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
 
 
 def _action(text: str) -> tuple[str, Any, str]:
-    """Return the name and arguments of an action, and the last of its texts; words of a game become an argument of
-    `action`.
-    """
+    """Return name and arguments of an action, and the last of its texts; words of a game are its `action`."""
     if (match := _GIVEN.fullmatch(text)) is not None:
         return match[1].strip(), match[3] if match[2] == "Action Input" else {"argument": match[3]}, match[3]
     if (fenced := _FENCED.fullmatch(text)) is not None:

@@ -121,7 +121,6 @@ def answers(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
     role is `LOST`.
 
     Args:
-        content: Content of the message.
         waiting: Blocks of the calls without an answer; answered ones are removed.
     """
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]

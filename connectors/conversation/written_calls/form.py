@@ -57,7 +57,6 @@ def first_mark(text: str, position: int, form: Form, names: Collection[str]) -> 
     """Return the first mark after a position at which a call is possible; an unclosed fence or thought excludes none.
 
     Args:
-        text: Text of the agent.
         position: Beginning of the search; at 0, a thought that the text begins within is skipped.
         form: Form of the mark.
         names: Names of the declared tools.
@@ -80,9 +79,7 @@ def first_mark(text: str, position: int, form: Form, names: Collection[str]) -> 
 
 @lru_cache(4)
 def _last_ends(text: str) -> tuple[int, int]:
-    """Return the position of the last line that may end a fence, and of the last end of a thought; -1 if there is
-    none.
-    """
+    """Return the position of the last line that may end a fence, and of the last end of a thought; -1 if none."""
     fences = (end.start() for end in _FENCE_END.finditer(text)) if "```" in text or "~~~" in text else ()
     return max(fences, default=-1), max(text.rfind("</think>"), text.rfind("</thinking>"))
 

@@ -38,9 +38,7 @@ _GLM: Final = _Tags(
 
 
 def read_tags(text: str, mark: re.Match[str]) -> tuple[list[Block], int]:
-    """Return the calls between `<tool_call>` tags: JSON, a Python literal, or a function in tags of Qwen3-Coder or
-    GLM.
-    """
+    """Return the calls between `<tool_call>` tags: JSON, a Python literal, or tags of Qwen3-Coder or GLM."""
     begin = mark.end()
     inside = text[begin : begin + 4096].lstrip()
     if inside[:1] in ("{", "["):

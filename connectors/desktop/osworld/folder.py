@@ -39,11 +39,6 @@ class Folder:
 
     Attributes:
         raw: whether trees are kept in the log's own form, so that actions cannot name ids of nodes.
-
-    Args:
-        blob: the folder.
-        log: the member with the trajectory.
-        runs: all lines of all runs in it.
     """
 
     def __init__(self, blob: Blob, log: str, runs: Sequence[Sequence[Line]]) -> None:
@@ -105,9 +100,7 @@ class Folder:
         return Seen(Observation(None, form="screen", attachments=pictures), None) if pictures else NOTHING
 
     def _file_of(self, line: Line) -> str | None:
-        """Return the file with the tree after a line: the file it names, or that of its screenshot's name or its
-        number.
-        """
+        """Return the file with the tree after a line: the one it names, or that of its screenshot or its number."""
         if line.tree_file is not None:
             if line.tree_file in self._blob.members:
                 return line.tree_file

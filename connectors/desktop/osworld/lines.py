@@ -32,7 +32,6 @@ class Line:
 
     Attributes:
         number: number of the step, from 1; several lines may share it.
-        response: the agent's own words.
         tree: an accessibility tree in the line itself.
         tree_file: the file with the tree, if the line names one.
         picture: file of its screenshot.
@@ -112,9 +111,7 @@ def action_of(line: Line, screen: Screen | None, reasoning: str | None) -> Actio
     """Return the action of a line, with its target named on the screen before it.
 
     Args:
-        line: a line with an action.
         screen: the screen that the observation shows as a tree; None if it shows none.
-        reasoning: the agent's reasoning.
     """
     action = line.action if line.action is not None else ""
     if isinstance(action, str):

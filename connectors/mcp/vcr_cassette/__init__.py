@@ -318,9 +318,7 @@ def _with_envelopes(conversation: Trajectory, sessions: list[Trajectory]) -> Tra
 
 
 def _is_call(served: tuple[str, str, str], own: tuple[str, str, str]) -> bool:
-    """Return True if a call of a session equals a call of a conversation, whose name may have a prefix of the
-    harness.
-    """
+    """Check if a call of a session equals one of a conversation, whose name may have a prefix of the harness."""
     name = served[0]
     return own[1:] == served[1:] and (own[0] == name or own[0].endswith(("_" + name, "-" + name)))
 

@@ -31,9 +31,7 @@ class DocumentError(JsonError):
 
 
 class BadPlaceError(Exception):
-    """Error of a document that is no JSON at or soon after a place; for a reader, `before` is equivalent to the bytes
-    before it.
-    """
+    """Error of a document that is no JSON at or soon after a place; to a reader, `before` equals the bytes before."""
 
     def __init__(self, position: int, before: bytes) -> None:
         super().__init__(position, before)

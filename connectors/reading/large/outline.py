@@ -72,8 +72,6 @@ def outline(stream: BinaryIO, uri: str, member: str, shapes: Sequence[Shape]) ->
 
     Args:
         stream: Document, seekable; it is closed with the value.
-        uri: URI of the input, for errors.
-        member: Member of the input, for errors.
         shapes: Shapes, each an array or an object.
 
     Raises:
@@ -214,9 +212,7 @@ class _Reader:
     def _long(
         self, array: Array, last: int, level: int, shape: Shape, bad: BadPlaceError, opened: bytes
     ) -> tuple[BadPlaceError, int, int]:
-        """Add the element after the last separator by its own outline; return the separator after it, as in
-        `_array`.
-        """
+        """Add the element after the last separator by its own outline; return the next separator, as in `_array`."""
         token = self._structure.peek()
         assert token is not None
         self._blank(last + 1, token[0], bad)

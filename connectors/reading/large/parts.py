@@ -116,15 +116,7 @@ class Array(Sequence[Any]):
 
 
 class Chosen(Sequence[Any]):
-    """Some elements of an array, each read on demand.
-
-    Attributes:
-        places: Indexes of the elements.
-
-    Args:
-        elements: Array.
-        indexes: Indexes of the elements.
-    """
+    """Some elements of an array, each read on demand."""
 
     def __init__(self, elements: Sequence[Any], indexes: Iterable[int]) -> None:
         self._held = elements

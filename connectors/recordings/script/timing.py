@@ -198,7 +198,6 @@ def iterate_timed_events(
         block: the part of the output log that holds its output.
         output: the output log, opened for random access.
         entered: the input log, if there is one.
-        uri: URI for errors.
         members: names of the output log and the input log.
 
     Raises:
@@ -231,9 +230,7 @@ def iterate_timed_events(
 
 
 class _Part:
-    """The bytes of a log between two offsets; `fault` is the URI, member and detail of the error if they are too
-    few.
-    """
+    """Bytes of a log between two offsets; `fault` is the URI, member and detail of the error if there are too few."""
 
     def __init__(self, stream: BinaryIO, begin: int, end: int, fault: tuple[str, str, str]) -> None:
         self.at = begin

@@ -76,7 +76,6 @@ def typescripts_of(stream: BinaryIO, uri: str, member: str) -> list[Typescript]:
 
     Args:
         stream: the file, opened for random access.
-        uri: URI for errors.
         member: the file's name in the log.
 
     Raises:

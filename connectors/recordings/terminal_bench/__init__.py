@@ -92,9 +92,7 @@ class TerminalBench(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Yield each folder of a results.json with recordings, panes or commands, unless it holds episodes of an
-        agent.
-        """
+        """Yield each folder of a results.json with recordings, panes or commands, but no episodes of an agent."""
         known = set(paths)
         folders: dict[str, dict[str, str]] = {}
         for path in paths:
@@ -181,9 +179,7 @@ def _outcome(value: dict[str, Any]) -> Outcome | None:
 
 
 def _commands(blob: Blob, faults: list[ParseError]) -> Iterator[str]:
-    """Yield the commands that the harness sent to the terminal before the tests, one per line; unreadable lines go to
-    `faults`.
-    """
+    """Yield the commands that the harness sent before the tests, one per line; unreadable lines go to `faults`."""
     if COMMANDS not in blob.members:
         return
     with blob.open(COMMANDS) as stream:

@@ -80,7 +80,6 @@ class AgentLog:
     """Contents of an agent's log.
 
     Attributes:
-        name: name of the agent.
         version: version of the agent, if stated.
         system: its system prompt, if stated.
         told: its turns in order; a new run begins after each gap.
@@ -157,7 +156,6 @@ def agent_log(printed: Printed, columns: int, began: float | None) -> AgentLog |
     """Read the log of a known agent in the output; None if there is none.
 
     Args:
-        printed: the output.
         columns: columns of the terminal, at which mini-swe-agent wraps.
         began: beginning of the recording, in seconds since 1970 UTC.
     """
@@ -235,9 +233,7 @@ def _message(body: str, columns: int) -> str:
 
 
 def _mini_action(body: str, columns: int) -> tuple[str, str | None]:
-    """Return (thought, command) of an agent's message; the command is None unless there is exactly one block of
-    bash.
-    """
+    """Return (thought, command) of an agent's message; the command is None unless there is one block of bash."""
     body = _message(body, columns)
     blocks: list[tuple[int, str]] = []
     opened: re.Match[str] | None = None

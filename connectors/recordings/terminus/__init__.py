@@ -138,8 +138,6 @@ class Episodes(ABC):
     Within a run, the next observation of a step is the observation of the step after it. Subclasses provide the texts.
 
     Args:
-        uri: URI of the log.
-        connector: name, for rejects.
         offset: offset of the episodes in their members.
         numbers: numbers of the episodes, ascending.
         bare: whether a prompt without any heading is entirely the terminal's text.

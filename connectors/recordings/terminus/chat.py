@@ -77,8 +77,6 @@ def trajectories(
 
     Args:
         blob: the log that holds the row.
-        connector: name, for rejects.
-        offset: offset of the row.
         turns: turns of the row's conversation.
         row: the row, for its facts about the whole.
     """

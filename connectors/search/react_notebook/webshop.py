@@ -23,16 +23,7 @@ from typing import Final
 
 from trajmill.connectors.conversation.told import Told, answered
 from trajmill.connectors.conversation.turns import Call
-from trajmill.schemas import (
-    Agent,
-    Context,
-    Environment,
-    Observation,
-    Outcome,
-    Task,
-    Trajectory,
-    json_text,
-)
+from trajmill.schemas import Agent, Context, Environment, Observation, Outcome, Task, Trajectory, json_text
 
 RESET: Final = "Action: reset"
 
@@ -65,9 +56,7 @@ _TOOLS: Final = json_text(
 
 @dataclass(slots=True)
 class Episode:
-    """The lines of an episode after its reset; `number` is printed before it, `ended` is True if its end was
-    printed.
-    """
+    """Lines of an episode after its reset; `number` is printed before it, `ended` is True if its end was printed."""
 
     number: str
     lines: list[str] = field(default_factory=list)

@@ -242,7 +242,9 @@ class _Run:
             course.end(False, True)
         elif last is not None and last.ends:
             course.end(True, False)
-        elif last is not None and not _speaks(last) and (self.row or id(last) not in answers):
+        elif (
+            last is not None and last.action.name not in ("message", "finish") and (self.row or id(last) not in answers)
+        ):
             course.end(None, True)
         instance = self.instance
         commit = text_in(self.row, "instance", "base_commit") or text_in(self.row, "base_commit")
@@ -425,10 +427,6 @@ def _all_tools(known: str | None, more: str) -> str | None:
 def _asks(did: Did) -> bool:
     """Check if the user's next message answers the action; messages after the agent has finished answer nothing."""
     return did.action.name == "message"
-
-
-def _speaks(did: Did) -> bool:
-    return did.action.name in ("message", "finish")
 
 
 def _place(members: Sequence[str], offset: int) -> tuple[str, int]:

@@ -151,9 +151,7 @@ def event_of(value: Any, offset: int) -> list[Event]:
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """Return True if an event has its arguments or extras at the top level, and no source, as the resolver writes
-    it.
-    """
+    """Check if an event has its arguments or extras at the top level, and no source, as the resolver writes it."""
     return _NESTED_KEYS.isdisjoint(value)
 
 

@@ -141,9 +141,7 @@ def _from_pages(blob: Blob, by_number: dict[int, tuple[Any, str]], faults: list[
 
 
 def _describe(blob: Blob) -> tuple[str | None, str | None]:
-    """Return (id, model) of the conversation from the files beside its events; the id may come from the folder's
-    name.
-    """
+    """Return (id, model) of the conversation from the files beside its events; the folder's name may be its id."""
     native_id: str | None = None
     model: str | None = None
     for member in _DESCRIBING:

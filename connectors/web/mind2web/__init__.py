@@ -91,7 +91,6 @@ def read_tasks(values: Iterable[tuple[int, Any]], blob: Blob, name: str) -> Iter
     Args:
         values: (offset, task, row or `ParseError`), in the order of the log.
         blob: the log that holds them.
-        name: name of the connector, for rejects.
     """
     for offset, value in tasks_of(values):
         if isinstance(value, ParseError):
@@ -205,7 +204,7 @@ class _Task:
             self._targets.update([each.number for each in candidates if each.number in taken.nodes][:1])
             # Node numbers are valid for a document's lifetime, so nodes that were acted on keep their lines.
             targets = {taken.nodes[number] for number in self._targets if number in taken.nodes}
-            page = page_of(taken.document, self._address(record), targets=targets)
+            page = page_of(taken.document, text_of(record.get("url")) or "", targets=targets)
         except ValueError as error:
             self.problems.append(self._problem("nested_too_deeply", index, f"has no page that can be shown: {error}"))
             return None, None
@@ -213,9 +212,6 @@ class _Task:
             text = cleaned or _MARK.sub("", html)
             return Observation(text, "text/html", form="screen"), _Page(None, taken.nodes)
         return page.observation(), _Page(page, taken.nodes)
-
-    def _address(self, record: Any) -> str:
-        return text_of(record.get("url")) or ""
 
     def _problem(self, reason: str, number: int, detail: str) -> ParseError:
         return ParseError(self._uri, self._offsets[number], reason, f"action {number} of the task {detail}")

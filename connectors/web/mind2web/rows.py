@@ -96,9 +96,7 @@ def tasks_of(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
 
 
 def _place(row: dict[str, Any], opened: _Open | None) -> int:
-    """Return the number of a row among the actions of its task: the stated number, else the one after the largest so
-    far.
-    """
+    """Return the number of a row among the actions of its task: the stated one, or that after the largest yet."""
     stated = row.get("target_action_index")
     if isinstance(stated, str) and stated.isascii() and stated.isdigit() and len(stated) < 6:
         stated = int(stated)

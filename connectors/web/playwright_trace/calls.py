@@ -89,7 +89,6 @@ def action_of(
         params: the logged parameters.
         element: line of the target in the page before, if known.
         secret: whether the target is a password field.
-        call_id: the log's id of the call.
         onto: line of the element that the target is dragged onto, if known.
     """
     if kind not in _CLASSES:

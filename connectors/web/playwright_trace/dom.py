@@ -92,9 +92,7 @@ class Frame:
         return len(self._snapshots) - 1
 
     def forget(self) -> None:
-        """Prevent later snapshots from referring to earlier ones: references count back, and a snapshot may have been
-        lost.
-        """
+        """Bar later snapshots from referring to earlier ones: references count back, and a snapshot may be lost."""
         self._floor = len(self._snapshots)
 
     def dom(self, number: int) -> FrameDom:
@@ -285,8 +283,7 @@ def nodes_under(top: DomNode) -> list[DomNode]:
 
 
 def same_place(node: DomNode, before: DomNode, after: DomNode) -> DomNode | None:
-    """Return the node of the document `before` at the position of `node` in `after` if its kind is equal; else a unique
-    node alike.
+    """Return the node of `before` where `node` is in `after`, if its kind is equal; else a unique node alike.
 
     A shared node matches itself. Kinds are equal if tag, id, name, type, role, href and aria-label are.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trajmill.connectors.reading.fields import object_of, plain_text
+from trajmill.connectors.reading.fields import number_of, object_of, plain_text
 from trajmill.connectors.reading.values import value_or_none
 from trajmill.connectors.screens.stylesheets import Viewport
 from trajmill.schemas import json_text
@@ -41,9 +41,7 @@ def modern(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_mark_of(mark: str, ident: str) -> bool:
-    """Check if a target's mark belongs to the call: its id, or the name of a snapshot of it; an empty mark fits any
-    call.
-    """
+    """Check if a target's mark is the call's: its id, or the name of a snapshot of it; an empty mark is any's."""
     return mark in ("", ident) or mark.endswith(f"@{ident}")
 
 
@@ -77,8 +75,7 @@ def failure_of(event: Mapping[str, Any]) -> str | None:
 
 
 def result_of(event: Mapping[str, Any]) -> str | None:
-    """Return the answer of a finished call to the program, a text as it is, other values as JSON; None if there is
-    none.
+    """Return the answer of a finished call to the program, a text as it is, other values as JSON; else None.
 
     The answer of an assertion is whether it passed, and the value it found, if the trace states it. The HTML of the
     whole page is no answer, because the observation shows the page.
@@ -150,8 +147,6 @@ def viewport_of(size: Any) -> Viewport | None:
     return Viewport(size["width"], size["height"])
 
 
-def number_of(value: Any) -> float | None:
+def time_of(value: Any) -> float | None:
     """Return a time in milliseconds; None if the value is invalid."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e16:
-        return None
-    return float(value)
+    return number_of(value, 1e16)

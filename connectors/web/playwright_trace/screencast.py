@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from trajmill.connectors.reading.fields import str_of
-from trajmill.connectors.web.playwright_trace.events import number_of
+from trajmill.connectors.web.playwright_trace.events import time_of
 from trajmill.schemas import Attachment
 
 
@@ -26,7 +26,7 @@ class Screencast:
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add a record of a frame: its page, its time in milliseconds of the trace's clock, and its file."""
-        at, name = number_of(event.get("timestamp")), str_of(event.get("sha1"))
+        at, name = time_of(event.get("timestamp")), str_of(event.get("sha1"))
         if at is None or not name:
             return
         frames = self._frames.setdefault(str_of(event.get("pageId")), [])

@@ -34,9 +34,9 @@ from trajmill.connectors.web.playwright_trace.events import (
     is_call,
     is_mark_of,
     modern,
-    number_of,
     parts_of,
     result_of,
+    time_of,
     unexpected_of,
     viewport_of,
     window_of,
@@ -245,7 +245,7 @@ class Session:
             url if isinstance(url, str) else "",
             page if isinstance(page, str) else "",
             snapshot.get("isMainFrame") is True,
-            number_of(snapshot.get("timestamp")),
+            time_of(snapshot.get("timestamp")),
             viewport_of(snapshot.get("viewport")),
         )
         self._linked.add(frame, number, snapshot)
@@ -299,7 +299,6 @@ class Session:
         """Return the observation of a page, built once for all snapshots that show the same.
 
         Args:
-            dom: the page.
             shape: the part of a drawing that the call acts on, which is then given a line.
 
         Raises:
@@ -469,7 +468,7 @@ class Session:
             shown = _answer(action.name, call, secret, before, after)
             if message is not None and shown is not None:
                 shown = replace(shown, is_error=True)
-            began, ended = number_of(call.told.get("startTime")), number_of(call.told.get("endTime"))
+            began, ended = time_of(call.told.get("startTime")), time_of(call.told.get("endTime"))
             moves.add(
                 action,
                 before.observation if before else None,
@@ -483,9 +482,7 @@ class Session:
         return moves
 
     def _begun(self, call: _Call) -> _View | None:
-        """Return the page at the beginning of the call. Calls on keyboard and mouse have a snapshot only at their
-        input.
-        """
+        """Return the page at the beginning of the call; calls on keyboard and mouse have one only at their input."""
         return self._view(call, "before") or self._view(call, "action")
 
     def _move_pointer(self, call: _Call, page: str) -> None:
@@ -531,9 +528,9 @@ class Session:
 
     def _wall_time(self, event: Mapping[str, Any], began: float | None) -> int | None:
         """Return when the call began, in microseconds since 1970 UTC."""
-        wall = number_of(event.get("wallTime"))
+        wall = time_of(event.get("wallTime"))
         if wall is None and began is not None:
-            base, clock = number_of(self._options.get("wallTime")), number_of(self._options.get("monotonicTime"))
+            base, clock = time_of(self._options.get("wallTime")), time_of(self._options.get("monotonicTime"))
             wall = base + began - clock if base is not None and clock is not None else None
         return int(wall * 1000) if wall is not None and 1e11 < wall < 4e12 else None
 

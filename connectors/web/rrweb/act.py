@@ -40,12 +40,8 @@ class Act:
     """An action under construction.
 
     Attributes:
-        kind: name of the action.
-        observation: the screen at its beginning.
         page: the same screen, to find elements on. It is released when the next action begins, because a page has
             thousands of objects.
-        line: line of its element on that page.
-        node: its element.
         time: time of its last event, in milliseconds.
     """
 

@@ -314,9 +314,7 @@ class Acts:
             handlers[source](node, data)
 
     def _begin_burst(self) -> None:
-        """Store the page before a first change outside the field that is being filled; its text may disappear with the
-        change.
-        """
+        """Store the page before a first change outside the field that is being filled, whose text may disappear."""
         node, last = self._filling, self._acts[-1] if self._acts else None
         if node is None or last is None or self._is_within(last.time, BURST_MS):
             return

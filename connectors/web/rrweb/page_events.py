@@ -44,9 +44,7 @@ _COMPRESSED: Final = ("texts", "attributes", "removes", "adds")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as logged, or a `ParseError` if it is invalid; `window` is empty if the log does not distinguish
-    windows.
-    """
+    """One event as logged, or a `ParseError` if it is invalid; `window` is empty if the log tells none apart."""
 
     offset: int
     window: str
@@ -178,12 +176,11 @@ def _decompress(value: dict[str, Any]) -> dict[str, Any]:
     if isinstance(data, str):
         data = _inflate(data)
     if isinstance(data, dict):
-        data = {name: _inflate(member) if _is_packed(name, member) else member for name, member in data.items()}
+        data = {
+            name: _inflate(member) if name in _COMPRESSED and isinstance(member, str) else member
+            for name, member in data.items()
+        }
     return {**value, "data": data}
-
-
-def _is_packed(name: str, value: Any) -> bool:
-    return name in _COMPRESSED and isinstance(value, str)
 
 
 def _inflate(text: str) -> Any:
