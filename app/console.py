@@ -128,10 +128,8 @@ class Printer(Console):
 
         Args:
             heads: names of the columns.
-            rows: their cells.
             texts: columns that may wrap.
             dropped: columns that are left out where there is no room, the first before the second; a line says so.
-            title: of the table.
             sums: rows at the end that stand below a line.
         """
         cells = [[str(cell) for cell in row] for row in rows]

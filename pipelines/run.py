@@ -105,10 +105,8 @@ class Run:
     """One run of a recipe into one folder.
 
     Args:
-        recipe: the recipe.
         raws: raw logs: files, folders, globs.
         out: the output folder, a path or a URL.
-        execution: settings of the execution.
         tell: function that is called when a stage begins, with its amount of work.
         overwrite: whether an existing run of trajmill in the folder is replaced.
         command: the command line, for `run.json`.

@@ -92,9 +92,6 @@ def write_agent_rows(
 
     Args:
         trajectories: rows of each, with `kept` and `group` where they are judged.
-        folder: where to.
-        reasoning: the reasoning that stays.
-        tokenizing: the tokenizer.
 
     Returns:
         The number of trajectories, and of turns by the source of their ids.

@@ -75,8 +75,6 @@ def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool, is_appe
     """Print the summary of a run; exit with code 3 if a connector failed.
 
     Args:
-        summary: of the run.
-        recipe: the recipe of the run.
         is_reported: whether the run wrote a report.
         is_appended: whether the run added to a dataset, whose totals are printed too.
 

@@ -45,7 +45,6 @@ class Found:
 
     Attributes:
         kind: `raw log`, `transitions`, `verdicts`, `rejects` or `shard`.
-        counts: Counts by name.
         tables: Further counts by title: (value, number).
         rows: Rows of one trajectory as Python values, or one sample; empty if there is none.
         title: Title of `rows`.

@@ -72,8 +72,6 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> tuple[list[
     Both are empty if there is no such table.
 
     Args:
-        plan: of the paths.
-        raws: the paths.
         recipe: that the plan was made with.
     """
     table = unknown_table(plan, raws, recipe)

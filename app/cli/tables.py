@@ -68,9 +68,6 @@ def show_summary(
     """Print what became of the logs by domain, the largest losses, the folder, and the commands to try next.
 
     Args:
-        summary: of the run.
-        recipe: that it followed.
-        console: what prints.
         is_reported: whether it left a report.
         totals: of the dataset that it added to; see `dataset_totals`.
     """

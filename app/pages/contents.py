@@ -68,9 +68,6 @@ class Contents(Protocol):
 class RunContents:
     """A run's folder; see `Contents`. Reading of its index starts at once, and access waits for it.
 
-    Args:
-        out: Folder of the run.
-
     Raises:
         ConfigError: The folder holds no run.
     """

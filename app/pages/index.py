@@ -155,7 +155,6 @@ def filter_index(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "")
     """Filter the index by chosen values of facets, and by a text in descriptive columns, ignoring case.
 
     Args:
-        index: Index of trajectories.
         chosen: Facet → value; the empty value selects rows without a value.
         text: Text to find in instruction, task, environment, ids and uri.
     """
@@ -232,7 +231,6 @@ class SoFar:
     Attributes:
         index: Index of the files read so far; see `index.SCHEMA`.
         read: Number of these files.
-        files: Number of all files.
         seconds: Seconds since reading began.
     """
 

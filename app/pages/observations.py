@@ -33,7 +33,6 @@ class Area(NamedTuple):
         height: Height in pixels of the drawing.
         size: Font size of the label.
         is_target: True for the target of the action.
-        role: Role of the node.
     """
 
     mark: str
@@ -152,7 +151,6 @@ def shown(observation: Mapping[str, Any] | None, target: str = "") -> Shown:
     """Return the display form of an observation.
 
     Args:
-        observation: Observation of a row.
         target: Number of the action's target, such as `#7`; marked if the tree has boxes.
     """
     if observation is None or observation["content"] is None:

@@ -27,7 +27,6 @@ class Judged:
 
     Attributes:
         generation: Generation that wrote it, from 1.
-        transitions: File of transitions.
         verdicts: File of measures and decisions; None before the judge stage.
         spans: File of character classes; None if the recipe does not request them.
     """

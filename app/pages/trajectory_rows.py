@@ -38,8 +38,6 @@ class Rows:
 
         Args:
             file: Number of the file in the index.
-            first: First row.
-            steps: Number of rows.
         """
         scan = scan_transitions(self._files[file].transitions).slice(first, steps)
         entries = scan.select(outline_columns()).collect()

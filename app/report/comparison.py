@@ -38,10 +38,8 @@ class Change:
 
     Attributes:
         kind: One of `KINDS`.
-        domain: Domain of the trajectories.
         before: Fate in the first run: `kept`, `dropped: REASON`, a pool; empty if absent.
         after: Fate in the second run.
-        number: Number of trajectories.
         examples: Keys of some trajectories.
     """
 
@@ -95,13 +93,10 @@ def compare_runs(first: str, second: str, examples: int = 3) -> Comparison:
     """Compare two output folders.
 
     Args:
-        first: Earlier folder.
-        second: Later folder.
         examples: Number of keys named for each change.
 
     Raises:
         ConfigError: One folder holds no judged run.
-        ShardError: A file cannot be read.
     """
     before, after = _side(first), _side(second)
     joined = _join_fates(before.fates, after.fates)
@@ -298,12 +293,7 @@ def write_comparison(comparison: Comparison, names: tuple[str, str], file: str) 
     """Write a comparison as a page.
 
     Args:
-        comparison: Comparison to write.
         names: Names of the two folders.
-        file: Path of the page.
-
-    Raises:
-        ShardError: The page cannot be written.
     """
     values = {"found": comparison, "names": names, "kinds": KINDS, "told_value": told_value}
     target = Path(file)

@@ -46,7 +46,6 @@ class Plot:
     """Curves on an area, with a marked region and labels.
 
     Attributes:
-        title: Title of the plot.
         label: Description for readers who cannot see it.
         curves: Curves to draw.
         ends: Labels at the bottom, the top, the left and the right.

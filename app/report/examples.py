@@ -51,11 +51,7 @@ class RawCause:
 
 
 class RawCauses:
-    """Raw logs of a run.
-
-    Args:
-        sources: Sources of its report.
-    """
+    """Raw logs of a run."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -78,7 +74,6 @@ class RawCauses:
         """Read the text of the raw log at the offset of a reject.
 
         Args:
-            reject: Row of the reject.
             is_replaced: True if anything in the rows of its trajectory was replaced, or may have been.
         """
         if reject["offset"] < 0 or not reject["uri"]:

@@ -44,9 +44,6 @@ class Histogram:
 
     Attributes:
         edges: Edges of the ranges, one more than there are ranges.
-        counts: Number of values in each range.
-        median: Median of the values.
-        total: Number of values.
     """
 
     edges: Sequence[float]
@@ -60,8 +57,6 @@ class Signal:
     """Rule of the recipe, and the distribution of its signal.
 
     Attributes:
-        rule: Name of the rule.
-        signal: Name of its signal.
         least: Smallest value that passes; None: no bound.
         most: Largest value that passes; None: no bound.
         use: Use of rows that do not pass; empty: the default of the rule's kind.
@@ -116,7 +111,6 @@ class Figures:
         recipe: Recipe from the record of the run.
         version: Version of trajmill that ran it.
         digest: Digest of the inputs of the shards; empty before they exist.
-        generations: Number of generations.
         lines: Balance of each unit, over all generations.
         nothing: Lines that explain why nothing is kept; empty if something is.
         samples: Samples by `pool.domain`.
@@ -167,7 +161,6 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
     """Compute the numbers of an output folder.
 
     Args:
-        sources: Files of the folder.
         rejects: Sampled rejects (`examples.reject_rows`).
     """
     shards = sources.manifest("shards")

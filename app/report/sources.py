@@ -45,7 +45,6 @@ class UnitFiles:
 
     Attributes:
         lead: Folder of the generation; empty, or with a slash at its end.
-        domain: Domain of its rows.
         file: File name in the folder of the domain.
     """
 
@@ -134,11 +133,7 @@ class Sources:
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[pq.ParquetFile]:
-        """Open a file of rows.
-
-        Raises:
-            ShardError: The file is missing or damaged.
-        """
+        """Open a file of rows."""
         try:
             with self.folder.open(name) as stream:
                 yield pq.ParquetFile(stream)

@@ -28,9 +28,7 @@ def step_values(contents: Contents, trajectory: Mapping[str, Any], row: Mapping[
     """Return the values of a step for its templates.
 
     Args:
-        contents: Open contents.
         trajectory: Row of the trajectory in the index.
-        row: Row of the step.
     """
     action = row["action"]
     arguments = _arguments(action["arguments"])

@@ -68,7 +68,6 @@ def spill(
     Args:
         number: number of the part, which names the file, so that a repeated attempt replaces it.
         blocks: (key, data).
-        folder: folder of the spill files.
         room: room for blocks that are yielded unchanged; None has none. A file without blocks is not written.
     """
     name = f"spill-{number:05d}.blocks"

@@ -82,11 +82,7 @@ MOST_PARTITIONS: Final = 4096
 
 
 class UnknownOptionError(ConfigError):
-    """Error for an option of the command line that neither trajmill nor Beam knows.
-
-    Attributes:
-        option: the option.
-    """
+    """Error for an option of the command line that neither trajmill nor Beam knows."""
 
     def __init__(self, option: str) -> None:
         super().__init__(f"Neither trajmill nor Beam knows the option {option}.")
@@ -205,7 +201,6 @@ def _require_runner(options: PipelineOptions, paths: Sequence[str] = ()) -> None
     """Check that the runner answers at the addresses in its options, and that its workers can reach their paths.
 
     Args:
-        options: options of the runner.
         paths: paths and URLs that its workers read and write.
 
     Raises:
@@ -271,11 +266,7 @@ class Seeing:
     environment: tuple[str, ...] = field(default_factory=environment)
 
     def __call__(self, element: Any) -> Any:
-        """Return the element, after the proof of this process.
-
-        Raises:
-            ShardError: the environment differs, or the folder is not the run's, or cannot be written.
-        """
+        """Return the element, after the proof of this process."""
         _prove_seen(self)
         return element
 

@@ -129,9 +129,7 @@ class LocalCollection(Collection[T]):
 
     Args:
         graph: graph of all collections, each after its inputs.
-        elements: elements of a source.
         step: step of any other collection.
-        inputs: inputs of the step.
     """
 
     def __init__(

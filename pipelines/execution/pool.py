@@ -49,11 +49,7 @@ class WorkerDiedError(ShardError):
 
 
 class WorkerPool:
-    """Worker processes, started when they are first needed.
-
-    Args:
-        count: number of workers.
-    """
+    """Worker processes, started when they are first needed."""
 
     def __init__(self, count: int) -> None:
         self._count = count

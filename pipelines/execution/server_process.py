@@ -66,11 +66,7 @@ def listens(port: int) -> bool:
 
 
 def end_with_parent(parent: int) -> bool:
-    """Let the system kill this process when its parent ends, where supported; return whether the parent still exists.
-
-    Args:
-        parent: the process that started this one.
-    """
+    """Let the system kill this process when its parent ends, where supported; return True if the parent exists."""
     if _LIBC is not None:
         _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     return os.getppid() == parent

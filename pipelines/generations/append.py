@@ -81,11 +81,7 @@ class Appended:
 
 
 class Append:
-    """One generation that is appended to a folder. Arguments are those of `Run`.
-
-    Raises:
-        ConfigError: as for `Run`.
-    """
+    """One generation that is appended to a folder. Arguments are those of `Run`."""
 
     def __init__(
         self,
@@ -153,11 +149,7 @@ class Append:
             generations = now
 
     def begin(self) -> Generation:
-        """Record the finished run in the folder as its first generation, so that later runs can only append.
-
-        Raises:
-            ConfigError: as for `run`.
-        """
+        """Record the finished run in the folder as its first generation, so that later runs can only append."""
         identity = identity_of(self.out)
         assert identity is not None
         self._owner = owner = Ownership(self.out, identity, adding=True)

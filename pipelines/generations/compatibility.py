@@ -169,7 +169,6 @@ def recipe_of(out: Folder, generation: Generation, now: Recipe) -> Recipe | None
 
     Args:
         out: the output folder.
-        generation: the generation.
         now: the current recipe, whose salt is used.
     """
     if generation.recipe == now.digest():

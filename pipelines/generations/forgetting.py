@@ -99,7 +99,6 @@ class Forgotten:
     """Result of forgetting.
 
     Attributes:
-        trajectories: number of trajectories.
         logs: uris of logs of which nothing is left.
         raw: paths where these logs still exist; raw logs are never changed.
         rewritten: names of rewritten files in the output folder.
@@ -161,12 +160,7 @@ class _Journal:
 
 
 class Forgetting:
-    """Removal of trajectories from an output folder.
-
-    Args:
-        recipe: the recipe of the folder.
-        out: the folder.
-    """
+    """Removal of trajectories from an output folder."""
 
     def __init__(self, recipe: Recipe, out: str) -> None:
         self.recipe, self.out = recipe, Folder.named(out)
@@ -176,7 +170,6 @@ class Forgetting:
         """Forget the selected records, and verify that they are gone.
 
         Args:
-            selection: the records to forget.
             finish: function that is called afterwards. If the process is killed in it, the same command continues.
 
         Raises:

@@ -106,7 +106,6 @@ class Draws(EarlierDraws):
     Attributes:
         found: the candidates.
         group: name of each candidate's group.
-        pool: pool of each.
         copies: how often each is drawn.
         tokens: tokens of each, as a sample of its pool.
         mixtures: summary of each run's draws, as returned by `Mixture.told`.

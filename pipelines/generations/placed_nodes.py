@@ -32,8 +32,6 @@ def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) ->
     """Build the rows of the ledger of places that a run adds.
 
     Args:
-        recipe: the run's recipe.
-        stages: folder of its stages.
         before: folders of the ledgers of earlier runs, whose nodes keep their places.
     """
     units, draws = units_in(stages), Draws.of(recipe, [stages])

@@ -66,13 +66,7 @@ class Bearing:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Permanent groups and pools, as arrays of one length.
-
-    Attributes:
-        node: the node.
-        group: name of its group.
-        pool: number of its pool.
-    """
+    """Permanent groups and pools, as arrays of one length."""
 
     node: Numbers
     group: Numbers
@@ -84,7 +78,6 @@ class Settled:
     """Groups and pools of new trajectories, as arrays of one length in their order.
 
     Attributes:
-        group: name of each group.
         pool: number of the pool that it joins; -1 if none of its nodes is known, so that shares decide.
         bridges: whether it would join two pools; group and pool are then meaningless.
     """
@@ -191,7 +184,6 @@ def assign_places(
 
     Args:
         recipe: the recipe, which may widen groups.
-        units: units whose trajectories are assigned.
         newcomers: their kept trajectories.
         judged: folders of their verdicts.
         pools: folders of ledgers with the places of nodes.

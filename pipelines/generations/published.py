@@ -45,11 +45,7 @@ SHARDS: Final = "shards"
 
 
 def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership) -> None:
-    """Put the files of all generations into `shards/`, with card and manifest, unless they are there.
-
-    Raises:
-        ShardError: a file cannot be read or written.
-    """
+    """Put the files of all generations into `shards/`, with card and manifest, unless they are there."""
     files = sorted(file.name for generation in generations for file in generation.shards)
     shards = out / SHARDS
     sealed = read_manifest(shards, MANIFEST)
@@ -64,14 +60,8 @@ def publish_again(
     """Publish the files of all generations, even if files of the same names exist.
 
     Args:
-        recipe: recipe of the last generation.
-        out: the folder.
-        generations: all generations of the folder.
         owner: ownership of the folder.
         changed: whether files of generations may have been rewritten under their names.
-
-    Raises:
-        ShardError: a file cannot be read or written.
     """
     shards, units = out / SHARDS, list[Manifest]()
     sizes = None if shards.is_local or changed else shards.sizes()

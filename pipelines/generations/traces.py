@@ -42,7 +42,6 @@ class Selection:
     Attributes:
         sources: names of corpora as in the rows, uris of logs, or folders of logs.
         trajectories: trajectory ids.
-        licences: licences as in the rows.
         before: a day (UTC); trajectories that began before it are selected, those without a time are not.
     """
 
@@ -82,7 +81,6 @@ class Found:
     """Selected trajectories and logs.
 
     Attributes:
-        ids: trajectory ids.
         uris: uris of logs of which nothing else is left.
     """
 
@@ -140,11 +138,7 @@ Change = Callable[[pa.Table, int], pa.Table]
 
 
 def rewritten(folder: Folder, name: str, change: Change, *, shard: bool = False) -> FileEntry:
-    """Rewrite a Parquet file in place, with each of its row groups changed.
-
-    Raises:
-        ShardError: it cannot be written.
-    """
+    """Rewrite a Parquet file in place, with each of its row groups changed."""
     with folder.open(name) as stream:
         reader = pq.ParquetFile(stream)
         schema = reader.schema_arrow
@@ -291,7 +285,6 @@ def mend_draws(at: Folder, units: Sequence[Unit], shown: Environments) -> Iterat
 
     Args:
         at: folder of a generation, already cut.
-        units: all its units.
         shown: environments that training shows in it and earlier generations, ascending.
     """
     for unit in units:

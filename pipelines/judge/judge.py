@@ -97,8 +97,6 @@ class _Level(Transform):
     """One level of rounds: turns messages to units into the answers of its rounds.
 
     Args:
-        level: the rounds.
-        judging: settings of judging.
         common: source of the answers that all units receive, by round.
     """
 

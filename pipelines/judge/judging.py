@@ -54,8 +54,6 @@ class Unit:
 
     Attributes:
         number: number among all units.
-        name: name in the folder of transitions.
-        sha256: sha256 of the file.
         folder: folder of the stages of the earlier run that judged the unit; None if the unit is to be judged.
     """
 

@@ -71,11 +71,7 @@ def write_likeness(standing: Standing, folder: Folder) -> Manifest:
 
 
 def read_likeness(folder: Folder, name: str) -> npt.NDArray[np.void]:
-    """Read the similarities of a unit, of dtype `LIKENESS`.
-
-    Raises:
-        ShardError: the file is missing or damaged.
-    """
+    """Read the similarities of a unit, of dtype `LIKENESS`."""
     parts = [np.zeros(0, LIKENESS)]
     for batch in read_batches(folder, name):
         some = np.zeros(batch.num_rows, LIKENESS)
@@ -89,14 +85,12 @@ class Rollouts:
     """Trajectories of a unit, as arrays of one length.
 
     Attributes:
-        sketches: their sketches.
         first: row of each first step in the file.
         task: node of each task.
         content: hash of each trajectory's content.
         rank: rank of each; the smallest is the best.
         counts: whether the trajectory counts when background steps of its task are found.
         stays: whether the trajectory is kept so far.
-        ids: their ids.
     """
 
     sketches: Sketches

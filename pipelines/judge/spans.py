@@ -86,7 +86,6 @@ def write_spans(unit: Unit, judging: Judging, volatile: Iterable[bytes], tools: 
     """Write the spans of a unit, aligned to its transitions row by row, and return their manifest.
 
     Args:
-        unit: the unit.
         judging: folders and settings of the judge stage.
         volatile: results of `volatile_words` for rows of the unit.
         tools: hashes of tools whose next observations are volatile as a whole.

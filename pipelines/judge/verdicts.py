@@ -43,7 +43,6 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest
 
     Args:
         standing: the unit after all decisions.
-        decisions: the decisions, for their explanations.
     """
     unit, judging, measures = standing.unit, standing.judging, standing.measures
     reason, kept_rows, kept_by = verdict_reasons(standing)
@@ -183,7 +182,6 @@ def _details(
 
     Args:
         decisions: decisions over the corpus.
-        reasons: reason of each row.
         survivor: what stands beside each loser.
         rules: rule → a function that explains why a row did not pass it.
     """

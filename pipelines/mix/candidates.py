@@ -128,9 +128,6 @@ class Candidates:
         unit: number of the unit, ascending.
         draw_key: hash of the id, by which stages order their draws; empty if nothing is drawn.
         index_key: hash of the id, by which drawn trajectories are numbered; empty if nothing is drawn.
-        group: name of the group.
-        domain: name of the domain.
-        source: source name of the rows.
         kind: kind of the environment: real, code or model.
         world_model: name and revision of the world model that answered the trajectory; empty if none did.
         task: hash of the task; 0 if unknown. Empty if no bound needs tasks.
@@ -165,7 +162,6 @@ class Candidates:
         """Return the hash of the environment that joins trajectories by a key of `mix.group_by`; 0 for none.
 
         Args:
-            by: the key.
             largest: largest share of a domain's trajectories that one environment may join.
         """
         named = np.where(self.domain.is_in(WIDER[by]), self.environment, np.uint64(0))
@@ -195,7 +191,6 @@ class Wanted:
         seed: seed of the hashes for drawing; None if nothing is drawn.
         signals: names of the signals and given values that components use.
         tasks: whether a bound needs tasks.
-        given: the given values.
         images: whether samples show attachments.
     """
 
@@ -303,10 +298,6 @@ def candidates(
     """Read the kept trajectories of a unit.
 
     Args:
-        unit: the unit.
-        transitions: folder of the transitions.
-        verdicts: folder of their verdicts.
-        measures: folder of their measures.
         wanted: the values that are needed.
     """
     columns = ["step", "kept", "use", "group", "text_bytes", *(["trajectory_id"] if wanted.seed is not None else [])]

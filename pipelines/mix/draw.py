@@ -33,14 +33,8 @@ _NOT_KNOWN: Final = (0, "", None)
 class Bounded:
     """A bound, and the tokens drawn of each value that it distinguishes.
 
-    Args:
-        bound: the bound.
-        values: values of the items.
-        carried: tokens drawn before, by value.
-
     Attributes:
         number: for each item, the number of its value.
-        taken: tokens drawn of each value, by its number.
     """
 
     def __init__(self, bound: Bound, values: Values, carried: Mapping[Any, int]) -> None:
@@ -92,8 +86,6 @@ class Items:
         tokens: tokens of the rendered item.
         loss_tokens: the tokens under loss among them.
         group: group of trajectories that share a pool.
-        component: name of each item's component.
-        domain: name of each item's domain.
         values: values that the stage's bounds distinguish, by `Bound.by`: names, or hashes, where 0 is unknown and
             never bounded.
     """
@@ -115,10 +107,8 @@ class CategoryDraw:
     """Summary of the draws of a category.
 
     Attributes:
-        component: its component.
         domain: its domain; empty for a component without items.
         samples: drawn items, counted as often as they are drawn.
-        tokens: their tokens.
         loss_tokens: their tokens under loss.
         available: tokens of all its items, each counted once; 0 for a weight without items.
         share: share of the stage that its weight asks for; None if everything is taken.
@@ -155,7 +145,6 @@ class PriorDraws:
     """Earlier draws, which count in budgets, shares and bounds.
 
     Attributes:
-        samples: number of samples.
         drawn: drawn tokens, by component and domain.
         available: available tokens, by component and domain.
         bounds: for each bound of the stage, tokens by value.
@@ -176,9 +165,6 @@ def draw_stage(items: Items, stage: Stage, name: str = "mix.stages", carried: Pr
     """Draw the samples of a stage from its items.
 
     Args:
-        items: all items.
-        stage: settings of the stage.
-        name: name of the stage, for errors.
         carried: earlier draws, which count in budget, samples, shares and bounds too.
 
     Raises:

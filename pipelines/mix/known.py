@@ -29,9 +29,6 @@ class Verdicts:
     """Folders of the judge stage.
 
     Attributes:
-        transitions: the rows.
-        verdicts: their verdicts.
-        measures: their measures.
         likeness: their similar trajectories; None if not needed.
     """
 
@@ -48,12 +45,7 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Group and pool of each candidate. The pool is empty if it is still to be chosen for the whole group.
-
-    Attributes:
-        group: names of groups.
-        pool: names of pools.
-    """
+    """Group and pool of each candidate. The pool is empty if it is still to be chosen for the whole group."""
 
     group: npt.NDArray[np.uint64]
     pool: Coded

@@ -30,14 +30,8 @@ def require_room(recipe: Recipe, units: Sequence[Unit], transitions: Folder) -> 
 
     A recipe that bounds the kept share of a task is not checked.
 
-    Args:
-        recipe: recipe of the run.
-        units: units of its transitions.
-        transitions: folder of the transitions.
-
     Raises:
         ConfigError: a task is too large for any pool.
-        ShardError: transitions cannot be read.
     """
     if "task" in recipe.judge.max_share:
         return

@@ -51,11 +51,7 @@ PoolSamples: TypeAlias = "tuple[str, str, pa.RecordBatch | Reject]"
 
 
 def samples(unit: Unit, mixing: Mixing) -> Iterator[PoolSamples]:
-    """Yield the samples of every kept trajectory of a unit, or rejects.
-
-    Raises:
-        ShardError: transitions or verdicts were changed since they were written.
-    """
+    """Yield the samples of every kept trajectory of a unit, or rejects."""
     check_file(mixing.transitions, unit.name, unit.sha256)
     check_unit(mixing.verdicts, unit.label)
     check_unit(mixing.measures, unit.label, measure_file(unit.label, "costs"))
@@ -103,11 +99,7 @@ def _select_draws(
 
 
 def _read_columns(unit: Unit, mixing: Mixing) -> dict[str, pa.ChunkedArray]:
-    """Read the columns beside the rows of a unit that an `Assembler` takes.
-
-    Raises:
-        ShardError: a file was changed since it was written.
-    """
+    """Read the columns beside the rows of a unit that an `Assembler` takes."""
     mix, columns = mixing.recipe.mix, dict[str, pa.ChunkedArray]()
     if weighing := [SIGNAL_PREFIX + name for name in turn_powers(mix)]:
         table = read_table(mixing.verdicts, unit.name, weighing)
@@ -134,11 +126,7 @@ BLOCKS: Final = pa.schema([("shard", pa.int32()), ("block", pa.large_binary())])
 
 
 def stored_blocks(samples: Folder, label: str, wanted: Set[int]) -> Iterator[tuple[int, bytes]]:
-    """Read a unit's stored blocks of the wanted shards.
-
-    Raises:
-        ShardError: the file was changed since it was written.
-    """
+    """Read a unit's stored blocks of the wanted shards."""
     name = f"{label}.parquet"
     numbers = read_table(samples, name, ["shard"])["shard"].to_pylist()
     groups = [group_number for group_number, number in enumerate(numbers) if number in wanted]

@@ -80,12 +80,7 @@ SAMPLES: Final = "samples"
 
 
 def shard_names(shards: Sequence[Shard], labels: Sequence[str]) -> set[str]:
-    """Return the names of all files that mixing units to shards writes, relative to the output folder.
-
-    Args:
-        shards: shards of the dataset.
-        labels: labels of the units.
-    """
+    """Return the names of all files that mixing units to shards writes, relative to the output folder."""
     names = {f"shards/{name}" for shard in shards for name in shard.names}
     names |= {f"rejects/{STAGE}/{label}.parquet" for label in labels}
     names |= manifest_names("shards", [shard.label for shard in shards])

@@ -141,11 +141,8 @@ def make_mixture(
     """Draw the mixture of a recipe from candidates.
 
     Args:
-        recipe: the recipe.
-        candidates: the candidates.
         sizes: function that returns their tokens.
         placement: their groups, and the pools of some.
-        earlier: draws of earlier runs.
 
     Raises:
         ConfigError: a group is larger than any pool, a share falls short and the recipe stops on that, or a component
@@ -311,11 +308,6 @@ class Judged:
 def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture, Candidates, Chosen]:
     """Draw the mixture of judged units without writing it.
 
-    Args:
-        recipe: the recipe.
-        judged: folders of the judged units.
-        earlier: draws of earlier runs.
-
     Returns:
         The mixture, the candidates, and the choices for each.
 
@@ -444,11 +436,7 @@ def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
 
 
 def read_answers(draws: Folder) -> Distractors:
-    """Read the answers that determine the turns that may be asked for, and on which checks of RL are tried.
-
-    Raises:
-        ShardError: the file was changed since it was written.
-    """
+    """Read the answers that determine the turns that may be asked for, and on which checks of RL are tried."""
     check_unit(draws, POOLS_UNIT)
     return _answers(draws.url, draws.sha256(ANSWERS))
 
@@ -463,11 +451,7 @@ def _answers(draws: str, _sha256: str) -> Distractors:
 
 
 def read_draws(draws: Folder, label: str) -> Iterator[dict[str, Any]]:
-    """Read the draws of the kept trajectories or passages of a unit, in their order.
-
-    Raises:
-        ShardError: the file was changed since it was written.
-    """
+    """Read the draws of the kept trajectories or passages of a unit, in their order."""
     check_unit(draws, label)
     for batch in read_batches(draws, draws_name(label)):
         yield from batch.to_pylist()

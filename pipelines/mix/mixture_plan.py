@@ -38,7 +38,6 @@ def mixture_plan(recipe: Recipe, out: str) -> MixturePlan:
 
     Raises:
         ConfigError: the recipe's mixture cannot be drawn, or a file that it names is missing.
-        ShardError: a file of the folder cannot be read.
     """
     folder = Folder(out)
     transitions, verdicts = (read_manifest(folder / name, MANIFEST) for name in ("transitions", "verdicts"))

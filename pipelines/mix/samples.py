@@ -72,7 +72,6 @@ class _Askable(NamedTuple):
     """A trajectory of RL or eval.
 
     Attributes:
-        number: number of the trajectory.
         allowed: by key, the positions of the turns that may be asked for.
         fits: for each turn, whether all turns before it fit.
     """
@@ -86,11 +85,8 @@ class _SampleTexts(NamedTuple):
     """Texts of samples that are written together, with their turns one sample after the other.
 
     Attributes:
-        planned: the samples.
         numbers: number of each sample's trajectory.
-        prompts: prompt of each sample.
         tokens: tokens of each sample, without separators of turns; in RL and eval, of the part that a model is shown.
-        shown: the turns.
         rows: transitions of the turns.
         users: user message of each turn.
         answers: assistant message of each turn.
@@ -143,9 +139,7 @@ class Assembler:
     """Samples of a unit's trajectories that are drawn for a pool.
 
     Args:
-        plan: plan of the samples.
         row_numbers: numbers in the file of the plan's rows.
-        draws: draw of each trajectory of the plan.
         beside: further columns of these rows, if known: `spans` of answers, whether they are `certified`, the values
             that their run has `written`, and the signals that weigh the chance of turns.
         instructions: by trajectory id, instructions for contexts without one.
@@ -560,10 +554,7 @@ class Assembler:
         """Build the spans that bear the loss: for each answer under loss its marker, and the text below it.
 
         Args:
-            written: the samples.
             bears: for each turn, whether its answer bears the loss.
-            answer_begins: offset of each answer in the text.
-            answers: lengths of the answers with their markers.
         """
         own = self._own_spans(written, bears)
         size = np.where(bears, 1 + (answers > len(MARKER)), 0)

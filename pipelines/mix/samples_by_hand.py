@@ -34,10 +34,7 @@ def mix_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execu
     """Make the samples of a share of a run's units, or write a share of its shards if all samples are made.
 
     Args:
-        recipe: the recipe of the run that drew.
-        raws: the raw roots of that run.
-        out: its output folder, a path or a URL.
-        share: share of the units, or of the shards, in their order.
+        out: output folder of the run that drew, a path or a URL.
         execution: settings of one process.
 
     Raises:

@@ -114,8 +114,6 @@ def _with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) -
 
     Args:
         samples: samples in the order of the shard.
-        keys: original id of each.
-        pool: pool of the samples.
         mix: the recipe's section.
     """
     counts: Counter[str] = Counter()

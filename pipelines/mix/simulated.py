@@ -25,7 +25,6 @@ def check_components(
 
     Args:
         stage: the pool's name.
-        component: component of each item.
         world_model: world model of each item; empty for items that are not simulated.
         before: draws of earlier generations, as returned by `sum_mixtures`.
 

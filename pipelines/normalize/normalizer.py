@@ -56,8 +56,6 @@ class Normalizer:
     """Settings of normalizing that are the same for all parts; picklable.
 
     Attributes:
-        recipe: the recipe.
-        transitions: folder of the transitions.
         rejects: folder of this stage's rejects.
         strict: whether a connector's exception ends the run instead of costing its input.
         blobs: folder of attachments; None if the recipe leaves them out.

@@ -70,12 +70,9 @@ def normalizer_of(
     """Build the settings of normalizing into an output folder.
 
     Args:
-        recipe: the recipe.
-        out: the output folder.
         strict: whether a connector's exception ends the run.
         watched: whether processes of this machine do the work, which name the inputs they read.
         tombstones: tombstones of forgotten trajectories.
-        earlier: folders of earlier generations.
     """
     keeps = recipe.normalize.attachments == "keep"
     blobs, earlier_blobs = (out / BLOBS, tuple(folder / BLOBS for folder in earlier)) if keeps else (None, ())
@@ -101,7 +98,6 @@ def open_parts(parts: Sequence[Part], normalizer: Normalizer) -> list[Part]:
     """List the parts that are not done, or that the current code has to read again.
 
     Args:
-        parts: parts of a plan.
         normalizer: settings of normalizing.
     """
     folders = [normalizer.transitions, normalizer.rejects]
@@ -122,13 +118,9 @@ def normalize_parts(
     """Normalize the unfinished parts.
 
     Args:
-        parts: parts of a plan.
         normalizer: settings, with the folder of inputs being read, or without if the runner handles deaths.
         over: function that runs a transform over parts; its last argument tells whether to use only other processes.
         deaths: deaths of workers in the run.
-
-    Raises:
-        WorkerDiedError: as for `Deaths.survive`.
     """
 
     def normalize(deadly: Mapping[str, str], isolated: bool) -> None:
@@ -145,10 +137,8 @@ def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share,
     """Normalize a share of a plan's parts in this process, beside others that may run at the same time.
 
     Args:
-        recipe: the recipe.
         raws: raw logs: files, folders, globs; the same for all shares.
         out: the output folder, a path or a URL.
-        share: the share.
         execution: settings, of which sizes, limit and strictness count. They must be the same for all shares and the
             run.
 

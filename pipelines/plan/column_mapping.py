@@ -49,7 +49,6 @@ class ColumnMapping:
 
         Args:
             name: name relative to the raw root.
-            location: its place.
             head: its first bytes, decompressed.
 
         Raises:

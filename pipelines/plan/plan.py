@@ -81,7 +81,6 @@ class Plan:
 
     Attributes:
         digest: digest of everything that the run's output depends on.
-        parts: the inputs.
         unrecognized: rejects of files that are no inputs, with a reason of `recognition.UNRECOGNIZED_REASONS`, or that
             could not be read. Their excerpts are scrubbed.
         withdrawn: connectors that failed on a file because of a bug.

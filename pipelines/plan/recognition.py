@@ -60,8 +60,6 @@ class Input:
 
     Attributes:
         uri: name relative to the raw root, distinct within a plan.
-        connector: name of the connector.
-        version: the connector's version.
         why: why that connector takes it.
         members: places of its files by member name.
         bytes: stored size of its own members, without those that it shares with other logs.
@@ -98,9 +96,7 @@ class Opened:
     """A file that was opened and is no log by itself.
 
     Attributes:
-        place: its place.
         stamp: digest of its size and time of change.
-        inputs: number of logs in it.
     """
 
     place: Place
@@ -113,8 +109,6 @@ class Withdrawn:
     """A connector that was not tried further on a file because it failed, which is a bug to report.
 
     Attributes:
-        connector: its name.
-        uri: uri of the file.
         error: class of the exception; its message is left out, since it may quote the file.
         raised_at: module, function and line where it was raised.
     """

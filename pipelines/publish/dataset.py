@@ -104,11 +104,9 @@ class Config:
     """A loadable configuration of the dataset, which is a pool.
 
     Attributes:
-        name: name of the pool.
         split: its only split.
         path: glob of its files.
         files: files that match the glob.
-        samples: number of samples in them.
         tokens: tokens of the samples, 0 if they do not state them.
         loss_tokens: tokens under loss among them.
     """
@@ -132,8 +130,6 @@ class RuleSet:
     """Recipe and versions of consecutive generations.
 
     Attributes:
-        first: number of the first generation.
-        last: number of the last generation.
         recipe: the first 16 digits of the recipe's digest.
         connectors: connectors that read their logs, with their versions.
         changed: differences from the previous rule set, a text each.
@@ -156,8 +152,6 @@ class Dataset:
     """Facts of a dataset for its card and metadata.
 
     Attributes:
-        recipe: its recipe.
-        shards: its folder.
         files: files of samples in the folder.
         counts: `samples.<pool>.<domain>`, `tokens.…`, `control_samples.…` and so on, summed over shards.
         flow: balance of inputs and outputs, by unit.
@@ -165,7 +159,6 @@ class Dataset:
         kept: diversity of the kept data.
         mixture: draws of its pools and stages (`Mixture.told`).
         licences: samples by licence; the licence of rows without one is empty.
-        generations: number of its generations.
         rules: rules of the generations; empty if nothing was appended.
     """
 

@@ -94,9 +94,6 @@ def near_pairs(some: Sequence[Sketch], pools: Sequence[int], least: float, few: 
     """Yield every pair of similar samples of two pools, by number, that of the smaller pool number first.
 
     Args:
-        some: sketches of the samples.
-        pools: number of each sample's pool.
-        least: similarity from which a pair is near.
         few: number of shingles below which a sample is too short; a pair of two short samples is left out.
     """
     if not some:
@@ -214,11 +211,7 @@ def disjointness(out: str, sample: int = SAMPLE) -> Disjointness:
     """Find data that the pools of a run's dataset share. An unfinished dataset gives an empty result.
 
     Args:
-        out: the run's folder.
         sample: number of samples, chosen by hash, that are compared with each other.
-
-    Raises:
-        ShardError: a shard cannot be read.
     """
     folder = Folder(out) / "shards"
     manifest = read_manifest(folder, MANIFEST)

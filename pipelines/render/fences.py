@@ -27,7 +27,6 @@ def block(text: str, language: str = "text") -> str:
     """Put the text in a fence of its language: `json`, indented, for an object or an array.
 
     Args:
-        text: the text.
         language: the language of any other text.
     """
     quick = _indent_plain(text)

@@ -26,7 +26,6 @@ class Shape(NamedTuple):
     """Facts of a trajectory that a prompt states besides the texts of its context.
 
     Attributes:
-        domain: its domain.
         forms: forms of its next observations.
         dialects: dialects of its next observations.
         ends: whether answers state how commands ended.
@@ -147,7 +146,6 @@ def fit_prompt(
     prompt that is still too long uses the short template.
 
     Args:
-        shape: shape of the trajectory.
         texts: tokens of the texts of its context (`CONTEXT`).
         tools: tokens of each tool that the context declares; fewer than two are not separated.
         named: numbers of the tools that the sample calls or names.
@@ -155,7 +153,6 @@ def fit_prompt(
         key: key of the trajectory, by which template and tools are drawn.
         wording: source of the templates.
         view: as in `make_prompt`.
-        counter: token counter.
     """
     between, tool_position = counter.of(BETWEEN_TOOLS), CONTEXT.index("action_space")
     described = [number for number in range(len(tools)) if number in named]

@@ -62,7 +62,6 @@ def windows(
     turns do not show there.
 
     Args:
-        unit: unit of the trajectory.
         rows: its shown rows, at least one.
         end: the row after the trajectory's last one, or after the last one that counts.
         prompt: tokens of the system prompt.

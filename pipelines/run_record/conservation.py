@@ -31,7 +31,6 @@ class Line:
 
     Attributes:
         unit: inputs, files (if some were not recognized), records, attachments, trajectories or transitions.
-        entered: number that entered.
         kept: number in the shards (for transitions: number that bear the loss).
         context: transitions that are shown without loss, by reason.
         lost: number dropped, by reason.
@@ -86,7 +85,6 @@ def input_line(planned: int, normalize: Mapping[str, int], damaged: Mapping[str,
     """Return the balance of inputs after normalizing: recognized inputs, and files too damaged to recognize.
 
     Args:
-        planned: number of recognized inputs.
         normalize: counts of the stage.
         damaged: by reason, the number of files too damaged to recognize.
     """
@@ -156,10 +154,6 @@ _MERGED_PASSAGES: Final = ("duplicate",)
 def passage_lines(components: Sequence[str], counts: Mapping[str, int]) -> tuple[Line, ...]:
     """Return a line for each component.
 
-    Args:
-        components: their names.
-        counts: counts of the manifest of passages.
-
     Raises:
         ContractError: a sum does not match.
     """
@@ -179,10 +173,6 @@ class TooManyRejectsError(TrajmillError):
     """Error for more rejects than the recipe allows, with the line of counts.
 
     Args:
-        line: the line with too many rejects.
-        share: its share of rejects.
-        limit: the share that the recipe allows.
-        name: name of the limit in the recipe.
         broken: connectors that failed, which may be the cause.
     """
 

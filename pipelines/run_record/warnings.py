@@ -49,7 +49,6 @@ def lost_domains(judged: Mapping[str, Counter[str]], units: Sequence[Unit], reje
 
     Args:
         judged: counts by domain (`domain_counts`).
-        units: the judged units.
         rejects: folder of the judge stage's rejects.
     """
     for domain, counts in judged.items():

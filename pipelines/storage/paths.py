@@ -155,9 +155,6 @@ def filesystem_of(url: str, *, listings: bool = True) -> tuple[Any, str]:
     Args:
         url: URL to read or write.
         listings: whether to cache listings, for files that nobody writes.
-
-    Raises:
-        ConfigError: as for `filesystem_class`.
     """
     kind = filesystem_class(url)
     more = {} if listings else {"use_listings_cache": False}

@@ -40,7 +40,6 @@ def manifest_names(stage: str, units: Iterable[str]) -> set[str]:
 
     Args:
         stage: the stage's folder, relative to the root, such as `rejects/judge`.
-        units: all units.
     """
     return {f"{stage}/{MANIFEST}", *(f"{units_folder(stage)}/{manifest_name(unit)}" for unit in units)}
 
@@ -65,7 +64,6 @@ def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
     """Return the units that are done, as for `is_done`, with one or two listings of an object store.
 
     Args:
-        stage: the stage's folder.
         digests: digest of each unit.
     """
     if stage.is_local:
@@ -82,8 +80,6 @@ def is_done(stage: Folder, unit: str, digest: str, sizes: Mapping[str, int] | No
     Local files are read for this check. Object stores verify their own content, so that only sizes are compared there.
 
     Args:
-        stage: the stage's folder.
-        unit: the unit.
         digest: the expected digest.
         sizes: sizes of the stage's files, if known already.
     """
@@ -105,8 +101,6 @@ def check_unit(stage: Folder, unit: str, only: str | None = None) -> None:
     """Check that the files of a finished unit match its manifest.
 
     Args:
-        stage: the stage's folder.
-        unit: the unit.
         only: the one file to check; None for all.
 
     Raises:
@@ -155,10 +149,7 @@ def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **
     """Write the stage's manifest over all its units.
 
     Args:
-        stage: the stage's folder.
-        name: the stage.
         digest: digest of everything the stage depends on.
-        units: all units.
         more: further values of the manifest.
 
     Raises:

@@ -21,7 +21,6 @@ def require_reachable(options: Any, paths: Sequence[str]) -> None:
     """Check that a job can reach its paths, as far as that can be determined here.
 
     Args:
-        options: options of the job.
         paths: paths and URLs that its workers read and write.
 
     Raises:
@@ -50,7 +49,6 @@ def run_job(pipeline: Any, work: str) -> None:
     """Submit a pipeline as a job and wait until it is done. If the wait ends earlier, the job is cancelled.
 
     Args:
-        pipeline: pipeline of the job.
         work: kind of work, for the job's name.
 
     Raises:

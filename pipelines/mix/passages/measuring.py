@@ -46,7 +46,6 @@ def cut_text(passage: Passage, most: int, counter: TokenCounter) -> list[Passage
     """Cut a text into pieces of at most so many tokens, which share the group of the whole.
 
     Args:
-        passage: a text.
         most: largest number of tokens of a piece; a single character may have more.
         counter: token counter of the recipe's tokenizer.
     """
@@ -101,8 +100,6 @@ class _Reading:
     """Progress of reading a unit. Rows of matches are numbered consecutively.
 
     Attributes:
-        unit: the unit.
-        preparing: settings of reading.
         sink: sink of rejects, which are written as they come, since most rows of a large file may be unwanted.
         rejects: rejects that are not yet written.
         counts: counts of rows, and of additional pieces of cut texts.
@@ -187,11 +184,7 @@ def _scrub_words(detail: str, salt: str, kinds: tuple[str, ...]) -> str:
 
 
 def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
-    """Read a unit, write the results, and return their manifest.
-
-    Raises:
-        ShardError: the file cannot be opened, or nothing can be written.
-    """
+    """Read a unit, write the results, and return their manifest."""
     digest = preparing.unit_digest(unit)
     folder, component = preparing.read, preparing.components[unit.component]
     files: dict[str, tuple[Any, ...]] = {

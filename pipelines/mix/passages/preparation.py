@@ -195,7 +195,6 @@ def read_file(label: str, kind: str = "") -> str:
     """Return the name of a file with results of reading a unit.
 
     Args:
-        label: label of the unit.
         kind: empty for the payload, in the columns of the unit's part; `keys` for the keys of passages (`KEY_SCHEMA`);
             `benchmarks` for matches of benchmarks (`MATCH_SCHEMA`); `rejects` for rows that could not be read or were
             not wanted.

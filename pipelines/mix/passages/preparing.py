@@ -69,9 +69,7 @@ class Keys:
     """Keys of a unit's passages, on which decisions are based.
 
     Attributes:
-        unit: number of the unit.
         component: number of its component, from 1; 0 for a unit that an earlier run decided.
-        ids: ids of the passages.
         high, low: hash of the normalized content.
         exact: hash of the content.
         starts: position of each passage's first row in matches, followed by the number of rows.
@@ -185,7 +183,6 @@ def exact_copies(keys: Mapping[int, Keys], is_kept: Mapping[int, npt.NDArray[np.
     """Return (unit, position, kept unit, kept position) of each passage that equals a kept one.
 
     Args:
-        keys: keys of all units.
         is_kept: for each unit, flags of the passages to compare.
     """
     rows = {number: np.flatnonzero(is_kept[number]) for number in keys}
@@ -244,7 +241,6 @@ def prepare(preparing: Preparation, over: Over, intend: Intend = lambda _: None)
 
     Raises:
         ConfigError: a component's path names nothing, or a table lacks a named column.
-        ShardError: a file cannot be opened, or nothing can be written.
         ContractError: a row is not accounted for, which is a bug.
     """
     units = preparing.units()
@@ -269,7 +265,6 @@ def check_components(preparing: Preparation, units: Sequence[PassageUnit] | None
     """Check that the first table of each component has the columns that the recipe names.
 
     Args:
-        preparing: components and recipe.
         units: files to choose among; all by default.
 
     Raises:

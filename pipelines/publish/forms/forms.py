@@ -71,7 +71,6 @@ def export_form(
     Args:
         path: the run's folder, or its dataset folder.
         name: one of `FORMS`.
-        out: the folder to write.
         tokenizer: a `tokenizer.json`, or a folder with one.
         chat_template: a file that replaces the tokenizer's own template.
         window: largest number of tokens of a sample.

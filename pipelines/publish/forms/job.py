@@ -35,9 +35,6 @@ class Writing:
 class FormFolder:
     """A folder for one form. Files of an earlier export are removed.
 
-    Args:
-        out: path of the folder.
-
     Raises:
         ConfigError: the folder holds files that no export listed.
     """

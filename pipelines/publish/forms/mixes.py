@@ -26,7 +26,6 @@ def interleave(job: Job, pool: str, weighed_as: str | None = None) -> None:
     """Write `interleave.<pool>.json`, the arguments of `datasets.interleave_datasets`, if the pool has rows.
 
     Args:
-        job: the export.
         pool: folder of the files.
         weighed_as: pool whose tokens set the weights, if it is another.
     """
@@ -52,7 +51,6 @@ def megatron(job: Job, mask: str) -> None:
     A domain's weight is spread over its files by tokens.
 
     Args:
-        job: the export.
         mask: suffix of the names of masks, which are left out.
     """
     words = []

@@ -77,9 +77,6 @@ class ShardFile:
 class StoredShards:
     """The dataset folder of a finished run.
 
-    Args:
-        path: the run's folder, or its dataset folder.
-
     Raises:
         ConfigError: the path holds no finished dataset.
     """
@@ -116,7 +113,6 @@ class StoredShards:
         """Yield the rows of a file, after checking its digest.
 
         Raises:
-            ShardError: the file was changed since it was written.
             ConfigError: the file lacks a column.
         """
         if self.folder.sha256(file.name) != self._sha256[file.name]:
@@ -133,8 +129,7 @@ class StoredShards:
         """Yield the conversations of a file.
 
         Raises:
-            ShardError: as for `rows`.
-            ConfigError: as for `rows`, or the samples show pictures.
+            ConfigError: the file lacks a column, or the samples show pictures.
         """
         if images_in(self.manifest.counts):
             raise ConfigError("The samples show pictures, which no form of tokens holds: trainers read `sft` as it is.")
@@ -149,12 +144,7 @@ class StoredShards:
             yield Conversation(**{column: row[column] for column in _COMMON}, messages=messages)
 
     def documents(self, file: ShardFile) -> Iterator[Document]:
-        """Yield the documents of a file.
-
-        Raises:
-            ShardError: as for `rows`.
-            ConfigError: as for `rows`.
-        """
+        """Yield the documents of a file."""
         for row in self.rows(file, (*_COMMON, "text", "spans")):
             spans = tuple(Span(span["begin"], span["end"], span["label"]) for span in row["spans"] or ())
             yield Document(**{column: row[column] for column in _COMMON}, text=row["text"], spans=spans)

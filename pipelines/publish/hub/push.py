@@ -68,7 +68,6 @@ class Pushed:
         commit: commit that holds the dataset; empty if nothing was done.
         sent: bytes of each sent file, by name.
         standing: number of files that were there already.
-        removed: names of removed files.
         made: whether the repository is new.
         tag: the tag that was set.
         allowed: number of findings that were allowed.
@@ -111,9 +110,6 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
     """Push a dataset folder.
 
     Args:
-        shards: the folder, on this machine.
-        repository: the target repository.
-        request: the options.
         tell: function that is called with a line on the progress.
 
     Raises:

@@ -153,7 +153,6 @@ class Repository:
             parent: the parent commit; the commit fails if another one came between.
             files: (local file, its sha256) by path.
             removed: paths to remove.
-            message: message of the commit.
             tell: function that is called with the number of uploaded files.
 
         Raises:

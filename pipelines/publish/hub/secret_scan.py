@@ -161,7 +161,6 @@ class Found:
         where: place in the row, such as `messages[3].content`.
         start: first character, from 0.
         end: end of the characters.
-        kind: kind of secret.
         digest: digest by which it can be allowed, here and elsewhere.
     """
 
@@ -183,11 +182,7 @@ class Found:
 
 
 def find_secrets(folder: Folder, name: str) -> Iterator[Found]:
-    """Find everything in a file that scrubbing would replace, and the findings of other scanners.
-
-    Raises:
-        ShardError: the file cannot be read, or a scanner fails.
-    """
+    """Find everything in a file that scrubbing would replace, and the findings of other scanners."""
     first = 1
     for batch in _batches(folder, name):
         ids = _ids(batch)
