@@ -50,11 +50,6 @@ KINDS: Final = {"places": PLACES, "inputs": INPUTS}
 _ROWS: Final = 1 << 20
 
 
-def ledger_name(kind: str) -> str:
-    """Return the file name of a kind of ledger."""
-    return f"{kind}.parquet"
-
-
 def write_ledger(folder: Folder, kind: str, rows: npt.NDArray[np.void]) -> FileEntry:
     """Write the distinct rows, sorted, and return the file's entry."""
     distinct = np.unique(rows)
@@ -66,7 +61,7 @@ def write_ledger(folder: Folder, kind: str, rows: npt.NDArray[np.void]) -> FileE
             columns = [pa.array(np.ascontiguousarray(part[name])) for name in schema.names]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    return write_parquet(folder, ledger_name(kind), schema, batches())
+    return write_parquet(folder, f"{kind}.parquet", schema, batches())
 
 
 def read_ledger(
@@ -79,7 +74,7 @@ def read_ledger(
     """
     parts = [np.zeros(0, KINDS[kind])]
     for folder in folders:
-        for batch in read_batches(folder, ledger_name(kind)):
+        for batch in read_batches(folder, f"{kind}.parquet"):
             some = batch if keys is None else batch.filter(pa.array(holds(keys, batch.column(0).to_numpy())))
             parts.append(_rows(some, KINDS[kind]))
     return np.concatenate(parts)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.generations.generations import Generation, stages_of
+from trajmill.pipelines.generations.generations import Generation, ledgers_of, stages_of
 from trajmill.pipelines.generations.places import assign_places, known_pools
 from trajmill.pipelines.judge.judging import DECIDED, Unit, Withdrawn, units_in
 from trajmill.pipelines.mix.candidates import (
@@ -58,11 +58,11 @@ class KnownGenerations(Known):
         self._mixtures = mixtures
 
     @classmethod
-    def of(cls, out: Folder, generations: Sequence[Generation], ledgers: tuple[Folder, ...]) -> KnownGenerations:
-        """Read the decisions of the generations of an output folder, of which the tables lie in these folders."""
+    def of(cls, out: Folder, generations: Sequence[Generation]) -> KnownGenerations:
+        """Read the decisions of the generations of an output folder."""
         return cls(
             generations[-1].digest,
-            ledgers,
+            tuple(ledgers_of(out, generation) for generation in generations),
             Tombstones.read(out),
             tuple(stages_of(out, generation) for generation in generations),
             [generation.mixture for generation in generations],

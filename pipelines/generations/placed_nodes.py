@@ -51,15 +51,14 @@ def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) ->
     )
     distinct = np.unique(np.concatenate(rows))
     distinct = distinct[np.unique(distinct["node"], return_index=True)[1]]
-    distinct = np.sort(np.concatenate([distinct, log_rows(stages, distinct)]))
+    distinct = np.sort(np.concatenate([distinct, _of_logs(stages, distinct)]))
     return distinct[~np.isin(distinct["node"], read_ledger(before, "places", distinct["node"].copy())["node"])]
 
 
-def log_rows(stages: Folder, places: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+def _of_logs(stages: Folder, places: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     """Build the rows of logs: each has the place of its trajectories, or is `PARTED` where they have several.
 
     Args:
-        stages: where the stages of a run lie.
         places: rows that hold the trajectories' own nodes, by node, each once.
     """
     rows = [np.zeros(0, PLACES)]

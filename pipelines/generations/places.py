@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,9 +33,6 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
 
 Numbers = npt.NDArray[np.uint64]
-
-_AT_ONCE = 1 << 14
-"""Number of new trajectories whose nodes are Python objects at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,8 @@ def assign_groups(bearing: Bearing, order: npt.NDArray[np.int64], known: Places)
     parents = array("q", np.arange(len(nodes), dtype=np.int64).tobytes())
     bridges = np.zeros(len(order), np.bool_)
     starts = np.searchsorted(bearing.newcomer, np.arange(len(order) + 1))
-    for number, mine in _nodes_of(order, starts, dense):
+    for number in order:
+        mine = dense[starts[number] : starts[number + 1]].tolist()
         roots = sorted({_root(parents, node) for node in mine})
         placed_roots = [root for root in roots if pool[root] >= 0]
         if len({pool[root] for root in placed_roots}) > 1:
@@ -118,16 +116,6 @@ def assign_groups(bearing: Bearing, order: npt.NDArray[np.int64], known: Places)
     pools = np.frombuffer(pool, np.int8)[names] if len(nodes) else np.zeros(0, np.int8)
     groups = np.frombuffer(group, np.uint64)[names] if len(nodes) else np.zeros(0, np.uint64)
     return Settled(np.where(pools >= 0, groups, nodes[names]), pools, bridges)
-
-
-def _nodes_of(
-    order: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], dense: npt.NDArray[np.int64]
-) -> Iterator[tuple[int, list[int]]]:
-    """Yield the new trajectories in order, each with the numbers of its nodes."""
-    for begin in range(0, len(order), _AT_ONCE):
-        some = order[begin : begin + _AT_ONCE]
-        for number, first, end in zip(some.tolist(), starts[some].tolist(), starts[some + 1].tolist(), strict=True):
-            yield number, dense[first:end].tolist()
 
 
 def _root(parents: array[int], node: int) -> int:

@@ -35,6 +35,7 @@ from trajmill.pipelines.storage.units import (
     finish_unit,
     manifest_names,
     read_manifest,
+    require_manifest,
     unit_manifests,
     units_of,
 )
@@ -144,7 +145,7 @@ def _add_categories(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dic
 def _balance(recipe: Recipe, folder: Folder, generation: Generation) -> Iterator[Line]:
     """Balance the inputs and outputs of a generation, from its manifests."""
     names = ("transitions", "verdicts", "rejects/mix")
-    normalized, judged, dropped = (_manifest(folder / name) for name in names)
+    normalized, judged, dropped = (require_manifest(folder / name) for name in names)
     plan = Plan.from_json(folder.read(PLAN))
     lost = Counter(reject.reason for reject in plan.unrecognized if reject.reason not in UNRECOGNIZED_REASONS)
     yield input_line(normalized.counts.get("inputs", 0), normalized.counts, dict(sorted(lost.items())))
@@ -157,10 +158,3 @@ def _balance(recipe: Recipe, folder: Folder, generation: Generation) -> Iterator
     passages = read_manifest(folder / PASSAGES, MANIFEST)
     if passages is not None:
         yield from passage_lines([component.name for component in recipe.mix.passages], passages.counts)
-
-
-def _manifest(stage: Folder) -> Manifest:
-    manifest = read_manifest(stage, MANIFEST)
-    if manifest is None:
-        raise ShardError(f"{stage.path(MANIFEST)} is missing or damaged.")
-    return manifest

@@ -17,13 +17,13 @@ from trajmill.pipelines.judge.packed_rows import PARTITIONS
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder, sha256_of
 from trajmill.pipelines.storage.parquet import read_batches
-from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest, require_manifest
 from trajmill.quality.fingerprint import as_lanes, mixed
 from trajmill.quality.measure import tells
 from trajmill.quality.rule import Decision, apply_rules
 from trajmill.quality.signal import Signal
 from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
-from trajmill.schemas import SCHEMA_VERSION, ShardError
+from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.verdict import SIGNAL_PREFIX, measure_schema
 
 FileKind: TypeAlias = Literal["benchmarks", "replicates", "variety", "spans", "sketch", "costs", "answers", "edges"]
@@ -88,10 +88,8 @@ def units_in(folder: Folder) -> list[Unit]:
     Raises:
         ShardError: its transitions have no manifest.
     """
-    sealed = read_manifest(folder / "transitions", MANIFEST)
-    if sealed is None:
-        raise ShardError(f"{(folder / 'transitions').path(MANIFEST)} is missing or damaged.")
-    return [Unit(number, file.name, file.sha256) for number, file in enumerate(sealed.files)]
+    files = require_manifest(folder / "transitions").files
+    return [Unit(number, file.name, file.sha256) for number, file in enumerate(files)]
 
 
 Withdrawn: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]

@@ -60,6 +60,18 @@ def read_manifest(folder: Folder, name: str) -> Manifest | None:
         return None
 
 
+def require_manifest(stage: Folder) -> Manifest:
+    """Read the manifest of a finished stage.
+
+    Raises:
+        ShardError: there is none, or it is not valid.
+    """
+    manifest = read_manifest(stage, MANIFEST)
+    if manifest is None:
+        raise ShardError(f"{stage.path(MANIFEST)} is missing or damaged.")
+    return manifest
+
+
 def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
     """Return the units that are done, as for `is_done`, with one or two listings of an object store.
 
