@@ -56,7 +56,6 @@ def shown(content: str, *, lines: bool = False) -> str:
     """Return the text with control and invisible characters as escapes.
 
     Args:
-        content: Text from any source.
         lines: True if newlines and tabs are layout and stay; otherwise they are escaped too, as in the name of a file.
     """
     return (_IN_LINES if lines else _IN_A_LINE).sub(_escape, content)
@@ -127,7 +126,6 @@ class Printer(Console):
         """Print a table that is no wider than the terminal: texts wrap, and numbers are never cut.
 
         Args:
-            heads: names of the columns.
             texts: columns that may wrap.
             dropped: columns that are left out where there is no room, the first before the second; a line says so.
             sums: rows at the end that stand below a line.

@@ -173,7 +173,6 @@ def recipe_draft(raws: Sequence[str], written: str, out: str | None = None) -> s
 
     Args:
         raws: Files, folders or globs.
-        written: Path of the recipe, for the command that runs it.
         out: Output folder of that command; by default one below `out`.
 
     Raises:

@@ -152,7 +152,6 @@ class _Branches:
 
     Args:
         out: The run's folder, which must not contain raw logs.
-        wanted: Number of branches of each trajectory.
         folder: Folder to write; None for none.
 
     Raises:

@@ -23,9 +23,7 @@ class Contents(Protocol):
     """Interface that pages read from.
 
     Attributes:
-        title: Title for a person.
         index: Index of trajectories; see `index.SCHEMA`.
-        rows: Reader of their rows.
         places: Reader of raw bytes.
         rules: Rules of the recipe, by name; empty for a raw log.
         files: Files of the run; None for a raw log.

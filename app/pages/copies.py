@@ -73,7 +73,6 @@ class Beside:
     Attributes:
         kind: `equal`, or `differs`.
         left: Steps of the first, empty if it has none here.
-        right: Steps of the second.
         action: Lines in which their actions differ; for one pair of steps.
         answer: Lines in which their next observations differ.
     """

@@ -112,7 +112,6 @@ class Event(NamedTuple):
         mark: Prefix: the key of JSON, the number of a tree's node.
         head: Type of JSON, or role of a node.
         text: Value of JSON, or name of a node.
-        rest: Rest of its line.
     """
 
     kind: str

@@ -49,9 +49,6 @@ class Rejected:
 class RunFiles:
     """Files of an output folder.
 
-    Args:
-        out: Output folder, a local path.
-
     Raises:
         ConfigError: The folder holds no run.
     """

@@ -40,7 +40,6 @@ class Change:
         kind: One of `KINDS`.
         before: Fate in the first run: `kept`, `dropped: REASON`, a pool; empty if absent.
         after: Fate in the second run.
-        examples: Keys of some trajectories.
     """
 
     kind: str
@@ -57,7 +56,6 @@ class Comparison:
 
     Attributes:
         settings: (name, value of the first, of the second) of settings that differ between the recipes.
-        versions: Versions of trajmill.
         domains: Numbers by domain and unit (trajectories, kept, dropped, transitions, targets).
         reasons: Dropped trajectories by reason.
         uses: Transitions of kept trajectories that are not targets, by (use, reason).
@@ -290,11 +288,7 @@ def _pair(of: tuple[int, int]) -> str:
 
 
 def write_comparison(comparison: Comparison, names: tuple[str, str], file: str) -> None:
-    """Write a comparison as a page.
-
-    Args:
-        names: Names of the two folders.
-    """
+    """Write a comparison as a page."""
     values = {"found": comparison, "names": names, "kinds": KINDS, "told_value": told_value}
     target = Path(file)
     Folder.named(str(target.parent)).write(target.name, page("comparison.html", values))

@@ -95,7 +95,6 @@ class Copies:
     """Trajectories that were dropped as copies of a kept one, among the sampled rejects.
 
     Attributes:
-        sizes: Number of kept trajectories by their number of copies.
         largest: (beginning of the kept one's id, near copies, equal ones) of the largest clusters.
     """
 
@@ -118,11 +117,9 @@ class Figures:
         loss_tokens: Tokens under loss by `pool.domain`.
         tokens: Number of all tokens, and of tokens under loss.
         uses: Sampled transitions by domain and use (or `dropped`).
-        domains: Further counts by domain.
         spreads: Histograms by domain and column of `LENGTHS`; those of a column share their edges.
         signals: Distributions by rule.
         classes: Sampled characters under loss by `pool.domain` and class.
-        copies: Clusters of copies.
         ceilings: Agreement of replicates by domain.
         harness: Harness text that no parser knows, as in `measures/harness_text.parquet`.
         rewards: Rows of RL, and the least, median and greatest of their reward quality, by domain.

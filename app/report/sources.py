@@ -60,9 +60,6 @@ class UnitFiles:
 class Sources:
     """Files of an output folder.
 
-    Args:
-        out: Output folder, a path or a URL.
-
     Raises:
         ConfigError: The folder holds no run.
     """

@@ -31,7 +31,6 @@ class Selection:
 
     Attributes:
         chosen: Facet → value; the empty value selects rows without a value.
-        text: Search text.
         sort: Sort column, after a `-` for descending order; empty for the list's own order.
         page: Page number, from 1.
     """

@@ -25,11 +25,7 @@ SIDES: Final = {"before": "observation", "after": "next_observation"}
 
 
 def step_values(contents: Contents, trajectory: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a step for its templates.
-
-    Args:
-        trajectory: Row of the trajectory in the index.
-    """
+    """Return the values of a step for its templates."""
     action = row["action"]
     arguments = _arguments(action["arguments"])
     target = next((str(arguments[name]) for name in _TARGET if name in arguments), "")

@@ -116,7 +116,6 @@ class GatheredBlocks:
 
     Args:
         folder: folder of the spill files; None if nothing is spilled.
-        values: blocks, and spans of others.
     """
 
     def __init__(self, folder: Folder | None, values: Iterable[Block | Span]) -> None:

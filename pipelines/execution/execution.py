@@ -43,7 +43,6 @@ def require_answer(address: str, option: str) -> None:
 
     Args:
         address: `host:port`, or a URL that begins with it.
-        option: option that holds the address, for the message.
 
     Raises:
         ConfigError: the address is not valid.
@@ -257,8 +256,6 @@ class Seeing:
 
     Attributes:
         out: the output folder.
-        token: token of the run that holds it.
-        environment: environment of the run's own process.
     """
 
     out: Folder

@@ -33,8 +33,6 @@ def call(command: Sequence[str], wanted: str, environment: Mapping[str, str] | N
     """Run a program and return its stdout.
 
     Args:
-        command: its name and arguments.
-        wanted: purpose of the call, for the message.
         environment: variables besides those of this process.
 
     Raises:
@@ -73,11 +71,7 @@ def end_with_parent(parent: int) -> bool:
 
 
 class Servers:
-    """Processes that are ended together, in reverse order of their start.
-
-    Args:
-        logs: folder for their output.
-    """
+    """Processes that are ended together, in reverse order of their start."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs

@@ -164,12 +164,7 @@ def versions_of(recipe: Recipe) -> dict[str, str]:
 
 
 def recipe_of(out: Folder, generation: Generation, now: Recipe) -> Recipe | None:
-    """Return the recipe of a generation; None if the current recipe has another salt, or if it is no longer valid.
-
-    Args:
-        out: the output folder.
-        now: the current recipe, whose salt is used.
-    """
+    """Return the recipe of a generation; None if the current recipe has another salt, or if it is no longer valid."""
     if generation.recipe == now.digest():
         return now
     recipe = recipe_of_record(stages_of(out, generation).found(RUN) or b"", now)

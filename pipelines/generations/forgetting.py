@@ -125,7 +125,6 @@ class _Journal:
     """Journal of the records that are being forgotten, with the facts that rewritten files no longer hold.
 
     Attributes:
-        ids: trajectory ids.
         uris: uris of logs of which nothing is left.
         units: units as `folder|name`.
         places: pools and domains in which they were drawn, as `folder|pool|domain`.

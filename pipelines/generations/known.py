@@ -39,11 +39,8 @@ class KnownGenerations(Known):
     """Decisions of earlier runs.
 
     Args:
-        digest: digest of all of them.
         ledgers: folders of ledgers with the groups and pools of nodes.
-        tombstones: tombstones of forgotten records.
         stages: folders of the stages of runs; empty if only pools are kept.
-        mixtures: draws of the stages of each run.
     """
 
     def __init__(
@@ -104,7 +101,6 @@ class Draws(EarlierDraws):
     """Draws of runs, run by run: kept trajectories in the order of their units, then passages.
 
     Attributes:
-        found: the candidates.
         group: name of each candidate's group.
         copies: how often each is drawn.
         tokens: tokens of each, as a sample of its pool.

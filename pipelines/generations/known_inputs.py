@@ -107,7 +107,6 @@ class KnownInputs:
     """Inputs that earlier generations read, and counts of those that occur again.
 
     Attributes:
-        rows: rows of the ledgers of inputs.
         reads_grown: whether an input at a known path with other bytes is read.
         tombstones: logs that were forgotten; they are not read.
         contents: digests of raw files.

@@ -172,9 +172,6 @@ def assign_places(
 
     Args:
         recipe: the recipe, which may widen groups.
-        newcomers: their kept trajectories.
-        judged: folders of their verdicts.
-        pools: folders of ledgers with the places of nodes.
     """
     table = pa.concat_tables([_firsts(unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:

@@ -61,7 +61,6 @@ def publish_again(
     """Publish the files of all generations, even if files of the same names exist.
 
     Args:
-        owner: ownership of the folder.
         changed: whether files of generations may have been rewritten under their names.
     """
     shards, units = out / SHARDS, list[Manifest]()

@@ -40,7 +40,6 @@ class Selection:
 
     Attributes:
         sources: names of corpora as in the rows, uris of logs, or folders of logs.
-        trajectories: trajectory ids.
         before: a day (UTC); trajectories that began before it are selected, those without a time are not.
     """
 
@@ -75,7 +74,6 @@ class Found:
     """Selected trajectories and logs.
 
     Attributes:
-        ids: trajectory ids.
         uris: uris of logs of which nothing else is left.
     """
 

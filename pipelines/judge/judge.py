@@ -94,11 +94,7 @@ class UnitsToVerdicts(Transform):
 
 
 class _Level(Transform):
-    """One level of rounds: turns messages to units into the answers of its rounds.
-
-    Args:
-        common: source of the answers that all units receive, by round.
-    """
+    """One level of rounds: turns messages to units into the answers of its rounds."""
 
     def __init__(self, level: Sequence[Scheduled], judging: Judging, common: Mapping[str, Collection[Told]]) -> None:
         super().__init__()

@@ -53,7 +53,6 @@ class Unit:
     """A file of transitions.
 
     Attributes:
-        number: number among all units.
         folder: folder of the stages of the earlier run that judged the unit; None if the unit is to be judged.
     """
 

@@ -86,8 +86,6 @@ class Rollouts:
 
     Attributes:
         first: row of each first step in the file.
-        task: node of each task.
-        content: hash of each trajectory's content.
         rank: rank of each; the smallest is the best.
         counts: whether the trajectory counts when background steps of its task are found.
         stays: whether the trajectory is kept so far.
@@ -146,7 +144,6 @@ def _goes_on(
     An answer that was missing may be there by now, and the last one may have been cut.
 
     Args:
-        sketches: of the trajectories that might go.
         trajectories: their numbers, shape (pairs,).
         other_sketches: of those that they are compared with.
         others: numbers of these, shape (pairs,).

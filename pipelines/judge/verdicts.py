@@ -181,7 +181,6 @@ def _details(
     """Return a function that explains to a person why rows were not carried on.
 
     Args:
-        decisions: decisions over the corpus.
         survivor: what stands beside each loser.
         rules: rule → a function that explains why a row did not pass it.
     """

@@ -295,11 +295,7 @@ class _Column:
 def candidates(
     unit: Unit, transitions: Folder, verdicts: Folder, measures: Folder, wanted: Wanted = NOTHING
 ) -> Candidates:
-    """Read the kept trajectories of a unit.
-
-    Args:
-        wanted: the values that are needed.
-    """
+    """Read the kept trajectories of a unit."""
     columns = ["step", "kept", "use", "group", "text_bytes", *(["trajectory_id"] if wanted.seed is not None else [])]
     given_values = wanted.given
     measured = [name for name in wanted.signals if given_values is None or name not in given_values.columns]
@@ -367,7 +363,6 @@ class Identities:
     """Identities of the candidates of a unit, in their order.
 
     Attributes:
-        ids: trajectory ids.
         task_node: node that joins trajectories of one task into a group; 0 for passages.
         instance_node: node that joins trajectories on one instance of an environment; 0 for passages.
     """

@@ -207,7 +207,6 @@ def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by:
     turn shows a state, since it identifies the changed lines.
 
     Args:
-        turn: the action and its answer.
         judged_by: id and sha256 of the rubric (`rubric_id`).
     """
     truth = _truth(turn) | {

@@ -31,11 +31,7 @@ _NOT_KNOWN: Final = (0, "", None)
 
 
 class Bounded:
-    """A bound, and the tokens drawn of each value that it distinguishes.
-
-    Attributes:
-        number: for each item, the number of its value.
-    """
+    """A bound, and the tokens drawn of each value that it distinguishes."""
 
     def __init__(self, bound: Bound, values: Values, carried: Mapping[Any, int]) -> None:
         self.bound = bound
@@ -83,7 +79,6 @@ class Items:
 
     Attributes:
         key: 64 bits that define the order by hash; items with equal keys keep their order.
-        tokens: tokens of the rendered item.
         loss_tokens: the tokens under loss among them.
         group: group of trajectories that share a pool.
         values: values that the stage's bounds distinguish, by `Bound.by`: names, or hashes, where 0 is unknown and
@@ -109,7 +104,6 @@ class CategoryDraw:
     Attributes:
         domain: its domain; empty for a component without items.
         samples: drawn items, counted as often as they are drawn.
-        loss_tokens: their tokens under loss.
         available: tokens of all its items, each counted once; 0 for a weight without items.
         share: share of the stage that its weight asks for; None if everything is taken.
         shortfall: tokens of that share that were not drawn. The share is of the budget, or of all drawn tokens if a
@@ -148,7 +142,6 @@ class PriorDraws:
         drawn: drawn tokens, by component and domain.
         available: available tokens, by component and domain.
         bounds: for each bound of the stage, tokens by value.
-        groups: samples by group.
     """
 
     samples: int = 0
@@ -213,7 +206,6 @@ def weights_of(component: Component, sizes: Mapping[str, int]) -> dict[str, floa
 
     Args:
         component: the component, which sets how domains are weighed.
-        sizes: tokens of each domain that has some.
     """
     if component.weights is not None:
         chosen = {name: component.weights[name] for name in sizes if name in component.weights}

@@ -44,7 +44,6 @@ class Stretch:
         """Return the texts before the actions of some rows of the file; null for the others.
 
         Args:
-            some: flags of the rows whose text is wanted.
             view: how they are shown.
         """
         offsets = rows - self.first
@@ -74,7 +73,6 @@ def stretches(
 
     Args:
         parts: for each of its rows the number of its trajectory or segment, ascending.
-        wanted: flags of the wanted rows: all or none of a trajectory or of a segment.
         hashes: for each row, hashes of the text before its action, 0 where it is not shown, and of its answer.
         leaves: leaves to read; those of states are read only where a wanted row needs them.
     """

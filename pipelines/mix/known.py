@@ -87,7 +87,6 @@ class Known:
     """Decisions of earlier runs, which stay: none.
 
     Attributes:
-        digest: digest of all of them.
         stages: folders of the stages of earlier runs, in order.
         tombstones: keys of forgotten records, which are not read again.
     """

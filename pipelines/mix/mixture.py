@@ -142,7 +142,6 @@ def make_mixture(
 
     Args:
         sizes: function that returns their tokens.
-        placement: their groups, and the pools of some.
 
     Raises:
         ConfigError: a group is larger than any pool, a share falls short and the recipe stops on that, or a component

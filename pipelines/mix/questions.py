@@ -34,7 +34,6 @@ class ShownTurns(NamedTuple):
         forms: form of each next observation.
         tools: name of each action.
         arguments: arguments of each action, as JSON.
-        actions: text of each action.
         states: text before each action; None if unknown.
         written: values that the run of each wrote into a database; empty if not needed.
     """
@@ -106,7 +105,6 @@ def question(
 
     Args:
         turns: turns of the trajectory, up to the last of these.
-        initial_state: initial state in the system prompt.
     """
     asked_turns = _LazyTurns(turns, initial_state)
     truths: dict[str, str] = {}
@@ -133,7 +131,6 @@ class _LazyTurns:
 
     Args:
         turns: the turns in order.
-        initial_state: the state that was shown before them.
     """
 
     def __init__(self, turns: Iterator[Answered], initial_state: str | None) -> None:

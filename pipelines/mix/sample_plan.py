@@ -47,11 +47,8 @@ class PlannedSample(NamedTuple):
     """A sample to be written.
 
     Attributes:
-        number: number of its trajectory.
         begin: its first row, shown or not.
-        rows: its shown rows.
         bears: for each, whether its answer bears the loss.
-        key: its id.
         opening: text before its first turn.
         truth: ground truth of the reward.
         quality: how well the reward separates wrong answers from the truth, from 0 to 1.
@@ -97,15 +94,12 @@ class Plan:
 
     Args:
         unit: the trajectories, at least one.
-        mix: the recipe's section.
         counter: token counter of the recipe's tokenizer.
 
     Attributes:
         prompts: tokens of each full prompt.
         shown: rows that a sample of each whole trajectory would show; in CPT and SFT up to the last target.
         users: tokens of the user message of each shown row.
-        tokens: tokens of each trajectory as one such sample.
-        loss_tokens: tokens under loss in it.
         control_turns: number of its turns that hold a control string.
         taught: whether any turn of it bears the loss.
         long: whether it is longer than a window.
@@ -248,7 +242,6 @@ class Plan:
         Args:
             position: position of the turn among the shown ones.
             fits: whether all turns before it fit.
-            actions: texts of the trajectory's actions.
         """
         begin, key = int(self.unit.begins[number]), self.unit.keys[number]
         rows = self.rows_of(number)[: position + 1]
@@ -322,11 +315,7 @@ class Plan:
         return np.array([extent.tokens for extent in self.extents(numbers, shown, bodies)], np.int64)
 
     def bodies(self, shown: Excerpts, openings: Any) -> Numbers:
-        """Return the tokens of the text after each sample's prompt, without the separators of turns.
-
-        Args:
-            openings: tokens of each opening.
-        """
+        """Return the tokens of the text after each sample's prompt, without the separators of turns."""
         answers = self.unit.answers[shown.rows]
         if self.pool not in WHOLE_POOLS:
             answers[np.cumsum(shown.counts) - 1] = self.counter.of(ASKING)

@@ -85,10 +85,7 @@ class _SampleTexts(NamedTuple):
     """Texts of samples that are written together, with their turns one sample after the other.
 
     Attributes:
-        numbers: number of each sample's trajectory.
         tokens: tokens of each sample, without separators of turns; in RL and eval, of the part that a model is shown.
-        rows: transitions of the turns.
-        users: user message of each turn.
         answers: assistant message of each turn.
     """
 
@@ -139,7 +136,6 @@ class Assembler:
     """Samples of a unit's trajectories that are drawn for a pool.
 
     Args:
-        row_numbers: numbers in the file of the plan's rows.
         beside: further columns of these rows, if known: `spans` of answers, whether they are `certified`, the values
             that their run has `written`, and the signals that weigh the chance of turns.
         instructions: by trajectory id, instructions for contexts without one.

@@ -35,7 +35,6 @@ def mix_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execu
 
     Args:
         out: output folder of the run that drew, a path or a URL.
-        execution: settings of one process.
 
     Raises:
         ConfigError: the folder belongs to another run, or nothing is drawn there.

@@ -37,7 +37,6 @@ def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: 
 
     Args:
         samples: table of `unwritten_schema`.
-        blobs: folders of attachments.
         longest: largest length of a picture's longer side, in pixels.
     """
     known: dict[str, bytes | None] = {}

@@ -114,7 +114,6 @@ def _with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) -
 
     Args:
         samples: samples in the order of the shard.
-        mix: the recipe's section.
     """
     counts: Counter[str] = Counter()
     own: dict[int, str] = {}

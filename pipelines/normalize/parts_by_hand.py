@@ -72,7 +72,6 @@ def normalizer_of(
     Args:
         strict: whether a connector's exception ends the run.
         watched: whether processes of this machine do the work, which name the inputs they read.
-        tombstones: tombstones of forgotten trajectories.
     """
     keeps = recipe.normalize.attachments == "keep"
     blobs, earlier_blobs = (out / BLOBS, tuple(folder / BLOBS for folder in earlier)) if keeps else (None, ())
@@ -95,11 +94,7 @@ def names_of(plan: Plan, normalizer: Normalizer) -> set[str]:
 
 
 def open_parts(parts: Sequence[Part], normalizer: Normalizer) -> list[Part]:
-    """List the parts that are not done, or that the current code has to read again.
-
-    Args:
-        normalizer: settings of normalizing.
-    """
+    """List the parts that are not done, or that the current code has to read again."""
     folders = [normalizer.transitions, normalizer.rejects]
     folders += [normalizer.blobs] if normalizer.blobs is not None else []
     digests = {part.name: unit_digest(part) for part in parts}
@@ -120,7 +115,6 @@ def normalize_parts(
     Args:
         normalizer: settings, with the folder of inputs being read, or without if the runner handles deaths.
         over: function that runs a transform over parts; its last argument tells whether to use only other processes.
-        deaths: deaths of workers in the run.
     """
 
     def normalize(deadly: Mapping[str, str], isolated: bool) -> None:

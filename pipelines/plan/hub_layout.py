@@ -168,8 +168,6 @@ def choose_files(names: Sequence[str], card: Card | None, config: str, splits: S
     """Choose the files of a data set for a configuration and its splits, in order.
 
     Args:
-        names: names of all files, relative to the data set's folder.
-        card: its card, if it has one.
         config: the configuration; the default one, or the only one, if empty.
         splits: the splits; all if empty.
         where: the raw argument, for errors.

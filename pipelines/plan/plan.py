@@ -239,8 +239,6 @@ def make_plan(
     """Plan a run: gather raw files, recognize them, and bin them into parts.
 
     Args:
-        recipe: the recipe, which names the connectors.
-        raws: files, folders or globs.
         part_bytes: decompressed bytes in a part; None chooses by the size of the inputs.
         limit: largest number of inputs, the first by uri.
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.

@@ -53,7 +53,6 @@ class RawFile:
 
     Attributes:
         name: name relative to its root, as text (see `paths.text_of`).
-        place: place of its bytes.
         changed: its time of change; 0 if unknown.
         licence: licence on the card of its data set.
         fault: why it must not be opened, a key of `NOT_OPENED`; empty if it may be.
@@ -370,7 +369,6 @@ class RawNames:
     """Raw files by name, and by the name without the ending of a compression.
 
     Attributes:
-        stored: stored names by names without the ending.
         sorted: names without the ending, ascending.
     """
 

@@ -60,7 +60,6 @@ class Input:
 
     Attributes:
         uri: name relative to the raw root, distinct within a plan.
-        why: why that connector takes it.
         members: places of its files by member name.
         bytes: stored size of its own members, without those that it shares with other logs.
         stamp: digest of sizes and times of change of the members, by which changes between runs are found.
@@ -124,7 +123,6 @@ class Recognized:
     """Results of recognizing files.
 
     Attributes:
-        inputs: the logs.
         rejects: a reject for each file, or member of an archive, that belongs to no log.
         withdrawn: connectors that failed, with the files.
         claimed: by connector, the number of files that belong to its logs and are not read.
@@ -200,7 +198,6 @@ class Recognizer:
 
         Args:
             files: files sorted by name.
-            deaths: deaths of workers in the run.
         """
         at_hand = InputAtHand(deaths.folder)
 

@@ -104,7 +104,6 @@ class Config:
     """A loadable configuration of the dataset, which is a pool.
 
     Attributes:
-        split: its only split.
         path: glob of its files.
         files: files that match the glob.
         tokens: tokens of the samples, 0 if they do not state them.
@@ -155,7 +154,6 @@ class Dataset:
         files: files of samples in the folder.
         counts: `samples.<pool>.<domain>`, `tokens.…`, `control_samples.…` and so on, summed over shards.
         flow: balance of inputs and outputs, by unit.
-        digest: digest of its content.
         kept: diversity of the kept data.
         mixture: draws of its pools and stages (`Mixture.told`).
         licences: samples by licence; the licence of rows without one is empty.

@@ -61,7 +61,6 @@ def in_envelope(content: str, envelope: str, spans: Sequence[Classed]) -> list[C
     """Map the spans of an answer's text to its object. They cover the object in order, without overlap.
 
     Args:
-        envelope: JSON text of the object that contained it.
         spans: spans that cover the content, in order.
     """
     literals = list(_literals(envelope))
@@ -193,7 +192,6 @@ class SpanWeights(NamedTuple):
 
     Attributes:
         shares: share of the spans of each class; 1 for a class that is not named.
-        seed: seed of the draw.
     """
 
     shares: Mapping[str, float]

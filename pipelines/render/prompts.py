@@ -79,7 +79,6 @@ class Extent(NamedTuple):
     """Extent of the facts that a prompt states.
 
     Attributes:
-        tokens: tokens of the prompt.
         is_short: whether the short template replaces the drawn one.
         tools: numbers of the described tools; the others are only named. None describes all.
     """
@@ -107,9 +106,7 @@ def make_prompt(
         shape: shape of the trajectory, which states the texts of the context that exist.
         context: texts of `CONTEXT`, from the rows.
         key: key of the trajectory, by which the template is drawn.
-        wording: source of the templates.
         view: how the turns are shown, which the prompt explains.
-        extent: extent of the stated facts.
     """
     drawn = wording.template(shape.domain, key, extent.is_short)
     texts = tuple(
@@ -151,7 +148,6 @@ def fit_prompt(
         named: numbers of the tools that the sample calls or names.
         most: largest number of tokens of the prompt.
         key: key of the trajectory, by which template and tools are drawn.
-        wording: source of the templates.
         view: as in `make_prompt`.
     """
     between, tool_position = counter.of(BETWEEN_TOOLS), CONTEXT.index("action_space")

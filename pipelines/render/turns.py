@@ -51,7 +51,6 @@ class Outline:
         led: for each row, such a number for the text of its next observation.
 
     Attributes:
-        begins: as given.
         turn: number of each row's turn among all turns.
         visible: whether the row is shown.
         first: whether it is the first shown row of its turn.
@@ -189,8 +188,6 @@ class Turn(NamedTuple):
     """One turn.
 
     Attributes:
-        step: step in the trajectory.
-        user: the user message.
         answer: the text of the assistant message below its marker, and its source.
         loss: whether the assistant message bears the loss.
         row: the transition that is shown.

@@ -29,7 +29,6 @@ class UnitCosts(Outline):
     Args:
         costs: counts of their rows (`render.costs.COUNTED`), in file order, with whole trajectories or whole segments.
         use: use of each row, one of `schemas.verdict.USES`.
-        counter: token counter of the recipe's tokenizer.
 
     Attributes:
         segments: number of each among the segments of a split trajectory, from 0.
@@ -117,7 +116,6 @@ class UnitCosts(Outline):
 
         Args:
             most: largest number of tokens of the prompt.
-            mix: the recipe's section.
         """
         sizes = (
             self._costs[name][int(self.begins[number])].as_py() or [] for name in ("tool_tokens", "tool_name_tokens")

@@ -82,12 +82,7 @@ def _split(reasons: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def input_line(planned: int, normalize: Mapping[str, int], damaged: Mapping[str, int]) -> Line:
-    """Return the balance of inputs after normalizing: recognized inputs, and files too damaged to recognize.
-
-    Args:
-        normalize: counts of the stage.
-        damaged: by reason, the number of files too damaged to recognize.
-    """
+    """Return the balance of inputs after normalizing: recognized inputs, and files too damaged to recognize."""
     lost = _by_reason(normalize, "rejected.input.")
     kept = normalize.get("inputs", 0) - sum(lost.values())
     for reason, count in damaged.items():

@@ -90,8 +90,6 @@ def mixture_warnings(
     """What a reader of the end of a run has to know of its mixture, a line each.
 
     Args:
-        mixture: what was drawn.
-        mix: what was asked for.
         samples: what became of it, by `pool.domain`; None where nothing was made yet.
         is_first: whether there is no earlier generation; a pool of a later one may well get nothing.
     """

@@ -52,7 +52,6 @@ class Hold:
     """Claim of a run on an output folder in an object store. No other run replaces its objects there.
 
     Attributes:
-        out: URL of the output folder.
         replaces: whether most of the objects that it writes already exist, to be replaced.
     """
 
@@ -104,7 +103,6 @@ class Folder:
     writes through it, and all that finds a file damaged or changed.
 
     Attributes:
-        url: URL or path.
         hold: claim of the run that writes there; None writes over existing files.
     """
 

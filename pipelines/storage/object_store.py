@@ -138,7 +138,6 @@ class ObjectStore:
         """Write a whole object in place of the version that was seen, and return the new version.
 
         Args:
-            local: file with its bytes.
             seen: version that it replaces; empty for none.
 
         Raises:

@@ -153,7 +153,6 @@ def filesystem_of(url: str, *, listings: bool = True) -> tuple[Any, str]:
     """Return the file system of a URL and the path on it, which is everything after the scheme without chaining.
 
     Args:
-        url: URL to read or write.
         listings: whether to cache listings, for files that nobody writes.
     """
     kind = filesystem_class(url)

@@ -33,7 +33,6 @@ class _Guarded(io.RawIOBase):
     """A stream with limited length whose decompression faults are parse errors at their decompressed offset.
 
     Args:
-        inner: the decompressed bytes.
         limit: decompressed bytes above which reading is a parse error.
         raw: the compressed bytes of `inner`, whose position gives the ratio; None if nothing is compressed.
     """
@@ -118,8 +117,6 @@ def open_raw(location: Place, uri: str, member: str, limit: int) -> io.BufferedR
     """Open a raw file as a decompressed stream.
 
     Args:
-        uri: uri of the input, for faults.
-        member: member of the input, for faults.
         limit: decompressed bytes above which reading is a parse error.
 
     Raises:
@@ -157,11 +154,7 @@ def opened_archive(location: Place, limit: int) -> Archive:
 
 
 class _FromFrame(io.RawIOBase):
-    """A compressed file that can be read from its beginning, and from the frame of a slice.
-
-    Args:
-        uri: uri of the input, for faults.
-    """
+    """A compressed file that can be read from its beginning, and from the frame of a slice."""
 
     def __init__(self, location: Place, uri: str, wanted: FileSlice) -> None:
         super().__init__()
@@ -202,7 +195,6 @@ class StoredBlob:
 
     Args:
         limit: decompressed bytes of a member above which reading it is a parse error.
-        choices: settings of reading the log.
         file_slice: slice of the rows of its file to read; the limit does not apply then.
         sha256: sha256 of the whole member, if it has just one and the digest is known.
     """

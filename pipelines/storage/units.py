@@ -73,11 +73,7 @@ def require_manifest(stage: Folder) -> Manifest:
 
 
 def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
-    """Return the units that are done, as for `is_done`, with one or two listings of an object store.
-
-    Args:
-        digests: digest of each unit.
-    """
+    """Return the units that are done, as for `is_done`, with one or two listings of an object store."""
     if stage.is_local:
         return {unit for unit, digest in digests.items() if is_done(stage, unit, digest)}
     listed = units_of(stage).sizes()
@@ -92,7 +88,6 @@ def is_done(stage: Folder, unit: str, digest: str, sizes: Mapping[str, int] | No
     Local files are read for this check. Object stores verify their own content, so that only sizes are compared there.
 
     Args:
-        digest: the expected digest.
         sizes: sizes of the stage's files, if known already.
     """
     manifest = read_manifest(units_of(stage), manifest_name(unit))
@@ -159,10 +154,6 @@ def files_of(manifests: Iterable[Manifest]) -> list[FileEntry]:
 
 def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **more: Any) -> Manifest:
     """Write the stage's manifest over all its units.
-
-    Args:
-        digest: digest of everything the stage depends on.
-        more: further values of the manifest.
 
     Raises:
         ShardError: a unit is missing, so that nothing is sealed.

@@ -48,9 +48,6 @@ def require_reachable(options: Any, paths: Sequence[str]) -> None:
 def run_job(pipeline: Any, work: str) -> None:
     """Submit a pipeline as a job and wait until it is done. If the wait ends earlier, the job is cancelled.
 
-    Args:
-        work: kind of work, for the job's name.
-
     Raises:
         RuntimeError: the job failed or was cancelled, with the known details.
         ShardError: the time of all jobs is used up, or the service no longer reports on the job.

@@ -33,7 +33,6 @@ def samples_of_passages(
 
     Args:
         part: rows of `PASSAGE_SCHEMAS`.
-        component: name of the component, which is the samples' domain.
     """
     for row in part.to_pylist():
         messages = row.get("messages") or [{"role": "assistant", "content": row["text"], "loss": True}]

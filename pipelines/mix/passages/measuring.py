@@ -47,7 +47,6 @@ def cut_text(passage: Passage, most: int, counter: TokenCounter) -> list[Passage
 
     Args:
         most: largest number of tokens of a piece; a single character may have more.
-        counter: token counter of the recipe's tokenizer.
     """
     (message,) = passage.messages
     document = int(hashes([passage.messages])[0][0, 0])
@@ -326,11 +325,7 @@ def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
 
 
 class UnitsToPassages(Transform):
-    """Unit → its number, once the unit is read.
-
-    Args:
-        preparing: settings of reading.
-    """
+    """Unit → its number, once the unit is read."""
 
     def __init__(self, preparing: Preparation) -> None:
         super().__init__()

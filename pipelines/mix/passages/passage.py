@@ -135,9 +135,6 @@ def group_name(source: str, passage: Passage, key: int) -> str:
     """Return the group of a passage, from its own id in its corpus, or its content.
 
     Pieces of a document share a group.
-
-    Args:
-        key: hash of its content.
     """
     if passage.native_id is None:
         return f"{key if passage.document is None else passage.document:016x}"

@@ -39,7 +39,6 @@ class PassageUnit:
         label: component and number within it.
         part: name of its part, relative to the stage's folder.
         uri: name of the file, relative to its root.
-        place: place of its bytes.
         stamp: size and time of change, by which changes between runs are found.
         fault: why it must not be opened; empty if it may be.
     """

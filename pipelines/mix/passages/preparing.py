@@ -180,11 +180,7 @@ def _drop_contaminated(
 
 
 def exact_copies(keys: Mapping[int, Keys], is_kept: Mapping[int, npt.NDArray[np.bool_]]) -> list[tuple[int, ...]]:
-    """Return (unit, position, kept unit, kept position) of each passage that equals a kept one.
-
-    Args:
-        is_kept: for each unit, flags of the passages to compare.
-    """
+    """Return (unit, position, kept unit, kept position) of each passage that equals a kept one."""
     rows = {number: np.flatnonzero(is_kept[number]) for number in keys}
     columns = [
         np.concatenate([np.zeros(0, np.uint64), *(values.astype(np.uint64) for values in arrays)])
@@ -235,7 +231,6 @@ def prepare(preparing: Preparation, over: Over, intend: Intend = lambda _: None)
     `.dropped.<reason>`, `.tokens` and `.loss_tokens` (of kept passages).
 
     Args:
-        preparing: components, recipe and folders.
         over: function that runs a transform over units on the available workers.
         intend: function that is called with the names of files before they are written.
 
@@ -365,11 +360,7 @@ def _rejects(work: PartWork, preparing: Preparation) -> pa.Table:
 
 
 class PartsToFiles(Transform):
-    """Work on a part → its unit's number, once it is written.
-
-    Args:
-        preparing: settings of writing.
-    """
+    """Work on a part → its unit's number, once it is written."""
 
     def __init__(self, preparing: Preparation) -> None:
         super().__init__()

@@ -21,7 +21,6 @@ class Form:
     """Layout of shards for another tool.
 
     Attributes:
-        write: function that writes the form.
         tokens: whether a tokenizer is needed.
         windowed: whether samples may be cut to a window.
         packed: whether a window is required.
@@ -69,7 +68,6 @@ def export_form(
     """Write the shards of a finished run in a form, and return its manifest.
 
     Args:
-        path: the run's folder, or its dataset folder.
         name: one of `FORMS`.
         tokenizer: a `tokenizer.json`, or a folder with one.
         chat_template: a file that replaces the tokenizer's own template.

@@ -93,7 +93,6 @@ class Job:
     """One export.
 
     Attributes:
-        shards: the shards to read.
         out: the folder to write.
         opened: the tokenizer, if one was given.
         window: largest number of tokens of a sample; None sets no bound.

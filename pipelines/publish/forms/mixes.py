@@ -26,7 +26,6 @@ def interleave(job: Job, pool: str, weighed_as: str | None = None) -> None:
     """Write `interleave.<pool>.json`, the arguments of `datasets.interleave_datasets`, if the pool has rows.
 
     Args:
-        pool: folder of the files.
         weighed_as: pool whose tokens set the weights, if it is another.
     """
     files, weights = _of_domain(job, pool, ".parquet"), job.weights(weighed_as or pool)

@@ -64,7 +64,6 @@ class Pushed:
     """Result of a push, or of a dry run.
 
     Attributes:
-        url: URL of the repository.
         commit: commit that holds the dataset; empty if nothing was done.
         sent: bytes of each sent file, by name.
         standing: number of files that were there already.

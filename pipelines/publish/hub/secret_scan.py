@@ -160,7 +160,6 @@ class Found:
         id: id of the row, if it has one.
         where: place in the row, such as `messages[3].content`.
         start: first character, from 0.
-        end: end of the characters.
         digest: digest by which it can be allowed, here and elsewhere.
     """
 
