@@ -19,21 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from trajmill.app.cli.drift_command import drift
-from trajmill.app.cli.generation_commands import (
-    PASS_ON,
-    Config,
-    forget,
-    paths_and_flags,
-    tell_summary,
-)
-from trajmill.app.cli.inspection_commands import (
-    Format,
-    formats,
-    inspect,
-    sniff,
-    tell_withdrawn,
-    verify,
-)
+from trajmill.app.cli.generation_commands import PASS_ON, Config, forget, paths_and_flags, tell_summary
+from trajmill.app.cli.inspection_commands import Format, formats, inspect, sniff, tell_withdrawn, verify
 from trajmill.app.cli.model_commands import instruct, reason
 from trajmill.app.cli.output_options import MANNER, AsJson, Details, Form, LogFormat, Quiet, fail, interruptible, leave
 from trajmill.app.cli.pushing import push
@@ -134,8 +121,7 @@ def run(
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
     runner: Annotated[
-        str,
-        typer.Option(help="local, flink or dataflow; or a runner of Beam's by its name there."),
+        str, typer.Option(help="local, flink or dataflow; or a runner of Beam's by its name there.")
     ] = "local",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
@@ -154,12 +140,10 @@ def run(
         str | None, typer.Option(help="Raw input that one part holds, such as 64MB; by default what suits the corpus.")
     ] = None,
     partitions: Annotated[
-        int | None,
-        typer.Option(min=1, max=4096, help="Into how many partitions hashes are cut: a power of two."),
+        int | None, typer.Option(min=1, max=4096, help="Into how many partitions hashes are cut: a power of two.")
     ] = None,
     records: Annotated[
-        int | None,
-        typer.Option("--records-per-worker", min=1, help="Hashes of a partition that a worker holds."),
+        int | None, typer.Option("--records-per-worker", min=1, help="Hashes of a partition that a worker holds.")
     ] = None,
     stage: Annotated[HandStage | None, typer.Option(help="With --part: do only a share of this stage.")] = None,
     part: Annotated[

@@ -128,10 +128,7 @@ def inspect(
         show_found(contents, results(), lines)
 
 
-def verify(
-    out: Annotated[str, typer.Argument(help="A run's output folder.")],
-    as_json: AsJson = False,
-) -> None:
+def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")], as_json: AsJson = False) -> None:
     """Check that the files of a run are as they were written, its dataset loads, and its pools are disjoint.
 
     The exit code is 5 if not.

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from trajmill.pipelines.run_record.summary import Summary
 
 
-def report(
-    out: Annotated[str, typer.Argument(help="A run's output folder, a path or a URL.")],
-) -> None:
+def report(out: Annotated[str, typer.Argument(help="A run's output folder, a path or a URL.")]) -> None:
     """Write OUT/report.html again: one page of figures, samples and rejects.
 
     It is one file without scripts that loads nothing. The same folder gives the same page.

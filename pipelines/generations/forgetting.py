@@ -395,13 +395,7 @@ class Forgetting:
         self._reseal(shards)
 
     def _shard(
-        self,
-        shards: Folder,
-        file: FileEntry,
-        ids: set[str],
-        key: str,
-        counts: dict[str, int],
-        unseen: frozenset[str],
+        self, shards: Folder, file: FileEntry, ids: set[str], key: str, counts: dict[str, int], unseen: frozenset[str]
     ) -> FileEntry:
         """Remove the samples of some trajectories from a shard, and update the counts."""
         if file.name.endswith(".jsonl"):

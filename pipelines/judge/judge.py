@@ -14,15 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from trajmill.pipelines.execution.exchange import Span
-from trajmill.pipelines.execution.flow import (
-    Collection,
-    FlatMap,
-    Flatten,
-    GroupByKey,
-    Map,
-    SideInput,
-    Transform,
-)
+from trajmill.pipelines.execution.flow import Collection, FlatMap, Flatten, GroupByKey, Map, SideInput, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.contamination import Contamination
 from trajmill.pipelines.judge.copies import Copies
@@ -172,10 +164,7 @@ def _standing(values: Iterable[tuple[str, Any]], judging: Judging, common: Mappi
 
 
 def _keys(
-    messages: tuple[int, Iterable[tuple[str, Any]]],
-    rounds: Sequence[Round],
-    judging: Judging,
-    common: Any,
+    messages: tuple[int, Iterable[tuple[str, Any]]], rounds: Sequence[Round], judging: Judging, common: Any
 ) -> Iterator[tuple[tuple[str, Key], bytes | Span]]:
     """Yield the keys of a unit for each round.
 
@@ -214,9 +203,7 @@ def _answers(
 
 
 def _decide(
-    messages: tuple[int, Iterable[tuple[str, Any]]],
-    judging: Judging,
-    rules: Sequence[Decision],
+    messages: tuple[int, Iterable[tuple[str, Any]]], judging: Judging, rules: Sequence[Decision]
 ) -> Iterator[Manifest]:
     """Write the verdict of a unit from the messages to it, unless it is decided."""
     standing = _standing(messages[1], judging, {})

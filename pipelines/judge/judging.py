@@ -192,8 +192,7 @@ class Measures:
 def read_measures(unit: Unit, judging: Judging) -> Measures:
     """Read the measures of a unit and apply the recipe's rules."""
     table = pa.Table.from_batches(
-        read_batches(judging.measures, f"{unit.label}.parquet"),
-        schema=measure_schema(judging.signals, judging.telling),
+        read_batches(judging.measures, f"{unit.label}.parquet"), schema=measure_schema(judging.signals, judging.telling)
     ).combine_chunks()
     numbers = {
         name: table[SIGNAL_PREFIX + name].combine_chunks().to_numpy(zero_copy_only=False) for name in judging.signals

@@ -165,10 +165,7 @@ class DecidedStanding(Standing):
 
 
 def standing_of(
-    unit: Unit,
-    judging: Judging,
-    heard: Mapping[str, Sequence[bytes | Span]],
-    common: Mapping[tuple[str, int], Any],
+    unit: Unit, judging: Judging, heard: Mapping[str, Sequence[bytes | Span]], common: Mapping[tuple[str, int], Any]
 ) -> Standing:
     """Build the state of a unit that received these answers."""
     return (DecidedStanding if unit.is_decided else Standing)(unit, judging, heard, common)

@@ -132,11 +132,7 @@ _AT_ONCE: Final = 1 << 18
 
 
 def make_mixture(
-    recipe: Recipe,
-    candidates: Candidates,
-    sizes: Sizes,
-    placement: Placement,
-    earlier: EarlierDraws,
+    recipe: Recipe, candidates: Candidates, sizes: Sizes, placement: Placement, earlier: EarlierDraws
 ) -> tuple[Mixture, Chosen]:
     """Draw the mixture of a recipe from candidates.
 

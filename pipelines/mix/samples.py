@@ -53,10 +53,7 @@ _OWNERS: Final = ("group", "task_hash", "instance_hash")
 _SHOWN: Final = ("row_id", "source", *USER_LEAVES, *ANSWER_LEAVES, "observation.content", "scrubbed")
 _ATTACHED: Final = ("observation.attachments",)
 _TOLD: Final = ("action.name", "action.arguments", "next_observation.form")
-_OF_POOLS: Final[Mapping[str, tuple[str, ...]]] = {
-    "rl": _TOLD,
-    "eval": (*_TOLD, "started_at"),
-}
+_OF_POOLS: Final[Mapping[str, tuple[str, ...]]] = {"rl": _TOLD, "eval": (*_TOLD, "started_at")}
 
 
 def leaves_of(pools: Sequence[Pool], mix: Mix) -> list[str]:

@@ -34,14 +34,7 @@ from trajmill.pipelines.storage.compression import COMPRESSIONS
 from trajmill.pipelines.storage.paths import Place
 from trajmill.schemas import SCHEMA_VERSION, Reject
 
-__all__ = [
-    "UNRECOGNIZED_REASONS",
-    "Input",
-    "Part",
-    "Plan",
-    "Withdrawn",
-    "make_plan",
-]
+__all__ = ["UNRECOGNIZED_REASONS", "Input", "Part", "Plan", "Withdrawn", "make_plan"]
 
 PART_INPUTS: Final = 20_000
 

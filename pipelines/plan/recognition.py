@@ -261,10 +261,7 @@ class Recognizer:
         return result
 
     def _each(
-        self,
-        method: Callable[..., Any],
-        items: Sequence[tuple[Any, ...]],
-        done: Callable[[int], None] = lambda _: None,
+        self, method: Callable[..., Any], items: Sequence[tuple[Any, ...]], done: Callable[[int], None] = lambda _: None
     ) -> list[Any]:
         """Call a method with the arguments of each item, in this process or in workers.
 
@@ -565,11 +562,7 @@ def _unread(error: ParseError | ShardError, file: RawFile) -> Reject:
 
 
 def _input(
-    uri: str,
-    connector: Connector,
-    why: str,
-    members: Mapping[str, RawFile],
-    shared: Set[str] = frozenset(),
+    uri: str, connector: Connector, why: str, members: Mapping[str, RawFile], shared: Set[str] = frozenset()
 ) -> Input:
     locations = {member: file.place for member, file in sorted(members.items())}
     size = sum(file.bytes for member, file in members.items() if member not in shared)

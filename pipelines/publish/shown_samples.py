@@ -116,9 +116,4 @@ def _of_benchmark_rows(row: Mapping[str, Any]) -> Iterator[Exchange]:
         yield Exchange(before, answer.removeprefix(MARKER), taught=number == last)
 
 
-_EXCHANGES: Final = {
-    "cpt": _of_documents,
-    "sft": _of_conversations,
-    "rl": _of_questions,
-    "eval": _of_benchmark_rows,
-}
+_EXCHANGES: Final = {"cpt": _of_documents, "sft": _of_conversations, "rl": _of_questions, "eval": _of_benchmark_rows}

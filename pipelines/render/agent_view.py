@@ -357,11 +357,7 @@ def _call(action: Row) -> dict[str, Any]:
         raise _RefusedError("call", "the text of an action is not that of a call")
     if isinstance(call["arguments"], str):  # no JSON object: the connector keeps what the agent wrote
         written = call["arguments"]
-    return {
-        "id": action["call_id"],
-        "type": "function",
-        "function": {"name": call["name"], "arguments": written},
-    }
+    return {"id": action["call_id"], "type": "function", "function": {"name": call["name"], "arguments": written}}
 
 
 def _answer(row: Row) -> dict[str, Any]:

@@ -93,12 +93,7 @@ WHOLE: Final = Extent(0)
 
 
 def make_prompt(
-    shape: Shape,
-    context: Mapping[str, str | None],
-    key: str,
-    wording: Wording,
-    view: View,
-    extent: Extent = WHOLE,
+    shape: Shape, context: Mapping[str, str | None], key: str, wording: Wording, view: View, extent: Extent = WHOLE
 ) -> Prompt:
     """Make the system prompt of a trajectory.
 

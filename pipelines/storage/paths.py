@@ -140,7 +140,7 @@ def filesystem_class(url: str) -> Any:
 
 
 _PATIENT: Final[Mapping[str, dict[str, Any]]] = {
-    "s3": {"config_kwargs": {"retries": {"mode": "legacy", "total_max_attempts": 8}}},
+    "s3": {"config_kwargs": {"retries": {"mode": "legacy", "total_max_attempts": 8}}}
 }
 """Retry settings of the clients of stores after 429, 5xx and broken connections.
 

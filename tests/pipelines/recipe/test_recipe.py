@@ -33,10 +33,7 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
     assert builtin_recipes()[name].startswith((f"# make shards DOMAIN={name}", f"# trajmill run {name} --raw"))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    table(__file__, "recipe_faults"),
-)
+@pytest.mark.parametrize(("text", "words"), table(__file__, "recipe_faults"))
 def test_a_fault_is_named_by_its_place_and_the_nearest_valid_name(text, words):
     message = fault(text)
     for word in words:

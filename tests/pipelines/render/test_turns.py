@@ -229,10 +229,7 @@ def call(tool, **arguments):
     return json.dumps({"name": tool, "arguments": arguments})
 
 
-@pytest.mark.parametrize(
-    ("text", "rest", "diff"),
-    table(__file__, "edits"),
-)
+@pytest.mark.parametrize(("text", "rest", "diff"), table(__file__, "edits"))
 def test_an_edit_is_the_call_without_its_texts_and_a_diff_of_them(text, rest, diff):
     edit = edit_of(text)
     assert edit is not None
@@ -307,10 +304,7 @@ def named_call(name, **arguments):
     return json.dumps({"name": name, "arguments": arguments})
 
 
-@pytest.mark.parametrize(
-    ("domain", "text", "said"),
-    table(__file__, "native_actions"),
-)
+@pytest.mark.parametrize(("domain", "text", "said"), table(__file__, "native_actions"))
 def test_an_action_is_said_in_the_grammar_of_its_domain(domain, text, said):
     action = native_action(domain, text)
     assert action is not None
