@@ -18,28 +18,11 @@ from trajmill.pipelines.run_record.conservation import Line
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_table
 from trajmill.quality.diversity import Diversity, diversity
-from trajmill.quality.fingerprint import trajectory_starts
-from trajmill.quality.signal import Measured
-from trajmill.quality.tokens import TokenCounter
-from trajmill.quality.variety import KINDS, OF_TRAJECTORIES, VARIETY_SCHEMA, kinds_of, plain
+from trajmill.quality.variety import KINDS, OF_TRAJECTORIES, VARIETY_SCHEMA
 from trajmill.schemas.manifest import FileEntry
 
 Varieties: TypeAlias = dict[str, dict[str, Diversity]]
 """Diversity of each of `quality.variety.KINDS`, by domain."""
-
-
-def _tally(texts: pa.Array) -> Counter[str]:
-    counts = pc.value_counts(texts.drop_null())
-    return Counter({entry["values"]: entry["counts"] for entry in counts.to_pylist()})
-
-
-def kinds_in(batch: pa.RecordBatch) -> dict[str, Counter[str]]:
-    """Count the values of each of `KINDS` in a batch of whole trajectories."""
-    texts_by_kind = {kind: plain(texts) for kind, texts in kinds_of(Measured.of(batch, TokenCounter())).items()}
-    begins = pa.array(trajectory_starts(batch))
-    return {
-        kind: _tally(texts.take(begins) if kind in OF_TRAJECTORIES else texts) for kind, texts in texts_by_kind.items()
-    }
 
 
 def measure_variety(stages: Sequence[Folder]) -> Varieties:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trajmill.pipelines.publish.forms import ids, llamafactory, mds, rl, swift, texts, token_files
+from trajmill.pipelines.publish.forms import ids, llamafactory, rl, swift, texts, token_files
 from trajmill.pipelines.publish.forms.job import FormFolder, Job
 from trajmill.pipelines.publish.forms.stored_samples import StoredShards
 from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
@@ -36,7 +36,6 @@ FORMS: Final[Mapping[str, Form]] = {
     "ids": Form(ids.write, windowed=True),
     "jsonl": Form(texts.jsonl, tokens=False),
     "llamafactory": Form(llamafactory.write, windowed=True, packed=True),
-    "mds": Form(mds.write),
     "megatron": Form(token_files.megatron),
     "olmo": Form(token_files.olmo),
     "rl": Form(rl.write, tokens=False),

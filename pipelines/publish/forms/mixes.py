@@ -97,13 +97,3 @@ def levanter(job: Job, pool: str, ending: str) -> None:
         {"data": {"components": components, "train_weights": job.weights(pool)}},
         "For Levanter, which knows no spans: all of a text, and all turns of the assistant, bear the loss.",
     )
-
-
-def streams(job: Job) -> None:
-    """Write `streams.json`, the arguments of mosaicml-streaming's `Stream` for each domain."""
-    domains = {name.split("/")[1] for name in job.out.names(".mds")}
-    weights = job.weights("cpt")
-    job.write_json(
-        "streams.json",
-        [{"local": f"cpt/{domain}", "proportion": weights.get(domain, 0.0)} for domain in sorted(domains)],
-    )
