@@ -28,31 +28,13 @@ from trajmill.quality.fingerprint import TRANSITION_TEXTS
 from trajmill.schemas import SCHEMA_VERSION, ConfigError
 
 FREE: Final = (
-    "source",
-    "licence",
-    "domains",
-    "normalize.connectors",
-    "normalize.grown",
-    "normalize.max_reject_ratio",
-    "normalize.max_unrecognized_ratio",
-    "normalize.max_member_bytes",
-    "normalize.dataset",
-    "judge.include",
-    "judge.exclude",
-    "judge.signals",
-    "judge.measure",
-    "judge.rules",
-    "judge.simulated",
-    "judge.prefer",
-    "judge.max_share",
-    "judge.max_per_task",
-    "judge.replicates.max",
-    "judge.harness_text",
-    "mix.stages",
-    "mix.values",
-    "mix.shard_bytes",
-    "card",
-)
+    "source", "licence", "domains", "card", "normalize.dataset",
+    "normalize.connectors", "normalize.grown", "normalize.max_member_bytes",
+    "normalize.max_reject_ratio", "normalize.max_unrecognized_ratio",
+    "judge.include", "judge.exclude", "judge.signals", "judge.measure", "judge.rules", "judge.simulated",
+    "judge.prefer", "judge.max_share", "judge.max_per_task", "judge.replicates.max", "judge.harness_text",
+    "mix.stages", "mix.values", "mix.shard_bytes",
+)  # fmt: skip
 """Keys that may change, including all keys below them."""
 
 _SALT: Final = ("normalize", "scrub_salt")
@@ -217,7 +199,7 @@ def rule_sets(generations: Sequence[Generation]) -> list[RuleSet]:
         ]
         versions |= connectors
         if rules and not changed:
-            rules[-1] = replace(rules[-1], last=number, connectors=rules[-1].connectors | connectors)
+            rules[-1] = replace(rules[-1], last=number, connectors={**rules[-1].connectors, **connectors})
         else:
             rules.append(RuleSet(number, number, generation.recipe[:16], connectors, tuple(changed)))
     return rules

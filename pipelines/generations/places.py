@@ -22,11 +22,12 @@ import xxhash
 
 from trajmill.pipelines.generations.generations import read_ledger
 from trajmill.pipelines.judge.judging import Unit, Withdrawn
+from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.judge.near_duplicates import read_likeness
 from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.pipelines.mix.candidates import Candidates
 from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.known import Placement, Verdicts
+from trajmill.pipelines.mix.known import Placement
 from trajmill.pipelines.mix.pools import of_kind
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.storage.folders import Folder
@@ -129,7 +130,6 @@ def _root(parents: array[int], node: int) -> int:
 
 
 def _roots(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the root of each node."""
     while True:
         further = parents[parents]
         if np.array_equal(further, parents):
@@ -163,7 +163,7 @@ class SettledPlaces:
 
 
 def assign_places(
-    recipe: Recipe, units: Sequence[Unit], newcomers: Candidates, judged: Verdicts, pools: Sequence[Folder]
+    recipe: Recipe, units: Sequence[Unit], newcomers: Candidates, stages: Folder, pools: Sequence[Folder]
 ) -> SettledPlaces:
     """Assign candidates to groups, by their own nodes and those of similar trajectories.
 
@@ -173,7 +173,7 @@ def assign_places(
     Args:
         recipe: the recipe, which may widen groups.
     """
-    table = pa.concat_tables([_firsts(unit, judged) for unit in units]) if units else None
+    table = pa.concat_tables([_firsts(recipe, unit, stages) for unit in units]) if units else None
     if table is None or not table.num_rows:
         return SettledPlaces(Placement(newcomers.group, Coded.alike("", len(newcomers))))
     kept_flags = table["kept"].to_numpy()
@@ -248,19 +248,19 @@ def log_nodes(transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> n
     return np.array([xxhash.xxh3_64_intdigest(json.dumps(log_name).encode()) for log_name in named], np.uint64)
 
 
-def _firsts(unit: Unit, judged: Verdicts) -> pa.Table:
+def _firsts(recipe: Recipe, unit: Unit, stages: Folder) -> pa.Table:
     """Return a row for each trajectory of a unit, except those that would join two pools.
 
     A row holds the nodes, rank, id, row number, whether the trajectory is kept, and the tasks of similar trajectories.
     """
-    verdicts = read_table(judged.verdicts, unit.name, ["step", "kept", "reason"])
+    verdicts = read_table(stages / "verdicts", unit.name, ["step", "kept", "reason"])
     columns = [*NODE_COLUMNS, "rank", "trajectory_id"]
-    measured = read_table(judged.measures, f"{unit.label}.parquet", columns)
+    measured = read_table(stages / "measures", f"{unit.label}.parquet", columns)
     bridging = np.array(verdicts["reason"].to_pylist(), object) == BRIDGES_POOLS
     rows = np.flatnonzero((verdicts["step"].to_numpy() == 0) & ~bridging)
     like: dict[int, list[int]] = {}
-    if judged.likeness is not None:
-        for row, node in read_likeness(judged.likeness, unit.name).tolist():
+    if recipe.judge.near_duplicates is not None:
+        for row, node in read_likeness(stages / LIKENESS, unit.name).tolist():
             like.setdefault(row, []).append(node)
     firsts = (
         measured.take(pa.array(rows))
@@ -269,7 +269,7 @@ def _firsts(unit: Unit, judged: Verdicts) -> pa.Table:
         .append_column("unit", pa.array(np.full(len(rows), unit.number)))
         .append_column("like", pa.array([like.get(row, []) for row in rows.tolist()], pa.list_(pa.uint64())))
     )
-    return firsts.append_column(_LOG, pa.array(log_nodes(judged.transitions, unit, rows)))
+    return firsts.append_column(_LOG, pa.array(log_nodes(stages / "transitions", unit, rows)))
 
 
 def known_among(wanted: npt.NDArray[np.uint64], ledgers: Sequence[Folder]) -> Places:

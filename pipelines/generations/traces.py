@@ -248,7 +248,7 @@ def mend_draws(at: Folder, units: Sequence[Unit], shown: npt.NDArray[np.uint64])
     for unit in units:
         name = draws_name(unit.label)
         familiarities = read_table(at / "draws", name, ["familiarity"])["familiarity"].to_pylist()
-        environments = candidates(unit, at / "transitions", at / "verdicts", at / "measures").environment
+        environments = candidates(unit, at).environment
         gone = (np.array(familiarities, object) == "seen") & ~holds(shown, environments)
         if not gone.any():
             continue

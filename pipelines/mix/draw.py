@@ -350,7 +350,6 @@ class _Draw:
         return float("inf") if self._stage.budget is None else self._stage.budget - self._total
 
     def _next(self) -> tuple[_Category | None, Item]:
-        """Return the category whose turn it is, and its next item."""
         for category in sorted((category for category in self._categories if not category.ended), key=self._due):
             item = self._item_of(category)
             if item is not None:

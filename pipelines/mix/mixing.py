@@ -96,6 +96,7 @@ class Mixing:
     """Settings of mixing besides the units: picklable, the same for all.
 
     Attributes:
+        stages: folder of the run's stages.
         passages: settings of passages, rows of other corpora that are passed through.
         instructions: simulation instructions by trajectory id.
         replays: folder of the replays that determine which turns RL may ask for; None if it may ask for any.
@@ -106,14 +107,7 @@ class Mixing:
     """
 
     recipe: Recipe
-    transitions: Folder
-    verdicts: Folder
-    measures: Folder
-    spans: Folder
-    draws: Folder
-    shards_folder: Folder
-    rejects: Folder
-    samples: Folder
+    stages: Folder
     digest: str
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)

@@ -193,7 +193,6 @@ class Assembler:
                     yield from self._plan.windows(number, self._actions(number, stretch) if is_cut else None)
 
     def _actions(self, number: int, stretch: Stretch) -> list[str]:
-        """Return the texts of a trajectory's actions."""
         begin = int(self._firsts[number]) - stretch.first
         rows = stretch.batch.slice(begin, int(self._unit.sizes[number]))
         return python_values(struct_text(rows, "action", "text"))
@@ -450,7 +449,6 @@ class Assembler:
         return {int(firsts[index]): text for index, text in spoken(texts, self._unit.turn[calls], turns).items()}
 
     def _column(self, stretch: Stretch, name: str, rows: Numbers) -> pa.Array:
-        """Return a text column for some rows."""
         return stretch.batch[name].take(pa.array(self._places[rows] - stretch.first)).cast(pa.string())
 
     def _contexts(self, numbers: Sequence[int], stretch: Stretch) -> list[dict[str, str | None]]:
@@ -496,7 +494,6 @@ class Assembler:
         }
 
     def _rl(self, written: _SampleTexts, drawn: Mapping[str, Any], _: Stretch) -> dict[str, Any]:
-        """Build the columns of RL."""
         planned, shown, numbers, size = written.planned, written.shown, written.numbers, len(written.planned)
         ends, texts, roles = written.messages(written.asking())
         steps = self._unit.steps[shown.rows[written.last]].tolist()
@@ -523,7 +520,6 @@ class Assembler:
         }
 
     def _eval(self, written: _SampleTexts, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
-        """Build the columns of eval."""
         shown, numbers, keys = written.shown, written.numbers, [sample.key for sample in written.planned]
         ends = pa.array(np.append(0, written.last + 1), pa.int32())
         asked_rows = pa.array(self._places[shown.rows[written.last]] - stretch.first)
@@ -606,7 +602,6 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _lengths(texts: pa.StringArray) -> Numbers:
-    """Return the number of characters of each text."""
     lengths: Numbers = pc.utf8_length(texts).to_numpy().astype(np.int64)
     return lengths
 
