@@ -106,11 +106,6 @@ def spill_or_pass(
         yield key, replace(span, name=f"{name}/{span.name}")
 
 
-def read_blocks(values: Iterable[bytes | Span], folder: Folder | None) -> Iterator[bytes]:
-    """Read the blocks of a key from the output of `spill_or_pass`. Spilled blocks are read one at a time."""
-    yield from GatheredBlocks(folder, values)
-
-
 class GatheredBlocks:
     """Blocks of a key. Spilled blocks are read one at a time, and again by a repeated iteration.
 
@@ -137,11 +132,6 @@ class GatheredBlocks:
                 for span in spans:
                     stream.seek(span.offset)
                     yield stream.read(span.length)
-
-
-def _as_bytes(blocks: Iterable[tuple[Key, Block]]) -> Iterator[tuple[Key, bytes]]:
-    for key, data in blocks:
-        yield key, data if isinstance(data, bytes) else data.serialize().to_pybytes()
 
 
 class Exchange(Transform):
@@ -173,7 +163,8 @@ class Exchange(Transform):
 
 
 def _produce_bytes(_: int, part: Any, produce: Produce) -> Iterator[tuple[int, bytes]]:
-    yield from _as_bytes(produce(part))
+    for key, data in produce(part):
+        yield key, data if isinstance(data, bytes) else data.serialize().to_pybytes()
 
 
 def _spill_part(

@@ -132,7 +132,34 @@ class Execution:
             ConfigError: a flag is unknown or has no valid value, a flag that the runner needs is missing, or the runner
                 is none of `RUNNERS`.
         """
-        return _options(self.beam, self.workers)
+        from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, StandardOptions
+        from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+        from apache_beam.runners import create_runner
+
+        from trajmill.pipelines.execution.beam_flags import parse_flags
+
+        all_flags = [f"--runner={IN_PROCESS}", "--no_save_main_session", *self.beam]
+        unknown = parse_flags(all_flags)[1]
+        if unknown:
+            raise UnknownOptionError(unknown[0])
+        options = PipelineOptions(all_flags)
+        runner = options.view_as(StandardOptions).runner
+        if runner not in RUNNERS:
+            raise ConfigError(f"There is no runner '{runner}'; there are: {', '.join(RUNNERS)}.")
+        if runner == IN_PROCESS and self.workers > 1:
+            raise ConfigError(f"{IN_PROCESS} works in one process. Leave out --workers, or all options of Beam.")
+        options.view_as(SetupOptions).save_main_session = False
+        pipeline_runner = create_runner(runner)
+        faults = (
+            faults_of(options, pipeline_runner)
+            if runner == DATAFLOW
+            else PipelineOptionsValidator(options, pipeline_runner).validate()
+        )
+        if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
+            faults.append("PortableRunner needs --job_endpoint=host:port.")
+        if faults:
+            raise ConfigError(f"The runner's options are not complete: {' '.join(' '.join(map(str, faults)).split())}")
+        return options
 
     def require_runner(self, paths: Sequence[str] = ()) -> None:
         """Check that the runner answers at the addresses in its options, and that its workers can reach their paths.
@@ -144,8 +171,21 @@ class Execution:
             ConfigError: as for `options`, or an address is not valid, or workers elsewhere cannot see a path.
             ShardError: there is no answer at an address.
         """
-        if not self.is_plain:
-            _require_runner(self.options(), paths)
+        if self.is_plain:
+            return
+        from apache_beam.options.pipeline_options import FlinkRunnerOptions, PortableOptions, StandardOptions
+        from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
+
+        options = self.options()
+        if options.view_as(StandardOptions).runner == DATAFLOW:
+            require_reachable(options, paths)
+        endpoint = options.view_as(PortableOptions).job_endpoint
+        if endpoint and endpoint != "embed":
+            require_answer(endpoint, "job_endpoint")
+        if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
+            master = options.view_as(FlinkRunnerOptions).flink_master
+            if master not in MAGIC_HOST_NAMES:
+                require_answer(master, "flink_master")
 
     @property
     def runner(self) -> str:
@@ -158,66 +198,6 @@ class Execution:
     def is_local(self) -> bool:
         """True if the work is done on this machine, where exchanged hashes and samples are spilled to files."""
         return self.runner in (LOCAL, IN_PROCESS)
-
-
-def _options(flags: tuple[str, ...], workers: int) -> PipelineOptions:
-    """Return Beam's options from flags.
-
-    Raises:
-        ConfigError: the flags are not valid and complete, or the runner is none of `RUNNERS`.
-    """
-    from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, StandardOptions
-    from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
-    from apache_beam.runners import create_runner
-
-    from trajmill.pipelines.execution.beam_flags import parse_flags
-
-    all_flags = [f"--runner={IN_PROCESS}", "--no_save_main_session", *flags]
-    unknown = parse_flags(all_flags)[1]
-    if unknown:
-        raise UnknownOptionError(unknown[0])
-    options = PipelineOptions(all_flags)
-    runner = options.view_as(StandardOptions).runner
-    if runner not in RUNNERS:
-        raise ConfigError(f"There is no runner '{runner}'; there are: {', '.join(RUNNERS)}.")
-    if runner == IN_PROCESS and workers > 1:
-        raise ConfigError(f"{IN_PROCESS} works in one process. Leave out --workers, or all options of Beam.")
-    options.view_as(SetupOptions).save_main_session = False
-    pipeline_runner = create_runner(runner)
-    faults = (
-        faults_of(options, pipeline_runner)
-        if runner == DATAFLOW
-        else PipelineOptionsValidator(options, pipeline_runner).validate()
-    )
-    if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
-        faults.append("PortableRunner needs --job_endpoint=host:port.")
-    if faults:
-        raise ConfigError(f"The runner's options are not complete: {' '.join(' '.join(map(str, faults)).split())}")
-    return options
-
-
-def _require_runner(options: PipelineOptions, paths: Sequence[str] = ()) -> None:
-    """Check that the runner answers at the addresses in its options, and that its workers can reach their paths.
-
-    Args:
-        paths: paths and URLs that its workers read and write.
-
-    Raises:
-        ConfigError: an address is not valid, or workers elsewhere cannot see a path.
-        ShardError: there is no answer at an address.
-    """
-    from apache_beam.options.pipeline_options import FlinkRunnerOptions, PortableOptions, StandardOptions
-    from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
-
-    if options.view_as(StandardOptions).runner == DATAFLOW:
-        require_reachable(options, paths)
-    endpoint = options.view_as(PortableOptions).job_endpoint
-    if endpoint and endpoint != "embed":
-        require_answer(endpoint, "job_endpoint")
-    if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
-        master = options.view_as(FlinkRunnerOptions).flink_master
-        if master not in MAGIC_HOST_NAMES:
-            require_answer(master, "flink_master")
 
 
 def execution_of(

@@ -146,7 +146,7 @@ class BeamTransform(beam.PTransform):
     """A transform of `flow` as a transform of Beam."""
 
     def __init__(self, transform: Step) -> None:
-        super().__init__(type(transform).__name__)
+        super().__init__(transform.function.__name__ if isinstance(transform, Apply) else type(transform).__name__)
         self._transform = transform
 
     def expand(self, elements: Any) -> Any:

@@ -24,7 +24,7 @@ from trajmill.pipelines.judge.harness_text import HarnessFrames, write_table
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measuring import measure_unit
 from trajmill.pipelines.judge.near_duplicates import NearCopies
-from trajmill.pipelines.judge.part_state import Standing, standing_of
+from trajmill.pipelines.judge.part_state import DecidedStanding, Standing
 from trajmill.pipelines.judge.replicates import REPORTER, Replicates, write_report
 from trajmill.pipelines.judge.shares import Caps, Shares
 from trajmill.pipelines.judge.verdicts import write_verdict
@@ -160,7 +160,7 @@ def _standing(values: Iterable[tuple[str, Any]], judging: Judging, common: Mappi
         else:
             heard.setdefault(content[0], []).append(content[1])
     (unit,) = units
-    return standing_of(unit, judging, heard, common)
+    return (DecidedStanding if unit.is_decided else Standing)(unit, judging, heard, common)
 
 
 def _keys(

@@ -95,7 +95,6 @@ def verdict_reasons(standing: Standing) -> tuple[npt.NDArray[np.int64], npt.NDAr
 
 
 def _group_names(standing: Standing) -> pa.Array:
-    """Return the name of the group of each row."""
     distinct, inverse = np.unique(groups_of(standing), return_inverse=True)
     return pa.array([f"{int(name):016x}" for name in distinct], pa.string()).take(pa.array(inverse))
 

@@ -280,7 +280,7 @@ def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normal
     """
     failures: dict[str, Reject] = {}
     for source in inputs:
-        error = failure.error if source is failure.one else _fault_alone(source, normalizer)
+        error = failure.error if source is failure.one else fault_alone(source, normalizer)
         if error is not None and normalizer.strict:
             raise error
         if error is not None:
@@ -290,7 +290,7 @@ def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normal
     return failures
 
 
-def _fault_alone(source: Input, normalizer: Normalizer) -> Exception | None:
+def fault_alone(source: Input, normalizer: Normalizer) -> Exception | None:
     """Return the exception of a connector's bug when the input alone is read, checked and scrubbed.
 
     Nothing is written.
@@ -308,11 +308,6 @@ def _fault_alone(source: Input, normalizer: Normalizer) -> Exception | None:
         add_note(error, source)
         return error
     return None
-
-
-def read_alone(source: Input, normalizer: Normalizer) -> None:
-    """Read, check and scrub an input alone. Nothing is written."""
-    _fault_alone(source, normalizer)
 
 
 def _take_or_fail(source: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:

@@ -18,7 +18,7 @@ from trajmill.pipelines.execution.dying_inputs import Deaths, at_hand_folder
 from trajmill.pipelines.execution.execution import Execution, require_openable
 from trajmill.pipelines.normalize.connector_errors import must_be_read_again
 from trajmill.pipelines.normalize.forgotten_keys import Tombstones
-from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, read_alone, unit_digest
+from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, fault_alone, unit_digest
 from trajmill.pipelines.plan.plan import Part, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -120,9 +120,9 @@ def normalize_parts(
     def normalize(deadly: Mapping[str, str], isolated: bool) -> None:
         over(open_parts(parts, normalizer), PartsToTransitions(replace(normalizer, deadly=deadly)), isolated)
 
-    def reader(name: str) -> Callable[[], None] | None:
+    def reader(name: str) -> Callable[[], object] | None:
         source = next((source for part in parts for source in part.inputs if source.name == name), None)
-        return None if source is None else partial(read_alone, source, normalizer)
+        return None if source is None else partial(fault_alone, source, normalizer)
 
     (deaths if normalizer.at_hand is not None else Deaths()).survive(normalize, reader)
 

@@ -77,7 +77,7 @@ def _name(options: Any, work: str) -> None:
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     view = options.view_as(GoogleCloudOptions)
-    view.job_name = view.job_name or f"trajmill-{work.lower()}-{token_hex(4)}"
+    view.job_name = view.job_name or f"trajmill-{work.lower().replace('_', '-')}-{token_hex(4)}"
 
 
 def _cancel(result: Any) -> None:
