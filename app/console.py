@@ -150,6 +150,10 @@ class Printer(Console):
         if left := [head for head in heads if head not in shown_heads]:
             self.print(f"not shown at {self.width} columns: {', '.join(left)} (--json has all)")
 
+    def print_line(self, content: RenderableType, style: str | None = None) -> None:
+        """Print a text without breaking its lines at the width of the terminal."""
+        self.print(content, style=style, soft_wrap=True)
+
     def json(self, value: object) -> None:
         """Print plain values and data classes as JSON."""
         self.document(json.dumps(value, indent=2, default=_plain) + "\n")

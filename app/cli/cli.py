@@ -248,7 +248,7 @@ def _do_share(
     does = {HandStage.NORMALIZE: normalize_share, HandStage.JUDGE: measure_share, HandStage.MIX: mix_share}[stage]
     done = does(recipe, paths, out, Share.of(part), execution)
     before = f", {done.before} done before" if done.before else ""
-    results().print(f"{stage.value} {part}: {done.parts} parts{before}", soft_wrap=True)
+    results().print_line(f"{stage.value} {part}: {done.parts} parts{before}")
 
 
 @app.command()
@@ -264,10 +264,10 @@ def init(
         raise ConfigError(f"{out} is there, and is not replaced. Choose another --out.")
     text = recipe_draft(raw, str(out))
     Folder(str(out.parent)).write(out.name, text.encode())
-    results().print(f"written: {out}", soft_wrap=True)
+    results().print_line(f"written: {out}")
     if SECTION in text.splitlines():
-        results().print("fill in there what the columns of the table hold: normalize.dataset", soft_wrap=True)
-    results().print(f"next: {text.splitlines()[0].removeprefix('# ')}", soft_wrap=True)
+        results().print_line("fill in there what the columns of the table hold: normalize.dataset")
+    results().print_line(f"next: {text.splitlines()[0].removeprefix('# ')}")
 
 
 @app.command()
@@ -297,18 +297,17 @@ def plan(
     from trajmill.pipelines.mix.mixture_plan import mixture_plan
     from trajmill.pipelines.plan.plan import make_plan
 
-    inputs_plan = None
-    if raw is not None:
-        inputs_plan = make_plan(recipe, raw)
+    inputs_plan = make_plan(recipe, raw) if raw is not None else None
     mixture = mixture_plan(recipe, out) if out is not None else None
     if as_json:
         results().json(
             {"plan": json.loads(inputs_plan.to_json()) if inputs_plan is not None else None, "mixture": mixture}
         )
-    elif inputs_plan is not None:
-        show_plan(inputs_plan, recipe, results())
-    if mixture is not None and not as_json:
-        show_mixture(mixture, recipe, results())
+    else:
+        if inputs_plan is not None:
+            show_plan(inputs_plan, recipe, results())
+        if mixture is not None:
+            show_mixture(mixture, recipe, results())
     if inputs_plan is not None:
         tell_withdrawn(inputs_plan)
 

@@ -68,7 +68,7 @@ def forget(
     forgetting = Forgetting(recipe_in(record, folder.path(RUN)), out)
     forgotten = forgetting.forget(selection, lambda: write_report(out))
     show_forgotten(forgotten, results())
-    results().print(f"written: {folder.path(REPORT)}", soft_wrap=True)
+    results().print_line(f"written: {folder.path(REPORT)}")
 
 
 def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool, is_appended: bool = False) -> None:

@@ -67,7 +67,10 @@ class RawCauses:
         if sum(sources.size(name) for name in names) > _PLAN_BYTES:
             return None
         plans = (members_of(sources.folder.read(name)) for name in names)
-        here = ({uri: of for uri, of in plan.items() if not any(map(_is_far, of.values()))} for plan in plans)
+        here = (
+            {uri: of for uri, of in plan.items() if all(url_of(location.path) is None for location in of.values())}
+            for plan in plans
+        )
         return RawPlaces.of(*here, deepest=_DEEPEST)
 
     def at(self, reject: Mapping[str, Any], *, is_replaced: bool) -> RawCause:
@@ -103,10 +106,6 @@ class RawCauses:
             return RawCause("", "they hold secrets, and the recipe's salt is not kept")
         begin = len(before.encode())
         return RawCause(scrubbed.encode()[begin : begin + len(at.encode())].decode("utf-8", "replace"))
-
-
-def _is_far(location: Any) -> bool:
-    return url_of(location.path) is not None
 
 
 EXAMPLES: Final = 10

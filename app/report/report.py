@@ -67,7 +67,6 @@ def report(out: str, *, is_linked: bool = False) -> bytes:
 
 
 def _link(text: str, path: str = "/", **chosen: str) -> Markup:
-    """Return a link to a list of the viewer."""
     return Markup('<a href="{}?{}">{}</a>').format(path, urlencode(chosen), text)
 
 

@@ -79,7 +79,6 @@ def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple
 
 
 def _call_arguments(text: str | None) -> dict[str, Any] | None:
-    """Return the arguments in the text of an action, if it is a call."""
     shown_call = _arguments(text)
     inner = shown_call.get("arguments")
     return inner if isinstance(inner, dict) and set(shown_call) == {"name", "arguments"} else None
