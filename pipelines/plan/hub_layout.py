@@ -219,9 +219,8 @@ def _configuration(card: Card | None, config: str, where: str) -> Config | None:
 
 def _require(kind: str, name: str, known: Sequence[str], where: str) -> None:
     if name not in known:
-        nearest = get_close_matches(name, known, 1)
         listed = ", ".join(known) or "none"
-        raise ConfigError(f"'{where}' has no {kind} '{name}'; it has {listed}.", nearest[0] if nearest else None)
+        raise ConfigError(f"'{where}' has no {kind} '{name}'; it has {listed}.", *get_close_matches(name, known, 1))
 
 
 def _of_splits(names: Sequence[str], splits: Sequence[str], where: str) -> list[str]:

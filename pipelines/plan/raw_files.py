@@ -271,12 +271,7 @@ def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
         raise ConfigError(f"There is no file to read at '{text_of(raw)}'.")
     on_hub = raw.startswith(hub.HUB)
     shown = _of_dataset(shown, hub.repository(root) if on_hub else root, root, url, dataset, raw)
-    return [replace(file, name=_hub_name(root, file.name)) for file in shown] if on_hub else shown
-
-
-def _hub_name(root: str, name: str) -> str:
-    """Return the name of a file of the Hub: `owner/name/…`, without the kind of the repository."""
-    return f"{root}/{name}".partition("/")[2]
+    return [replace(file, name=f"{root}/{file.name}".partition("/")[2]) for file in shown] if on_hub else shown
 
 
 def _of_dataset(

@@ -254,7 +254,10 @@ class Recognizer:
                 result.opened.append(opened)
         result.claimed.update(claims.values())
         result.inputs = [replace(source, why=_scrub(source.why, self.salt)) for source in result.inputs]
-        result.rejects = [_without_secrets(reject, self.salt) for reject in result.rejects]
+        result.rejects = [
+            replace(reject, detail=_scrub(reject.detail, self.salt), excerpt=_scrub(reject.excerpt, self.salt))
+            for reject in result.rejects
+        ]
         result.inputs.sort(key=lambda source: source.uri)
         result.rejects.sort(key=lambda reject: reject.uri)
         result.withdrawn.sort(key=lambda withdrawal: (withdrawal.uri, withdrawal.connector))
@@ -533,10 +536,6 @@ def _beside(names: RawNames, alone: Mapping[str, Recognized]) -> dict[str, str]:
                 claims |= dict.fromkeys(theirs, source.connector)
                 claiming |= {name} if theirs else set()
     return {name: connector for name, connector in claims.items() if name not in claiming}
-
-
-def _without_secrets(reject: Reject, salt: str) -> Reject:
-    return replace(reject, detail=_scrub(reject.detail, salt), excerpt=_scrub(reject.excerpt, salt))
 
 
 @lru_cache(maxsize=1024)

@@ -9,16 +9,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.judging import measure_file, units_in
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.run_record.conservation import Line
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_batches, read_table
+from trajmill.pipelines.storage.parquet import read_table
 from trajmill.quality.diversity import Diversity, diversity
-from trajmill.quality.variety import KINDS, OF_TRAJECTORIES, VARIETY_SCHEMA
+from trajmill.quality.variety import KINDS, OF_TRAJECTORIES
 from trajmill.schemas.manifest import FileEntry
 
 Varieties: TypeAlias = dict[str, dict[str, Diversity]]
@@ -36,8 +35,7 @@ def measure_variety(stages: Sequence[Folder]) -> Varieties:
     """
     counts: dict[str, dict[str, Counter[int]]] = {}
     for folder, unit in [(stage, unit) for stage in stages for unit in units_in(stage)]:
-        batches = read_batches(folder / "measures", measure_file(unit.label, "variety"))
-        table = pa.Table.from_batches(batches, schema=VARIETY_SCHEMA)
+        table = read_table(folder / "measures", measure_file(unit.label, "variety"), KINDS)
         judged = read_table(folder / "verdicts", unit.name, ["step", "kept", "use"])
         begins = pc.and_(pc.equal(judged["step"], 0), judged["kept"]).to_numpy()
         targets = pc.equal(judged["use"], "target").to_numpy()
@@ -162,7 +160,9 @@ class Dataset:
 
     def domains(self, pool: str) -> list[str]:
         """Return the domains, and the components of passages, of which a pool has samples."""
-        return sorted({key.split(".", 2)[2] for key, count in self.counts.items() if count and _is_of(key, pool)})
+        return sorted(
+            {key.split(".", 2)[2] for key, count in self.counts.items() if count and key.startswith(f"samples.{pool}.")}
+        )
 
     def figure(self, name: str, pool: str, domain: str) -> int:
         """Return one of the counts."""
@@ -187,7 +187,3 @@ class Dataset:
 def samples_in(counts: Mapping[str, int]) -> int:
     """Return the number of samples in all pools, from the counts of a manifest."""
     return sum(count for key, count in counts.items() if key.startswith("samples."))
-
-
-def _is_of(key: str, pool: str) -> bool:
-    return key.startswith(f"samples.{pool}.")

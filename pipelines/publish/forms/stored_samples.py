@@ -36,26 +36,27 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
-    """A sample of `sft`."""
+class Sample:
+    """Columns that samples of `sft` and `cpt` share."""
 
     id: str
     domain: str
     source: str
     trajectory_id: str
     template: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation(Sample):
+    """A sample of `sft`."""
+
     messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Document(Sample):
     """A sample of `cpt`."""
 
-    id: str
-    domain: str
-    source: str
-    trajectory_id: str
-    template: str
     text: str
     spans: tuple[Span, ...]
 
@@ -100,10 +101,7 @@ class StoredShards:
         """Return the Parquet files of a pool, sorted by name."""
         parts = [file.name.split("/") for file in self.manifest.files if file.name.endswith(".parquet")]
         files = [ShardFile(part[0], part[1], part[2].removesuffix(".parquet")) for part in parts if len(part) == 3]
-        return sorted(
-            (file_of_pool for file_of_pool in files if file_of_pool.pool == pool),
-            key=lambda file_of_pool: file_of_pool.name,
-        )
+        return sorted((file for file in files if file.pool == pool), key=lambda file: file.name)
 
     def tokens(self, pool: str) -> dict[str, int]:
         """Return the tokens of a pool by domain, from the counts of the manifest."""

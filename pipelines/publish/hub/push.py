@@ -16,6 +16,7 @@ from typing import Final
 
 from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.publish.card import DESCRIBED_IN
+from trajmill.pipelines.publish.dataset import samples_in
 from trajmill.pipelines.publish.hub.repository import NOTHING, Head, Repository, Stored
 from trajmill.pipelines.publish.hub.secret_scan import Found, find_secrets
 from trajmill.pipelines.publish.licences import COUNTED
@@ -190,7 +191,7 @@ def check_licences(manifest: Manifest, allowed: frozenset[str]) -> None:
         ConfigError: a licence is not allowed, or the manifest does not state licences.
     """
     counts = {key.removeprefix(COUNTED): count for key, count in manifest.counts.items() if key.startswith(COUNTED)}
-    if not counts and any(count for key, count in manifest.counts.items() if key.startswith("samples.")):
+    if not counts and samples_in(manifest.counts):
         raise ConfigError(
             "The manifest does not tell the licences of the samples: an earlier version wrote it. Run again."
         )
@@ -247,11 +248,8 @@ def _is(there: Stored, shards: Folder, name: str, sha256: str) -> bool:
     if there.bytes != shards.size(name):
         return False
     data = shards.read(name)
-    return hashlib.sha256(data).hexdigest() == sha256 and _blob_of(data) == there.blob
-
-
-def _blob_of(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return hashlib.sha256(data).hexdigest() == sha256 and blob == there.blob
 
 
 def _as_left(there: Stored, sha256: str | None, name: str, repository: Repository, head: Head) -> bool:

@@ -213,7 +213,6 @@ def _ids(batch: pa.RecordBatch) -> pa.Array | None:
 
 
 def _texts(array: pa.Array, name: str, locate: _Place) -> Iterator[tuple[pa.Array, _Place]]:
-    """Yield every text array in an array, each with a function that locates its texts."""
     if pa.types.is_struct(array.type):
         for field in array.type:
             below = f"{name}.{field.name}"
