@@ -175,7 +175,6 @@ def _add_headings(states: pa.StringArray, view: View) -> pa.StringArray:
 
 
 def _each(texts: Texts) -> pa.StringArray:
-    """Return the text of each row."""
     return texts.texts.take(pa.array(texts.index))
 
 
