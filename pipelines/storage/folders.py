@@ -273,16 +273,10 @@ class Folder:
     def create(self, name: str, data: bytes) -> bool:
         """Write a whole file in one step unless one of that name exists; return True if it was written."""
         if not self.is_local:
-            with tempfile.NamedTemporaryFile() as local:
-                local.write(data)
-                local.flush()
-                try:
-                    self._store.put_over(local.name, self.path(name), "")
-                except ReplacedError:
-                    return False
-                except OSError as error:
-                    raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
-            return True
+            with suppress(ReplacedError):
+                self._put_over(name, data, "")
+                return True
+            return False
         directory, base = os.path.split(self.path(name))
         temporary = f"{directory}/{make_unfinished_name(base)}"
         try:
@@ -339,15 +333,21 @@ class Folder:
         if self.is_local:
             self.write(name, data)
             return ""
+        try:
+            return self._put_over(name, data, seen)
+        except ReplacedError as error:
+            if self.found(name) == data:  # it was ours, and the store's answer did not come
+                return self.version(name)
+            raise OvertakenError(f"{self.path(name)} was written by another run since this one began") from error
+
+    def _put_over(self, name: str, data: bytes, seen: str) -> str:
         with tempfile.NamedTemporaryFile() as local:
             local.write(data)
             local.flush()
             try:
                 return self._store.put_over(local.name, self.path(name), seen)
-            except ReplacedError as error:
-                if self.found(name) == data:  # it was ours, and the store's answer did not come
-                    return self.version(name)
-                raise OvertakenError(f"{self.path(name)} was written by another run since this one began") from error
+            except ReplacedError:
+                raise
             except OSError as error:
                 raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
 

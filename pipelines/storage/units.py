@@ -20,8 +20,7 @@ MANIFEST: Final = "manifest.json"
 
 def units_of(stage: Folder) -> Folder:
     """Return the folder of the manifests of a stage's units, beside the stage's folder, which holds only its files."""
-    parent, _, name = stage.url.rstrip("/").rpartition("/")
-    return Folder(f"{parent}/{UNITS}/{name}", stage.hold)
+    return Folder(units_folder(stage.url.rstrip("/")), stage.hold)
 
 
 def manifest_name(unit: str) -> str:
@@ -30,7 +29,7 @@ def manifest_name(unit: str) -> str:
 
 
 def units_folder(stage: str) -> str:
-    """Return the folder of the manifests of a stage's units; both are relative to the output folder."""
+    """Return the path of the manifests of a stage's units, from the path of the stage."""
     parent, _, name = stage.rpartition("/")
     return f"{parent}/{UNITS}/{name}" if parent else f"{UNITS}/{name}"
 

@@ -111,7 +111,6 @@ def _stages(content: Survey) -> list[str]:
 
 
 def _check_stage(out: Folder, stage: str, content: Survey) -> tuple[StageState, Manifest | None, list[Fault]]:
-    """Return a stage's state, its manifest if that is readable, and its faults."""
     folder = out / stage
     lead = units_of(folder).path()[len(out.path()) + 1 :]
     faults: list[Fault] = []
