@@ -56,7 +56,6 @@ def shown(content: str, *, lines: bool = False) -> str:
     """Return the text with control and invisible characters as escapes.
 
     Args:
-        content: Text from any source.
         lines: True if newlines and tabs are layout and stay; otherwise they are escaped too, as in the name of a file.
     """
     return (_IN_LINES if lines else _IN_A_LINE).sub(_escape, content)
@@ -127,11 +126,8 @@ class Printer(Console):
         """Print a table that is no wider than the terminal: texts wrap, and numbers are never cut.
 
         Args:
-            heads: names of the columns.
-            rows: their cells.
             texts: columns that may wrap.
             dropped: columns that are left out where there is no room, the first before the second; a line says so.
-            title: of the table.
             sums: rows at the end that stand below a line.
         """
         cells = [[str(cell) for cell in row] for row in rows]
@@ -153,6 +149,10 @@ class Printer(Console):
         self.print(table)
         if left := [head for head in heads if head not in shown_heads]:
             self.print(f"not shown at {self.width} columns: {', '.join(left)} (--json has all)")
+
+    def print_line(self, content: RenderableType, style: str | None = None) -> None:
+        """Print a text without breaking its lines at the width of the terminal."""
+        self.print(content, style=style, soft_wrap=True)
 
     def json(self, value: object) -> None:
         """Print plain values and data classes as JSON."""

@@ -55,20 +55,9 @@ def mixing_of(base: Path) -> Mixing:
     out = Folder(str(base))
     verdicts = Manifest.from_json(out.read("verdicts/manifest.json"))
     digest = mixing_digest(chosen, verdicts)
-    mixing = Mixing(
-        chosen,
-        transitions=out / "transitions",
-        verdicts=out / "verdicts",
-        measures=out / "measures",
-        spans=out / "spans",
-        draws=out / "draws",
-        shards_folder=out / "shards",
-        rejects=out / "rejects" / "mix",
-        samples=out / "samples",
-        digest=digest,
-    )
-    judged = Judged(saved_units(base), mixing.transitions, mixing.verdicts, mixing.measures)
-    shards = lay_out_shards(write_draws(chosen, judged, mixing.draws, digest).counts, chosen.mix)
+    mixing = Mixing(chosen, out, digest)
+    judged = Judged(saved_units(base), out)
+    shards = lay_out_shards(write_draws(chosen, judged, out / "draws", digest).counts, chosen.mix)
     return replace(mixing, shards=shards, open=frozenset(shard.number for shard in shards))
 
 
@@ -109,8 +98,7 @@ def prepare_units(base: Path, megabytes: float, seed: int) -> Sizes:
     """Writes and judges the units, one a domain, and returns how much they are."""
     write_units(base, megabytes, seed)
     measure_task(MODULE, "judge", base)
-    folder, verdicts, measures = (Folder(str(base / name)) for name in ("transitions", "verdicts", "measures"))
-    candidate_sets = (candidates(unit, folder, verdicts, measures) for unit in saved_units(base))
+    candidate_sets = (candidates(unit, Folder(str(base))) for unit in saved_units(base))
     texts = sum(int(unit_candidates.text_bytes.sum()) for unit_candidates in candidate_sets)
     return Sizes(sum(map(_uncompressed_bytes, (base / "transitions").rglob("*.parquet"))) / 1e6, texts / 1e6)
 

@@ -32,6 +32,7 @@ from trajmill.pipelines.judge.judging import (
     count_packed_records,
     judging_digest,
     measure_files,
+    units_in,
 )
 from trajmill.pipelines.judge.measuring import measuring_digest
 from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
@@ -40,7 +41,7 @@ from trajmill.pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from trajmill.pipelines.judge.selected_ids import unknown_ids
 from trajmill.pipelines.judge.verdicts import STAGE as JUDGE
 from trajmill.pipelines.mix.candidates import draws_name
-from trajmill.pipelines.mix.known import Known, Verdicts
+from trajmill.pipelines.mix.known import Known
 from trajmill.pipelines.mix.large_tasks import require_room
 from trajmill.pipelines.mix.mix import UnitsToShards
 from trajmill.pipelines.mix.mixing import REPLAYS, SAMPLES, Mixing, Shard, lay_out_shards, mixing_digest, shard_names
@@ -105,10 +106,8 @@ class Run:
     """One run of a recipe into one folder.
 
     Args:
-        recipe: the recipe.
         raws: raw logs: files, folders, globs.
         out: the output folder, a path or a URL.
-        execution: settings of the execution.
         tell: function that is called when a stage begins, with its amount of work.
         overwrite: whether an existing run of trajmill in the folder is replaced.
         command: the command line, for `run.json`.
@@ -252,7 +251,7 @@ class Run:
         check_rejects(files, inputs, records, self.recipe, summary.broken)
         if last == "normalize":
             return summary
-        units = self._units(normalized)
+        units = units_in(self._work)
         if last in ("draw", "mix") and not self._known.stages:
             require_room(self.recipe, units, self.transitions)
         judged = self._timed("judge", lambda: self.judge(units))
@@ -374,19 +373,15 @@ class Run:
     def _prune(self, stage: str, wanted: set[str]) -> None:
         self._owner.prune([stage, units_folder(stage)], wanted)
 
-    def _units(self, normalized: Manifest) -> list[Unit]:
-        return [Unit(number, file.name, file.sha256) for number, file in enumerate(normalized.files)]
-
     def judge(self, units: Sequence[Unit]) -> Manifest:
         """Judge units of transitions in the folder, and return the manifest of the verdicts.
 
         This is repeated until no kept trajectory would join two pools.
         """
-        told = Verdicts(self.transitions, self.verdicts, self.measures, self._likeness)
         withdrawn: dict[str, set[int]] = {}
         while True:
             judged = self._judge(units, tuple((label, tuple(sorted(withdrawn[label]))) for label in sorted(withdrawn)))
-            bridges = self._known.bridges(self.recipe, units, told)
+            bridges = self._known.bridges(self.recipe, units, self._work)
             if not bridges:
                 return judged
             for label, rows in bridges:
@@ -463,15 +458,13 @@ class Run:
         self._proven = None if replays is None else replays_of(replays)
         digest = mixing_digest(self.recipe, judged, passages, self._proven)
         instructions = self._instructions
-        judged_in = self.transitions, self.verdicts, self.measures
-        found = Judged(units, *judged_in, preparation, instructions, self._known, self._likeness)
+        found = Judged(units, self._work, preparation, instructions, self._known)
         mixture = self._draw(found, digest)
         if last == "draw":
             return None
         samples = self._work / SAMPLES
-        folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards)
         blobs = tuple(one / BLOBS for one in (self._work, *self._known.stages))
-        mixing = Mixing(self.recipe, *folders, rejects, samples, digest, preparation, instructions, replays, blobs)
+        mixing = Mixing(self.recipe, self._work, digest, preparation, instructions, replays, blobs)
         shards = lay_out_shards(mixture.counts, self.recipe.mix, self._known.generation)
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))

@@ -173,7 +173,6 @@ class Assembler:
 
         Args:
             trajectory: Trajectory with at least one step.
-            origin: Origin of its input.
             parents: Native id → trajectory id of the trajectories that this log yielded before; the new one is added.
         """
         block_begins = blocks(trajectory.steps, self._segment_bytes, self._block_bytes)

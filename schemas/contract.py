@@ -18,16 +18,7 @@ from trajmill.schemas.observation import Attachment, Observation
 from trajmill.schemas.reject import REJECT_SCHEMA, Reject, reject_table
 from trajmill.schemas.scan import scan_transitions
 from trajmill.schemas.spool import Pile, Shelf, Spool, Steps
-from trajmill.schemas.trajectory import (
-    Agent,
-    Context,
-    Environment,
-    Origin,
-    Outcome,
-    Step,
-    Task,
-    Trajectory,
-)
+from trajmill.schemas.trajectory import Agent, Context, Environment, Origin, Outcome, Step, Task, Trajectory
 from trajmill.schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, json_schema
 from trajmill.schemas.verdict import USES, verdict_schema
 

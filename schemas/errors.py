@@ -66,3 +66,8 @@ class ContractError(TrajmillError):
 
 class ShardError(TrajmillError):
     """A file of the output folder could not be read or written. The same unit of work can safely be tried again."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message; the name of its class if it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

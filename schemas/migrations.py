@@ -52,11 +52,7 @@ class Migration:
     """Conversion of a file's rows, block by block in their order, to rows of the newest version.
 
     Args:
-        metadata: Metadata of the file's schema.
         where: Name of the file in errors.
-
-    Raises:
-        ConfigError: As of `lacking`.
     """
 
     def __init__(self, metadata: Mapping[bytes, bytes] | None, where: str) -> None:

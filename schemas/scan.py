@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajmill.schemas.errors import ConfigError, ShardError
+from trajmill.schemas.errors import ConfigError, ShardError, first_line
 from trajmill.schemas.migrations import lacking
 from trajmill.schemas.row_ids import KEY, OF, RowIds
 from trajmill.schemas.transition import TRANSITION_SCHEMA
@@ -94,6 +94,6 @@ def _lacking(file: Path) -> tuple[str, ...]:
     try:
         metadata = pq.read_metadata(file).metadata
     except (pa.ArrowInvalid, OSError) as error:
-        line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        line = first_line(error).rstrip(".")
         raise ShardError(f"{file} cannot be read: {line}. The run that wrote it makes it again.") from error
     return lacking(metadata, str(file))

@@ -314,7 +314,6 @@ class Steps(Shelf[Step]):
     """Steps of one trajectory, of which only the last are in memory.
 
     Args:
-        steps: Initial steps.
         held_bytes: Memory for the last steps; `HELD_BYTES` by default.
     """
 

@@ -179,9 +179,7 @@ TRANSITION_SCHEMA: Final = pa.schema(
             "verdicts hold it too",
         ),
         _field(
-            "trajectory_id",
-            _S,
-            "sha256 of (connector, native_id, canonical content), 32 hex digits; copies share it",
+            "trajectory_id", _S, "sha256 of (connector, native_id, canonical content), 32 hex digits; copies share it"
         ),
         _field("native_id", _S, "the log's own id of the trajectory; not unique"),
         _field("step", _I, "0 … num_steps-1 in the order of the log; never renumbered"),

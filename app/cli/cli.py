@@ -19,21 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from trajmill.app.cli.drift_command import drift
-from trajmill.app.cli.generation_commands import (
-    PASS_ON,
-    Config,
-    forget,
-    paths_and_flags,
-    tell_summary,
-)
-from trajmill.app.cli.inspection_commands import (
-    Format,
-    formats,
-    inspect,
-    sniff,
-    tell_withdrawn,
-    verify,
-)
+from trajmill.app.cli.generation_commands import PASS_ON, Config, forget, paths_and_flags, tell_summary
+from trajmill.app.cli.inspection_commands import Format, formats, inspect, sniff, tell_withdrawn, verify
 from trajmill.app.cli.model_commands import instruct, reason
 from trajmill.app.cli.output_options import MANNER, AsJson, Details, Form, LogFormat, Quiet, fail, interruptible, leave
 from trajmill.app.cli.pushing import push
@@ -134,8 +121,7 @@ def run(
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
     runner: Annotated[
-        str,
-        typer.Option(help="local, flink or dataflow; or a runner of Beam's by its name there."),
+        str, typer.Option(help="local, flink or dataflow; or a runner of Beam's by its name there.")
     ] = "local",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
@@ -154,12 +140,10 @@ def run(
         str | None, typer.Option(help="Raw input that one part holds, such as 64MB; by default what suits the corpus.")
     ] = None,
     partitions: Annotated[
-        int | None,
-        typer.Option(min=1, max=4096, help="Into how many partitions hashes are cut: a power of two."),
+        int | None, typer.Option(min=1, max=4096, help="Into how many partitions hashes are cut: a power of two.")
     ] = None,
     records: Annotated[
-        int | None,
-        typer.Option("--records-per-worker", min=1, help="Hashes of a partition that a worker holds."),
+        int | None, typer.Option("--records-per-worker", min=1, help="Hashes of a partition that a worker holds.")
     ] = None,
     stage: Annotated[HandStage | None, typer.Option(help="With --part: do only a share of this stage.")] = None,
     part: Annotated[
@@ -264,7 +248,7 @@ def _do_share(
     does = {HandStage.NORMALIZE: normalize_share, HandStage.JUDGE: measure_share, HandStage.MIX: mix_share}[stage]
     done = does(recipe, paths, out, Share.of(part), execution)
     before = f", {done.before} done before" if done.before else ""
-    results().print(f"{stage.value} {part}: {done.parts} parts{before}", soft_wrap=True)
+    results().print_line(f"{stage.value} {part}: {done.parts} parts{before}")
 
 
 @app.command()
@@ -280,10 +264,10 @@ def init(
         raise ConfigError(f"{out} is there, and is not replaced. Choose another --out.")
     text = recipe_draft(raw, str(out))
     Folder(str(out.parent)).write(out.name, text.encode())
-    results().print(f"written: {out}", soft_wrap=True)
+    results().print_line(f"written: {out}")
     if SECTION in text.splitlines():
-        results().print("fill in there what the columns of the table hold: normalize.dataset", soft_wrap=True)
-    results().print(f"next: {text.splitlines()[0].removeprefix('# ')}", soft_wrap=True)
+        results().print_line("fill in there what the columns of the table hold: normalize.dataset")
+    results().print_line(f"next: {text.splitlines()[0].removeprefix('# ')}")
 
 
 @app.command()
@@ -313,18 +297,17 @@ def plan(
     from trajmill.pipelines.mix.mixture_plan import mixture_plan
     from trajmill.pipelines.plan.plan import make_plan
 
-    inputs_plan = None
-    if raw is not None:
-        inputs_plan = make_plan(recipe, raw)
+    inputs_plan = make_plan(recipe, raw) if raw is not None else None
     mixture = mixture_plan(recipe, out) if out is not None else None
     if as_json:
         results().json(
             {"plan": json.loads(inputs_plan.to_json()) if inputs_plan is not None else None, "mixture": mixture}
         )
-    elif inputs_plan is not None:
-        show_plan(inputs_plan, recipe, results())
-    if mixture is not None and not as_json:
-        show_mixture(mixture, recipe, results())
+    else:
+        if inputs_plan is not None:
+            show_plan(inputs_plan, recipe, results())
+        if mixture is not None:
+            show_mixture(mixture, recipe, results())
     if inputs_plan is not None:
         tell_withdrawn(inputs_plan)
 

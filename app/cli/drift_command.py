@@ -61,7 +61,7 @@ def drift(
         results().document(f"{encoded}\n")
     else:
         show_drift(report, results())
-        results().print(f"written: {folder.path(FILES[0])} and {FILES[1]}", soft_wrap=True)
+        results().print_line(f"written: {folder.path(FILES[0])} and {FILES[1]}")
     if not all(threshold.is_met for threshold in report.thresholds):
         raise typer.Exit(Code.DRIFT)
 
@@ -86,20 +86,20 @@ def show_drift(report: Drift, console: Printer) -> None:
     for model in report.models:
         counts = ", ".join(f"{kind} {number:,}" for kind, number in model.pairs.items())
         line = f"{model.world_model}: {model.rows:,} rows ({counts}), {model.shared_tasks:,} shared tasks"
-        console.print(line, soft_wrap=True)
+        console.print_line(line)
         _show_differences(model, console)
     signs = report.goodhart
     if signs is not None:
         where = "do not part beyond chance" if signs.parts_at is None else f"part from step {signs.parts_at[0]:g} on"
         ranks = f"rank correlation {signs.rank_correlation[0]:.2f}"
-        console.print(f"reward and outcome {where}; {ranks}; {signs.gap[0]:.2f} gained on the outcome", soft_wrap=True)
+        console.print_line(f"reward and outcome {where}; {ranks}; {signs.gap[0]:.2f} gained on the outcome")
     for bound in report.thresholds:
         if bound.found is None:
             line = f"{bound.name}: not measured, {bound.allowed:g} allowed"
         else:
             word = "within" if bound.is_met else "over"
             line = f"{bound.name}: {bound.found:.4g}, {word} {bound.allowed:g} {bound.where}"
-        console.print(line, style="" if bound.is_met else "red", soft_wrap=True)
+        console.print_line(line, style="" if bound.is_met else "red")
 
 
 def _show_differences(model: Drifted, console: Printer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,27 +92,24 @@ def write_agent_rows(
 
     Args:
         trajectories: rows of each, with `kept` and `group` where they are judged.
-        folder: where to.
-        reasoning: the reasoning that stays.
-        tokenizing: the tokenizer.
 
     Returns:
         The number of trajectories, and of turns by the source of their ids.
     """
     refused: list[bytes] = []
     counts: Counter[str] = Counter()
-    rows = _counted(_rows(trajectories, refused, reasoning, tokenizing), counts)
+    rows = _rows(trajectories, refused, reasoning, tokenizing)
     schema = AGENT_SCHEMA if tokenizing is None else agent_ids.SCHEMA
-    write_parquet(folder, FILE, schema, _batches(rows, schema), shard=True)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        while batch := list(islice(rows, _BATCH)):
+            counts["trajectories"] += len(batch)
+            counts.update(turn["ids"] for row in batch for turn in row["turns"])
+            yield pa.RecordBatch.from_pylist(batch, schema)
+
+    write_parquet(folder, FILE, schema, batches(), shard=True)
     folder.write(REFUSED, b"".join(refused))
     return counts
-
-
-def _counted(rows: Iterable[dict[str, Any]], counts: Counter[str]) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        counts["trajectories"] += 1
-        counts.update(turn["ids"] for turn in row["turns"])
-        yield row
 
 
 def _rows(
@@ -157,17 +154,6 @@ def _content(conversation: Conversation | Refused, tokenizing: Tokenizing | None
         "turns": [turn._asdict() for turn in conversation.turns],
         "fidelity": conversation.fidelity._asdict(),
     }
-
-
-def _batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    batch: list[dict[str, Any]] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == _BATCH:
-            yield pa.RecordBatch.from_pylist(batch, schema)
-            batch = []
-    if batch:
-        yield pa.RecordBatch.from_pylist(batch, schema)
 
 
 FORMATS: Final = ("atif", "agent_sft", "agent_ids")

@@ -68,15 +68,13 @@ def forget(
     forgetting = Forgetting(recipe_in(record, folder.path(RUN)), out)
     forgotten = forgetting.forget(selection, lambda: write_report(out))
     show_forgotten(forgotten, results())
-    results().print(f"written: {folder.path(REPORT)}", soft_wrap=True)
+    results().print_line(f"written: {folder.path(REPORT)}")
 
 
 def tell_summary(summary: Summary, recipe: Recipe, *, is_reported: bool, is_appended: bool = False) -> None:
     """Print the summary of a run; exit with code 3 if a connector failed.
 
     Args:
-        summary: of the run.
-        recipe: the recipe of the run.
         is_reported: whether the run wrote a report.
         is_appended: whether the run added to a dataset, whose totals are printed too.
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trajmill.app.pages.index import DAMAGED
 from trajmill.pipelines.normalize.input_reading import read_input
 from trajmill.pipelines.plan.plan import make_plan
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -25,18 +26,12 @@ from trajmill.pipelines.storage.paths import url_of
 from trajmill.quality.scrub import scrub
 from trajmill.quality.scrubbing.sensitive_values import sensitive_values
 from trajmill.schemas import Assembler, ConfigError, ParseError, Reject, ShardError, scan_transitions
+from trajmill.schemas.errors import first_line
 from trajmill.schemas.invariants import check
 from trajmill.schemas.row_ids import KEY
 from trajmill.schemas.transition import VERSION_KEY
 
-_DAMAGED: Final = (
-    pa.ArrowException,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-    OSError,
-    UnicodeDecodeError,
-)
-"""Errors that reading a damaged file raises."""
+_DAMAGED: Final = (*DAMAGED, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +40,6 @@ class Found:
 
     Attributes:
         kind: `raw log`, `transitions`, `verdicts`, `rejects` or `shard`.
-        counts: Counts by name.
         tables: Further counts by title: (value, number).
         rows: Rows of one trajectory as Python values, or one sample; empty if there is none.
         title: Title of `rows`.
@@ -75,7 +69,7 @@ def inspect(path: str, trajectory: str | None = None, read_as: str | None = None
     except (ParseError, ShardError) as error:
         raise ConfigError(f"'{path}' cannot be read: {error}") from error
     except _DAMAGED as error:
-        raise ConfigError(f"'{_find_damaged_file(path)}' cannot be read: {_first_line(error)}") from error
+        raise ConfigError(f"'{_find_damaged_file(path)}' cannot be read: {first_line(error)}") from error
 
 
 def _inspect_path(named: Path, path: str, trajectory: str | None, read_as: str | None) -> Found:
@@ -112,10 +106,6 @@ def _find_damaged_file(path: str) -> str:
         except _DAMAGED:
             return str(file)
     return path
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _kind(file: Path) -> str:
@@ -214,11 +204,7 @@ def _rows(files: Sequence[Path], kind: str, wanted: str | None) -> Found:
     if not full:
         return Found(kind, counts, tables, [], "row")
     same = {tuple(pq.read_schema(file).names) for file in full}
-    first = (
-        pl.concat([pl.scan_parquet(file, glob=False) for file in full])
-        if len(same) == 1
-        else pl.scan_parquet(full[0], glob=False)
-    )
+    first = pl.concat([pl.scan_parquet(file, glob=False) for file in (full if len(same) == 1 else full[:1])])
     for column in ("unit", "reason", "use", "domain", "kept"):
         holding = [file for file in full if column in pq.read_schema(file).names]
         if holding:
@@ -237,34 +223,26 @@ def _raw(path: str, trajectory: str | None, read_as: str | None) -> Found:
     recipe = recipe if read_as is None else recipe.with_format(read_as)
     plan = make_plan(recipe, [path])
     counts = {"inputs": len(plan.inputs), "unrecognized": len(plan.unrecognized), "trajectories": 0, "transitions": 0}
-    rejects: dict[str, int] = {}
-    batches = []
+    rejects, batches = Counter[str](), []
     for log in plan.inputs:
         assembler, parents, sensitive = Assembler(), dict[str, str](), dict[str, tuple[str, ...]]()
         for record, origin in read_input(log, recipe):
             if isinstance(record, Reject):
-                rejects[record.reason] = rejects.get(record.reason, 0) + 1
+                rejects[record.reason] += 1
             else:
                 sensitive[assembler.add(record, origin, parents)] = sensitive_values(record)
         batches.append(scrub(check(assembler.take()), sensitive=sensitive)[0])
     rows = [row for batch in batches for row in batch.to_pylist()]
     of = [row[KEY].rpartition("-")[0] for row in rows]
     keys = list(dict.fromkeys(of))
-    counts |= {"trajectories": len(keys), "transitions": len(rows), "rejects": sum(rejects.values())}
+    counts |= {"trajectories": len(keys), "transitions": len(rows), "rejects": rejects.total()}
     tables = {"reject": sorted(rejects.items())} if rejects else {}
-    tables["connector"] = sorted(_count_values(log.connector for log in plan.inputs).items())
+    tables["connector"] = sorted(Counter(log.connector for log in plan.inputs).items())
     if not keys:
         return Found("raw log", counts, tables, [], "trajectory")
     key = _chosen_key(keys, trajectory)
     chosen = [row for row, owner in zip(rows, of, strict=True) if owner == key]
     return Found("raw log", counts, tables, chosen, f"trajectory {key}")
-
-
-def _count_values(values: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    return counts
 
 
 def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[str]:

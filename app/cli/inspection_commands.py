@@ -72,20 +72,18 @@ def sniff(
         results().json([{"path": path, "format": name, "why": why} for path, name, why in lines])
         return
     for path, name, why in lines:
-        console.print(f"{shlex.quote(path)}: {name} ({why})", soft_wrap=True)
+        console.print_line(f"{shlex.quote(path)}: {name} ({why})")
     counts = Counter(entry.connector for entry in planned.inputs)
     formats = ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items()))
-    console.print(
+    console.print_line(
         f"{quantity(len(planned.inputs), 'logs')}{f' ({formats})' if formats else ''}, "
-        f"{quantity(len(planned.unrecognized), 'other files')}",
-        soft_wrap=True,
+        f"{quantity(len(planned.unrecognized), 'other files')}"
     )
     table = unknown_table(planned, files, recipe)
     if table is not None:
-        notices().print(
+        notices().print_line(
             f"{table[0]} is a table whose columns no known layout has: `trajmill init {shlex.join(files)}` drafts a"
-            " recipe that reads it.",
-            soft_wrap=True,
+            " recipe that reads it."
         )
     tell_withdrawn(planned)
 
@@ -128,10 +126,7 @@ def inspect(
         show_found(contents, results(), lines)
 
 
-def verify(
-    out: Annotated[str, typer.Argument(help="A run's output folder.")],
-    as_json: AsJson = False,
-) -> None:
+def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")], as_json: AsJson = False) -> None:
     """Check that the files of a run are as they were written, its dataset loads, and its pools are disjoint.
 
     The exit code is 5 if not.

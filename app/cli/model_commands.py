@@ -269,4 +269,4 @@ def show_report(report: Report, models: Models, out: str, console: Printer, *, a
         console.print("cost: not known, since no --price is given")
     if any(".not_asked." in name for name in manifest.counts):
         console.print("--max-cost was reached: the same command with a larger one goes on", style="yellow")
-    console.print(f"written: {out}", soft_wrap=True)
+    console.print_line(f"written: {out}")

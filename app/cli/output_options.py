@@ -105,9 +105,9 @@ def tell_end(line: str, code: int) -> None:
     if MANNER.is_json:
         from trajmill.app.cli.progress import event
 
-        notices().print(event("error", code=int(code), message=line), soft_wrap=True)
+        notices().print_line(event("error", code=int(code), message=line))
     else:
-        notices().print(f"trajmill: {line}", soft_wrap=True)
+        notices().print_line(f"trajmill: {line}")
 
 
 def fail(error: Exception, code: int) -> NoReturn:

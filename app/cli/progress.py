@@ -29,7 +29,7 @@ _REASONS: Final = 3
 
 
 class Voice:
-    """Base of reporters of a stage's progress: `told` is called with `begins`, `moves` or `ends`.
+    """Base of reporters of a stage's progress.
 
     Attributes:
         period: Seconds between two reports.
@@ -37,20 +37,8 @@ class Voice:
 
     period = 10.0
 
-    def begin(self, state: Progress) -> None:
-        """Report that a stage begins."""
-        self.told("begins", state)
-
-    def move(self, state: Progress) -> None:
-        """Report the progress so far."""
-        self.told("moves", state)
-
-    def end(self, state: Progress) -> None:
-        """Report that the stage is over."""
-        self.told("ends", state)
-
     def told(self, step: str, state: Progress) -> None:
-        """Report one of these events."""
+        """Report that a stage `begins`, `moves` or `ends`."""
 
     def close(self) -> None:
         """Close the reporter."""
@@ -136,13 +124,9 @@ class Terminal(Voice):
         self._task: TaskID | None = None
         self._bars.start()
 
-    def begin(self, state: Progress) -> None:
-        """Add a bar for the stage."""
-        self._task = self._bars.add_task(state.stage, total=state.units or None, parts="", note="")
-        self.move(state)
-
-    def move(self, state: Progress) -> None:
-        """Update the bar of the stage."""
+    def told(self, step: str, state: Progress) -> None:
+        if step == "begins":
+            self._task = self._bars.add_task(state.stage, total=state.units or None, parts="", note="")
         if self._task is None:
             return
         before = f"{state.before:,} done before" if state.before else ""
@@ -150,12 +134,7 @@ class Terminal(Voice):
         note = ", ".join(word for word in (_speed(state), _left(state), before) if word)
         self._bars.below = words(state)
         self._bars.update(self._task, total=state.units or None, completed=state.done, parts=parts, note=note)
-
-    def end(self, state: Progress) -> None:
-        """Complete the bar of the stage."""
-        if self._task is not None:
-            self._bars.update(self._task, total=max(1, state.units), completed=max(1, state.units))
-            self.move(state)
+        if step == "ends":
             self._bars.update(self._task, completed=max(1, state.units))
             self._bars.stop_task(self._task)
             self._task = None
@@ -178,7 +157,7 @@ class Lines(Voice):
         self._console = console
 
     def told(self, step: str, state: Progress) -> None:
-        self._console.print(_LINES[step](state), soft_wrap=True)
+        self._console.print_line(_LINES[step](state))
 
 
 def event(kind: str, **values: Any) -> str:
@@ -203,7 +182,7 @@ class JsonLines(Voice):
         fields |= {"parts_done_before": state.before, "bytes": state.bytes, "seconds": round(state.seconds, 3)}
         fields |= {"bytes_per_second": round(state.rate), "seconds_left": left, "counted": counted}
         fields |= {"entered": entered, "kept": survivors, "dropped": state.dropped()}
-        self._console.print(event(_EVENTS[step], **fields), soft_wrap=True)
+        self._console.print_line(event(_EVENTS[step], **fields))
 
 
 class Units(Voice):
@@ -216,7 +195,7 @@ class Units(Voice):
 
     def told(self, step: str, state: Progress) -> None:
         for unit in state.finished[self._done :] if step != "begins" else ():
-            self._console.print(f"{state.stage}: {unit} is done", soft_wrap=True)
+            self._console.print_line(f"{state.stage}: {unit} is done")
         self._done = len(state.finished)
 
 
@@ -277,7 +256,7 @@ class StageProgress:
             self._watch = watch = StageWatch(start)
             state = watch.look()
             for number, voice in enumerate(self._voices):
-                voice.begin(state)
+                voice.told("begins", state)
                 self._told[number] = time.monotonic()
 
     def _complete(self) -> None:
@@ -288,7 +267,7 @@ class StageProgress:
             with suppress(ShardError):  # the run itself tells that a folder cannot be read
                 state = watch.look(is_over=True)
                 for voice in self._voices:
-                    voice.end(state)
+                    voice.told("ends", state)
 
     def _watch_all(self) -> None:
         shortest = rest = min(voice.period for voice in self._voices)
@@ -306,5 +285,5 @@ class StageProgress:
     def _move(self, watch: StageWatch, due: Sequence[int]) -> None:
         state = watch.look()
         for number in due:
-            self._voices[number].move(state)
+            self._voices[number].told("moves", state)
             self._told[number] = time.monotonic()

@@ -71,7 +71,7 @@ def push(
         if write_findings is not None:
             Folder(str(write_findings.parent)).write(write_findings.name, listing(error.found).encode(), private=True)
         _show_findings(error)
-        notices().print(f"trajmill: {error}", soft_wrap=True)
+        notices().print_line(f"trajmill: {error}")
         raise typer.Exit(Code.DAMAGE) from None
     _show(done, dry_run=dry_run)
 
@@ -110,9 +110,9 @@ def _show_findings(error: FindingsError) -> None:
     for digest, count in list(times.items())[:_SHOWN]:
         example = first[digest]
         more = f", and {count - 1:,} more times" if count > 1 else ""
-        console.print(f"{digest}  {example.kind}: {example.place}{more}", soft_wrap=True)
+        console.print_line(f"{digest}  {example.kind}: {example.place}{more}")
     if len(times) > _SHOWN:
-        console.print(f"… and {len(times) - _SHOWN:,} more digests: --write-findings FILE has all", soft_wrap=True)
+        console.print_line(f"… and {len(times) - _SHOWN:,} more digests: --write-findings FILE has all")
 
 
 def _show(done: Pushed, *, dry_run: bool) -> None:
@@ -120,15 +120,15 @@ def _show(done: Pushed, *, dry_run: bool) -> None:
     size = sum(done.sent.values())
     verb = "would be " if dry_run else ""
     if done.made:
-        console.print(f"{verb}made: {done.url}", soft_wrap=True)
+        console.print_line(f"{verb}made: {done.url}")
     console.print(f"{verb}sent: {len(done.sent):,} files, {size / 1e6:,.1f} MB; there already: {done.standing:,}")
     for name in sorted(done.sent) if dry_run else ():
-        console.print(f"  {name}", soft_wrap=True)
+        console.print_line(f"  {name}")
     if done.removed:
-        console.print(f"{verb}removed: {', '.join(done.removed)}", soft_wrap=True)
+        console.print_line(f"{verb}removed: {', '.join(done.removed)}")
     if done.allowed:
         console.print(f"allowed findings: {done.allowed:,}")
     if done.tag:
-        console.print(f"{verb}tagged: {done.tag}", soft_wrap=True)
+        console.print_line(f"{verb}tagged: {done.tag}")
     if done.commit:
-        console.print(f"{done.url}/tree/{done.commit}", soft_wrap=True)
+        console.print_line(f"{done.url}/tree/{done.commit}")

@@ -72,8 +72,6 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> tuple[list[
     Both are empty if there is no such table.
 
     Args:
-        plan: of the paths.
-        raws: the paths.
         recipe: that the plan was made with.
     """
     table = unknown_table(plan, raws, recipe)
@@ -175,7 +173,6 @@ def recipe_draft(raws: Sequence[str], written: str, out: str | None = None) -> s
 
     Args:
         raws: Files, folders or globs.
-        written: Path of the recipe, for the command that runs it.
         out: Output folder of that command; by default one below `out`.
 
     Raises:

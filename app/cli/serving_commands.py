@@ -10,7 +10,7 @@ import webbrowser
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -49,7 +49,7 @@ def view(
         config = uvicorn.Config(
             viewer(contents, token, number), log_level="warning", access_log=False, server_header=False, ws="none"
         )
-        results().print(f"{contents.title}: {address}", soft_wrap=True)
+        results().print_line(f"{contents.title}: {address}")
         notices().print("Ctrl-C ends it.")
         threading.Thread(target=prepare, args=(contents,), name="prepare", daemon=True).start()
         if browser:
@@ -136,10 +136,13 @@ def serve(
     followed = load_recipe(recipe)  # before the rest is loaded, since a slip of the pen should be told at once
 
     from trajmill.pipelines.storage.folders import Folder
+    from trajmill.quality.tokens import TokenCounter
     from trajmill.synthesis.endpoint import Address
     from trajmill.synthesis.replies import Replies
+    from trajmill.worlds.serve.history import Manner
+    from trajmill.worlds.serve.serve_log import ServeLog
     from trajmill.worlds.serve.served_model import Bounds, Pinned, ServedModel
-    from trajmill.worlds.serve.sessions import Limits
+    from trajmill.worlds.serve.sessions import Limits, Sessions
 
     pinned = Pinned.of(model, sampling=sampling_of(temperature, max_tokens, body), seed=seed, tries=tries)
     token = _token(host, token_variable)
@@ -150,7 +153,8 @@ def serve(
     bounds = Bounds(max_cost, max_total_tokens, max_calls)
     asked = ServedModel(address, pinned, replies, bounds, concurrency, rpm)
     limits = Limits(max_sessions, expire_after, max_steps)
-    sessions = _sessions(asked, followed, (pool.value, tagged), begun, log_folder, limits)
+    manner = Manner(followed.mix, pool.value, tagged or pool != "sft", TokenCounter(followed.judge.tokenizer))
+    sessions = Sessions(asked, manner, begun, ServeLog(log_folder), limits)
     try:
         _serve_until_end(sessions, host, port, token)
     finally:
@@ -193,17 +197,6 @@ def begun_with(path: str | None, run: str | None, recipe: Recipe, log: Path) -> 
     return Scenarios(written)
 
 
-def _sessions(model: Any, recipe: Recipe, how: tuple[Any, bool], begun: Any, log: Path, limits: Any) -> Sessions:
-    from trajmill.quality.tokens import TokenCounter
-    from trajmill.worlds.serve.history import Manner
-    from trajmill.worlds.serve.serve_log import ServeLog
-    from trajmill.worlds.serve.sessions import Sessions
-
-    pool, tagged = how
-    manner = Manner(recipe.mix, pool, tagged or pool != "sft", TokenCounter(recipe.judge.tokenizer))
-    return Sessions(model, manner, begun, ServeLog(log), limits)
-
-
 def _serve_until_end(sessions: Sessions, host: str, port: int, token: str) -> None:
     """Serve until the process is interrupted."""
     import uvicorn
@@ -216,7 +209,7 @@ def _serve_until_end(sessions: Sessions, host: str, port: int, token: str) -> No
         config = uvicorn.Config(
             build_app(sessions, token, names), log_level="warning", access_log=False, server_header=False, ws="none"
         )
-        results().print(f"{sessions.model.pinned.world_model}: http://{host}:{number}", soft_wrap=True)
+        results().print_line(f"{sessions.model.pinned.world_model}: http://{host}:{number}")
         notices().print(f"{len(sessions.scenarios):,} scenarios. Ctrl-C ends it.")
         with suppress(Interrupted):  # which is how it ends
             uvicorn.Server(config).run(sockets=[listener])
@@ -237,4 +230,4 @@ def _tell(sessions: Sessions, log: Path) -> None:
     if status["bound"]:
         console.print(f"the bound on {status['bound']} was reached", style="yellow")
     if any(name.startswith("ended.") for name in counts):
-        console.print(f"sessions are written; a run reads them: --raw {log / TRAJECTORIES}", soft_wrap=True)
+        console.print_line(f"sessions are written; a run reads them: --raw {log / TRAJECTORIES}")

@@ -68,33 +68,30 @@ def show_summary(
     """Print what became of the logs by domain, the largest losses, the folder, and the commands to try next.
 
     Args:
-        summary: of the run.
-        recipe: that it followed.
-        console: what prints.
         is_reported: whether it left a report.
         totals: of the dataset that it added to; see `dataset_totals`.
     """
     lines = {line.unit: line for line in summary.lines}
     steps = [quantity(lines[unit].entered, name) for unit, name in _UNITS.items() if unit in lines]
     took = sum(summary.seconds.values())
-    console.print(f"{recipe.name}: {' → '.join(steps)}, in {took:.0f} s", soft_wrap=True)
+    console.print_line(f"{recipe.name}: {' → '.join(steps)}, in {took:.0f} s")
     if summary.domains:
         _show_tokens(summary, console)
     if totals is not None:
         pools = ", ".join(f"{_POOL_NAMES[pool]} {totals['samples'].get(pool, 0):,}" for pool in POOLS)
         generations, kept = quantity(totals["generations"], "generations"), quantity(totals["kept"], "trajectories")
-        console.print(f"the dataset now, of {generations}: {kept} kept; samples {pools}", soft_wrap=True)
+        console.print_line(f"the dataset now, of {generations}: {kept} kept; samples {pools}")
     for loss in largest_losses(summary):
-        console.print(loss, soft_wrap=True)
+        console.print_line(loss)
     for warning in summary.warnings:
-        console.print(warning, style="yellow", soft_wrap=True)
+        console.print_line(warning, style="yellow")
     for change in summary.changed:
-        console.print(change, soft_wrap=True)
-    console.print(f"written: {summary.out}", soft_wrap=True)
+        console.print_line(change)
+    console.print_line(f"written: {summary.out}")
     if is_reported:
-        console.print(f"report: {summary.out}/report.html", soft_wrap=True)
+        console.print_line(f"report: {summary.out}/report.html")
     for command in _next(summary):
-        console.print(f"next: {command}", soft_wrap=True)
+        console.print_line(f"next: {command}")
 
 
 def _show_tokens(summary: Summary, console: Printer) -> None:
@@ -179,13 +176,13 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
     """Print the result of an append: inputs that are new, that were read before, or that have changed since."""
     generation = appended.generation
     if appended.summary is None:
-        console.print(f"nothing is new: generation {generation.number} is the last one", soft_wrap=True)
+        console.print_line(f"nothing is new: generation {generation.number} is the last one")
     else:
         new, is_added = len(appended.summary.plan.inputs), appended.summary.last == "mix"
         message = f"generation {generation.number}: {quantity(new, 'logs')} added"
         left = f"{quantity(new, 'new logs')} judged; the same command without --stop-after adds them"
-        console.print(message if is_added else left, soft_wrap=True)
-    console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
+        console.print_line(message if is_added else left)
+    console.print_line(f"read before, under this name or another: {appended.known:,}")
     if appended.changed:
         shown = ", ".join(appended.changed[:_SHOWN])
         more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
@@ -197,10 +194,10 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         else:
             what = "left as they were read (judge.mask_duplicate_transitions: false)"
         message = f"grown or changed since, {what}: {len(appended.changed):,} ({shown}{more})"
-        console.print(message, style="yellow", soft_wrap=True)
+        console.print_line(message, style="yellow")
     if appended.begun:
         message = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"
-        console.print(f"{message}. What stays as it is for a day goes with the next append.", soft_wrap=True)
+        console.print_line(f"{message}. What stays as it is for a day goes with the next append.")
 
 
 def dataset_totals(out: str) -> dict[str, Any]:
@@ -221,28 +218,26 @@ def dataset_totals(out: str) -> dict[str, Any]:
 def show_forgotten(forgotten: Forgotten, console: Printer) -> None:
     """Print the forgotten trajectories, where copies of them may still exist, and what to do about those."""
     of = f", all that {quantity(len(forgotten.logs), 'logs')} held" if forgotten.logs else ""
-    console.print(f"forgotten: {quantity(forgotten.trajectories, 'trajectories')}{of}", soft_wrap=True)
-    console.print(
-        f"written again: {quantity(len(forgotten.rewritten), 'files')}; looked through: {forgotten.scanned:,}",
-        soft_wrap=True,
+    console.print_line(f"forgotten: {quantity(forgotten.trajectories, 'trajectories')}{of}")
+    console.print_line(
+        f"written again: {quantity(len(forgotten.rewritten), 'files')}; looked through: {forgotten.scanned:,}"
     )
     if forgotten.older is None:
         message = "whether the store keeps older versions of its objects could not be asked: look there"
-        console.print(message, style="yellow", soft_wrap=True)
+        console.print_line(message, style="yellow")
     elif forgotten.older:
         message = (
             f"older versions of {forgotten.older:,} objects are kept by the bucket, until its life cycle or somebody "
         )
-        console.print(f"{message}removes them", style="yellow", soft_wrap=True)
+        console.print_line(f"{message}removes them", style="yellow")
     for path in forgotten.raw[:_SHOWN]:
-        console.print(f"raw log, which is not touched: {path}", soft_wrap=True)
+        console.print_line(f"raw log, which is not touched: {path}")
     if len(forgotten.raw) > _SHOWN:
         console.print(f"and {len(forgotten.raw) - _SHOWN:,} raw logs more")
-    console.print(
+    console.print_line(
         "What was published holds it until it is replaced there, older revisions too; so do copies, other forms of "
         "the shards (export) and models that were trained.",
         style="yellow",
-        soft_wrap=True,
     )
 
 
@@ -254,13 +249,12 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
     for failure in broken:
         more = f" and {failure.inputs - len(failure.examples):,} more" if failure.inputs > len(failure.examples) else ""
         examples = ", ".join(failure.examples)
-        console.print(f"{failure.connector}: {failure.inputs:,} inputs: {examples}{more}", soft_wrap=True)
+        console.print_line(f"{failure.connector}: {failure.inputs:,} inputs: {examples}{more}")
         for line in failure.raised:
-            console.print(f"  {line}", soft_wrap=True)
-    console.print(
+            console.print_line(f"  {line}")
+    console.print_line(
         "They are left out, or left to another connector; all others are done. Please report these lines to whoever "
-        "gave you the connector. The same command with mended code reads them again.",
-        soft_wrap=True,
+        "gave you the connector. The same command with mended code reads them again."
     )
 
 
@@ -291,10 +285,10 @@ def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
     console.print(f"licence of the raw logs: {recipe.licence or 'not stated in the recipe'}")
     if plan.claimed:
         claimed = ", ".join(f"{name} {count:,}" for name, count in sorted(plan.claimed.items()))
-        console.print(f"files that belong to logs and are not read themselves: {claimed}", soft_wrap=True)
+        console.print_line(f"files that belong to logs and are not read themselves: {claimed}")
     console.print(f"not recognized: {len(plan.unrecognized):,}")
     for reject in plan.unrecognized[:20]:
-        console.print(f"  {reject.uri}: {reject.detail}", soft_wrap=True)
+        console.print_line(f"  {reject.uri}: {reject.detail}")
     if len(plan.unrecognized) > 20:
         console.print(f"  … and {len(plan.unrecognized) - 20:,} more")
 
@@ -304,7 +298,7 @@ def show_mixture(planned: MixturePlan, recipe: Recipe, console: Printer) -> None
     shortfalls.
     """
     for note in planned.notes:
-        console.print(note, style="yellow", soft_wrap=True)
+        console.print_line(note, style="yellow")
     if planned.mixture is None:
         return
     heads = ("stage", "component", "domain", "share", "there", "tokens", "under loss", "drawn", "epochs", "shortfall")
@@ -321,9 +315,9 @@ def show_mixture(planned: MixturePlan, recipe: Recipe, console: Printer) -> None
         budget = budgets.get(stage)
         of = f" of a budget of {budget:,}" if budget is not None else ""
         tokens, loss, drawn = (sum(row[name] for row in rows) for name in ("tokens", "loss_tokens", "samples"))
-        console.print(f"{stage}: {tokens:,} tokens{of}, {loss:,} under loss, of {drawn:,} drawn", soft_wrap=True)
+        console.print_line(f"{stage}: {tokens:,} tokens{of}, {loss:,} under loss, of {drawn:,} drawn")
     for line in mixture_warnings(planned.mixture, recipe.mix):
-        console.print(line, style="yellow", soft_wrap=True)
+        console.print_line(line, style="yellow")
 
 
 def show_formats(connectors: Mapping[str, Connector], console: Printer) -> None:
@@ -335,7 +329,7 @@ def show_formats(connectors: Mapping[str, Connector], console: Printer) -> None:
         line = (
             f"{name:{width}}  {connector.version:>2}  {verified:10}  {connector.title}: {', '.join(connector.domains)}"
         )
-        console.print(line, soft_wrap=True)
+        console.print_line(line)
 
 
 def show_harness_text(rows: Sequence[Mapping[str, Any]], console: Printer) -> None:
@@ -364,7 +358,7 @@ def show_found(contents: Found, console: Printer, lines: int) -> None:
     else:
         for row in contents.rows:
             if contents.title == REJECTS:
-                console.print(_reject_line(row), soft_wrap=True)
+                console.print_line(_reject_line(row))
             else:
                 _show_value("", row, console, lines)
     for title, values in contents.tables.items():
@@ -453,39 +447,34 @@ def show_rule_sets(rule_sets: Sequence[RuleSet], console: Printer) -> None:
         read_by = ", ".join(f"{name} {version}" for name, version in rule_set.connectors.items())
         readers = f"; {read_by}" if read_by else ""
         noun = "generation" if rule_set.first == rule_set.last else "generations"
-        console.print(f"{noun} {rule_set.told}: recipe {rule_set.recipe}{readers}", soft_wrap=True)
+        console.print_line(f"{noun} {rule_set.told}: recipe {rule_set.recipe}{readers}")
         for change in rule_set.changed:
-            console.print(f"  {change}", soft_wrap=True)
+            console.print_line(f"  {change}")
 
 
 def show_verification(verification: Verification, console: Printer) -> None:
     """Print a line per stage, a line per fault, and the remedy."""
     for stage in verification.stages:
         state = "sealed" if stage.sealed else "not finished"
-        console.print(
-            f"{stage.name}: {state}, {quantity(stage.files, 'files')}, {stage.bytes / 1e6:,.1f} MB", soft_wrap=True
-        )
+        console.print_line(f"{stage.name}: {state}, {quantity(stage.files, 'files')}, {stage.bytes / 1e6:,.1f} MB")
     for fault in verification.faults:
-        console.print(f"{fault.name} {fault.what}", soft_wrap=True)
+        console.print_line(f"{fault.name} {fault.what}")
     for name in verification.foreign:
-        console.print(f"{name} is of no run; it keeps a run from going on here", soft_wrap=True)
+        console.print_line(f"{name} is of no run; it keeps a run from going on here")
     if verification.is_whole:
-        console.print(f"{verification.out} is as it was written.", soft_wrap=True)
+        console.print_line(f"{verification.out} is as it was written.")
     else:
-        console.print(
-            "Run the same command again: what is damaged, missing or not finished is made again.", soft_wrap=True
-        )
+        console.print_line("Run the same command again: what is damaged, missing or not finished is made again.")
 
 
 def show_disjointness(disjointness: Disjointness, console: Printer) -> None:
     """Print the comparisons between pools, a line for each item in two pools, and the remedy."""
     for line in (*disjointness.checked, *disjointness.leaks):
-        console.print(line, soft_wrap=True)
+        console.print_line(line)
     if disjointness.leaks:
-        console.print(
+        console.print_line(
             "The pools are not disjoint: see docs/operations.md. Near duplicates that the recipe keeps (judge), or "
-            "environments that it leaves apart (mix.group_by), come to two pools.",
-            soft_wrap=True,
+            "environments that it leaves apart (mix.group_by), come to two pools."
         )
 
 
@@ -501,10 +490,10 @@ def show_export(manifest: Manifest, console: Printer) -> None:
             left_out[name.removeprefix(LEFT_OUT).replace("_", " ")] += count
     for domain, counts in by_domain.items():
         shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        console.print(f"{domain or 'all'}: {shown}", soft_wrap=True)
+        console.print_line(f"{domain or 'all'}: {shown}")
     reasons = ", ".join(f"{name} {count:,}" for name, count in sorted(left_out.items()))
-    console.print(f"left out: {reasons or 'none'}", soft_wrap=True)
+    console.print_line(f"left out: {reasons or 'none'}")
     for name, digest in manifest.models.items():
         console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
     size = sum(file.bytes for file in manifest.files)
-    console.print(f"{manifest.unit}: {quantity(len(manifest.files), 'files')}, {size / 1e6:,.1f} MB", soft_wrap=True)
+    console.print_line(f"{manifest.unit}: {quantity(len(manifest.files), 'files')}, {size / 1e6:,.1f} MB")

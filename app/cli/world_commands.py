@@ -49,7 +49,7 @@ def patches(
         results().json(dict(sorted(counts.items())))
         return
     results().print(", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())) or "no patch was found")
-    results().print(f"written: {out}", soft_wrap=True)
+    results().print_line(f"written: {out}")
 
 
 _CHANGES = 20
@@ -135,16 +135,16 @@ def replay(
             lines = difference.splitlines()
             more = [f"… {len(lines) - _CHANGES:,} more"] if len(lines) > _CHANGES else []
             if not as_json:
-                results().print(text("\n".join([log, *lines[:_CHANGES], *more])), soft_wrap=True)
+                results().print_line(text("\n".join([log, *lines[:_CHANGES], *more])))
 
         counts = Replay(out, settings, tell, branch_file.write, show_change).run()
     if as_json:
         results().json(count_by_domain(counts))
     else:
         show_replayed(count_by_domain(counts), results())
-        results().print(f"written: {out}/replays", soft_wrap=True)
+        results().print_line(f"written: {out}/replays")
         if branch_file.written:
-            results().print(f"written: {branches}, {branch_file.written:,} branches", soft_wrap=True)
+            results().print_line(f"written: {branches}, {branch_file.written:,} branches")
 
 
 class _Branches:
@@ -152,7 +152,6 @@ class _Branches:
 
     Args:
         out: The run's folder, which must not contain raw logs.
-        wanted: Number of branches of each trajectory.
         folder: Folder to write; None for none.
 
     Raises:

@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from trajmill.pipelines.run_record.summary import Summary
 
 
-def report(
-    out: Annotated[str, typer.Argument(help="A run's output folder, a path or a URL.")],
-) -> None:
+def report(out: Annotated[str, typer.Argument(help="A run's output folder, a path or a URL.")]) -> None:
     """Write OUT/report.html again: one page of figures, samples and rejects.
 
     It is one file without scripts that loads nothing. The same folder gives the same page.
     """
     from trajmill.app.report.report import write_report
 
-    results().print(f"written: {write_report(out)}", soft_wrap=True)
+    results().print_line(f"written: {write_report(out)}")
 
 
 def compare(
@@ -47,7 +45,7 @@ def compare(
         show_comparison(comparison, (first, second), results())
     if html is not None:
         write_comparison(comparison, (first, second), html)
-        (notices() if as_json else results()).print(f"written: {html}", soft_wrap=True)
+        (notices() if as_json else results()).print_line(f"written: {html}")
 
 
 def leave_report(out: str, summary: Summary) -> bool:
@@ -61,7 +59,7 @@ def leave_report(out: str, summary: Summary) -> bool:
     try:
         write_report(out)
     except Exception as error:  # noqa: BLE001 - the run is done and whole, whatever its report meets
-        notices().print(f"report.html was not written: {type(error).__name__}: {error}", soft_wrap=True)
+        notices().print_line(f"report.html was not written: {type(error).__name__}: {error}")
         return False
     return True
 
@@ -107,7 +105,7 @@ def export(
         )
     opened = open_tokenizer(form, tokenizer, chat_template) if form == "agent_ids" else None
     counts = write(path, form, out, tuple(FORMS), reasoning, opened)
-    results().print(f"{counts.pop('trajectories', 0):,} trajectories written below {out}", soft_wrap=True)
+    results().print_line(f"{counts.pop('trajectories', 0):,} trajectories written below {out}")
     if counts:
         turns = ", ".join(f"{number:,} {source}" for source, number in sorted(counts.items()))
-        results().print(f"Token ids of turns: {turns}.", soft_wrap=True)
+        results().print_line(f"Token ids of turns: {turns}.")

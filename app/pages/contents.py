@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from trajmill.app.pages.index import PATIENCE_S, IndexReading, SoFar, by_key
+from trajmill.app.pages.index import PATIENCE_S, IndexReading, SoFar
 from trajmill.app.pages.raw_bytes import RawPlaces
 from trajmill.app.pages.rejects import excerpt_of, reject_index
 from trajmill.app.pages.run_files import Judged, RunFiles
@@ -23,9 +23,7 @@ class Contents(Protocol):
     """Interface that pages read from.
 
     Attributes:
-        title: Title for a person.
         index: Index of trajectories; see `index.SCHEMA`.
-        rows: Reader of their rows.
         places: Reader of raw bytes.
         rules: Rules of the recipe, by name; empty for a raw log.
         files: Files of the run; None for a raw log.
@@ -52,9 +50,14 @@ class Contents(Protocol):
         """Return the index as far as it is read after so many seconds; for a run, at least its first file."""
         ...
 
+    @cached_property
+    def _by_key(self) -> dict[str, int]:
+        return {key: number for number, key in enumerate(self.index["key"])}
+
     def trajectory(self, key: str) -> dict[str, Any] | None:
         """Return the row of the index with that key; None if there is none."""
-        ...
+        row_number = self._by_key.get(key)
+        return self.index.row(row_number, named=True) if row_number is not None else None
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
         """Return the excerpt of a reject."""
@@ -65,11 +68,8 @@ class Contents(Protocol):
         ...
 
 
-class RunContents:
-    """A run's folder; see `Contents`. Reading of its index starts at once, and access waits for it.
-
-    Args:
-        out: Folder of the run.
+class RunContents(Contents):
+    """A run's folder. Reading of its index starts at once, and access waits for it.
 
     Raises:
         ConfigError: The folder holds no run.
@@ -78,17 +78,17 @@ class RunContents:
     def __init__(self, out: str) -> None:
         self._run = RunFiles(out)
         self._reading = IndexReading(self._run.judged, self._run.draws)
-        self.files: RunFiles | None = self._run
+        self.files = self._run
         self.title = self._run.root.name or str(self._run.root)
-        self.searchable: Sequence[Judged] = self._run.judged
+        self.searchable = self._run.judged
         self.rows = Rows(self._run.judged)
         self.places = RawPlaces(self._run.plans)
-        self.rules: Mapping[str, Mapping[str, Any]] = rules_of(self._run.recipe)
-        self.notes: tuple[str, ...] = ()
+        self.rules = rules_of(self._run.recipe)
+        self.notes = ()
 
     @property
     def index(self) -> pl.DataFrame:
-        """Index of trajectories; see `Contents`.
+        """See the base class.
 
         Raises:
             ShardError: A file is damaged.
@@ -96,20 +96,12 @@ class RunContents:
         return self._reading.whole
 
     def so_far(self, patience: float = PATIENCE_S) -> SoFar:
-        """Return the index so far; see `Contents`. Raises as `index`."""
+        """See the base class; raises as `index`."""
         return self._reading.so_far(patience)
 
     @cached_property
     def rejects(self) -> pl.DataFrame:
         return reject_index(self._run.rejects)
-
-    @cached_property
-    def _by_key(self) -> dict[str, int]:
-        return by_key(self.index)
-
-    def trajectory(self, key: str) -> dict[str, Any] | None:
-        row_number = self._by_key.get(key)
-        return self.index.row(row_number, named=True) if row_number is not None else None
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
         return excerpt_of(self._run.rejects, reject)

@@ -32,7 +32,6 @@ def find_copies(index: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
     """List the dropped copies, with the columns of the index and `keeper`, the kept one's key (null if not found).
 
     Args:
-        index: Index of trajectories.
         rejects: Rejects of the same run; see `rejects.COLUMNS`.
     """
     drops = rejects.filter((pl.col("unit") == "trajectory") & pl.col("reason").is_in(COPIED)).select(
@@ -74,7 +73,6 @@ class Beside:
     Attributes:
         kind: `equal`, or `differs`.
         left: Steps of the first, empty if it has none here.
-        right: Steps of the second.
         action: Lines in which their actions differ; for one pair of steps.
         answer: Lines in which their next observations differ.
     """

@@ -33,7 +33,6 @@ class Line(NamedTuple):
 
     Attributes:
         kind: `same`, `gone`, `new`, or `skipped` for omitted lines, whose number is the text.
-        parts: Parts of the line.
     """
 
     kind: str

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from trajmill.app.pages.run_files import Judged
 from trajmill.schemas import ShardError, scan_transitions
+from trajmill.schemas.errors import first_line
 
 KEPT: Final = "kept"
 DROPPED: Final = "dropped"
@@ -155,7 +156,6 @@ def filter_index(index: pl.DataFrame, chosen: Mapping[str, str], text: str = "")
     """Filter the index by chosen values of facets, and by a text in descriptive columns, ignoring case.
 
     Args:
-        index: Index of trajectories.
         chosen: Facet → value; the empty value selects rows without a value.
         text: Text to find in instruction, task, environment, ids and uri.
     """
@@ -213,11 +213,6 @@ def _shown(rows: list[tuple[str, int]], wanted: str | None, most: int) -> list[t
     return [*head, *(row for row in rest if row[0] == wanted)]
 
 
-def by_key(index: pl.DataFrame) -> dict[str, int]:
-    """Return the row number of each key in the index."""
-    return {key: number for number, key in enumerate(index["key"])}
-
-
 DAMAGED: Final = (pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """Errors that reading a damaged file raises."""
 
@@ -232,7 +227,6 @@ class SoFar:
     Attributes:
         index: Index of the files read so far; see `index.SCHEMA`.
         read: Number of these files.
-        files: Number of all files.
         seconds: Seconds since reading began.
     """
 
@@ -302,8 +296,7 @@ class IndexReading:
             try:
                 part = file_index(number, file)
             except DAMAGED as error:
-                line = (str(error).splitlines() or [type(error).__name__])[0]
-                fault = ShardError(f"{file.transitions} cannot be read: {line}")
+                fault = ShardError(f"{file.transitions} cannot be read: {first_line(error)}")
             except Exception as error:  # noqa: BLE001 - who asks is told
                 fault = error
             with self._told:

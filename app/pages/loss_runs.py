@@ -43,9 +43,7 @@ class Rendered:
 
     Attributes:
         pool: cpt, sft, rl or eval, or the name of another stage of the shards.
-        domain: Folder of the sample.
         number: Its row number within the pool and domain.
-        id: Id of the sample.
         trajectory_id: Trajectory of the sample; None for a passage or an instruction.
         facts: Other short values of its row.
         messages: Messages in order. The last message of rl and eval is the expected answer, and is under loss.

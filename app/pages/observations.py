@@ -33,7 +33,6 @@ class Area(NamedTuple):
         height: Height in pixels of the drawing.
         size: Font size of the label.
         is_target: True for the target of the action.
-        role: Role of the node.
     """
 
     mark: str
@@ -113,7 +112,6 @@ class Event(NamedTuple):
         mark: Prefix: the key of JSON, the number of a tree's node.
         head: Type of JSON, or role of a node.
         text: Value of JSON, or name of a node.
-        rest: Rest of its line.
     """
 
     kind: str
@@ -152,7 +150,6 @@ def shown(observation: Mapping[str, Any] | None, target: str = "") -> Shown:
     """Return the display form of an observation.
 
     Args:
-        observation: Observation of a row.
         target: Number of the action's target, such as `#7`; marked if the tree has boxes.
     """
     if observation is None or observation["content"] is None:

@@ -8,6 +8,7 @@ from trajmill.app.pages.contents import Contents, RunContents
 from trajmill.app.pages.index import DAMAGED
 from trajmill.pipelines.storage.paths import local_path
 from trajmill.schemas import ConfigError, ParseError, ShardError
+from trajmill.schemas.errors import first_line
 
 
 def open_contents(path: str) -> Contents:
@@ -27,5 +28,4 @@ def open_contents(path: str) -> Contents:
     try:
         return RawLog(path)
     except (ParseError, ShardError, *DAMAGED) as error:
-        line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"'{path}' cannot be read: {line}") from error
+        raise ConfigError(f"'{path}' cannot be read: {first_line(error)}") from error

@@ -39,7 +39,6 @@ class RawBytes:
     Attributes:
         path: Path of the file on this machine, as text; for a member of an archive, with the names of its members.
         offset: Offset of the position; 0 if the row or reject has none.
-        before: Bytes before it.
         at: Bytes from it to the end of its line.
         after: Bytes that follow these.
         fault: Reason why there are no bytes, or not all; empty if all is well.

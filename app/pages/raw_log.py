@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
 import pyarrow as pa
 
-from trajmill.app.pages.index import SoFar, by_key, trajectory_index
+from trajmill.app.pages.contents import Contents
+from trajmill.app.pages.index import SoFar, trajectory_index
 from trajmill.app.pages.raw_bytes import RawPlaces
 from trajmill.app.pages.rejects import rejects_at_hand
-from trajmill.app.pages.run_files import Judged, RunFiles
+from trajmill.app.pages.run_files import Judged
 from trajmill.app.pages.trajectory_rows import Rows
 from trajmill.connectors.reading.attached import hand_to
 from trajmill.pipelines.normalize.attachments import Attachments
@@ -44,8 +46,8 @@ _NAME: Final = "transitions/part-00000.parquet"
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class RawLog:
-    """Raw log; see `contents.Contents`.
+class RawLog(Contents):
+    """Raw log.
 
     Args:
         path: A file, a folder or an archive.
@@ -56,8 +58,8 @@ class RawLog:
 
     def __init__(self, path: str) -> None:
         self.title = Path(path).name or path
-        self.rules: Mapping[str, Mapping[str, Any]] = {}
-        self.files: RunFiles | None = None
+        self.rules = {}
+        self.files = None
         self._folder = tempfile.TemporaryDirectory(prefix="trajmill-view-")
         recipe = Recipe(name="view", source="raw log")
         plan = make_plan(recipe, [path])
@@ -66,10 +68,9 @@ class RawLog:
             raise ConfigError(f"No connector reads '{path}'. {reasons}")
         self._read(plan.inputs, list(plan.unrecognized), recipe)
         files = [Judged(1, Path(self._folder.name) / _NAME, None, None)]
-        self.searchable: Sequence[Judged] = files
+        self.searchable = files
         self.rows = Rows(files)
-        self.index = trajectory_index(files)
-        self._by_key = by_key(self.index)
+        self._index = trajectory_index(files)
         self.places = RawPlaces.of({log.uri: log.members for log in plan.inputs})
 
     def _read(self, inputs: list[Input], rejects: list[Reject], recipe: Recipe) -> None:
@@ -100,18 +101,22 @@ class RawLog:
         sink.close()
         values = dict.fromkeys(value for some in sensitive.values() for value in some)
         scrubbed = [scrub_reject(reject, sensitive=values) for reject in rejects]
-        self.rejects = rejects_at_hand(scrubbed)
+        self._rejects = rejects_at_hand(scrubbed)
         self._excerpts = [reject.excerpt for reject in scrubbed]
         words = f"A raw log, before any run: read as {', '.join(sorted({log.connector for log in inputs}))}."
         left = f" Only its first {read:,} trajectories are shown." if taken < len(inputs) else ""
-        self.notes: tuple[str, ...] = (words + left,)
+        self.notes = (words + left,)
+
+    @property
+    def index(self) -> pl.DataFrame:
+        return self._index
+
+    @property
+    def rejects(self) -> pl.DataFrame:
+        return self._rejects
 
     def so_far(self, patience: float = 0.0) -> SoFar:
         return SoFar(self.index, 1, 1, 0.0)
-
-    def trajectory(self, key: str) -> dict[str, Any] | None:
-        row_number = self._by_key.get(key)
-        return self.index.row(row_number, named=True) if row_number is not None else None
 
     def excerpt(self, reject: Mapping[str, Any]) -> str:
         return self._excerpts[reject["row"]]

@@ -27,7 +27,6 @@ class Judged:
 
     Attributes:
         generation: Generation that wrote it, from 1.
-        transitions: File of transitions.
         verdicts: File of measures and decisions; None before the judge stage.
         spans: File of character classes; None if the recipe does not request them.
     """
@@ -49,9 +48,6 @@ class Rejected:
 
 class RunFiles:
     """Files of an output folder.
-
-    Args:
-        out: Output folder, a local path.
 
     Raises:
         ConfigError: The folder holds no run.

@@ -25,7 +25,6 @@ class Hit:
 
     Attributes:
         key: Key of the trajectory in the index.
-        step: Number of the step.
         where: `action` or `after`.
         before: Text before the match on its line.
         text: Matched text as written there.
@@ -61,8 +60,6 @@ def search_text(
     """Search the steps for a text, ignoring case, from a position on.
 
     Args:
-        files: Files to search.
-        text: Literal text.
         begin: File and row of the first step.
         most: Hits after which the search pauses.
         seconds: Seconds after which it pauses.

@@ -35,11 +35,6 @@ class Rows:
 
         `action` and `text` are the action's name and the beginning of its text, in which the name of the target element
         replaces its number; `use` and `reason` are None if nothing was decided.
-
-        Args:
-            file: Number of the file in the index.
-            first: First row.
-            steps: Number of rows.
         """
         scan = scan_transitions(self._files[file].transitions).slice(first, steps)
         entries = scan.select(outline_columns()).collect()

@@ -113,8 +113,6 @@ class Bound:
 
     Attributes:
         rule: Name of the rule; empty if no rule uses the signal.
-        signal: Name of the signal.
-        value: Value of the signal.
         least: Smallest value that passes; None: no bound.
         most: Largest value that passes; None: no bound.
         use: Use of a transition that does not pass; empty for the rule's default.
@@ -143,7 +141,6 @@ def bounds(verdict: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]], d
     Args:
         verdict: of a row, as `Rows.verdict` gives it.
         rules: name → `signal`, `min`, `max`, `use` and so on, as the record of a run has them in `judge.rules`.
-        domain: of the row.
     """
     bounded, signals = [], signals_of(verdict)
     for name, rule in rules.items():

@@ -85,8 +85,6 @@ def histogram_chart(spread: Histogram, unit: str, *, tallest: int = 0) -> Chart:
     """Draw a histogram as bars, with the median as a line.
 
     Args:
-        spread: Histogram to draw.
-        unit: Unit of the values, in words.
         tallest: Count of the highest bar; 0: the highest of these.
     """
     width, height = SMALL

@@ -38,11 +38,8 @@ class Change:
 
     Attributes:
         kind: One of `KINDS`.
-        domain: Domain of the trajectories.
         before: Fate in the first run: `kept`, `dropped: REASON`, a pool; empty if absent.
         after: Fate in the second run.
-        number: Number of trajectories.
-        examples: Keys of some trajectories.
     """
 
     kind: str
@@ -59,7 +56,6 @@ class Comparison:
 
     Attributes:
         settings: (name, value of the first, of the second) of settings that differ between the recipes.
-        versions: Versions of trajmill.
         domains: Numbers by domain and unit (trajectories, kept, dropped, transitions, targets).
         reasons: Dropped trajectories by reason.
         uses: Transitions of kept trajectories that are not targets, by (use, reason).
@@ -95,13 +91,10 @@ def compare_runs(first: str, second: str, examples: int = 3) -> Comparison:
     """Compare two output folders.
 
     Args:
-        first: Earlier folder.
-        second: Later folder.
         examples: Number of keys named for each change.
 
     Raises:
         ConfigError: One folder holds no judged run.
-        ShardError: A file cannot be read.
     """
     before, after = _side(first), _side(second)
     joined = _join_fates(before.fates, after.fates)
@@ -254,9 +247,9 @@ def show_comparison(comparison: Comparison, names: tuple[str, str], console: Pri
     """Print a comparison; `names` are the two folders, in which examples can be looked up."""
     first, second = names
     if comparison.versions[0] != comparison.versions[1]:
-        console.print(f"trajmill {comparison.versions[0]} → {comparison.versions[1]}", soft_wrap=True)
+        console.print_line(f"trajmill {comparison.versions[0]} → {comparison.versions[1]}")
     for name, old, new in comparison.settings[:_SETTINGS]:
-        console.print(f"{name}: {told_value(old)} → {told_value(new)}", soft_wrap=True)
+        console.print_line(f"{name}: {told_value(old)} → {told_value(new)}")
     if len(comparison.settings) > _SETTINGS:
         console.print(f"and {len(comparison.settings) - _SETTINGS} settings of the recipe more")
     if not comparison.settings:
@@ -270,21 +263,20 @@ def show_comparison(comparison: Comparison, names: tuple[str, str], console: Pri
     )
     _print_pairs("samples", comparison.samples, console)
     summary = ", ".join(f"{number:,} {kind}" for kind in KINDS if (number := comparison.of(kind)))
-    console.print(f"trajectories: {comparison.same:,} as they were{', ' if summary else ''}{summary}", soft_wrap=True)
+    console.print_line(f"trajectories: {comparison.same:,} as they were{', ' if summary else ''}{summary}")
     for change in comparison.changes[:_CHANGES]:
         ways = f"{change.before} → {change.after}" if change.before and change.after else change.before or change.after
-        console.print(f"{change.kind}, {change.domain}, {ways}: {change.number:,}", style="bold", soft_wrap=True)
-        console.print(f"  {', '.join(change.examples)}", soft_wrap=True)
+        console.print_line(f"{change.kind}, {change.domain}, {ways}: {change.number:,}", style="bold")
+        console.print_line(f"  {', '.join(change.examples)}")
     if len(comparison.changes) > _CHANGES:
         console.print(f"and {len(comparison.changes) - _CHANGES} kinds of change more: see --html")
     if comparison.changes:
-        console.print(f"next: trajmill inspect {second} --trajectory ID, or trajmill view {second}", soft_wrap=True)
+        console.print_line(f"next: trajmill inspect {second} --trajectory ID, or trajmill view {second}")
         if comparison.of(GONE):
-            console.print(f"what is gone is looked at in {first}", soft_wrap=True)
+            console.print_line(f"what is gone is looked at in {first}")
 
 
 def _print_pairs(title: str, pairs: Mapping[str, tuple[int, int]], console: Printer) -> None:
-    """Print the pairs that differ."""
     differ = {name: of for name, of in pairs.items() if of[0] != of[1]}
     if differ:
         console.table([title, "before", "now"], ((name, f"{a:,}", f"{b:,}") for name, (a, b) in differ.items()))
@@ -295,16 +287,7 @@ def _pair(of: tuple[int, int]) -> str:
 
 
 def write_comparison(comparison: Comparison, names: tuple[str, str], file: str) -> None:
-    """Write a comparison as a page.
-
-    Args:
-        comparison: Comparison to write.
-        names: Names of the two folders.
-        file: Path of the page.
-
-    Raises:
-        ShardError: The page cannot be written.
-    """
+    """Write a comparison as a page."""
     values = {"found": comparison, "names": names, "kinds": KINDS, "told_value": told_value}
     target = Path(file)
     Folder.named(str(target.parent)).write(target.name, page("comparison.html", values))

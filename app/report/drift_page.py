@@ -46,12 +46,9 @@ class Plot:
     """Curves on an area, with a marked region and labels.
 
     Attributes:
-        title: Title of the plot.
         label: Description for readers who cannot see it.
-        curves: Curves to draw.
         ends: Labels at the bottom, the top, the left and the right.
         region: Left edge and width of the region in pixels; None for none.
-        note: Note below the plot.
     """
 
     title: str

@@ -51,11 +51,7 @@ class RawCause:
 
 
 class RawCauses:
-    """Raw logs of a run.
-
-    Args:
-        sources: Sources of its report.
-    """
+    """Raw logs of a run."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -71,14 +67,16 @@ class RawCauses:
         if sum(sources.size(name) for name in names) > _PLAN_BYTES:
             return None
         plans = (members_of(sources.folder.read(name)) for name in names)
-        here = ({uri: of for uri, of in plan.items() if not any(map(_is_far, of.values()))} for plan in plans)
+        here = (
+            {uri: of for uri, of in plan.items() if all(url_of(location.path) is None for location in of.values())}
+            for plan in plans
+        )
         return RawPlaces.of(*here, deepest=_DEEPEST)
 
     def at(self, reject: Mapping[str, Any], *, is_replaced: bool) -> RawCause:
         """Read the text of the raw log at the offset of a reject.
 
         Args:
-            reject: Row of the reject.
             is_replaced: True if anything in the rows of its trajectory was replaced, or may have been.
         """
         if reject["offset"] < 0 or not reject["uri"]:
@@ -108,10 +106,6 @@ class RawCauses:
             return RawCause("", "they hold secrets, and the recipe's salt is not kept")
         begin = len(before.encode())
         return RawCause(scrubbed.encode()[begin : begin + len(at.encode())].decode("utf-8", "replace"))
-
-
-def _is_far(location: Any) -> bool:
-    return url_of(location.path) is not None
 
 
 EXAMPLES: Final = 10

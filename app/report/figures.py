@@ -44,9 +44,6 @@ class Histogram:
 
     Attributes:
         edges: Edges of the ranges, one more than there are ranges.
-        counts: Number of values in each range.
-        median: Median of the values.
-        total: Number of values.
     """
 
     edges: Sequence[float]
@@ -60,8 +57,6 @@ class Signal:
     """Rule of the recipe, and the distribution of its signal.
 
     Attributes:
-        rule: Name of the rule.
-        signal: Name of its signal.
         least: Smallest value that passes; None: no bound.
         most: Largest value that passes; None: no bound.
         use: Use of rows that do not pass; empty: the default of the rule's kind.
@@ -100,7 +95,6 @@ class Copies:
     """Trajectories that were dropped as copies of a kept one, among the sampled rejects.
 
     Attributes:
-        sizes: Number of kept trajectories by their number of copies.
         largest: (beginning of the kept one's id, near copies, equal ones) of the largest clusters.
     """
 
@@ -116,7 +110,6 @@ class Figures:
         recipe: Recipe from the record of the run.
         version: Version of trajmill that ran it.
         digest: Digest of the inputs of the shards; empty before they exist.
-        generations: Number of generations.
         lines: Balance of each unit, over all generations.
         nothing: Lines that explain why nothing is kept; empty if something is.
         samples: Samples by `pool.domain`.
@@ -124,11 +117,9 @@ class Figures:
         loss_tokens: Tokens under loss by `pool.domain`.
         tokens: Number of all tokens, and of tokens under loss.
         uses: Sampled transitions by domain and use (or `dropped`).
-        domains: Further counts by domain.
         spreads: Histograms by domain and column of `LENGTHS`; those of a column share their edges.
         signals: Distributions by rule.
         classes: Sampled characters under loss by `pool.domain` and class.
-        copies: Clusters of copies.
         ceilings: Agreement of replicates by domain.
         harness: Harness text that no parser knows, as in `measures/harness_text.parquet`.
         rewards: Rows of RL, and the least, median and greatest of their reward quality, by domain.
@@ -167,7 +158,6 @@ def figures(sources: Sources, rejects: pa.Table) -> Figures:
     """Compute the numbers of an output folder.
 
     Args:
-        sources: Files of the folder.
         rejects: Sampled rejects (`examples.reject_rows`).
     """
     shards = sources.manifest("shards")

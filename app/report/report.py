@@ -34,7 +34,6 @@ def write_report(out: str) -> str:
 
     Raises:
         ConfigError: The folder holds no run.
-        ShardError: A file cannot be read, or the report cannot be written.
     """
     folder = Folder.named(out)
     folder.write(REPORT, report(out))
@@ -45,7 +44,6 @@ def report(out: str, *, is_linked: bool = False) -> bytes:
     """Render the report of an output folder as HTML; raises as `write_report`.
 
     Args:
-        out: Output folder.
         is_linked: True to link numbers to the viewer's lists, as on the page that the viewer serves.
     """
     sources = Sources(out)
@@ -69,7 +67,6 @@ def report(out: str, *, is_linked: bool = False) -> bytes:
 
 
 def _link(text: str, path: str = "/", **chosen: str) -> Markup:
-    """Return a link to a list of the viewer."""
     return Markup('<a href="{}?{}">{}</a>').format(path, urlencode(chosen), text)
 
 
@@ -77,8 +74,6 @@ def page(template: str, values: Mapping[str, Any], more_style: str = "") -> byte
     """Render a template as one file with its style sheet inside; its policy allows browsers to use nothing else.
 
     Args:
-        template: its name.
-        values: of the template.
         more_style: CSS that follows that of the report.
     """
     style = stylesheet() + (TEMPLATES / "report.css").read_text("utf-8") + more_style

@@ -45,7 +45,6 @@ class UnitFiles:
 
     Attributes:
         lead: Folder of the generation; empty, or with a slash at its end.
-        domain: Domain of its rows.
         file: File name in the folder of the domain.
     """
 
@@ -60,9 +59,6 @@ class UnitFiles:
 
 class Sources:
     """Files of an output folder.
-
-    Args:
-        out: Output folder, a path or a URL.
 
     Raises:
         ConfigError: The folder holds no run.
@@ -134,11 +130,7 @@ class Sources:
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[pq.ParquetFile]:
-        """Open a file of rows.
-
-        Raises:
-            ShardError: The file is missing or damaged.
-        """
+        """Open a file of rows."""
         try:
             with self.folder.open(name) as stream:
                 yield pq.ParquetFile(stream)

@@ -64,8 +64,6 @@ class Guard:
     """Application behind the token.
 
     Args:
-        app: Application to guard.
-        token: Token in the address.
         port: Port of the server; it names the cookie, since all ports of a machine share their cookies.
     """
 

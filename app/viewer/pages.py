@@ -66,7 +66,6 @@ def preview(rows: Sequence[Mapping[str, Any]], view: View) -> Rendered:
     Args:
         rows: Rows of the trajectory, each with its `use`, and its `spans` if measured. Rows without a next observation
             are not shown.
-        view: View settings.
     """
     messages: list[Said] = []
     for turn in turns([row if _is_seen(row) else {**row, "use": "omit"} for row in rows], view):

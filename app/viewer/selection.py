@@ -30,9 +30,7 @@ class Selection:
     """Filter, order and page of a list.
 
     Attributes:
-        path: Path of the list.
         chosen: Facet → value; the empty value selects rows without a value.
-        text: Search text.
         sort: Sort column, after a `-` for descending order; empty for the list's own order.
         page: Page number, from 1.
     """

@@ -25,13 +25,7 @@ SIDES: Final = {"before": "observation", "after": "next_observation"}
 
 
 def step_values(contents: Contents, trajectory: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a step for its templates.
-
-    Args:
-        contents: Open contents.
-        trajectory: Row of the trajectory in the index.
-        row: Row of the step.
-    """
+    """Return the values of a step for its templates."""
     action = row["action"]
     arguments = _arguments(action["arguments"])
     target = next((str(arguments[name]) for name in _TARGET if name in arguments), "")
@@ -85,7 +79,6 @@ def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple
 
 
 def _call_arguments(text: str | None) -> dict[str, Any] | None:
-    """Return the arguments in the text of an action, if it is a call."""
     shown_call = _arguments(text)
     inner = shown_call.get("arguments")
     return inner if isinstance(inner, dict) and set(shown_call) == {"name", "arguments"} else None

@@ -16,9 +16,6 @@ def run_over(work: Sequence[Any], transform: Step, execution: Execution, seeing:
     """Run a transform over the elements of `work`, and return when it is done.
 
     Args:
-        work: the elements.
-        transform: the steps.
-        execution: settings of the execution.
         seeing: the proof that each worker gives before its first element; None if workers are on this machine.
 
     Raises:

@@ -68,7 +68,6 @@ def spill(
     Args:
         number: number of the part, which names the file, so that a repeated attempt replaces it.
         blocks: (key, data).
-        folder: folder of the spill files.
         room: room for blocks that are yielded unchanged; None has none. A file without blocks is not written.
     """
     name = f"spill-{number:05d}.blocks"
@@ -107,17 +106,11 @@ def spill_or_pass(
         yield key, replace(span, name=f"{name}/{span.name}")
 
 
-def read_blocks(values: Iterable[bytes | Span], folder: Folder | None) -> Iterator[bytes]:
-    """Read the blocks of a key from the output of `spill_or_pass`. Spilled blocks are read one at a time."""
-    yield from GatheredBlocks(folder, values)
-
-
 class GatheredBlocks:
     """Blocks of a key. Spilled blocks are read one at a time, and again by a repeated iteration.
 
     Args:
         folder: folder of the spill files; None if nothing is spilled.
-        values: blocks, and spans of others.
     """
 
     def __init__(self, folder: Folder | None, values: Iterable[Block | Span]) -> None:
@@ -139,11 +132,6 @@ class GatheredBlocks:
                 for span in spans:
                     stream.seek(span.offset)
                     yield stream.read(span.length)
-
-
-def _as_bytes(blocks: Iterable[tuple[Key, Block]]) -> Iterator[tuple[Key, bytes]]:
-    for key, data in blocks:
-        yield key, data if isinstance(data, bytes) else data.serialize().to_pybytes()
 
 
 class Exchange(Transform):
@@ -175,7 +163,8 @@ class Exchange(Transform):
 
 
 def _produce_bytes(_: int, part: Any, produce: Produce) -> Iterator[tuple[int, bytes]]:
-    yield from _as_bytes(produce(part))
+    for key, data in produce(part):
+        yield key, data if isinstance(data, bytes) else data.serialize().to_pybytes()
 
 
 def _spill_part(

@@ -43,7 +43,6 @@ def require_answer(address: str, option: str) -> None:
 
     Args:
         address: `host:port`, or a URL that begins with it.
-        option: option that holds the address, for the message.
 
     Raises:
         ConfigError: the address is not valid.
@@ -82,11 +81,7 @@ MOST_PARTITIONS: Final = 4096
 
 
 class UnknownOptionError(ConfigError):
-    """Error for an option of the command line that neither trajmill nor Beam knows.
-
-    Attributes:
-        option: the option.
-    """
+    """Error for an option of the command line that neither trajmill nor Beam knows."""
 
     def __init__(self, option: str) -> None:
         super().__init__(f"Neither trajmill nor Beam knows the option {option}.")
@@ -137,7 +132,34 @@ class Execution:
             ConfigError: a flag is unknown or has no valid value, a flag that the runner needs is missing, or the runner
                 is none of `RUNNERS`.
         """
-        return _options(self.beam, self.workers)
+        from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, StandardOptions
+        from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+        from apache_beam.runners import create_runner
+
+        from trajmill.pipelines.execution.beam_flags import parse_flags
+
+        all_flags = [f"--runner={IN_PROCESS}", "--no_save_main_session", *self.beam]
+        unknown = parse_flags(all_flags)[1]
+        if unknown:
+            raise UnknownOptionError(unknown[0])
+        options = PipelineOptions(all_flags)
+        runner = options.view_as(StandardOptions).runner
+        if runner not in RUNNERS:
+            raise ConfigError(f"There is no runner '{runner}'; there are: {', '.join(RUNNERS)}.")
+        if runner == IN_PROCESS and self.workers > 1:
+            raise ConfigError(f"{IN_PROCESS} works in one process. Leave out --workers, or all options of Beam.")
+        options.view_as(SetupOptions).save_main_session = False
+        pipeline_runner = create_runner(runner)
+        faults = (
+            faults_of(options, pipeline_runner)
+            if runner == DATAFLOW
+            else PipelineOptionsValidator(options, pipeline_runner).validate()
+        )
+        if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
+            faults.append("PortableRunner needs --job_endpoint=host:port.")
+        if faults:
+            raise ConfigError(f"The runner's options are not complete: {' '.join(' '.join(map(str, faults)).split())}")
+        return options
 
     def require_runner(self, paths: Sequence[str] = ()) -> None:
         """Check that the runner answers at the addresses in its options, and that its workers can reach their paths.
@@ -149,8 +171,21 @@ class Execution:
             ConfigError: as for `options`, or an address is not valid, or workers elsewhere cannot see a path.
             ShardError: there is no answer at an address.
         """
-        if not self.is_plain:
-            _require_runner(self.options(), paths)
+        if self.is_plain:
+            return
+        from apache_beam.options.pipeline_options import FlinkRunnerOptions, PortableOptions, StandardOptions
+        from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
+
+        options = self.options()
+        if options.view_as(StandardOptions).runner == DATAFLOW:
+            require_reachable(options, paths)
+        endpoint = options.view_as(PortableOptions).job_endpoint
+        if endpoint and endpoint != "embed":
+            require_answer(endpoint, "job_endpoint")
+        if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
+            master = options.view_as(FlinkRunnerOptions).flink_master
+            if master not in MAGIC_HOST_NAMES:
+                require_answer(master, "flink_master")
 
     @property
     def runner(self) -> str:
@@ -163,67 +198,6 @@ class Execution:
     def is_local(self) -> bool:
         """True if the work is done on this machine, where exchanged hashes and samples are spilled to files."""
         return self.runner in (LOCAL, IN_PROCESS)
-
-
-def _options(flags: tuple[str, ...], workers: int) -> PipelineOptions:
-    """Return Beam's options from flags.
-
-    Raises:
-        ConfigError: the flags are not valid and complete, or the runner is none of `RUNNERS`.
-    """
-    from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, StandardOptions
-    from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
-    from apache_beam.runners import create_runner
-
-    from trajmill.pipelines.execution.beam_flags import parse_flags
-
-    all_flags = [f"--runner={IN_PROCESS}", "--no_save_main_session", *flags]
-    unknown = parse_flags(all_flags)[1]
-    if unknown:
-        raise UnknownOptionError(unknown[0])
-    options = PipelineOptions(all_flags)
-    runner = options.view_as(StandardOptions).runner
-    if runner not in RUNNERS:
-        raise ConfigError(f"There is no runner '{runner}'; there are: {', '.join(RUNNERS)}.")
-    if runner == IN_PROCESS and workers > 1:
-        raise ConfigError(f"{IN_PROCESS} works in one process. Leave out --workers, or all options of Beam.")
-    options.view_as(SetupOptions).save_main_session = False
-    pipeline_runner = create_runner(runner)
-    faults = (
-        faults_of(options, pipeline_runner)
-        if runner == DATAFLOW
-        else PipelineOptionsValidator(options, pipeline_runner).validate()
-    )
-    if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
-        faults.append("PortableRunner needs --job_endpoint=host:port.")
-    if faults:
-        raise ConfigError(f"The runner's options are not complete: {' '.join(' '.join(map(str, faults)).split())}")
-    return options
-
-
-def _require_runner(options: PipelineOptions, paths: Sequence[str] = ()) -> None:
-    """Check that the runner answers at the addresses in its options, and that its workers can reach their paths.
-
-    Args:
-        options: options of the runner.
-        paths: paths and URLs that its workers read and write.
-
-    Raises:
-        ConfigError: an address is not valid, or workers elsewhere cannot see a path.
-        ShardError: there is no answer at an address.
-    """
-    from apache_beam.options.pipeline_options import FlinkRunnerOptions, PortableOptions, StandardOptions
-    from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
-
-    if options.view_as(StandardOptions).runner == DATAFLOW:
-        require_reachable(options, paths)
-    endpoint = options.view_as(PortableOptions).job_endpoint
-    if endpoint and endpoint != "embed":
-        require_answer(endpoint, "job_endpoint")
-    if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
-        master = options.view_as(FlinkRunnerOptions).flink_master
-        if master not in MAGIC_HOST_NAMES:
-            require_answer(master, "flink_master")
 
 
 def execution_of(
@@ -262,8 +236,6 @@ class Seeing:
 
     Attributes:
         out: the output folder.
-        token: token of the run that holds it.
-        environment: environment of the run's own process.
     """
 
     out: Folder
@@ -271,11 +243,7 @@ class Seeing:
     environment: tuple[str, ...] = field(default_factory=environment)
 
     def __call__(self, element: Any) -> Any:
-        """Return the element, after the proof of this process.
-
-        Raises:
-            ShardError: the environment differs, or the folder is not the run's, or cannot be written.
-        """
+        """Return the element, after the proof of this process."""
         _prove_seen(self)
         return element
 

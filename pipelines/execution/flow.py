@@ -72,7 +72,6 @@ class Apply(Step):
     Args:
         function: function that is called with an element, or with the items of an element. It must be picklable for a
             pool of workers.
-        more: further arguments of each call.
     """
 
     unpacks = False
@@ -129,9 +128,6 @@ class LocalCollection(Collection[T]):
 
     Args:
         graph: graph of all collections, each after its inputs.
-        elements: elements of a source.
-        step: step of any other collection.
-        inputs: inputs of the step.
     """
 
     def __init__(

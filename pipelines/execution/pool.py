@@ -49,11 +49,7 @@ class WorkerDiedError(ShardError):
 
 
 class WorkerPool:
-    """Worker processes, started when they are first needed.
-
-    Args:
-        count: number of workers.
-    """
+    """Worker processes, started when they are first needed."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -169,17 +165,17 @@ class _Worker:
             return f"exit code {code}"
 
 
+def _wait(connections: Mapping[Any, object]) -> list[Any]:
+    from multiprocessing.connection import wait
+
+    return wait(list(connections))
+
+
 def _result(answer: tuple[Exception | None, Any]) -> Any:
     error, result = answer
     if error is not None:
         raise error
     return result
-
-
-def _wait(connections: Mapping[Any, object]) -> list[Any]:
-    from multiprocessing.connection import wait
-
-    return wait(list(connections))
 
 
 @contextmanager

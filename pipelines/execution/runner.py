@@ -52,9 +52,7 @@ class Kept:
     """Location of an element in a file.
 
     Attributes:
-        block: name of the file in the folder.
         sha256: sha256 of the file. Nothing else is ever loaded from it.
-        index: number of the element in it.
     """
 
     block: str
@@ -148,7 +146,7 @@ class BeamTransform(beam.PTransform):
     """A transform of `flow` as a transform of Beam."""
 
     def __init__(self, transform: Step) -> None:
-        super().__init__(type(transform).__name__)
+        super().__init__(transform.function.__name__ if isinstance(transform, Apply) else type(transform).__name__)
         self._transform = transform
 
     def expand(self, elements: Any) -> Any:
@@ -219,9 +217,6 @@ def run_over(
     If the transform returns manifests, the engine counts their counts.
 
     Args:
-        work: the elements.
-        transform: the steps.
-        execution: settings of the execution.
         seeing: the proof that each worker gives before its first element; None if workers are on this machine.
 
     Raises:

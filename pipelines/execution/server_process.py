@@ -33,8 +33,6 @@ def call(command: Sequence[str], wanted: str, environment: Mapping[str, str] | N
     """Run a program and return its stdout.
 
     Args:
-        command: its name and arguments.
-        wanted: purpose of the call, for the message.
         environment: variables besides those of this process.
 
     Raises:
@@ -66,22 +64,14 @@ def listens(port: int) -> bool:
 
 
 def end_with_parent(parent: int) -> bool:
-    """Let the system kill this process when its parent ends, where supported; return whether the parent still exists.
-
-    Args:
-        parent: the process that started this one.
-    """
+    """Let the system kill this process when its parent ends, where supported; return True if the parent exists."""
     if _LIBC is not None:
         _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     return os.getppid() == parent
 
 
 class Servers:
-    """Processes that are ended together, in reverse order of their start.
-
-    Args:
-        logs: folder for their output.
-    """
+    """Processes that are ended together, in reverse order of their start."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs

@@ -11,12 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from trajmill.pipelines.execution.dying_inputs import Deaths
 from trajmill.pipelines.execution.execution import Execution, require_openable
 from trajmill.pipelines.generations.compatibility import (
-    PLACES,
     by_anew,
     recipe_of,
     recipe_of_record,
@@ -26,7 +23,6 @@ from trajmill.pipelines.generations.compatibility import (
 )
 from trajmill.pipelines.generations.generations import (
     FIRST,
-    INPUTS,
     Generation,
     chain,
     clear_abandoned,
@@ -34,13 +30,12 @@ from trajmill.pipelines.generations.generations import (
     folder_of,
     ledgers_of,
     plan_of,
-    read_ledger,
     stages_of,
     write_ledger,
 )
 from trajmill.pipelines.generations.known import KnownGenerations
 from trajmill.pipelines.generations.known_inputs import Contents, FoundBefore, KnownInputs, input_rows
-from trajmill.pipelines.generations.placed_nodes import log_rows, place_rows
+from trajmill.pipelines.generations.placed_nodes import place_rows
 from trajmill.pipelines.generations.published import publish
 from trajmill.pipelines.mix.mixing import mixing_digest
 from trajmill.pipelines.mix.passages.preparation import STAGE as PASSAGES
@@ -81,11 +76,7 @@ class Appended:
 
 
 class Append:
-    """One generation that is appended to a folder. Arguments are those of `Run`.
-
-    Raises:
-        ConfigError: as for `Run`.
-    """
+    """One generation that is appended to a folder. Arguments are those of `Run`."""
 
     def __init__(
         self,
@@ -116,25 +107,35 @@ class Append:
             ConfigError: the folder holds no finished run of the recipe; otherwise as for `Run.run`.
         """
         self.execution.require_runner([*self.raws, self.out.url, *self.recipe.read_by_workers()])
-        identity = identity_of(self.out)
-        if identity is None:
-            raise ConfigError(f"{self.out.path()} holds no run that could be added to. Run without --append first.")
-        self._owner = owner = Ownership(self.out, identity, adding=True)
-        owner.check(self.raws)
-        chain(self.out)  # so that a folder that is being forgotten in is not taken
-        with owner.held():
-            owner.keep()
+        with self._owned():
             while True:
                 generations = self._chain()
                 self._publish(generations)  # which a run that was killed may have left
-                appended = self._made(generations, last)
+                appended = self._add(generations, last)
                 if appended.summary is None or appended.summary.last != "mix":
                     return appended
-                if (
-                    appended.generation is not generations[-1]
-                ):  # else another one was committed, whose child it has to be
+                is_committed = appended.generation is not generations[-1]
+                if is_committed:  # else another one was, whose child it has to be
                     self._publish([*generations, appended.generation])
                     return appended
+
+    def begin(self) -> Generation:
+        """Record the finished run in the folder as its first generation, so that later runs can only append."""
+        with self._owned():
+            return self._chain()[0]
+
+    @contextmanager
+    def _owned(self) -> Iterator[None]:
+        """Hold the folder for an append."""
+        identity = identity_of(self.out)
+        if identity is None:
+            raise ConfigError(f"{self.out.path()} holds no run that could be added to. Run without --append first.")
+        self._owner = Ownership(self.out, identity, adding=True)
+        self._owner.check(self.raws)
+        chain(self.out)  # so that a folder that is being forgotten in is not taken
+        with self._owner.held():
+            self._owner.keep()
+            yield
 
     def _publish(self, generations: list[Generation]) -> None:
         """Make the dataset of all generations, and again if another append was committed meanwhile.
@@ -151,20 +152,6 @@ class Append:
             if len(now) == len(generations):
                 return
             generations = now
-
-    def begin(self) -> Generation:
-        """Record the finished run in the folder as its first generation, so that later runs can only append.
-
-        Raises:
-            ConfigError: as for `run`.
-        """
-        identity = identity_of(self.out)
-        assert identity is not None
-        self._owner = owner = Ownership(self.out, identity, adding=True)
-        owner.check(self.raws)
-        with owner.held():
-            owner.keep()
-            return self._chain()[0]
 
     def _chain(self) -> list[Generation]:
         """Return the generations of the folder. The first is created from the finished run if it does not exist.
@@ -213,12 +200,9 @@ class Append:
             f"normalize.scrub_salt, or with other texts of mix.templates. {by_anew(self.out)}"
         )
 
-    def _made(self, generations: list[Generation], last: str) -> Appended:
+    def _add(self, generations: list[Generation], last: str) -> Appended:
         """Make and commit the next generation. If nothing is new, return the last one without a summary."""
-        with _tables_of(self.out, generations) as tables:
-            return self._add(generations, KnownGenerations.of(self.out, generations, tables), last)
-
-    def _add(self, generations: list[Generation], known: KnownGenerations, last: str) -> Appended:
+        known = KnownGenerations.of(self.out, generations)
         inputs = KnownInputs.of(known, self.recipe, self._contents)
         plan = self._plan(inputs, generations)
         known_inputs = inputs.again, tuple(inputs.changed)
@@ -291,17 +275,14 @@ class Append:
 
     def _with_tables(self, generation: Generation, before: Sequence[Folder], recipe: Recipe) -> Generation:
         """Write the ledgers of a generation, which follow those in other folders, and add them to it."""
-        stages, ledgers, plan = (
-            stages_of(self.out, generation),
-            ledgers_of(self.out, generation),
-            plan_of(self.out, generation),
-        )
+        stages, ledgers = stages_of(self.out, generation), ledgers_of(self.out, generation)
+        plan = plan_of(self.out, generation)
         inputs = [*plan.inputs, *plan.passages]
         rows = input_rows(inputs, self._contents.read(inputs, stages))
-        derived = read_ledger(before[generation.number - 1 :], "places")  # of earlier ones, which lack it
-        places = np.concatenate([place_rows(recipe, stages, before), derived])
-        entries = (write_ledger(ledgers, "inputs", rows), write_ledger(ledgers, "places", places))
-        return replace(generation, ledgers=entries)
+        places = place_rows(recipe, stages, before)
+        return replace(
+            generation, ledgers=(write_ledger(ledgers, "inputs", rows), write_ledger(ledgers, "places", places))
+        )
 
 
 def run_with_pools_of(
@@ -340,22 +321,6 @@ def run_with_pools_of(
 
 
 @contextmanager
-def _tables_of(out: Folder, generations: Sequence[Generation]) -> Iterator[tuple[Folder, ...]]:
-    """Yield the folders of the tables of generations, and one with the nodes of logs where these hold none."""
-    tables = tuple(ledgers_of(out, generation) for generation in generations)
-    if PLACES in generations[-1].versions:
-        yield tables
-        return
-    places = np.sort(read_ledger(tables, "places"), order="node")
-    rows = np.concatenate([log_rows(stages_of(out, generation), places) for generation in generations])
-    rows = rows[np.unique(rows["node"], return_index=True)[1]]
-    with scratch_folder() as scratch:
-        write_ledger(Folder(scratch), "places", rows[~np.isin(rows["node"], places["node"])])
-        write_ledger(Folder(scratch), "inputs", np.zeros(0, INPUTS))
-        yield (*tables, Folder(scratch))
-
-
-@contextmanager
 def _places_of(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder, ...]]]:
     """Yield (digest, folders of ledgers) that hold the pools of an old folder's groups.
 
@@ -364,8 +329,7 @@ def _places_of(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder,
     """
     generations = chain(old)
     if generations:
-        with _tables_of(old, generations) as tables:
-            yield generations[-1].digest, tables
+        yield generations[-1].digest, tuple(ledgers_of(old, generation) for generation in generations)
         return
     draws = read_manifest(old / "draws", MANIFEST)
     if draws is None:

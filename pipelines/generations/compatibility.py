@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,31 +28,13 @@ from trajmill.quality.fingerprint import TRANSITION_TEXTS
 from trajmill.schemas import SCHEMA_VERSION, ConfigError
 
 FREE: Final = (
-    "source",
-    "licence",
-    "domains",
-    "normalize.connectors",
-    "normalize.grown",
-    "normalize.max_reject_ratio",
-    "normalize.max_unrecognized_ratio",
-    "normalize.max_member_bytes",
-    "normalize.dataset",
-    "judge.include",
-    "judge.exclude",
-    "judge.signals",
-    "judge.measure",
-    "judge.rules",
-    "judge.simulated",
-    "judge.prefer",
-    "judge.max_share",
-    "judge.max_per_task",
-    "judge.replicates.max",
-    "judge.harness_text",
-    "mix.stages",
-    "mix.values",
-    "mix.shard_bytes",
-    "card",
-)
+    "source", "licence", "domains", "card", "normalize.dataset",
+    "normalize.connectors", "normalize.grown", "normalize.max_member_bytes",
+    "normalize.max_reject_ratio", "normalize.max_unrecognized_ratio",
+    "judge.include", "judge.exclude", "judge.signals", "judge.measure", "judge.rules", "judge.simulated",
+    "judge.prefer", "judge.max_share", "judge.max_per_task", "judge.replicates.max", "judge.harness_text",
+    "mix.stages", "mix.values", "mix.shard_bytes",
+)  # fmt: skip
 """Keys that may change, including all keys below them."""
 
 _SALT: Final = ("normalize", "scrub_salt")
@@ -133,7 +115,6 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], lead: str = "")
             yield Change(f"{lead}{name}", old, new)
 
 
-PLACES: Final = "places"
 _TOLD_AT_ONCE: Final = 3
 _TOLD: Final = {
     "schema": "the schema of transitions",
@@ -142,7 +123,7 @@ _TOLD: Final = {
     "scrubbing": "what is scrubbed",
     "templates": "the texts of mix.templates",
     "spans": "what spans are told of",
-    PLACES: "what nodes have a group",
+    "places": "what nodes have a group",
 }
 """Description of each version."""
 
@@ -158,20 +139,14 @@ def versions_of(recipe: Recipe) -> dict[str, str]:
         "texts": texts,
         "sketch": str(sketch.VERSION),
         "scrubbing": str(scrub.VERSION),
-        PLACES: str(PLACES_VERSION),
+        "places": str(PLACES_VERSION),
         "templates": templates_digest(None if folder is None else Path(folder))[:16],
         **({"spans": str(spans.VERSION)} if recipe.judge.spans else {}),
     }
 
 
 def recipe_of(out: Folder, generation: Generation, now: Recipe) -> Recipe | None:
-    """Return the recipe of a generation; None if the current recipe has another salt, or if it is no longer valid.
-
-    Args:
-        out: the output folder.
-        generation: the generation.
-        now: the current recipe, whose salt is used.
-    """
+    """Return the recipe of a generation; None if the current recipe has another salt, or if it is no longer valid."""
     if generation.recipe == now.digest():
         return now
     recipe = recipe_of_record(stages_of(out, generation).found(RUN) or b"", now)
@@ -207,8 +182,6 @@ def _forbidden(out: Folder, last: Generation, recipe: Recipe) -> Sequence[Any]:
         return ()
     before = recipe_of(out, last, recipe)
     values: Mapping[str, Any] = last.values if before is None else record_values(before)
-    if not values:
-        return (f"its last generation is of another recipe, of which {RUN} there does not tell",)
     return [change for change in changes(values, record_values(recipe)) if not change.is_free]
 
 
@@ -217,31 +190,16 @@ def rule_sets(generations: Sequence[Generation]) -> list[RuleSet]:
     rules: list[RuleSet] = []
     versions: dict[str, str] = {}
     for before, generation in zip([None, *generations], generations, strict=False):
-        newer = {
-            name: version for name, version in generation.connectors.items() if versions.get(name, version) != version
-        }
-        changed = [f"connector {name}: version {versions[name]} → {newer[name]}" for name in sorted(newer)]
-        versions |= generation.connectors
-        both = before is not None and before.values and generation.values
-        changed = [
-            *map(str, changes(before.values, generation.values) if before is not None and both else ()),
-            *changed,
+        number, connectors = generation.number, generation.connectors
+        changed = [str(change) for change in changes(before.values, generation.values)] if before is not None else []
+        changed += [
+            f"connector {name}: version {versions[name]} → {connectors[name]}"
+            for name in sorted(connectors)
+            if versions.get(name, connectors[name]) != connectors[name]
         ]
-        if before is not None and not changed and (both or before.recipe == generation.recipe):
-            previous = rules.pop()
-            rules.append(
-                RuleSet(
-                    previous.first,
-                    generation.number,
-                    previous.recipe,
-                    {**previous.connectors, **generation.connectors},
-                    previous.changed,
-                )
-            )
+        versions |= connectors
+        if rules and not changed:
+            rules[-1] = replace(rules[-1], last=number, connectors={**rules[-1].connectors, **connectors})
         else:
-            rules.append(
-                RuleSet(
-                    generation.number, generation.number, generation.recipe[:16], generation.connectors, tuple(changed)
-                )
-            )
+            rules.append(RuleSet(number, number, generation.recipe[:16], connectors, tuple(changed)))
     return rules

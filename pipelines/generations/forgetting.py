@@ -44,12 +44,11 @@ from trajmill.pipelines.generations.traces import (
     Flags,
     Selection,
     attachment_digests,
+    cut_lines,
     find_selected,
     flag_kept_rows,
     holding,
     is_whole,
-    lines_of_unseen,
-    manifest_in,
     mend_draws,
     nearest,
     of_ids,
@@ -60,7 +59,6 @@ from trajmill.pipelines.generations.traces import (
     read_unseen,
     rewritten,
     shown_pools,
-    without_lines,
 )
 from trajmill.pipelines.judge.judging import Unit, measure_file, measure_files, units_in
 from trajmill.pipelines.judge.measuring import Answering
@@ -78,7 +76,14 @@ from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.object_store import forget
 from trajmill.pipelines.storage.ownership import BLOBS, PLAN, REPORT, Ownership, identity_of
 from trajmill.pipelines.storage.parquet import read_table, read_transitions, rows_of, write_parquet
-from trajmill.pipelines.storage.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
+from trajmill.pipelines.storage.units import (
+    MANIFEST,
+    finish_unit,
+    read_manifest,
+    require_manifest,
+    unit_manifests,
+    units_of,
+)
 from trajmill.quality.measure import family_nodes
 from trajmill.schemas import ConfigError, ContractError
 from trajmill.schemas.manifest import FileEntry, sum_counts
@@ -99,7 +104,6 @@ class Forgotten:
     """Result of forgetting.
 
     Attributes:
-        trajectories: number of trajectories.
         logs: uris of logs of which nothing is left.
         raw: paths where these logs still exist; raw logs are never changed.
         rewritten: names of rewritten files in the output folder.
@@ -121,7 +125,6 @@ class _Journal:
     """Journal of the records that are being forgotten, with the facts that rewritten files no longer hold.
 
     Attributes:
-        ids: trajectory ids.
         uris: uris of logs of which nothing is left.
         units: units as `folder|name`.
         places: pools and domains in which they were drawn, as `folder|pool|domain`.
@@ -161,12 +164,7 @@ class _Journal:
 
 
 class Forgetting:
-    """Removal of trajectories from an output folder.
-
-    Args:
-        recipe: the recipe of the folder.
-        out: the folder.
-    """
+    """Removal of trajectories from an output folder."""
 
     def __init__(self, recipe: Recipe, out: str) -> None:
         self.recipe, self.out = recipe, Folder.named(out)
@@ -176,7 +174,6 @@ class Forgetting:
         """Forget the selected records, and verify that they are gone.
 
         Args:
-            selection: the records to forget.
             finish: function that is called afterwards. If the process is killed in it, the same command continues.
 
         Raises:
@@ -398,18 +395,12 @@ class Forgetting:
         self._reseal(shards)
 
     def _shard(
-        self,
-        shards: Folder,
-        file: FileEntry,
-        ids: set[str],
-        key: str,
-        counts: dict[str, int],
-        unseen: frozenset[str],
+        self, shards: Folder, file: FileEntry, ids: set[str], key: str, counts: dict[str, int], unseen: frozenset[str]
     ) -> FileEntry:
         """Remove the samples of some trajectories from a shard, and update the counts."""
         if file.name.endswith(".jsonl"):
             before = shards.read(file.name)
-            data = lines_of_unseen(without_lines(before, ids)[0], unseen)
+            data = cut_lines(before, ids, unseen)
             if data != before:
                 shards.write(file.name, data)
             now = {f"samples.{key}": data.count(b"\n")}
@@ -464,7 +455,7 @@ class Forgetting:
         parent = ""
         for generation in generations:
             where, ledgers = stages_of(self.out, generation) / SHARDS, ledgers_of(self.out, generation)
-            entries = {file.name: file for file in manifest_in(where).files}
+            entries = {file.name: file for file in require_manifest(where).files}
             shards = tuple(entries.get(file.name, file) for file in generation.shards)
             rewritten_generation = replace(
                 generation,

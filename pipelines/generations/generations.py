@@ -50,11 +50,6 @@ KINDS: Final = {"places": PLACES, "inputs": INPUTS}
 _ROWS: Final = 1 << 20
 
 
-def ledger_name(kind: str) -> str:
-    """Return the file name of a kind of ledger."""
-    return f"{kind}.parquet"
-
-
 def write_ledger(folder: Folder, kind: str, rows: npt.NDArray[np.void]) -> FileEntry:
     """Write the distinct rows, sorted, and return the file's entry."""
     distinct = np.unique(rows)
@@ -66,7 +61,7 @@ def write_ledger(folder: Folder, kind: str, rows: npt.NDArray[np.void]) -> FileE
             columns = [pa.array(np.ascontiguousarray(part[name])) for name in schema.names]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    return write_parquet(folder, ledger_name(kind), schema, batches())
+    return write_parquet(folder, f"{kind}.parquet", schema, batches())
 
 
 def read_ledger(
@@ -75,16 +70,11 @@ def read_ledger(
     """Read the rows of a kind of ledger, in order of generation.
 
     Args:
-        folders: folders of the ledgers.
-        kind: kind of ledger.
         keys: distinct keys, ascending; only rows whose first field is one of them are read. None reads all.
-
-    Raises:
-        ShardError: a ledger is missing or damaged.
     """
     parts = [np.zeros(0, KINDS[kind])]
     for folder in folders:
-        for batch in read_batches(folder, ledger_name(kind)):
+        for batch in read_batches(folder, f"{kind}.parquet"):
             some = batch if keys is None else batch.filter(pa.array(holds(keys, batch.column(0).to_numpy())))
             parts.append(_rows(some, KINDS[kind]))
     return np.concatenate(parts)
@@ -190,11 +180,7 @@ def plan_of(out: Folder, generation: Generation) -> Plan:
 
 
 def stage_folders(out: Folder) -> list[Folder]:
-    """List the folders of the stages of all runs: the output folder itself, then its generations in order.
-
-    Raises:
-        ConfigError: as for `chain`.
-    """
+    """List the folders of the stages of all runs: the output folder itself, then its generations in order."""
     return [out, *(stages_of(out, generation) for generation in chain(out) if generation.folder)]
 
 
@@ -207,12 +193,10 @@ def chain(out: Folder, *, moved: bool = False) -> list[Generation]:
     """Read the committed generations of an output folder, in order; empty if nothing was ever appended.
 
     Args:
-        out: the folder.
         moved: whether the digests of parents may differ, as while the manifests are being rewritten.
 
     Raises:
         ConfigError: a manifest is damaged, or does not belong to the chain.
-        ShardError: a manifest cannot be read.
     """
     generations: list[Generation] = []
     if not moved and out.found(JOURNAL) is not None:
@@ -238,12 +222,7 @@ def _unforgotten(out: Folder) -> ConfigError:
 
 
 def close_chain(out: Folder) -> list[Generation]:
-    """Read the generations in order to rewrite them. In an object store no commit is possible until `reopen`.
-
-    Raises:
-        ConfigError: as for `chain`.
-        ShardError: a manifest cannot be read or written.
-    """
+    """Read the generations in order to rewrite them. In an object store no commit is possible until `reopen`."""
     while True:
         generations = chain(out, moved=True)
         name = manifest_of(len(generations) + 1)
@@ -266,9 +245,6 @@ def commit(out: Folder, generation: Generation) -> bool:
 
     In an object store, return False too if its parent was rewritten meanwhile by a process that forgot records. A new
     generation then has to be made.
-
-    Raises:
-        ShardError: the manifest cannot be written.
     """
     if generation.parent and not out.is_local:
         parent, _ = out.latest(manifest_of(generation.number - 1))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.generations.generations import Generation, stages_of
+from trajmill.pipelines.generations.generations import Generation, ledgers_of, stages_of
 from trajmill.pipelines.generations.places import assign_places, known_pools
 from trajmill.pipelines.judge.judging import DECIDED, Unit, Withdrawn, units_in
 from trajmill.pipelines.mix.candidates import (
@@ -20,11 +20,12 @@ from trajmill.pipelines.mix.candidates import (
     candidates,
     draws_name,
     gather_candidates,
+    gather_run_candidates,
     training_environments,
 )
 from trajmill.pipelines.mix.coded_names import Coded, hex_texts, numbers_of
 from trajmill.pipelines.mix.draw import PriorDraws
-from trajmill.pipelines.mix.known import EarlierDraws, Known, Placement, Verdicts
+from trajmill.pipelines.mix.known import EarlierDraws, Known, Placement
 from trajmill.pipelines.mix.passages.drawing import passage_candidates
 from trajmill.pipelines.mix.passages.passage import passage_node
 from trajmill.pipelines.mix.passages.preparation import Prepared
@@ -39,11 +40,8 @@ class KnownGenerations(Known):
     """Decisions of earlier runs.
 
     Args:
-        digest: digest of all of them.
         ledgers: folders of ledgers with the groups and pools of nodes.
-        tombstones: tombstones of forgotten records.
         stages: folders of the stages of runs; empty if only pools are kept.
-        mixtures: draws of the stages of each run.
     """
 
     def __init__(
@@ -58,11 +56,11 @@ class KnownGenerations(Known):
         self._mixtures = mixtures
 
     @classmethod
-    def of(cls, out: Folder, generations: Sequence[Generation], ledgers: tuple[Folder, ...]) -> KnownGenerations:
-        """Read the decisions of the generations of an output folder, of which the tables lie in these folders."""
+    def of(cls, out: Folder, generations: Sequence[Generation]) -> KnownGenerations:
+        """Read the decisions of the generations of an output folder."""
         return cls(
             generations[-1].digest,
-            ledgers,
+            tuple(ledgers_of(out, generation) for generation in generations),
             Tombstones.read(out),
             tuple(stages_of(out, generation) for generation in generations),
             [generation.mixture for generation in generations],
@@ -80,13 +78,12 @@ class KnownGenerations(Known):
     def asks_likeness(self, recipe: Recipe) -> bool:
         return recipe.judge.near_duplicates is not None
 
-    def bridges(self, recipe: Recipe, units: Sequence[Unit], judged: Verdicts) -> Withdrawn:
-        gathered = gather_candidates(candidates(unit, *judged.folders) for unit in units)
-        return assign_places(recipe, units, gathered, judged, self.places).bridges
+    def bridges(self, recipe: Recipe, units: Sequence[Unit], stages: Folder) -> Withdrawn:
+        return assign_places(recipe, units, gather_run_candidates(units, stages), stages, self.places).bridges
 
-    def placed(self, recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts) -> Placement:
+    def placed(self, recipe: Recipe, units: Sequence[Unit], found: Candidates, stages: Folder) -> Placement:
         """See the base class. The pool of new groups is left open."""
-        return assign_places(recipe, units, found, judged, self.places).kept
+        return assign_places(recipe, units, found, stages, self.places).kept
 
     def place_passages(self, passed: Candidates) -> Placement:
         """See the base class. Each document is a group of its component."""
@@ -104,9 +101,7 @@ class Draws(EarlierDraws):
     """Draws of runs, run by run: kept trajectories in the order of their units, then passages.
 
     Attributes:
-        found: the candidates.
         group: name of each candidate's group.
-        pool: pool of each.
         copies: how often each is drawn.
         tokens: tokens of each, as a sample of its pool.
         mixtures: summary of each run's draws, as returned by `Mixture.told`.
@@ -127,9 +122,8 @@ class Draws(EarlierDraws):
         some: list[Candidates] = []
         tables = [pa.table({"group": [], "pool": [], "copies": [], "tokens": []}, _DRAWN)]
         for folder in stages:
-            judged = folder / "transitions", folder / "verdicts", folder / "measures"
             units = units_in(folder)
-            some += [candidates(unit, *judged, wanted) for unit in units]
+            some += [candidates(unit, folder, wanted) for unit in units]
             passages = Prepared(recipe, recipe.mix.passages, folder)
             passed = passages.units() if recipe.mix.passages else []
             some += [passage_candidates(unit, passages, wanted) for unit in passed]
@@ -193,7 +187,6 @@ def _counts(names: Coded) -> list[int]:
 
 
 def _sum_by_value(values: Coded | npt.NDArray[np.uint64], amounts: npt.NDArray[np.int64]) -> dict[Any, int]:
-    """Sum amounts by value."""
     names: Sequence[Any]
     if isinstance(values, Coded):
         names, number = values.names, values.codes.astype(np.int64)

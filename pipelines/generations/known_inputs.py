@@ -60,13 +60,6 @@ class Contents:
 
         The digest of a log of one file is taken from its rows. A log of several files has a digest only if it was not
         changed since.
-
-        Args:
-            inputs: inputs of the run.
-            stages: folder of the run's stages.
-
-        Raises:
-            ShardError: the rows cannot be read.
         """
         digests: dict[str, str] = {}
         for unit in units_in(stages):
@@ -114,7 +107,6 @@ class KnownInputs:
     """Inputs that earlier generations read, and counts of those that occur again.
 
     Attributes:
-        rows: rows of the ledgers of inputs.
         reads_grown: whether an input at a known path with other bytes is read.
         tombstones: logs that were forgotten; they are not read.
         contents: digests of raw files.

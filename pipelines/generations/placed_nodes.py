@@ -13,16 +13,13 @@ from trajmill.pipelines.generations.generations import PLACES, read_ledger
 from trajmill.pipelines.generations.known import Draws
 from trajmill.pipelines.generations.places import NODE_COLUMNS, PARTED, assign_places, log_nodes
 from trajmill.pipelines.judge.judging import Unit, units_in
-from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.mix.candidates import gather_run_candidates
 from trajmill.pipelines.mix.coded_names import hex_texts
-from trajmill.pipelines.mix.known import Verdicts
 from trajmill.pipelines.mix.passages.passage import passage_node
 from trajmill.pipelines.mix.pools import of_kind
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
-from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 
 VERSION: Final = 2
 """Of what the table holds: nodes of logs since 2."""
@@ -32,8 +29,6 @@ def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) ->
     """Build the rows of the ledger of places that a run adds.
 
     Args:
-        recipe: the run's recipe.
-        stages: folder of its stages.
         before: folders of the ledgers of earlier runs, whose nodes keep their places.
     """
     units, draws = units_in(stages), Draws.of(recipe, [stages])
@@ -53,15 +48,14 @@ def place_rows(recipe: Recipe, stages: Folder, before: Sequence[Folder] = ()) ->
     )
     distinct = np.unique(np.concatenate(rows))
     distinct = distinct[np.unique(distinct["node"], return_index=True)[1]]
-    distinct = np.sort(np.concatenate([distinct, log_rows(stages, distinct)]))
+    distinct = np.sort(np.concatenate([distinct, _of_logs(stages, distinct)]))
     return distinct[~np.isin(distinct["node"], read_ledger(before, "places", distinct["node"].copy())["node"])]
 
 
-def log_rows(stages: Folder, places: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+def _of_logs(stages: Folder, places: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     """Build the rows of logs: each has the place of its trajectories, or is `PARTED` where they have several.
 
     Args:
-        stages: where the stages of a run lie.
         places: rows that hold the trajectories' own nodes, by node, each once.
     """
     rows = [np.zeros(0, PLACES)]
@@ -144,10 +138,7 @@ def _by_placing(
         mine = slice(begun, begun + len(starts))
         begun += len(starts)
         yield from _of_unit(stages, unit, starts, groups[mine], pools[mine])
-    has_likeness = read_manifest(stages / LIKENESS, MANIFEST) is not None
-    folders = stages / "transitions", stages / "verdicts", stages / "measures"
-    judged = Verdicts(*folders, stages / LIKENESS if has_likeness else None)
-    left = assign_places(recipe, units, gather_run_candidates(units, stages), judged, before).dropped
+    left = assign_places(recipe, units, gather_run_candidates(units, stages), stages, before).dropped
     if left is not None:
         names, first = np.unique(groups, return_index=True)
         at = np.searchsorted(names, left.group) if len(names) else np.zeros(len(left.group), np.int64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,20 +22,18 @@ import xxhash
 
 from trajmill.pipelines.generations.generations import read_ledger
 from trajmill.pipelines.judge.judging import Unit, Withdrawn
+from trajmill.pipelines.judge.near_duplicates import STAGE as LIKENESS
 from trajmill.pipelines.judge.near_duplicates import read_likeness
 from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.pipelines.mix.candidates import Candidates
 from trajmill.pipelines.mix.coded_names import Coded
-from trajmill.pipelines.mix.known import Placement, Verdicts
+from trajmill.pipelines.mix.known import Placement
 from trajmill.pipelines.mix.pools import of_kind
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_table
 
 Numbers = npt.NDArray[np.uint64]
-
-_AT_ONCE = 1 << 14
-"""Number of new trajectories whose nodes are Python objects at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +64,7 @@ class Bearing:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Permanent groups and pools, as arrays of one length.
-
-    Attributes:
-        node: the node.
-        group: name of its group.
-        pool: number of its pool.
-    """
+    """Permanent groups and pools, as arrays of one length."""
 
     node: Numbers
     group: Numbers
@@ -84,7 +76,6 @@ class Settled:
     """Groups and pools of new trajectories, as arrays of one length in their order.
 
     Attributes:
-        group: name of each group.
         pool: number of the pool that it joins; -1 if none of its nodes is known, so that shares decide.
         bridges: whether it would join two pools; group and pool are then meaningless.
     """
@@ -110,7 +101,8 @@ def assign_groups(bearing: Bearing, order: npt.NDArray[np.int64], known: Places)
     parents = array("q", np.arange(len(nodes), dtype=np.int64).tobytes())
     bridges = np.zeros(len(order), np.bool_)
     starts = np.searchsorted(bearing.newcomer, np.arange(len(order) + 1))
-    for number, mine in _nodes_of(order, starts, dense):
+    for number in order:
+        mine = dense[starts[number] : starts[number + 1]].tolist()
         roots = sorted({_root(parents, node) for node in mine})
         placed_roots = [root for root in roots if pool[root] >= 0]
         if len({pool[root] for root in placed_roots}) > 1:
@@ -127,16 +119,6 @@ def assign_groups(bearing: Bearing, order: npt.NDArray[np.int64], known: Places)
     return Settled(np.where(pools >= 0, groups, nodes[names]), pools, bridges)
 
 
-def _nodes_of(
-    order: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], dense: npt.NDArray[np.int64]
-) -> Iterator[tuple[int, list[int]]]:
-    """Yield the new trajectories in order, each with the numbers of its nodes."""
-    for begin in range(0, len(order), _AT_ONCE):
-        some = order[begin : begin + _AT_ONCE]
-        for number, first, end in zip(some.tolist(), starts[some].tolist(), starts[some + 1].tolist(), strict=True):
-            yield number, dense[first:end].tolist()
-
-
 def _root(parents: array[int], node: int) -> int:
     """Return the smallest node of a node's component."""
     root = node
@@ -148,7 +130,6 @@ def _root(parents: array[int], node: int) -> int:
 
 
 def _roots(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the root of each node."""
     while True:
         further = parents[parents]
         if np.array_equal(further, parents):
@@ -182,7 +163,7 @@ class SettledPlaces:
 
 
 def assign_places(
-    recipe: Recipe, units: Sequence[Unit], newcomers: Candidates, judged: Verdicts, pools: Sequence[Folder]
+    recipe: Recipe, units: Sequence[Unit], newcomers: Candidates, stages: Folder, pools: Sequence[Folder]
 ) -> SettledPlaces:
     """Assign candidates to groups, by their own nodes and those of similar trajectories.
 
@@ -191,12 +172,8 @@ def assign_places(
 
     Args:
         recipe: the recipe, which may widen groups.
-        units: units whose trajectories are assigned.
-        newcomers: their kept trajectories.
-        judged: folders of their verdicts.
-        pools: folders of ledgers with the places of nodes.
     """
-    table = pa.concat_tables([_firsts(unit, judged) for unit in units]) if units else None
+    table = pa.concat_tables([_firsts(recipe, unit, stages) for unit in units]) if units else None
     if table is None or not table.num_rows:
         return SettledPlaces(Placement(newcomers.group, Coded.alike("", len(newcomers))))
     kept_flags = table["kept"].to_numpy()
@@ -271,19 +248,19 @@ def log_nodes(transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> n
     return np.array([xxhash.xxh3_64_intdigest(json.dumps(log_name).encode()) for log_name in named], np.uint64)
 
 
-def _firsts(unit: Unit, judged: Verdicts) -> pa.Table:
+def _firsts(recipe: Recipe, unit: Unit, stages: Folder) -> pa.Table:
     """Return a row for each trajectory of a unit, except those that would join two pools.
 
     A row holds the nodes, rank, id, row number, whether the trajectory is kept, and the tasks of similar trajectories.
     """
-    verdicts = read_table(judged.verdicts, unit.name, ["step", "kept", "reason"])
+    verdicts = read_table(stages / "verdicts", unit.name, ["step", "kept", "reason"])
     columns = [*NODE_COLUMNS, "rank", "trajectory_id"]
-    measured = read_table(judged.measures, f"{unit.label}.parquet", columns)
+    measured = read_table(stages / "measures", f"{unit.label}.parquet", columns)
     bridging = np.array(verdicts["reason"].to_pylist(), object) == BRIDGES_POOLS
     rows = np.flatnonzero((verdicts["step"].to_numpy() == 0) & ~bridging)
     like: dict[int, list[int]] = {}
-    if judged.likeness is not None:
-        for row, node in read_likeness(judged.likeness, unit.name).tolist():
+    if recipe.judge.near_duplicates is not None:
+        for row, node in read_likeness(stages / LIKENESS, unit.name).tolist():
             like.setdefault(row, []).append(node)
     firsts = (
         measured.take(pa.array(rows))
@@ -292,7 +269,7 @@ def _firsts(unit: Unit, judged: Verdicts) -> pa.Table:
         .append_column("unit", pa.array(np.full(len(rows), unit.number)))
         .append_column("like", pa.array([like.get(row, []) for row in rows.tolist()], pa.list_(pa.uint64())))
     )
-    return firsts.append_column(_LOG, pa.array(log_nodes(judged.transitions, unit, rows)))
+    return firsts.append_column(_LOG, pa.array(log_nodes(stages / "transitions", unit, rows)))
 
 
 def known_among(wanted: npt.NDArray[np.uint64], ledgers: Sequence[Folder]) -> Places:

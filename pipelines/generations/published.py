@@ -35,6 +35,7 @@ from trajmill.pipelines.storage.units import (
     finish_unit,
     manifest_names,
     read_manifest,
+    require_manifest,
     unit_manifests,
     units_of,
 )
@@ -45,11 +46,7 @@ SHARDS: Final = "shards"
 
 
 def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership) -> None:
-    """Put the files of all generations into `shards/`, with card and manifest, unless they are there.
-
-    Raises:
-        ShardError: a file cannot be read or written.
-    """
+    """Put the files of all generations into `shards/`, with card and manifest, unless they are there."""
     files = sorted(file.name for generation in generations for file in generation.shards)
     shards = out / SHARDS
     sealed = read_manifest(shards, MANIFEST)
@@ -64,14 +61,7 @@ def publish_again(
     """Publish the files of all generations, even if files of the same names exist.
 
     Args:
-        recipe: recipe of the last generation.
-        out: the folder.
-        generations: all generations of the folder.
-        owner: ownership of the folder.
         changed: whether files of generations may have been rewritten under their names.
-
-    Raises:
-        ShardError: a file cannot be read or written.
     """
     shards, units = out / SHARDS, list[Manifest]()
     sizes = None if shards.is_local or changed else shards.sizes()
@@ -154,7 +144,7 @@ def _add_categories(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dic
 def _balance(recipe: Recipe, folder: Folder, generation: Generation) -> Iterator[Line]:
     """Balance the inputs and outputs of a generation, from its manifests."""
     names = ("transitions", "verdicts", "rejects/mix")
-    normalized, judged, dropped = (_manifest(folder / name) for name in names)
+    normalized, judged, dropped = (require_manifest(folder / name) for name in names)
     plan = Plan.from_json(folder.read(PLAN))
     lost = Counter(reject.reason for reject in plan.unrecognized if reject.reason not in UNRECOGNIZED_REASONS)
     yield input_line(normalized.counts.get("inputs", 0), normalized.counts, dict(sorted(lost.items())))
@@ -167,10 +157,3 @@ def _balance(recipe: Recipe, folder: Folder, generation: Generation) -> Iterator
     passages = read_manifest(folder / PASSAGES, MANIFEST)
     if passages is not None:
         yield from passage_lines([component.name for component in recipe.mix.passages], passages.counts)
-
-
-def _manifest(stage: Folder) -> Manifest:
-    manifest = read_manifest(stage, MANIFEST)
-    if manifest is None:
-        raise ShardError(f"{stage.path(MANIFEST)} is missing or damaged.")
-    return manifest

@@ -5,8 +5,7 @@ The remaining rows of a file keep its order, its row groups and its schema.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import orjson
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,11 +24,10 @@ from trajmill.pipelines.mix.candidates import candidates, draws_name
 from trajmill.pipelines.render.costs import COST_HASHES
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import ParquetSink, read_table, rows_of
-from trajmill.pipelines.storage.units import MANIFEST, read_manifest
 from trajmill.quality.sets import holds
 from trajmill.quality.sketch import HASHED
 from trajmill.schemas import ConfigError
-from trajmill.schemas.manifest import FileEntry, Manifest
+from trajmill.schemas.manifest import FileEntry
 
 _COLUMNS = ("trajectory_id", "step", "source", "started_at", "provenance.uri", "provenance.licence")
 _COMPARED: Final = 20_000
@@ -41,8 +40,6 @@ class Selection:
 
     Attributes:
         sources: names of corpora as in the rows, uris of logs, or folders of logs.
-        trajectories: trajectory ids.
-        licences: licences as in the rows.
         before: a day (UTC); trajectories that began before it are selected, those without a time are not.
     """
 
@@ -57,24 +54,19 @@ class Selection:
                 "Nothing is named to be forgotten: --source, --trajectory, --licence or --before is wanted."
             )
 
-    def selected(self, rows: pa.Table) -> list[bool]:
-        """Return for each row of first steps whether its trajectory is selected."""
-        return [self._is_selected(row) for row in rows.to_pylist()]
-
-    def _is_selected(self, row: dict[str, object]) -> bool:
-        provenance = row["provenance"]
-        assert isinstance(provenance, dict)
-        uri, licence, begun = provenance["uri"] or "", provenance["licence"], row["started_at"]
-        if row["trajectory_id"] in self.trajectories or (licence is not None and licence in self.licences):
-            return True
-        if any(
-            row["source"] == source or uri == source or uri.startswith(source.rstrip("/") + "/")
-            for source in self.sources
-        ):
-            return True
-        if self.before is None or not isinstance(begun, datetime):
-            return False
-        return begun.replace(tzinfo=begun.tzinfo or UTC) < datetime(*self.before.timetuple()[:3], tzinfo=UTC)
+    def condition(self) -> pl.Expr:
+        """Return the condition that a selected row of `_first_rows` meets."""
+        conditions = [
+            pl.col("trajectory_id").is_in(list(self.trajectories)),
+            pl.col("licence").is_in(list(self.licences)),
+        ]
+        for source in self.sources:
+            is_in_folder = pl.col("uri").str.starts_with(source.rstrip("/") + "/")
+            conditions += [pl.col("source") == source, pl.col("uri") == source, is_in_folder]
+        if self.before is not None:
+            day = datetime(self.before.year, self.before.month, self.before.day, tzinfo=UTC)
+            conditions.append(pl.col("started_at") < day)
+        return pl.any_horizontal(conditions).fill_null(value=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +74,6 @@ class Found:
     """Selected trajectories and logs.
 
     Attributes:
-        ids: trajectory ids.
         uris: uris of logs of which nothing else is left.
     """
 
@@ -92,46 +83,41 @@ class Found:
 
 def find_selected(selection: Selection, folders: list[Folder]) -> Found:
     """Find the selected trajectories in these folders. Copies of a selected trajectory are selected too."""
-    tables = [first for folder in folders for first in _firsts(folder)]
-    ids = {
-        row
-        for table in tables
-        for row, chosen in zip(table["trajectory_id"].to_pylist(), selection.selected(table), strict=True)
-        if chosen
-    }
-    gone, left = set[str](), set[str]()
-    for table in tables:
-        uris = pc.struct_field(table["provenance"].combine_chunks(), "uri").to_pylist()
-        for trajectory_id, uri in zip(table["trajectory_id"].to_pylist(), uris, strict=True):
-            (gone if trajectory_id in ids else left).add(uri)
-    return Found(frozenset(ids), frozenset(gone - left))
+    rows = _first_rows(folders)
+    ids = rows.filter(selection.condition())["trajectory_id"].unique()
+    is_gone = pl.col("trajectory_id").is_in(ids.implode())
+    gone, left = rows.filter(is_gone)["uri"], rows.filter(~is_gone)["uri"]
+    return Found(frozenset(ids), frozenset(gone) - frozenset(left))
 
 
 def nearest(selection: Selection, folders: list[Folder]) -> str | None:
-    """Return the name in these folders that is most similar to a selected one; None if there is none.
-
-    It is suggested to a user who mistyped a name.
-    """
-    names: dict[str, set[str]] = {"sources": set(), "trajectories": set(), "licences": set()}
-    for table in (first for folder in folders for first in _firsts(folder)):
-        provenances = table["provenance"].combine_chunks()
-        uris = set(pc.struct_field(provenances, "uri").to_pylist())
-        folders_of = {uri[:end] for uri in uris for end, letter in enumerate(uri) if letter == "/"}
-        names["sources"] |= {*table["source"].to_pylist(), *folders_of, *uris}
-        names["trajectories"] |= set(table["trajectory_id"].to_pylist())
-        names["licences"] |= {licence for licence in pc.struct_field(provenances, "licence").to_pylist() if licence}
+    """Return the name in these folders that is most similar to a selected one; None if none is similar."""
+    rows = _first_rows(folders)
+    uris = set(rows["uri"])
+    folders_of = {uri[:end] for uri in uris for end, letter in enumerate(uri) if letter == "/"}
+    names = {
+        "sources": {*rows["source"], *folders_of, *uris},
+        "trajectories": set(rows["trajectory_id"]),
+        "licences": set(rows["licence"].drop_nulls()),
+    }
     for kind, there in names.items():
-        for name in getattr(selection, kind):
-            close = get_close_matches(name, sorted(there, key=lambda name_of: (len(name_of), name_of))[:_COMPARED], 1)
-            if close:
+        shortest = sorted(there, key=lambda name: (len(name), name))[:_COMPARED]
+        for wanted in getattr(selection, kind):
+            if close := get_close_matches(wanted, shortest, 1):
                 return close[0]
     return None
 
 
-def _firsts(transitions: Folder) -> Iterator[pa.Table]:
-    for name in transitions.names(".parquet"):
-        table = read_table(transitions, name, _COLUMNS)
-        yield table.filter(pc.equal(table["step"], 0)).combine_chunks()
+def _first_rows(folders: Iterable[Folder]) -> pl.DataFrame:
+    """Return the first row of each trajectory in folders of transitions."""
+    text = dict.fromkeys(("trajectory_id", "source", "uri", "licence"), pl.String())
+    frames = [pl.DataFrame(schema={**text, "started_at": pl.Datetime("us", "UTC")})]
+    for folder in folders:
+        for name in folder.names(".parquet"):
+            table = read_table(folder, name, _COLUMNS)
+            rows = pl.DataFrame(pl.from_arrow(table.filter(pc.equal(table["step"], 0))))
+            frames.append(rows.unnest("provenance").select(frames[0].columns))
+    return pl.concat(frames)
 
 
 Flags = npt.NDArray[np.bool_]
@@ -140,21 +126,12 @@ Change = Callable[[pa.Table, int], pa.Table]
 
 
 def rewritten(folder: Folder, name: str, change: Change, *, shard: bool = False) -> FileEntry:
-    """Rewrite a Parquet file in place, with each of its row groups changed.
-
-    Raises:
-        ShardError: it cannot be written.
-    """
+    """Rewrite a Parquet file in place, with each of its row groups changed."""
     with folder.open(name) as stream:
         reader = pq.ParquetFile(stream)
         schema = reader.schema_arrow
-        hashed = (
-            HASHED
-            if name.endswith(measure_file("", "sketch"))
-            else COST_HASHES
-            if name.endswith(measure_file("", "costs"))
-            else ()
-        )
+        hashed = HASHED if name.endswith(measure_file("", "sketch")) else ()
+        hashed = COST_HASHES if name.endswith(measure_file("", "costs")) else hashed
         sink = ParquetSink(folder, name, schema, shard=shard, hashed=hashed)
         first = 0
         try:
@@ -207,13 +184,6 @@ def ids_of(table: pa.Table) -> pa.ChunkedArray:
     return pc.struct_field(table["extra_info"], "trajectory_id").cast(pa.string())
 
 
-def without_lines(data: bytes, ids: Collection[str]) -> tuple[bytes, int]:
-    """Return the lines of a JSONL file without those of these trajectories, and the number of removed lines."""
-    lines = data.splitlines(keepends=True)
-    left = [line for line in lines if json.loads(line)["trajectory_id"] not in ids]
-    return b"".join(left), len(lines) - len(left)
-
-
 def is_whole(folder: Folder, name: str, kept_flags: Flags) -> bool:
     """Return True if an aligned file still has all rows; otherwise they were removed before a kill."""
     return rows_of(folder, name) == len(kept_flags)
@@ -240,16 +210,11 @@ def parquet_holds(out: Folder, name: str, gone: Set[str], logs: Set[str]) -> boo
 
 def attachment_digests(transitions: Folder) -> Iterator[str]:
     """Yield the digests of the rows' attachments."""
-    leaves = [f"{side}.attachments.list.element.sha256" for side in ("observation", "next_observation")]
+    sides = [f"{side}.attachments" for side in ("observation", "next_observation")]
     for name in transitions.names(".parquet"):
-        with transitions.open(name) as stream:
-            reader = pq.ParquetFile(stream)
-            names = {reader.metadata.schema.column(number).path for number in range(reader.metadata.num_columns)}
-            some = [path for path in names if ".attachments." in path and path.endswith("sha256")] or leaves
-            for row in reader.read(columns=some).to_pylist():
-                for side in row.values():
-                    for attachment in (side or {}).get("attachments") or ():
-                        yield attachment["sha256"]
+        for column in read_table(transitions, name, sides).itercolumns():
+            attachments = pc.list_flatten(pc.struct_field(column, "attachments"))
+            yield from pc.unique(pc.struct_field(attachments, "sha256")).to_pylist()
 
 
 def holding(at: Folder, ids: set[str]) -> list[str]:
@@ -269,35 +234,22 @@ def shown_pools(at: Folder, unit: Unit, ids: set[str]) -> set[tuple[str, str]]:
     return {(pool, unit.domain) for pool in mine["pool"].to_pylist()}
 
 
-def manifest_in(stage: Folder) -> Manifest:
-    sealed = read_manifest(stage, MANIFEST)
-    if sealed is None:
-        raise ConfigError(f"{stage.path()} is not finished. Run the command that made it again first.")
-    return sealed
-
-
 _COLUMN = "environment"
 """Column of eval rows that the draws call `familiarity`."""
 
-Environments = npt.NDArray[np.uint64]
 
-
-def _environments(at: Folder, unit: Unit) -> Environments:
-    return candidates(unit, at / "transitions", at / "verdicts", at / "measures").environment
-
-
-def mend_draws(at: Folder, units: Sequence[Unit], shown: Environments) -> Iterator[str]:
+def mend_draws(at: Folder, units: Sequence[Unit], shown: npt.NDArray[np.uint64]) -> Iterator[str]:
     """Rewrite draws that call an environment seen that is no longer seen; yield names of the rewritten files.
 
     Args:
         at: folder of a generation, already cut.
-        units: all its units.
         shown: environments that training shows in it and earlier generations, ascending.
     """
     for unit in units:
         name = draws_name(unit.label)
         familiarities = read_table(at / "draws", name, ["familiarity"])["familiarity"].to_pylist()
-        gone = (np.array(familiarities, object) == "seen") & ~holds(shown, _environments(at, unit))
+        environments = candidates(unit, at).environment
+        gone = (np.array(familiarities, object) == "seen") & ~holds(shown, environments)
         if not gone.any():
             continue
 
@@ -330,14 +282,16 @@ def of_unseen(ids: frozenset[str]) -> Change:
     return change
 
 
-def lines_of_unseen(data: bytes, ids: frozenset[str]) -> bytes:
-    """Mark the environment of these trajectories as unseen in JSONL lines."""
-    return b"".join(_line(line, ids) for line in data.splitlines(keepends=True))
-
-
-def _line(line: bytes, ids: frozenset[str]) -> bytes:
-    row = orjson.loads(line)
-    return orjson.dumps({**row, _COLUMN: "unseen"}) + b"\n" if row["trajectory_id"] in ids else line
+def cut_lines(data: bytes, ids: Collection[str], unseen: frozenset[str]) -> bytes:
+    """Return the JSONL lines of eval without those of some trajectories, and with others' environments as unseen."""
+    left = []
+    for line in data.splitlines(keepends=True):
+        row = orjson.loads(line)
+        if row["trajectory_id"] in unseen:
+            left.append(orjson.dumps({**row, _COLUMN: "unseen"}) + b"\n")
+        elif row["trajectory_id"] not in ids:
+            left.append(line)
+    return b"".join(left)
 
 
 def _set(table: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:

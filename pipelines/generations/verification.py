@@ -36,7 +36,6 @@ def verify(out: str) -> Verification:
 
     Raises:
         ConfigError: no run wrote the folder.
-        ShardError: a file cannot be read.
     """
     verification = _with_generations(verify_folder(out))
     known_names = {fault.name for fault in verification.faults}

@@ -17,10 +17,10 @@ import pyarrow as pa
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.judge.judging import Judging, Unit, measure_file
-from trajmill.pipelines.judge.packed_rows import LOSER, partition_records
+from trajmill.pipelines.judge.packed_rows import LOSER, partition_records, unpack
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import CONTAMINATED
-from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.pipelines.storage.parquet import read_table
 from trajmill.quality.contamination import Index
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, choose_items, tasks_showing
 
@@ -35,8 +35,7 @@ COUNTED: Final = np.dtype([("run", "<u8"), ("tasks", "<u8")])
 
 
 def _matches(unit: Unit, judging: Judging) -> pa.Table:
-    batches = read_batches(judging.measures, measure_file(unit.label, "benchmarks"))
-    return pa.Table.from_batches(batches, schema=MATCH_SCHEMA)
+    return read_table(judging.measures, measure_file(unit.label, "benchmarks"), MATCH_SCHEMA.names)
 
 
 def find_runs(standing: Standing) -> Keys:
@@ -50,7 +49,7 @@ def find_runs(standing: Standing) -> Keys:
 
 def count_tasks(key: Key, packed: Iterable[bytes]) -> Answers:
     """Count the tasks that show each packed run. All records of a run must be among those given."""
-    distinct = np.unique(np.concatenate([np.frombuffer(data, SHOWING) for data in packed]))
+    distinct = np.unique(unpack(packed, SHOWING))
     run, tasks = np.unique(distinct["run"], return_counts=True)
     records = np.zeros(len(run), COUNTED)
     records["run"], records["tasks"] = run, tasks
@@ -81,8 +80,7 @@ class Contamination:
         """Return the unit's contaminated trajectories: rows with the number of the item, of dtype `LOSER`."""
         rules = standing.judging.recipe.judge.contamination
         index = self._index()
-        blocks = [data for (name, _), data in standing.common.items() if name == RUNS]
-        known = np.frombuffer(b"".join(blocks), COUNTED)
+        known = unpack((data for (name, _), data in standing.common.items() if name == RUNS), COUNTED)
         weights = index.weights(rules.common, known["run"], known["tasks"])
         row, item, _ = choose_items(_matches(standing.unit, standing.judging), index, weights, rules.min_score)
         losers = np.zeros(len(row), LOSER)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.packed_rows import LOSER, apart, identities, partition_records
+from trajmill.pipelines.judge.packed_rows import LOSER, apart, identities, partition_records, unpack
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import DUPLICATE_TRAJECTORY, DUPLICATE_TRANSITION, MAX_PER_TASK
 from trajmill.quality.duplicate import KEY, losers
@@ -73,7 +73,7 @@ class Copies:
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
         """Yield the rows of each unit that lose against an equal one, with the survivor's id."""
-        lost, survivors = losers(np.concatenate([np.frombuffer(data, KEY) for data in packed]), self.most)
+        lost, survivors = losers(unpack(packed, KEY), self.most)
         rows = np.zeros(len(lost), LOSER)
         rows["row"], rows["kept"] = lost["row"], survivors["tie"]
         yield from ((self.losing, *loss) for loss in apart(rows, lost["unit"]))

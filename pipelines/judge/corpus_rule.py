@@ -127,7 +127,6 @@ def graph(levels: Sequence[Sequence[Scheduled]], last: Sequence[str]) -> str:
 
     Args:
         levels: levels of `schedule_rounds`.
-        last: the rounds that verdicts need.
     """
     lines = ["flowchart TD", "    measure([measure])"]
     before: dict[str, set[str]] = {}

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from trajmill.connectors.published.tables import Table
 from trajmill.pipelines.plan.raw_files import list_raw
 from trajmill.pipelines.recipe.judgement import Benchmark
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_batches, write_parquet
+from trajmill.pipelines.storage.parquet import read_table, write_parquet
 from trajmill.pipelines.storage.stored_blob import StoredBlob
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.contamination import Index, Runs, checkout_name, few_words, name_hash
@@ -130,7 +131,7 @@ def _read(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
             _read_world_bench(benchmark, blob, rows)
             return
         known: set[str] = set()
-        for number, row in _prepend(first, table_rows):
+        for number, row in chain([first], table_rows):
             if isinstance(row, ParseError):
                 raise row
             known |= _paths(row)
@@ -139,16 +140,11 @@ def _read(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
         raise ConfigError(f"Benchmark '{benchmark.name}' cannot be read: {error}") from error
     for column in benchmark.columns:
         if column not in known:
-            nearest = get_close_matches(column, known, 1)
             message = f"Benchmark '{benchmark.name}' has no column '{column}' in {blob.uri}"
-            raise ConfigError(f"{message}; it has {', '.join(sorted(known))}.", nearest[0] if nearest else None)
+            nearest = get_close_matches(column, known, 1)
+            raise ConfigError(f"{message}; it has {', '.join(sorted(known))}.", *nearest)
     if not benchmark.columns:
         raise ConfigError(f"Benchmark '{benchmark.name}' names no column: of {', '.join(sorted(known))}, what is what?")
-
-
-def _prepend(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
 
 
 def _read_world_bench(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
@@ -204,7 +200,6 @@ def _paths(row: Mapping[str, Any], lead: str = "") -> set[str]:
 
 
 def _strings(value: Any) -> list[str]:
-    """Return all texts and numbers in a value, in order."""
     if isinstance(value, str):
         return [value] if value else []
     if isinstance(value, dict):
@@ -218,7 +213,7 @@ def _strings(value: Any) -> list[str]:
 def read_index(folder: Folder, digest: str) -> Index:
     """Read the index from the folder. A worker reads it once for each digest."""
     assert digest
-    table = pa.Table.from_batches(read_batches(folder, NAME), schema=INDEX_SCHEMA).combine_chunks()
+    table = read_table(folder, NAME, INDEX_SCHEMA.names)
     names = sorted(set(table["item"].to_pylist()))
     number = {name: number for number, name in enumerate(names)}
     item = np.array([number[name] for name in table["item"].to_pylist()], np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
-from trajmill.pipelines.judge.packed_rows import SIMILAR, apart, partition_records
+from trajmill.pipelines.judge.packed_rows import SIMILAR, apart, partition_records, unpack
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.quality.group import components, name_edges
@@ -62,7 +62,7 @@ def collect_nodes(standing: Standing) -> Keys:
 
 def tie_groups(_: Key, packed: Iterable[bytes]) -> Answers:
     """Send units the groups that share a node with groups of other units."""
-    records = np.sort(np.concatenate([np.frombuffer(data, _NODE) for data in packed]), order=["node", "group"])
+    records = np.sort(unpack(packed, _NODE), order=["node", "group"])
     first, node_index, count = np.unique(records["node"], return_index=True, return_inverse=True, return_counts=True)[
         1:
     ]
@@ -75,8 +75,7 @@ def tie_groups(_: Key, packed: Iterable[bytes]) -> Answers:
 
 def ties(standing: Standing) -> Keys:
     """Yield the distinct ties of a unit's groups."""
-    blocks = [np.zeros(0, _TIE), *(np.frombuffer(data, _TIE) for data in standing.told(_TIES))]
-    distinct = np.unique(np.concatenate(blocks))
+    distinct = np.unique(unpack(standing.told(_TIES), _TIE))
     if len(distinct):
         yield 0, distinct.tobytes()
 
@@ -104,8 +103,7 @@ def groups_of(standing: Standing) -> Nodes:
     """Name the group of each row of a unit, once all answers have arrived."""
     nodes, groups = _within(standing)
     row_groups = groups[np.searchsorted(nodes, standing.measures.column("task_node"))]
-    blocks = [np.zeros(0, _NAME), *(np.frombuffer(data, _NAME) for data in standing.told(GROUPS))]
-    names = np.unique(np.concatenate(blocks))
+    names = np.unique(unpack(standing.told(GROUPS), _NAME))
     if not len(names):
         return row_groups
     position = np.minimum(np.searchsorted(names["group"], row_groups), len(names) - 1)

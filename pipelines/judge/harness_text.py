@@ -26,7 +26,7 @@ from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import HARNESS_SHARE, HARNESS_TEXT
 from trajmill.pipelines.judge.replicates import REPORTER
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_batches, row_groups
+from trajmill.pipelines.storage.parquet import read_table, row_groups
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.harness_text import (
     COUNT,
@@ -81,15 +81,12 @@ _HEADER: Final = np.dtype([("group", "<u8"), ("answers", "<u4"), ("told", "<u4")
 
 
 def _edges(standing: Standing) -> pa.Table:
-    batches = read_batches(standing.measured, measure_file(standing.unit.label, "edges"))
-    return pa.Table.from_batches(batches, schema=EDGES_SCHEMA)
+    return read_table(standing.measured, measure_file(standing.unit.label, "edges"), EDGES_SCHEMA.names)
 
 
 def count_by_agent(standing: Standing) -> Keys:
     """Count skeletons in the answers of a unit, by agent, version and partition of skeletons."""
-    variety = pa.Table.from_batches(
-        read_batches(standing.measured, measure_file(standing.unit.label, "variety")), schema=VARIETY_SCHEMA
-    )
+    variety = read_table(standing.measured, measure_file(standing.unit.label, "variety"), VARIETY_SCHEMA.names)
     for group, (answers, skeletons) in count_skeletons(_edges(standing), variety, standing.unit.number).items():
         partition = skeletons["skeleton"] % np.uint64(_PARTITIONS)
         for number in np.unique(partition).tolist():

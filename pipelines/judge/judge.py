@@ -14,15 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from trajmill.pipelines.execution.exchange import Span
-from trajmill.pipelines.execution.flow import (
-    Collection,
-    FlatMap,
-    Flatten,
-    GroupByKey,
-    Map,
-    SideInput,
-    Transform,
-)
+from trajmill.pipelines.execution.flow import Collection, FlatMap, Flatten, GroupByKey, Map, SideInput, Transform
 from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.contamination import Contamination
 from trajmill.pipelines.judge.copies import Copies
@@ -32,7 +24,7 @@ from trajmill.pipelines.judge.harness_text import HarnessFrames, write_table
 from trajmill.pipelines.judge.judging import Judging, Unit
 from trajmill.pipelines.judge.measuring import measure_unit
 from trajmill.pipelines.judge.near_duplicates import NearCopies
-from trajmill.pipelines.judge.part_state import Standing, standing_of
+from trajmill.pipelines.judge.part_state import DecidedStanding, Standing
 from trajmill.pipelines.judge.replicates import REPORTER, Replicates, write_report
 from trajmill.pipelines.judge.shares import Caps, Shares
 from trajmill.pipelines.judge.verdicts import write_verdict
@@ -94,13 +86,7 @@ class UnitsToVerdicts(Transform):
 
 
 class _Level(Transform):
-    """One level of rounds: turns messages to units into the answers of its rounds.
-
-    Args:
-        level: the rounds.
-        judging: settings of judging.
-        common: source of the answers that all units receive, by round.
-    """
+    """One level of rounds: turns messages to units into the answers of its rounds."""
 
     def __init__(self, level: Sequence[Scheduled], judging: Judging, common: Mapping[str, Collection[Told]]) -> None:
         super().__init__()
@@ -174,14 +160,11 @@ def _standing(values: Iterable[tuple[str, Any]], judging: Judging, common: Mappi
         else:
             heard.setdefault(content[0], []).append(content[1])
     (unit,) = units
-    return standing_of(unit, judging, heard, common)
+    return (DecidedStanding if unit.is_decided else Standing)(unit, judging, heard, common)
 
 
 def _keys(
-    messages: tuple[int, Iterable[tuple[str, Any]]],
-    rounds: Sequence[Round],
-    judging: Judging,
-    common: Any,
+    messages: tuple[int, Iterable[tuple[str, Any]]], rounds: Sequence[Round], judging: Judging, common: Any
 ) -> Iterator[tuple[tuple[str, Key], bytes | Span]]:
     """Yield the keys of a unit for each round.
 
@@ -220,9 +203,7 @@ def _answers(
 
 
 def _decide(
-    messages: tuple[int, Iterable[tuple[str, Any]]],
-    judging: Judging,
-    rules: Sequence[Decision],
+    messages: tuple[int, Iterable[tuple[str, Any]]], judging: Judging, rules: Sequence[Decision]
 ) -> Iterator[Manifest]:
     """Write the verdict of a unit from the messages to it, unless it is decided."""
     standing = _standing(messages[1], judging, {})

@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.execution.exchange import Key, Span, read_blocks, spill_or_pass
+from trajmill.pipelines.execution.exchange import GatheredBlocks, Key, Span, spill_or_pass
 from trajmill.pipelines.judge.packed_rows import PARTITIONS
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder, sha256_of
-from trajmill.pipelines.storage.parquet import read_batches
-from trajmill.pipelines.storage.units import MANIFEST, read_manifest
+from trajmill.pipelines.storage.parquet import read_batches, read_table
+from trajmill.pipelines.storage.units import MANIFEST, read_manifest, require_manifest
 from trajmill.quality.fingerprint import as_lanes, mixed
 from trajmill.quality.measure import tells
 from trajmill.quality.rule import Decision, apply_rules
 from trajmill.quality.signal import Signal
 from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
-from trajmill.schemas import SCHEMA_VERSION, ShardError
+from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.verdict import SIGNAL_PREFIX, measure_schema
 
 FileKind: TypeAlias = Literal["benchmarks", "replicates", "variety", "spans", "sketch", "costs", "answers", "edges"]
@@ -53,9 +53,6 @@ class Unit:
     """A file of transitions.
 
     Attributes:
-        number: number among all units.
-        name: name in the folder of transitions.
-        sha256: sha256 of the file.
         folder: folder of the stages of the earlier run that judged the unit; None if the unit is to be judged.
     """
 
@@ -90,10 +87,8 @@ def units_in(folder: Folder) -> list[Unit]:
     Raises:
         ShardError: its transitions have no manifest.
     """
-    sealed = read_manifest(folder / "transitions", MANIFEST)
-    if sealed is None:
-        raise ShardError(f"{(folder / 'transitions').path(MANIFEST)} is missing or damaged.")
-    return [Unit(number, file.name, file.sha256) for number, file in enumerate(sealed.files)]
+    files = require_manifest(folder / "transitions").files
+    return [Unit(number, file.name, file.sha256) for number, file in enumerate(files)]
 
 
 Withdrawn: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
@@ -131,7 +126,7 @@ class Judging:
 
     def fetch_blocks(self, values: Iterable[bytes | Span]) -> Iterator[bytes]:
         """Read blocks that were spilled; see `exchange`."""
-        return read_blocks(values, self.spill)
+        return iter(GatheredBlocks(self.spill, values))
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -196,10 +191,8 @@ class Measures:
 
 def read_measures(unit: Unit, judging: Judging) -> Measures:
     """Read the measures of a unit and apply the recipe's rules."""
-    table = pa.Table.from_batches(
-        read_batches(judging.measures, f"{unit.label}.parquet"),
-        schema=measure_schema(judging.signals, judging.telling),
-    ).combine_chunks()
+    columns = measure_schema(judging.signals, judging.telling).names
+    table = read_table(judging.measures, f"{unit.label}.parquet", columns)
     numbers = {
         name: table[SIGNAL_PREFIX + name].combine_chunks().to_numpy(zero_copy_only=False) for name in judging.signals
     }
@@ -223,7 +216,6 @@ def _keys(table: pa.Table) -> Mapping[str, npt.NDArray[np.uint64]]:
 def read_sketches(label: str, measures: Folder, starts: npt.NDArray[np.int64] | None = None) -> Sketches:
     """Read the sketches of a unit. `starts` are the first rows of its trajectories, if known."""
     if starts is None:
-        step = pa.Table.from_batches(read_batches(measures, f"{label}.parquet", ["step"]))["step"]
-        starts = np.flatnonzero(step.to_numpy() == 0)
+        starts = np.flatnonzero(read_table(measures, f"{label}.parquet", ["step"])["step"].to_numpy() == 0)
     batches = read_batches(measures, measure_file(label, "sketch"))
     return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)

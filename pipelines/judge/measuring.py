@@ -93,11 +93,7 @@ def measuring_digest(unit: Unit, judging: Judging) -> str:
 
 
 def measure_unit(unit: Unit, judging: Judging) -> Unit:
-    """Measure a unit's transitions into files of the measures folder, unless that was done, and return the unit.
-
-    Raises:
-        ShardError: the transitions were changed since they were written.
-    """
+    """Measure a unit's transitions into files of the measures folder, unless that was done, and return the unit."""
     if unit.is_decided:
         return unit
     rules = judging.recipe.judge

@@ -29,12 +29,13 @@ from trajmill.pipelines.judge.packed_rows import (
     by_unit,
     identities,
     partition_records,
+    unpack,
 )
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import NEAR_DUPLICATE
 from trajmill.pipelines.recipe.judgement import NearDuplicates
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_batches, read_table, write_parquet
+from trajmill.pipelines.storage.parquet import read_table, write_parquet
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.fingerprint import as_lanes
 from trajmill.quality.near import (
@@ -62,26 +63,18 @@ _SCHEMA: Final = pa.schema([("row", pa.uint32()), ("node", pa.uint64())])
 def write_likeness(standing: Standing, folder: Folder) -> Manifest:
     """Write the first rows of a unit's trajectories with the tasks of their similar trajectories."""
     unit = standing.unit
-    records = np.unique(
-        np.concatenate([np.zeros(0, LIKENESS), *(np.frombuffer(data, LIKENESS) for data in standing.told(LIKE))])
-    )
+    records = np.unique(unpack(standing.told(LIKE), LIKENESS))
     columns = [pa.array(np.ascontiguousarray(records[name])) for name in _SCHEMA.names]
     entry = write_parquet(folder, unit.name, _SCHEMA, [pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)])
     return finish_unit(folder, Manifest(STAGE, unit.label, standing.judging.digest, SCHEMA_VERSION, (entry,)))
 
 
 def read_likeness(folder: Folder, name: str) -> npt.NDArray[np.void]:
-    """Read the similarities of a unit, of dtype `LIKENESS`.
-
-    Raises:
-        ShardError: the file is missing or damaged.
-    """
-    parts = [np.zeros(0, LIKENESS)]
-    for batch in read_batches(folder, name):
-        some = np.zeros(batch.num_rows, LIKENESS)
-        some["row"], some["node"] = batch["row"].to_numpy(), batch["node"].to_numpy()
-        parts.append(some)
-    return np.concatenate(parts)
+    """Read the similarities of a unit, of dtype `LIKENESS`."""
+    table = read_table(folder, name, _SCHEMA.names)
+    records = np.zeros(len(table), LIKENESS)
+    records["row"], records["node"] = table["row"].to_numpy(), table["node"].to_numpy()
+    return records
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +82,10 @@ class Rollouts:
     """Trajectories of a unit, as arrays of one length.
 
     Attributes:
-        sketches: their sketches.
         first: row of each first step in the file.
-        task: node of each task.
-        content: hash of each trajectory's content.
         rank: rank of each; the smallest is the best.
         counts: whether the trajectory counts when background steps of its task are found.
         stays: whether the trajectory is kept so far.
-        ids: their ids.
     """
 
     sketches: Sketches
@@ -107,10 +96,6 @@ class Rollouts:
     counts: npt.NDArray[np.bool_]
     stays: npt.NDArray[np.bool_]
     ids: pa.Array | pa.ChunkedArray
-
-    def ties(self, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-        """Return the first 64 bits of the ids of the chosen trajectories."""
-        return identities(self.ids.take(pa.array(chosen)).to_pylist())
 
 
 def rollouts_of(standing: Standing) -> Rollouts:
@@ -152,7 +137,6 @@ def _goes_on(
     An answer that was missing may be there by now, and the last one may have been cut.
 
     Args:
-        sketches: of the trajectories that might go.
         trajectories: their numbers, shape (pairs,).
         other_sketches: of those that they are compared with.
         others: numbers of these, shape (pairs,).
@@ -210,7 +194,7 @@ def tasks(standing: Standing) -> Keys:
 
 def count_rollouts(_: Key, packed: Packed) -> Answers:
     """Count the different rollouts of each task, and send the counts to the units that have some."""
-    records = np.concatenate([np.frombuffer(data, ROLLOUT) for data in packed])
+    records = unpack(packed, ROLLOUT)
     sizes = np.zeros(len(records), _SIZE)
     sizes["task"], sizes["rollouts"] = records["task"], rollouts(records["task"], records["content"])
     yield from ((_TASKS, *answer) for answer in apart(sizes, records["unit"]))
@@ -224,9 +208,7 @@ def steps(standing: Standing) -> Keys:
     chosen = np.flatnonzero(some.counts & (some.task != some.content))
     trajectory, rows = some.sketches.rows(chosen)
     task = some.task[chosen][trajectory]
-    sizes = np.sort(
-        np.concatenate([np.zeros(0, _SIZE), *(np.frombuffer(data, _SIZE) for data in standing.told(_TASKS))])
-    )
+    sizes = np.sort(unpack(standing.told(_TASKS), _SIZE))
     records = np.zeros(len(rows), STEP)
     records["kind"], records["content"] = step_kinds(task, some.sketches.step[rows]), some.content[chosen][trajectory]
     records["rollouts"] = sizes["rollouts"][np.searchsorted(sizes["task"], task)]
@@ -240,7 +222,8 @@ def members_of(standing: Standing) -> npt.NDArray[np.void]:
     assert near is not None
     chosen = np.flatnonzero(some.stays)
     who = np.zeros(len(chosen), MEMBER)
-    who["rank"], who["node"], who["tie"] = some.rank[chosen], some.task[chosen], some.ties(chosen)
+    who["rank"], who["node"] = some.rank[chosen], some.task[chosen]
+    who["tie"] = identities(some.ids.take(pa.array(chosen)).to_pylist())
     who["unit"], who["row"] = standing.unit.number, some.first[chosen]
     return members(some.sketches, chosen, _flags(standing, some), near.made(), who)
 
@@ -274,7 +257,7 @@ class NearCopies:
 
     def background(self, key: Key, packed: Packed) -> Answers:
         """Find the background rows of each unit, as packed steps."""
-        steps_of_task = np.concatenate([np.frombuffer(data, STEP) for data in packed])
+        steps_of_task = unpack(packed, STEP)
         shared = steps_of_task[background_steps(steps_of_task, self.near.background_min, self.near.background_share)]
         yield from ((_SHARED, *answer) for answer in by_unit(shared))
 
@@ -287,7 +270,7 @@ class NearCopies:
 
         Pairs of two decided trajectories are left out.
         """
-        members = np.concatenate([np.frombuffer(data, MEMBER) for data in packed])
+        members = unpack(packed, MEMBER)
         stays = members["unit"] >= DECIDED
         if stays.any():
             members = members[holds(distinct(members["band"][~stays]), members["band"])]

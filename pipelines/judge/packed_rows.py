@@ -48,9 +48,9 @@ def apart(records: npt.NDArray[np.void], number: npt.NDArray[Any]) -> Iterator[t
         yield int(ordered[begin]), records[order[begin:end]].tobytes()
 
 
-def losers_of(packed: Iterable[bytes]) -> npt.NDArray[np.void]:
-    """Merge the losers of a unit, of dtype `LOSER`, sorted by row."""
-    return np.sort(np.concatenate([np.zeros(0, LOSER), *(np.frombuffer(data, LOSER) for data in packed)]))
+def unpack(packed: Iterable[bytes | memoryview], record: np.dtype[np.void]) -> npt.NDArray[np.void]:
+    """Join the records of all blocks, in their order."""
+    return np.concatenate([np.zeros(0, record), *(np.frombuffer(data, record) for data in packed)])
 
 
 def identities(keys: Sequence[str]) -> npt.NDArray[np.uint64]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from trajmill.pipelines.execution.exchange import Span
 from trajmill.pipelines.judge.judging import Judging, Measures, Unit, read_measures
-from trajmill.pipelines.judge.packed_rows import LOSER, losers_of
+from trajmill.pipelines.judge.packed_rows import LOSER, unpack
 from trajmill.pipelines.judge.reasons import AFTER_NEAR, BRIDGES_POOLS, EXCLUDED, NEAR_DUPLICATE, REASONS, SIMULATED
 from trajmill.pipelines.judge.selected_ids import excluded_trajectories
 from trajmill.pipelines.judge.world_models import refused_trajectories
@@ -68,7 +68,7 @@ class Standing:
 
         Which trajectories a world model answered, and which were withdrawn or excluded, every unit knows by itself.
         """
-        losers = {reason.name: losers_of(self.told(reason.name)) for reason in REASONS} | self.own
+        losers = {reason.name: np.sort(unpack(self.told(reason.name), LOSER)) for reason in REASONS} | self.own
         withdrawn = np.array(dict(self.judging.withdrawn).get(self.unit.label, ()), np.int64)
         bridges = np.zeros(len(withdrawn), LOSER)
         bridges["row"] = withdrawn
@@ -162,13 +162,3 @@ class DecidedStanding(Standing):
 
     def rank_values(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
         return np.zeros(len(values), np.uint64)
-
-
-def standing_of(
-    unit: Unit,
-    judging: Judging,
-    heard: Mapping[str, Sequence[bytes | Span]],
-    common: Mapping[tuple[str, int], Any],
-) -> Standing:
-    """Build the state of a unit that received these answers."""
-    return (DecidedStanding if unit.is_decided else Standing)(unit, judging, heard, common)

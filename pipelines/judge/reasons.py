@@ -32,7 +32,6 @@ class Reason:
 
     Attributes:
         name: name in verdicts and rejects.
-        use: resulting use of a row.
         whole: whether it drops whole trajectories, which are given by their first rows.
     """
 

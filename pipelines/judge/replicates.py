@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.judging import measure_file
-from trajmill.pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partition_records
+from trajmill.pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partition_records, unpack
 from trajmill.pipelines.judge.part_state import Standing
 from trajmill.pipelines.judge.reasons import REPLICATE
 from trajmill.pipelines.judge.spans import (
@@ -98,10 +98,8 @@ def _tally(tallies: Tallies) -> tuple[str, int, bytes]:
 
 
 def _rows(standing: Standing, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """Return the chosen rows, of dtype `ROW`."""
     unit, measures = standing.unit, standing.measures
-    batches = read_batches(standing.measured, measure_file(unit.label, "replicates"))
-    table = pa.Table.from_batches(batches, schema=REPLICATE_SCHEMA)
+    table = read_table(standing.measured, measure_file(unit.label, "replicates"), REPLICATE_SCHEMA.names)
     records = np.zeros(len(chosen), ROW)
     node = measures.column("instance_node")
     records["key"] = keys(node, table["history"].to_numpy())[chosen]
@@ -157,8 +155,7 @@ def tally_part(key: Key, packed: Packed) -> Answers:
 
 def collect_named_rows(standing: Standing) -> Keys:
     """Yield the rows of a unit that may be compared, by range of the key."""
-    rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in standing.told(_NAMED))])
-    for number, data in partition_records(rows, "key"):
+    for number, data in partition_records(unpack(standing.told(_NAMED), ROW), "key"):
         yield number, _with_domain(standing, data)
 
 
@@ -174,7 +171,7 @@ def _sample_groups(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray
     """
     domains, blocks = _without_domain(packed, ROW)
     tallies: dict[str, Counter[str]] = {}
-    rows = np.concatenate([np.frombuffer(data, ROW) for data in blocks])
+    rows = unpack(blocks, ROW)
     chosen, tools = [np.zeros(0, ROW)], [np.zeros(0, TOOL)]
     for group in groups(rows):
         agreeing = len(np.unique(group["answer"])) < len(group)
@@ -195,20 +192,20 @@ def collect_tools(standing: Standing) -> Keys:
     own = np.unique(tools_of(standing.measured, standing.unit.label))
     present = np.zeros(len(own), TOOL)
     present["tool"], present["unit"] = own, standing.unit.number
-    known = np.concatenate([present, *(np.frombuffer(data, TOOL) for data in standing.told(_TOOLS))])
+    known = np.concatenate([present, unpack(standing.told(_TOOLS), TOOL)])
     yield from partition_records(known, "tool")
 
 
 def find_random_tools(_: Key, packed: Packed) -> Answers:
     """Send each unit its tools that are random by nature."""
-    counts = np.concatenate([np.frombuffer(data, TOOL) for data in packed])
+    counts = unpack(packed, TOOL)
     for unit, data in by_unit(counts[np.isin(counts["tool"], random_tools(counts))]):
         yield RANDOM, unit, np.unique(np.frombuffer(data, TOOL)["tool"]).tobytes()
 
 
 def collect_words(standing: Standing) -> Keys:
     """Yield (key, packed member of its group) of the unit's rows to compare. Texts are read a row group at a time."""
-    rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in standing.told(_COMPARED))])
+    rows = unpack(standing.told(_COMPARED), ROW)
     if not len(rows):
         return
     rows = rows[np.argsort(rows["row"], kind="stable")]
@@ -324,7 +321,7 @@ class Replicates:
     def losers(self, key: Key, packed: Packed) -> Answers:
         """Yield the rows after the first `most` of their key."""
         assert self.most is not None
-        for unit, data in by_unit(beyond(np.concatenate([np.frombuffer(block, ROW) for block in packed]), self.most)):
+        for unit, data in by_unit(beyond(unpack(packed, ROW), self.most)):
             some = np.frombuffer(data, ROW)
             rows = np.zeros(len(some), LOSER)
             rows["row"] = some["row"]

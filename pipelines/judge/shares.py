@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from trajmill.pipelines.judge.corpus_rule import Answers, Key, Keys, Round
 from trajmill.pipelines.judge.judging import measure_file
-from trajmill.pipelines.judge.packed_rows import LOSER, by_unit, identities
+from trajmill.pipelines.judge.packed_rows import LOSER, by_unit, identities, unpack
 from trajmill.pipelines.judge.part_state import LIMITS, Standing, cap_bins
 from trajmill.pipelines.judge.reasons import SHARE_REASONS
-from trajmill.pipelines.storage.parquet import read_batches
+from trajmill.pipelines.storage.parquet import read_table
 from trajmill.quality.cap import count_by_bin, limits
 from trajmill.quality.hash_sampling import chances
 from trajmill.quality.share_caps import BOUNDED, RECORD, beyond
-from trajmill.quality.variety import OF_TRAJECTORIES, VARIETY_SCHEMA
+from trajmill.quality.variety import OF_TRAJECTORIES
 
 _NUMBER = 8
 """Bytes of the unit's number before its counts."""
@@ -94,9 +94,7 @@ class Shares:
         records["chance"] = chances(ids, measures.column("step"), "share")[rows]
         records["tie"] = np.repeat(identities(ids.take(pa.array(measures.starts)).to_pylist()), measures.lengths)[rows]
         records["origin"] = measures.column("origin")[rows]
-        table = pa.Table.from_batches(
-            read_batches(judging.measures, measure_file(unit.label, "variety")), schema=VARIETY_SCHEMA
-        )
+        table = read_table(judging.measures, measure_file(unit.label, "variety"), BOUNDED)
         for kind in BOUNDED:
             records[kind] = table[kind].to_numpy()[rows]
         records["unit"], records["first"], records["row"] = unit.number, first[rows], rows
@@ -108,7 +106,7 @@ class Shares:
         Raises:
             ConfigError: a bound cannot hold, since there are too few different values.
         """
-        records = np.concatenate([np.frombuffer(data, RECORD) for data in packed])
+        records = unpack(packed, RECORD)
         for kind, some in beyond(records, dict(self.bounds), str(key)).items():
             for unit, data in by_unit(some):
                 rows = np.zeros(len(data) // RECORD.itemsize, LOSER)

@@ -16,13 +16,12 @@ import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.judging import Judging, Unit, measure_file
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_batches, write_parquet
+from trajmill.pipelines.storage.parquet import read_batches, read_table, write_parquet
 from trajmill.pipelines.storage.units import finish_unit
 from trajmill.quality.fingerprint import mixed
 from trajmill.quality.lines import Numbers
 from trajmill.quality.replicate import Words
 from trajmill.quality.spans import SPANS_SCHEMA, Span, spans_batch, with_volatile
-from trajmill.quality.variety import VARIETY_SCHEMA
 from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.manifest import Manifest
 
@@ -76,9 +75,8 @@ def _unpack_flags(packed: Iterable[bytes]) -> dict[int, npt.NDArray[np.bool_]]:
 
 def tools_of(measures: Folder, label: str) -> Numbers:
     """Load the hash of each row's tool; for a shell the hash includes the program that it ran."""
-    batches = read_batches(measures, measure_file(label, "variety"))
-    variety = pa.Table.from_batches(batches, schema=VARIETY_SCHEMA)
-    action, head = (variety[name].to_numpy() for name in ("action", "command_head"))
+    variety = read_table(measures, measure_file(label, "variety"), ["action", "command_head"])
+    action, head = (column.to_numpy() for column in variety.columns)
     return mixed(action ^ mixed(head))
 
 
@@ -86,7 +84,6 @@ def write_spans(unit: Unit, judging: Judging, volatile: Iterable[bytes], tools: 
     """Write the spans of a unit, aligned to its transitions row by row, and return their manifest.
 
     Args:
-        unit: the unit.
         judging: folders and settings of the judge stage.
         volatile: results of `volatile_words` for rows of the unit.
         tools: hashes of tools whose next observations are volatile as a whole.
@@ -122,6 +119,6 @@ def _texts(unit: Unit, judging: Judging, rows: Sequence[int]) -> dict[int, str]:
     """Return the next observations of the given rows."""
     if not rows:
         return {}
-    columns = pa.Table.from_batches(read_batches(judging.transitions, unit.name, ["next_observation"]))
+    columns = read_table(judging.transitions, unit.name, ["next_observation.content"])
     taken = columns["next_observation"].take(pa.array(rows)).combine_chunks()
     return dict(zip(rows, pc.struct_field(taken, "content").to_pylist(), strict=True))

@@ -26,11 +26,8 @@ def measure_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, e
     """Measure a share of the units of a run in this process.
 
     Args:
-        recipe: the recipe of the normalizing run.
-        raws: the raw roots of that run.
-        out: its output folder, a path or a URL.
+        out: output folder of the run, a path or a URL.
         share: share of the units, in the order of their names.
-        execution: settings of one process.
 
     Raises:
         ConfigError: the folder belongs to another run, or its transitions are incomplete.

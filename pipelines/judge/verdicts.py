@@ -43,7 +43,6 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest
 
     Args:
         standing: the unit after all decisions.
-        decisions: the decisions, for their explanations.
     """
     unit, judging, measures = standing.unit, standing.judging, standing.measures
     reason, kept_rows, kept_by = verdict_reasons(standing)
@@ -96,7 +95,6 @@ def verdict_reasons(standing: Standing) -> tuple[npt.NDArray[np.int64], npt.NDAr
 
 
 def _group_names(standing: Standing) -> pa.Array:
-    """Return the name of the group of each row."""
     distinct, inverse = np.unique(groups_of(standing), return_inverse=True)
     return pa.array([f"{int(name):016x}" for name in distinct], pa.string()).take(pa.array(inverse))
 
@@ -182,8 +180,6 @@ def _details(
     """Return a function that explains to a person why rows were not carried on.
 
     Args:
-        decisions: decisions over the corpus.
-        reasons: reason of each row.
         survivor: what stands beside each loser.
         rules: rule → a function that explains why a row did not pass it.
     """

@@ -35,8 +35,6 @@ def adversaries(turn: Answered, other_answers: Sequence[str], seed: int = 0) -> 
     """Yield the answers that a reward has to rank: the truth in other wrappings, and wrong answers of many kinds.
 
     Args:
-        turn: the action and its answer.
-        other_answers: other answers of the tool.
         seed: seed of the draws by hash of the turn's key.
     """
     text, form = turn.observation, turn.form

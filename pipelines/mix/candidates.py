@@ -128,9 +128,6 @@ class Candidates:
         unit: number of the unit, ascending.
         draw_key: hash of the id, by which stages order their draws; empty if nothing is drawn.
         index_key: hash of the id, by which drawn trajectories are numbered; empty if nothing is drawn.
-        group: name of the group.
-        domain: name of the domain.
-        source: source name of the rows.
         kind: kind of the environment: real, code or model.
         world_model: name and revision of the world model that answered the trajectory; empty if none did.
         task: hash of the task; 0 if unknown. Empty if no bound needs tasks.
@@ -165,7 +162,6 @@ class Candidates:
         """Return the hash of the environment that joins trajectories by a key of `mix.group_by`; 0 for none.
 
         Args:
-            by: the key.
             largest: largest share of a domain's trajectories that one environment may join.
         """
         named = np.where(self.domain.is_in(WIDER[by]), self.environment, np.uint64(0))
@@ -195,7 +191,6 @@ class Wanted:
         seed: seed of the hashes for drawing; None if nothing is drawn.
         signals: names of the signals and given values that components use.
         tasks: whether a bound needs tasks.
-        given: the given values.
         images: whether samples show attachments.
     """
 
@@ -236,8 +231,7 @@ NOTHING: Final = Wanted()
 
 def gather_run_candidates(units: Iterable[Unit], stages: Folder) -> Candidates:
     """Gather the candidates of the units of a run whose stages are in a folder."""
-    folders = stages / "transitions", stages / "verdicts", stages / "measures"
-    return gather_candidates(candidates(unit, *folders) for unit in units)
+    return gather_candidates(candidates(unit, stages) for unit in units)
 
 
 def draws_name(label: str) -> str:
@@ -293,30 +287,20 @@ class _Column:
         self._data.extend(values.astype(kind, copy=False).tobytes())
 
     def values(self) -> npt.NDArray[Any]:
-        """Return all values."""
         return np.frombuffer(self._data, self._kind)
 
 
-def candidates(
-    unit: Unit, transitions: Folder, verdicts: Folder, measures: Folder, wanted: Wanted = NOTHING
-) -> Candidates:
-    """Read the kept trajectories of a unit.
-
-    Args:
-        unit: the unit.
-        transitions: folder of the transitions.
-        verdicts: folder of their verdicts.
-        measures: folder of their measures.
-        wanted: the values that are needed.
-    """
+def candidates(unit: Unit, stages: Folder, wanted: Wanted = NOTHING) -> Candidates:
+    """Read the kept trajectories of a unit of a run whose stages are in a folder."""
     columns = ["step", "kept", "use", "group", "text_bytes", *(["trajectory_id"] if wanted.seed is not None else [])]
     given_values = wanted.given
     measured = [name for name in wanted.signals if given_values is None or name not in given_values.columns]
     columns += [SIGNAL_PREFIX + name for name in measured]
-    judged = _read(verdicts, unit.name, columns)
-    varied = _read(measures, measure_file(unit.label, "variety"), ["environment", *(["task"] if wanted.tasks else [])])
+    judged = _read(stages / "verdicts", unit.name, columns)
+    nodes = ["environment", *(["task"] if wanted.tasks else [])]
+    varied = _read(stages / "measures", measure_file(unit.label, "variety"), nodes)
     screens = ["observation.attachments"] if wanted.images else []
-    rows = _read(transitions, unit.name, ["source", "environment", *screens])
+    rows = _read(stages / "transitions", unit.name, ["source", "environment", *screens])
     is_kept = judged["kept"].to_numpy()
     judged, varied, rows = (table.filter(pa.array(is_kept)) for table in (judged, varied, rows))
     starts = np.flatnonzero(judged["step"].to_numpy() == 0)
@@ -376,7 +360,6 @@ class Identities:
     """Identities of the candidates of a unit, in their order.
 
     Attributes:
-        ids: trajectory ids.
         task_node: node that joins trajectories of one task into a group; 0 for passages.
         instance_node: node that joins trajectories on one instance of an environment; 0 for passages.
     """
@@ -386,10 +369,10 @@ class Identities:
     instance_node: npt.NDArray[np.uint64]
 
 
-def identities(unit: Unit, verdicts: Folder, measures: Folder) -> Identities:
+def identities(unit: Unit, stages: Folder) -> Identities:
     """Read the identities of the kept trajectories of a unit."""
-    judged = _read(verdicts, unit.name, ["step", "trajectory_id", "kept"])
-    nodes = _read(measures, f"{unit.label}.parquet", ["task_node", "instance_node"])
+    judged = _read(stages / "verdicts", unit.name, ["step", "trajectory_id", "kept"])
+    nodes = _read(stages / "measures", f"{unit.label}.parquet", ["task_node", "instance_node"])
     starts = np.flatnonzero(judged["kept"].to_numpy() & (judged["step"].to_numpy() == 0))
     task, instance = (nodes[name].to_numpy()[starts] for name in nodes.column_names)
     return Identities(_take_texts(judged["trajectory_id"], pa.array(starts)), task, instance)
@@ -409,7 +392,6 @@ def _summing(starts: npt.NDArray[np.int64], rows: int) -> Callable[[npt.NDArray[
 
 
 def _take_texts(column: pa.Array | pa.ChunkedArray, rows: pa.Array) -> pa.Array:
-    """Return the texts of these rows."""
     texts = column.take(rows)
     plain = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     return plain.cast(pa.string())

@@ -110,9 +110,7 @@ def candidates(turn: Answered, known: Known, other_answers: Sequence[str]) -> It
     """Yield checks that the answer of a turn passes, strongest first. Most have not been tried on wrong answers.
 
     Args:
-        turn: the action and its answer.
         known: texts that the trajectory showed before.
-        other_answers: other answers of the tool.
     """
     context = Context(turn, known, other_answers)
     for make in _MAKERS:

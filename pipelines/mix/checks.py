@@ -53,7 +53,6 @@ def checks_of(turn: Answered, known: Known, other_answers: Sequence[str]) -> lis
     """Return the valid checks of a turn; empty if together they would accept another answer of the tool.
 
     Args:
-        turn: the action and its answer.
         known: texts that its trajectory showed before, without this turn.
         other_answers: other answers of the tool (`Distractors.of`), in an order that does not depend on that of the
             rows.
@@ -95,9 +94,6 @@ def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], o
     """Return True if a check separates the truth from wrong answers.
 
     Args:
-        check: the check.
-        turn: the action and its answer.
-        truth: its ground truth.
         other_answers: other answers of the tool, all different from the turn's.
     """
     observation = reward.prediction(turn.observation) or ""
@@ -211,8 +207,6 @@ def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by:
     turn shows a state, since it identifies the changed lines.
 
     Args:
-        turn: the action and its answer.
-        checks: the valid checks.
         judged_by: id and sha256 of the rubric (`rubric_id`).
     """
     truth = _truth(turn) | {
@@ -265,9 +259,7 @@ def draw_key(keys: Iterable[str], weigh: Callable[[str], float], seed: int) -> s
     in the order of u, and only as long as one could still be the minimum.
 
     Args:
-        keys: the keys to draw from.
         weigh: the weight of a key, `CHECKED_WEIGHT` at most.
-        seed: seed of the draw.
     """
     best: tuple[float, str] | None = None
     lots = {key: (xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), seed) + 1) / (2**64 + 1) for key in keys}

@@ -18,7 +18,6 @@ class Coded:
     """A column of names.
 
     Attributes:
-        codes: for each row, the number of its name.
         names: the distinct names; None stands for an unknown name.
     """
 

@@ -31,17 +31,7 @@ _NOT_KNOWN: Final = (0, "", None)
 
 
 class Bounded:
-    """A bound, and the tokens drawn of each value that it distinguishes.
-
-    Args:
-        bound: the bound.
-        values: values of the items.
-        carried: tokens drawn before, by value.
-
-    Attributes:
-        number: for each item, the number of its value.
-        taken: tokens drawn of each value, by its number.
-    """
+    """A bound, and the tokens drawn of each value that it distinguishes."""
 
     def __init__(self, bound: Bound, values: Values, carried: Mapping[Any, int]) -> None:
         self.bound = bound
@@ -89,11 +79,8 @@ class Items:
 
     Attributes:
         key: 64 bits that define the order by hash; items with equal keys keep their order.
-        tokens: tokens of the rendered item.
         loss_tokens: the tokens under loss among them.
         group: group of trajectories that share a pool.
-        component: name of each item's component.
-        domain: name of each item's domain.
         values: values that the stage's bounds distinguish, by `Bound.by`: names, or hashes, where 0 is unknown and
             never bounded.
     """
@@ -115,11 +102,8 @@ class CategoryDraw:
     """Summary of the draws of a category.
 
     Attributes:
-        component: its component.
         domain: its domain; empty for a component without items.
         samples: drawn items, counted as often as they are drawn.
-        tokens: their tokens.
-        loss_tokens: their tokens under loss.
         available: tokens of all its items, each counted once; 0 for a weight without items.
         share: share of the stage that its weight asks for; None if everything is taken.
         shortfall: tokens of that share that were not drawn. The share is of the budget, or of all drawn tokens if a
@@ -155,11 +139,9 @@ class PriorDraws:
     """Earlier draws, which count in budgets, shares and bounds.
 
     Attributes:
-        samples: number of samples.
         drawn: drawn tokens, by component and domain.
         available: available tokens, by component and domain.
         bounds: for each bound of the stage, tokens by value.
-        groups: samples by group.
     """
 
     samples: int = 0
@@ -176,9 +158,6 @@ def draw_stage(items: Items, stage: Stage, name: str = "mix.stages", carried: Pr
     """Draw the samples of a stage from its items.
 
     Args:
-        items: all items.
-        stage: settings of the stage.
-        name: name of the stage, for errors.
         carried: earlier draws, which count in budget, samples, shares and bounds too.
 
     Raises:
@@ -227,7 +206,6 @@ def weights_of(component: Component, sizes: Mapping[str, int]) -> dict[str, floa
 
     Args:
         component: the component, which sets how domains are weighed.
-        sizes: tokens of each domain that has some.
     """
     if component.weights is not None:
         chosen = {name: component.weights[name] for name in sizes if name in component.weights}
@@ -372,7 +350,6 @@ class _Draw:
         return float("inf") if self._stage.budget is None else self._stage.budget - self._total
 
     def _next(self) -> tuple[_Category | None, Item]:
-        """Return the category whose turn it is, and its next item."""
         for category in sorted((category for category in self._categories if not category.ended), key=self._due):
             item = self._item_of(category)
             if item is not None:

@@ -27,7 +27,6 @@ class Stretch:
     """Consecutive rows of a file.
 
     Attributes:
-        first: number of the first row in the file.
         batch: the rows with the requested leaves.
         unread: flags of the rows whose text before the action is not the answer of the previous row of the same part.
     """
@@ -45,8 +44,6 @@ class Stretch:
         """Return the texts before the actions of some rows of the file; null for the others.
 
         Args:
-            rows: numbers of rows.
-            some: flags of the rows whose text is wanted.
             view: how they are shown.
         """
         offsets = rows - self.first
@@ -75,10 +72,7 @@ def stretches(
     """Yield the rows of a file by stretches. Each wanted trajectory, or segment of one, is in one stretch.
 
     Args:
-        transitions: folder of the transitions.
-        name: name of the file.
         parts: for each of its rows the number of its trajectory or segment, ascending.
-        wanted: flags of the wanted rows: all or none of a trajectory or of a segment.
         hashes: for each row, hashes of the text before its action, 0 where it is not shown, and of its answer.
         leaves: leaves to read; those of states are read only where a wanted row needs them.
     """

@@ -10,6 +10,5 @@ def keyed_hash(key: str, seed: int) -> int:
 
     Args:
         key: purpose and subject of the choice, such as `turn:` and a sample's id.
-        seed: the recipe's seed.
     """
     return xxhash.xxh3_64_intdigest(key.encode(), seed)

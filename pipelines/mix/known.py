@@ -25,42 +25,11 @@ from trajmill.pipelines.storage.folders import Folder
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
-    """Folders of the judge stage.
-
-    Attributes:
-        transitions: the rows.
-        verdicts: their verdicts.
-        measures: their measures.
-        likeness: their similar trajectories; None if not needed.
-    """
-
-    transitions: Folder
-    verdicts: Folder
-    measures: Folder
-    likeness: Folder | None = None
-
-    @property
-    def folders(self) -> tuple[Folder, Folder, Folder]:
-        """Folders of transitions, verdicts and measures."""
-        return self.transitions, self.verdicts, self.measures
-
-
-@dataclass(frozen=True, slots=True)
 class Placement:
-    """Group and pool of each candidate. The pool is empty if it is still to be chosen for the whole group.
-
-    Attributes:
-        group: names of groups.
-        pool: names of pools.
-    """
+    """Group and pool of each candidate. The pool is empty if it is still to be chosen for the whole group."""
 
     group: npt.NDArray[np.uint64]
     pool: Coded
-
-    def append_placement(self, later: Placement) -> Placement:
-        """Return this placement followed by a later one."""
-        return Placement(np.concatenate([self.group, later.group]), Coded.joined([self.pool, later.pool]))
 
 
 class EarlierDraws:
@@ -95,7 +64,6 @@ class Known:
     """Decisions of earlier runs, which stay: none.
 
     Attributes:
-        digest: digest of all of them.
         stages: folders of the stages of earlier runs, in order.
         tombstones: keys of forgotten records, which are not read again.
     """
@@ -118,14 +86,14 @@ class Known:
         del recipe
         return False
 
-    def bridges(self, recipe: Recipe, units: Sequence[Unit], judged: Verdicts) -> Withdrawn:
+    def bridges(self, recipe: Recipe, units: Sequence[Unit], stages: Folder) -> Withdrawn:
         """Return the first rows of kept trajectories that would join two pools, by their unit's label."""
-        del recipe, units, judged
+        del recipe, units, stages
         return ()
 
-    def placed(self, recipe: Recipe, units: Sequence[Unit], candidates: Candidates, judged: Verdicts) -> Placement:
+    def placed(self, recipe: Recipe, units: Sequence[Unit], candidates: Candidates, stages: Folder) -> Placement:
         """Return the group and pool of each candidate."""
-        del units, judged
+        del units, stages
         return Placement(widen_groups(candidates, recipe.mix), Coded.alike("", len(candidates)))
 
     def place_passages(self, passed: Candidates) -> Placement:

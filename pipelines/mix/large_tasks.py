@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from trajmill.pipelines.judge.judging import Unit
 from trajmill.pipelines.mix.pools import LARGE
-from trajmill.pipelines.recipe.recipe import Mix, Recipe
+from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import row_groups
 from trajmill.quality.fingerprint import text_hashes
@@ -30,18 +30,12 @@ def require_room(recipe: Recipe, units: Sequence[Unit], transitions: Folder) -> 
 
     A recipe that bounds the kept share of a task is not checked.
 
-    Args:
-        recipe: recipe of the run.
-        units: units of its transitions.
-        transitions: folder of the transitions.
-
     Raises:
         ConfigError: a task is too large for any pool.
-        ShardError: transitions cannot be read.
     """
     if "task" in recipe.judge.max_share:
         return
-    share = _largest_share(recipe.mix)
+    share = max(recipe.mix.pools.values()) / sum(recipe.mix.pools.values())
     for domain in sorted({unit.domain for unit in units}):
         tasks = [_tasks(transitions, unit) for unit in units if unit.domain == domain]
         known, total = _count_trajectories(np.concatenate(tasks))
@@ -52,10 +46,6 @@ def require_room(recipe: Recipe, units: Sequence[Unit], transitions: Folder) -> 
                 f"{share * total:,.0f}: rollouts of one task are in one pool. In the recipe, bound what is kept of a "
                 f"task (judge.max_share: {{task: {share / 2:.2g}}}), or give one pool a larger share (mix.pools)."
             )
-
-
-def _largest_share(mix: Mix) -> float:
-    return max(mix.pools.values()) / sum(mix.pools.values())
 
 
 def _tasks(transitions: Folder, unit: Unit) -> _Hashes:

@@ -7,9 +7,9 @@ the hash of their id and sorted by it within a shard, so a shard does not depend
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Set
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.judging import Unit, measure_file
 from trajmill.pipelines.mix.drawn_rows import stretches
 from trajmill.pipelines.mix.keyed import keyed_hash
-from trajmill.pipelines.mix.mixing import STAGE, Mixing
+from trajmill.pipelines.mix.mixing import SAMPLES, STAGE, Mixing
 from trajmill.pipelines.mix.mixture import read_answers, read_draws
 from trajmill.pipelines.mix.passages.drawing import render_passages
 from trajmill.pipelines.mix.passages.preparation import PassageUnit
@@ -36,7 +36,6 @@ from trajmill.pipelines.mix.simulation_instructions import costs_with_instructio
 from trajmill.pipelines.recipe.recipe import POOLS
 from trajmill.pipelines.render.answered import Distractors
 from trajmill.pipelines.render.costs import COST_HASHES, COUNTED
-from trajmill.pipelines.render.pieces import Numbers
 from trajmill.pipelines.render.unit_costs import UnitCosts
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.parquet import read_batches, read_table, write_parquet
@@ -51,19 +50,15 @@ PoolSamples: TypeAlias = "tuple[str, str, pa.RecordBatch | Reject]"
 
 
 def samples(unit: Unit, mixing: Mixing) -> Iterator[PoolSamples]:
-    """Yield the samples of every kept trajectory of a unit, or rejects.
-
-    Raises:
-        ShardError: transitions or verdicts were changed since they were written.
-    """
-    check_file(mixing.transitions, unit.name, unit.sha256)
-    check_unit(mixing.verdicts, unit.label)
-    check_unit(mixing.measures, unit.label, measure_file(unit.label, "costs"))
+    """Yield the samples of every kept trajectory of a unit, or rejects."""
+    check_file(mixing.stages / "transitions", unit.name, unit.sha256)
+    check_unit(mixing.stages / "verdicts", unit.label)
+    check_unit(mixing.stages / "measures", unit.label, measure_file(unit.label, "costs"))
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
-    verdicts = read_table(mixing.verdicts, unit.name, ["step", "kept", "use"])
-    costs = read_table(mixing.measures, measure_file(unit.label, "costs"), COUNTED)
+    verdicts = read_table(mixing.stages / "verdicts", unit.name, ["step", "kept", "use"])
+    costs = read_table(mixing.stages / "measures", measure_file(unit.label, "costs"), COUNTED)
     is_kept, step, segment = verdicts["kept"].to_numpy(), verdicts["step"].to_numpy(), costs["segment"].to_numpy()
-    use, draws = np.array(verdicts["use"].to_pylist(), object), list(read_draws(mixing.draws, unit.label))
+    use, draws = np.array(verdicts["use"].to_pylist(), object), list(read_draws(mixing.stages / "draws", unit.label))
     ordinal = np.cumsum(is_kept & (step == 0)) - 1
     sizes = np.bincount(ordinal[is_kept & (segment == 0)], minlength=len(draws))
     for drawn, size in zip(draws, sizes.tolist(), strict=True):
@@ -83,40 +78,29 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[PoolSamples]:
         instructions = {} if pool == "eval" else mixing.instructions
         own = costs_with_instructions(costs.take(pa.array(row_numbers)).combine_chunks(), instructions, counter)
         plan = Plan(UnitCosts(own, use[row_numbers], unit.domain, counter), pool, mix, counter)
-        other_answers = read_answers(mixing.draws) if pool in ("rl", "eval") else Distractors()
-        trajectory_draws = _select_draws(plan.unit, draws, ordinal, row_numbers)
+        other_answers = read_answers(mixing.stages / "draws") if pool in ("rl", "eval") else Distractors()
+        trajectory_draws = [draws[number] for number in ordinal[row_numbers[plan.unit.begins]].tolist()]
         assemblers.append(Assembler(plan, row_numbers, trajectory_draws, beside, instructions, other_answers))
     parts = np.cumsum((step == 0) | (np.diff(segment, prepend=-1) != 0))
     hashes = tuple(costs[name].to_numpy() for name in COST_HASHES)
     leaves = leaves_of(pools, mix)
-    for stretch in stretches(mixing.transitions, unit.name, parts, wanted, hashes, leaves) if pools else ():
+    for stretch in stretches(mixing.stages / "transitions", unit.name, parts, wanted, hashes, leaves) if pools else ():
         for pool, assembler in zip(pools, assemblers, strict=True):
             for batch in assembler.of(stretch):
                 yield pool, unit.domain, batch
 
 
-def _select_draws(
-    unit: UnitCosts, draws: Sequence[Mapping[str, Any]], ordinal: Numbers, row_numbers: Numbers
-) -> list[Any]:
-    """Select the draw of each trajectory of a pool."""
-    return [draws[number] for number in ordinal[row_numbers[unit.begins]].tolist()]
-
-
 def _read_columns(unit: Unit, mixing: Mixing) -> dict[str, pa.ChunkedArray]:
-    """Read the columns beside the rows of a unit that an `Assembler` takes.
-
-    Raises:
-        ShardError: a file was changed since it was written.
-    """
+    """Read the columns beside the rows of a unit that an `Assembler` takes."""
     mix, columns = mixing.recipe.mix, dict[str, pa.ChunkedArray]()
     if weighing := [SIGNAL_PREFIX + name for name in turn_powers(mix)]:
-        table = read_table(mixing.verdicts, unit.name, weighing)
+        table = read_table(mixing.stages / "verdicts", unit.name, weighing)
         columns |= {name: table[name] for name in weighing}
     if mixing.recipe.judge.spans:
-        check_unit(mixing.spans, unit.label)
-        columns["spans"] = read_table(mixing.spans, unit.name, ["spans"])["spans"]
+        check_unit(mixing.stages / "spans", unit.label)
+        columns["spans"] = read_table(mixing.stages / "spans", unit.name, ["spans"])["spans"]
     if mixing.replays is not None:
-        replays = read_replays(mixing.replays, mixing.verdicts, unit)
+        replays = read_replays(mixing.replays, mixing.stages / "verdicts", unit)
         columns |= {"certified": is_certified(replays)} if mix.rl == "certified" else {}
         columns |= {"written": replays["written"]} if mix.databases else {}
     return columns
@@ -126,7 +110,7 @@ def _unit_samples(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[PoolSamp
     if isinstance(unit, Unit):
         return samples(unit, mixing)
     assert mixing.passages is not None
-    return render_passages(unit, mixing.passages, read_draws(mixing.draws, unit.label))
+    return render_passages(unit, mixing.passages, read_draws(mixing.stages / "draws", unit.label))
 
 
 BLOCKS: Final = pa.schema([("shard", pa.int32()), ("block", pa.large_binary())])
@@ -134,11 +118,7 @@ BLOCKS: Final = pa.schema([("shard", pa.int32()), ("block", pa.large_binary())])
 
 
 def stored_blocks(samples: Folder, label: str, wanted: Set[int]) -> Iterator[tuple[int, bytes]]:
-    """Read a unit's stored blocks of the wanted shards.
-
-    Raises:
-        ShardError: the file was changed since it was written.
-    """
+    """Read a unit's stored blocks of the wanted shards."""
     name = f"{label}.parquet"
     numbers = read_table(samples, name, ["shard"])["shard"].to_pylist()
     groups = [group_number for group_number, number in enumerate(numbers) if number in wanted]
@@ -149,7 +129,7 @@ def stored_blocks(samples: Folder, label: str, wanted: Set[int]) -> Iterator[tup
 def read_or_make_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, Block]]:
     """Make the blocks of a unit, or read them if a share of the mixing has stored them."""
     if unit.label in mixing.made:
-        return stored_blocks(mixing.samples, unit.label, mixing.open)
+        return stored_blocks(mixing.stages / SAMPLES, unit.label, mixing.open)
     return sample_blocks(unit, mixing)
 
 
@@ -218,10 +198,11 @@ def _weights(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 
 def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Reject]) -> None:
     table = reject_table(sorted(rejects, key=lambda reject: (reject.trajectory_id, reject.step))).combine_chunks()
-    entry = write_parquet(mixing.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, table.to_batches())
+    folder = mixing.stages / "rejects" / STAGE
+    entry = write_parquet(folder, f"{unit.label}.parquet", REJECT_SCHEMA, table.to_batches())
     dropped = Counter(reject.reason for reject in rejects if reject.unit == "trajectory")
     counts = {f"trajectories.dropped.{name}": number for name, number in sorted(dropped.items())}
-    finish_unit(mixing.rejects, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,), counts))
+    finish_unit(folder, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,), counts))
 
 
 _LARGE: Final = 32 << 20

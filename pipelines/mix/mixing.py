@@ -80,12 +80,7 @@ SAMPLES: Final = "samples"
 
 
 def shard_names(shards: Sequence[Shard], labels: Sequence[str]) -> set[str]:
-    """Return the names of all files that mixing units to shards writes, relative to the output folder.
-
-    Args:
-        shards: shards of the dataset.
-        labels: labels of the units.
-    """
+    """Return the names of all files that mixing units to shards writes, relative to the output folder."""
     names = {f"shards/{name}" for shard in shards for name in shard.names}
     names |= {f"rejects/{STAGE}/{label}.parquet" for label in labels}
     names |= manifest_names("shards", [shard.label for shard in shards])
@@ -101,6 +96,7 @@ class Mixing:
     """Settings of mixing besides the units: picklable, the same for all.
 
     Attributes:
+        stages: folder of the run's stages.
         passages: settings of passages, rows of other corpora that are passed through.
         instructions: simulation instructions by trajectory id.
         replays: folder of the replays that determine which turns RL may ask for; None if it may ask for any.
@@ -111,14 +107,7 @@ class Mixing:
     """
 
     recipe: Recipe
-    transitions: Folder
-    verdicts: Folder
-    measures: Folder
-    spans: Folder
-    draws: Folder
-    shards_folder: Folder
-    rejects: Folder
-    samples: Folder
+    stages: Folder
     digest: str
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)

@@ -32,7 +32,7 @@ from trajmill.pipelines.mix.candidates import (
 )
 from trajmill.pipelines.mix.coded_names import Coded, as_coded, hex_texts
 from trajmill.pipelines.mix.draw import draw_stage
-from trajmill.pipelines.mix.known import EarlierDraws, Known, Placement, Verdicts
+from trajmill.pipelines.mix.known import EarlierDraws, Known, Placement
 from trajmill.pipelines.mix.passages.drawing import passage_candidates, passage_identities
 from trajmill.pipelines.mix.passages.preparation import PassageUnit, Preparation
 from trajmill.pipelines.mix.pools import group_by_domain, pools_of
@@ -132,20 +132,12 @@ _AT_ONCE: Final = 1 << 18
 
 
 def make_mixture(
-    recipe: Recipe,
-    candidates: Candidates,
-    sizes: Sizes,
-    placement: Placement,
-    earlier: EarlierDraws,
+    recipe: Recipe, candidates: Candidates, sizes: Sizes, placement: Placement, earlier: EarlierDraws
 ) -> tuple[Mixture, Chosen]:
     """Draw the mixture of a recipe from candidates.
 
     Args:
-        recipe: the recipe.
-        candidates: the candidates.
         sizes: function that returns their tokens.
-        placement: their groups, and the pools of some.
-        earlier: draws of earlier runs.
 
     Raises:
         ConfigError: a group is larger than any pool, a share falls short and the recipe stops on that, or a component
@@ -189,7 +181,7 @@ def _parts(candidates: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bo
     }
     parts = {"": ~np.logical_or.reduce([*passages.values(), np.zeros(len(candidates), np.bool_)]), **passages}
     for name, mine in parts.items():
-        yield mine, shares.get(name, _shares(mix))
+        yield mine, shares[name] if name in shares else {pool: mix.pools.get(pool, 0.0) for pool in POOLS}
 
 
 def _pools(candidates: Candidates, placement: Placement, mix: Mix, given_counts: Mapping[str, Counter[str]]) -> Coded:
@@ -213,10 +205,6 @@ def _pools(candidates: Candidates, placement: Placement, mix: Mix, given_counts:
 def _by_domain(domain: Coded) -> dict[str, int]:
     counts = np.bincount(domain.codes, minlength=len(domain.names)).tolist()
     return {str(name): count for name, count in zip(domain.names, counts, strict=True) if count}
-
-
-def _shares(mix: Mix) -> dict[str, float]:
-    return {pool: mix.pools.get(pool, 0.0) for pool in POOLS}
 
 
 def familiarity(environment: npt.NDArray[np.uint64], trained: npt.NDArray[np.uint64]) -> Coded:
@@ -269,21 +257,13 @@ def _compare_shares(candidates: Candidates, pool: Coded, mix: Mix) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Folders of the judge stage: transitions, their verdicts, and their measures; with the passages."""
+    """Judged units in the folder of a run's stages, with the passages."""
 
     units: Sequence[Unit]
-    transitions: Folder
-    verdicts: Folder
-    measures: Folder
+    stages: Folder
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
     known: Known = field(default_factory=Known)
-    likeness: Folder | None = None
-
-    @property
-    def told(self) -> Verdicts:
-        """Folders of the judge stage, for placing candidates."""
-        return Verdicts(self.transitions, self.verdicts, self.measures, self.likeness)
 
     def labels(self) -> list[str]:
         """Return the labels of all units: of transitions, then of passages."""
@@ -292,7 +272,7 @@ class Judged:
     def identities(self) -> Iterator[tuple[str, Identities]]:
         """Yield the label of each unit with the identities of its candidates."""
         for unit in self.units:
-            yield unit.label, identities(unit, self.verdicts, self.measures)
+            yield unit.label, identities(unit, self.stages)
         for passage_unit in self.passage_units():
             assert self.passages is not None
             yield passage_unit.label, passage_identities(passage_unit, self.passages)
@@ -311,11 +291,6 @@ class Judged:
 def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture, Candidates, Chosen]:
     """Draw the mixture of judged units without writing it.
 
-    Args:
-        recipe: the recipe.
-        judged: folders of the judged units.
-        earlier: draws of earlier runs.
-
     Returns:
         The mixture, the candidates, and the choices for each.
 
@@ -323,15 +298,16 @@ def draw(recipe: Recipe, judged: Judged, earlier: EarlierDraws) -> tuple[Mixture
         ConfigError: see `make_mixture`.
     """
     wanted = Wanted.by(recipe.mix)
-    folders = judged.transitions, judged.verdicts, judged.measures
-    gathered = gather_candidates((candidates(unit, *folders, wanted) for unit in judged.units), wanted.signals)
-    placement = judged.known.placed(recipe, judged.units, gathered, judged.told)
+    gathered = gather_candidates((candidates(unit, judged.stages, wanted) for unit in judged.units), wanted.signals)
+    placement = judged.known.placed(recipe, judged.units, gathered, judged.stages)
     passages = judged.passages
     if passages is not None:
         some = (passage_candidates(unit, passages, wanted) for unit in judged.passage_units())
         passed = gather_candidates(some, wanted.signals)
         gathered = gather_candidates([gathered, passed], wanted.signals)
-        placement = placement.append_placement(judged.known.place_passages(passed))
+        placed = judged.known.place_passages(passed)
+        group = np.concatenate([placement.group, placed.group])
+        placement = Placement(group, Coded.joined([placement.pool, placed.pool]))
     counter = TokenCounter(recipe.judge.tokenizer)
     mixture, chosen = make_mixture(
         recipe, gathered, lambda pools: _sizes(recipe.mix, judged, gathered, pools, counter), placement, earlier
@@ -369,7 +345,6 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
 
 
 def _ledger(groups: npt.NDArray[np.uint64], pool: Coded) -> pa.RecordBatch:
-    """Return the groups by name, their pools and their numbers of trajectories."""
     names = distinct(groups)
     pools, sizes = np.zeros(len(names), pool.codes.dtype), np.zeros(len(names), np.int64)
     for begin in reversed(range(0, len(groups), _AT_ONCE)):  # the first of a group says its pool
@@ -388,8 +363,8 @@ def _sizes(
     sizes: tuple[Tokens, Tokens] = candidates.tokens, candidates.loss_tokens
     begun = 0
     for unit in judged.units:
-        verdicts = read_table(judged.verdicts, unit.name, ["kept", "use"])
-        costs = read_table(judged.measures, measure_file(unit.label, "costs"), COUNTED)
+        verdicts = read_table(judged.stages / "verdicts", unit.name, ["kept", "use"])
+        costs = read_table(judged.stages / "measures", measure_file(unit.label, "costs"), COUNTED)
         is_kept = verdicts["kept"].combine_chunks()
         use = np.array(verdicts["use"].filter(is_kept).to_pylist(), object)
         costs = costs.filter(is_kept).combine_chunks()
@@ -438,17 +413,13 @@ def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
         for batch in read_batches(folder / "draws", ANSWERS):
             answers.take(batch)
     for unit in judged.units:
-        for batch in read_batches(judged.measures, measure_file(unit.label, "answers")):
+        for batch in read_batches(judged.stages / "measures", measure_file(unit.label, "answers")):
             answers.take(batch)
     return write_parquet(draws, ANSWERS, HELD, [answers.batch()])
 
 
 def read_answers(draws: Folder) -> Distractors:
-    """Read the answers that determine the turns that may be asked for, and on which checks of RL are tried.
-
-    Raises:
-        ShardError: the file was changed since it was written.
-    """
+    """Read the answers that determine the turns that may be asked for, and on which checks of RL are tried."""
     check_unit(draws, POOLS_UNIT)
     return _answers(draws.url, draws.sha256(ANSWERS))
 
@@ -463,11 +434,7 @@ def _answers(draws: str, _sha256: str) -> Distractors:
 
 
 def read_draws(draws: Folder, label: str) -> Iterator[dict[str, Any]]:
-    """Read the draws of the kept trajectories or passages of a unit, in their order.
-
-    Raises:
-        ShardError: the file was changed since it was written.
-    """
+    """Read the draws of the kept trajectories or passages of a unit, in their order."""
     check_unit(draws, label)
     for batch in read_batches(draws, draws_name(label)):
         yield from batch.to_pylist()

@@ -38,7 +38,6 @@ def mixture_plan(recipe: Recipe, out: str) -> MixturePlan:
 
     Raises:
         ConfigError: the recipe's mixture cannot be drawn, or a file that it names is missing.
-        ShardError: a file of the folder cannot be read.
     """
     folder = Folder(out)
     transitions, verdicts = (read_manifest(folder / name, MANIFEST) for name in ("transitions", "verdicts"))
@@ -57,7 +56,7 @@ def mixture_plan(recipe: Recipe, out: str) -> MixturePlan:
         notes.append("Passages as the recipe names them are not prepared there; they are left out here.")
         passages = None
     instructions = {} if recipe.mix.instructions is None else read_instructions(recipe.mix.instructions)
-    judged = Judged(units, judging.transitions, judging.verdicts, judging.measures, passages, instructions)
+    judged = Judged(units, folder, passages, instructions)
     return MixturePlan(draw(recipe, judged, judged.known.draws(recipe))[0], tuple(notes))
 
 

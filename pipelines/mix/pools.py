@@ -35,10 +35,8 @@ class Groups:
 
     Attributes:
         names: names of the groups, ascending.
-        number: for each trajectory, the number of its group.
         begins: position of each group's first size, and the end of the last group's sizes.
         domain: for each size, the number of its domain, ascending within a group.
-        sizes: number of trajectories.
         domains: names of the domains, sorted.
     """
 
@@ -57,12 +55,7 @@ class Groups:
 
 
 def group_by_domain(group: npt.NDArray[np.uint64], domain: Coded) -> Groups:
-    """Count trajectories by group and domain.
-
-    Args:
-        group: group of each trajectory.
-        domain: domain of each trajectory.
-    """
+    """Count trajectories by group and domain."""
     names = distinct(group)
     number = positions_in(names, group)
     domains = tuple(sorted(map(str, domain.held())))
@@ -80,7 +73,6 @@ def merge_groups(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.u
     """Merge groups whose trajectories share a value.
 
     Args:
-        group: group of each trajectory.
         wider: shared values, such as hashes of repositories: one array per kind, 0 if unknown.
 
     Returns:
@@ -135,9 +127,7 @@ def pools_of(
     """Choose the pool of each group, as its number in the order of the shares.
 
     Args:
-        groups: all groups.
         shares: shares of the pools, in order; a pool with share 0 gets nothing.
-        seed: seed of the order of groups.
         earlier_counts: trajectories that pools already have, which count towards their shares.
 
     Raises:
@@ -179,7 +169,6 @@ class _Dealing:
     """Trajectories that pools still lack, as groups are assigned one after the other.
 
     Args:
-        wanted: wanted trajectories of each pool and domain.
         assigned: trajectories that they already have.
     """
 

@@ -30,13 +30,10 @@ class ShownTurns(NamedTuple):
     """Turns of one domain as they are shown, as columns, with trajectories one after the other.
 
     Attributes:
-        domain: domain of all turns.
         keys: row id of each turn.
         forms: form of each next observation.
         tools: name of each action.
         arguments: arguments of each action, as JSON.
-        actions: text of each action.
-        answers: answer of each turn.
         states: text before each action; None if unknown.
         written: values that the run of each wrote into a database; empty if not needed.
     """
@@ -55,7 +52,6 @@ class ShownTurns(NamedTuple):
         """Yield the turns of a trajectory as inputs of checks, each with the text shown before it.
 
         Args:
-            turns: positions of the turns.
             looked: keys of the turns whose spans are needed.
         """
         before: str | None = None
@@ -108,12 +104,7 @@ def question(
     """Draw the turn to ask for, as (position, ground truth, reward quality); None if rules can rank no turn's answers.
 
     Args:
-        allowed: by key, the positions of the turns to draw from.
         turns: turns of the trajectory, up to the last of these.
-        initial_state: initial state in the system prompt.
-        distractors: answers of other turns.
-        seed: seed of the draw.
-        chance: factor of each turn's chance.
     """
     asked_turns = _LazyTurns(turns, initial_state)
     truths: dict[str, str] = {}
@@ -140,7 +131,6 @@ class _LazyTurns:
 
     Args:
         turns: the turns in order.
-        initial_state: the state that was shown before them.
     """
 
     def __init__(self, turns: Iterator[Answered], initial_state: str | None) -> None:

@@ -35,7 +35,6 @@ def read_replays(replays: Folder, verdicts: Folder, unit: Unit) -> pa.Table:
 
     Raises:
         ConfigError: the replays belong to other rows.
-        ShardError: a file of replays was changed since it was written.
     """
     if replays.exists(unit.name):
         check_unit(replays, unit.label)

@@ -47,11 +47,8 @@ class PlannedSample(NamedTuple):
     """A sample to be written.
 
     Attributes:
-        number: number of its trajectory.
         begin: its first row, shown or not.
-        rows: its shown rows.
         bears: for each, whether its answer bears the loss.
-        key: its id.
         opening: text before its first turn.
         truth: ground truth of the reward.
         quality: how well the reward separates wrong answers from the truth, from 0 to 1.
@@ -81,7 +78,6 @@ class TokenBudget(NamedTuple):
 
     Attributes:
         begins: first row of each trajectory.
-        samples: number of its samples.
         tokens: tokens of all its samples. The turns of RL and eval depend on texts, so there it is the mean over the
             prompts of the turns that may be asked for.
         loss_tokens: tokens under loss in them; in RL and eval, tokens of an answer, by the same mean.
@@ -98,17 +94,12 @@ class Plan:
 
     Args:
         unit: the trajectories, at least one.
-        pool: pool of the samples.
-        mix: the recipe's section.
         counter: token counter of the recipe's tokenizer.
 
     Attributes:
         prompts: tokens of each full prompt.
         shown: rows that a sample of each whole trajectory would show; in CPT and SFT up to the last target.
-        counts: their number for each trajectory.
         users: tokens of the user message of each shown row.
-        tokens: tokens of each trajectory as one such sample.
-        loss_tokens: tokens under loss in it.
         control_turns: number of its turns that hold a control string.
         taught: whether any turn of it bears the loss.
         long: whether it is longer than a window.
@@ -185,7 +176,6 @@ class Plan:
         The first sample has the id of the trajectory, others `<id>@<step>` of their first row.
 
         Args:
-            number: number of a trajectory.
             actions: texts of its actions; None if unknown.
         """
         if (refused := self.refused(number)) is not None:
@@ -250,10 +240,8 @@ class Plan:
         The sample shows all turns before it, or the newest of them.
 
         Args:
-            number: number of the trajectory.
             position: position of the turn among the shown ones.
             fits: whether all turns before it fit.
-            actions: texts of the trajectory's actions.
         """
         begin, key = int(self.unit.begins[number]), self.unit.keys[number]
         rows = self.rows_of(number)[: position + 1]
@@ -275,7 +263,6 @@ class Plan:
         the longest history.
 
         Args:
-            number: number of the trajectory.
             can: positions of the turns that may be asked for, in order.
         """
         positions, rows = can.tolist(), self.rows_of(number)
@@ -313,8 +300,6 @@ class Plan:
         """Choose the extent of each sample's prompt, so that it has at most the recipe's share of the sample.
 
         Args:
-            numbers: number of each sample's trajectory.
-            shown: their turns.
             bodies: tokens of the text after the prompt.
         """
         share, full = self.mix.prompt_share, self.prompts[numbers]
@@ -330,12 +315,7 @@ class Plan:
         return np.array([extent.tokens for extent in self.extents(numbers, shown, bodies)], np.int64)
 
     def bodies(self, shown: Excerpts, openings: Any) -> Numbers:
-        """Return the tokens of the text after each sample's prompt, without the separators of turns.
-
-        Args:
-            shown: their turns.
-            openings: tokens of each opening.
-        """
+        """Return the tokens of the text after each sample's prompt, without the separators of turns."""
         answers = self.unit.answers[shown.rows]
         if self.pool not in WHOLE_POOLS:
             answers[np.cumsum(shown.counts) - 1] = self.counter.of(ASKING)

@@ -53,10 +53,7 @@ _OWNERS: Final = ("group", "task_hash", "instance_hash")
 _SHOWN: Final = ("row_id", "source", *USER_LEAVES, *ANSWER_LEAVES, "observation.content", "scrubbed")
 _ATTACHED: Final = ("observation.attachments",)
 _TOLD: Final = ("action.name", "action.arguments", "next_observation.form")
-_OF_POOLS: Final[Mapping[str, tuple[str, ...]]] = {
-    "rl": _TOLD,
-    "eval": (*_TOLD, "started_at"),
-}
+_OF_POOLS: Final[Mapping[str, tuple[str, ...]]] = {"rl": _TOLD, "eval": (*_TOLD, "started_at")}
 
 
 def leaves_of(pools: Sequence[Pool], mix: Mix) -> list[str]:
@@ -72,7 +69,6 @@ class _Askable(NamedTuple):
     """A trajectory of RL or eval.
 
     Attributes:
-        number: number of the trajectory.
         allowed: by key, the positions of the turns that may be asked for.
         fits: for each turn, whether all turns before it fit.
     """
@@ -86,13 +82,7 @@ class _SampleTexts(NamedTuple):
     """Texts of samples that are written together, with their turns one sample after the other.
 
     Attributes:
-        planned: the samples.
-        numbers: number of each sample's trajectory.
-        prompts: prompt of each sample.
         tokens: tokens of each sample, without separators of turns; in RL and eval, of the part that a model is shown.
-        shown: the turns.
-        rows: transitions of the turns.
-        users: user message of each turn.
         answers: assistant message of each turn.
     """
 
@@ -143,9 +133,6 @@ class Assembler:
     """Samples of a unit's trajectories that are drawn for a pool.
 
     Args:
-        plan: plan of the samples.
-        row_numbers: numbers in the file of the plan's rows.
-        draws: draw of each trajectory of the plan.
         beside: further columns of these rows, if known: `spans` of answers, whether they are `certified`, the values
             that their run has `written`, and the signals that weigh the chance of turns.
         instructions: by trajectory id, instructions for contexts without one.
@@ -206,7 +193,6 @@ class Assembler:
                     yield from self._plan.windows(number, self._actions(number, stretch) if is_cut else None)
 
     def _actions(self, number: int, stretch: Stretch) -> list[str]:
-        """Return the texts of a trajectory's actions."""
         begin = int(self._firsts[number]) - stretch.first
         rows = stretch.batch.slice(begin, int(self._unit.sizes[number]))
         return python_values(struct_text(rows, "action", "text"))
@@ -463,7 +449,6 @@ class Assembler:
         return {int(firsts[index]): text for index, text in spoken(texts, self._unit.turn[calls], turns).items()}
 
     def _column(self, stretch: Stretch, name: str, rows: Numbers) -> pa.Array:
-        """Return a text column for some rows."""
         return stretch.batch[name].take(pa.array(self._places[rows] - stretch.first)).cast(pa.string())
 
     def _contexts(self, numbers: Sequence[int], stretch: Stretch) -> list[dict[str, str | None]]:
@@ -509,7 +494,6 @@ class Assembler:
         }
 
     def _rl(self, written: _SampleTexts, drawn: Mapping[str, Any], _: Stretch) -> dict[str, Any]:
-        """Build the columns of RL."""
         planned, shown, numbers, size = written.planned, written.shown, written.numbers, len(written.planned)
         ends, texts, roles = written.messages(written.asking())
         steps = self._unit.steps[shown.rows[written.last]].tolist()
@@ -536,7 +520,6 @@ class Assembler:
         }
 
     def _eval(self, written: _SampleTexts, _: Mapping[str, Any], stretch: Stretch) -> dict[str, Any]:
-        """Build the columns of eval."""
         shown, numbers, keys = written.shown, written.numbers, [sample.key for sample in written.planned]
         ends = pa.array(np.append(0, written.last + 1), pa.int32())
         asked_rows = pa.array(self._places[shown.rows[written.last]] - stretch.first)
@@ -560,10 +543,7 @@ class Assembler:
         """Build the spans that bear the loss: for each answer under loss its marker, and the text below it.
 
         Args:
-            written: the samples.
             bears: for each turn, whether its answer bears the loss.
-            answer_begins: offset of each answer in the text.
-            answers: lengths of the answers with their markers.
         """
         own = self._own_spans(written, bears)
         size = np.where(bears, 1 + (answers > len(MARKER)), 0)
@@ -622,7 +602,6 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _lengths(texts: pa.StringArray) -> Numbers:
-    """Return the number of characters of each text."""
     lengths: Numbers = pc.utf8_length(texts).to_numpy().astype(np.int64)
     return lengths
 

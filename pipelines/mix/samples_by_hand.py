@@ -34,11 +34,7 @@ def mix_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execu
     """Make the samples of a share of a run's units, or write a share of its shards if all samples are made.
 
     Args:
-        recipe: the recipe of the run that drew.
-        raws: the raw roots of that run.
-        out: its output folder, a path or a URL.
-        share: share of the units, or of the shards, in their order.
-        execution: settings of one process.
+        out: output folder of the run that drew, a path or a URL.
 
     Raises:
         ConfigError: the folder belongs to another run, or nothing is drawn there.
@@ -53,10 +49,10 @@ def mix_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execu
     labels = [unit.label for unit in units]
     names = {f"{SAMPLES}/{label}.parquet" for label in labels} | manifest_names(SAMPLES, labels)
     with owner.shared(names | shard_names(mixing.shards, labels)):
-        finished_labels = done_units(mixing.samples, dict.fromkeys(labels, mixing.digest))
+        finished_labels = done_units(mixing.stages / SAMPLES, dict.fromkeys(labels, mixing.digest))
         if len(finished_labels) == len(labels) and not recipe.mix.passages:
             shards = mixing.shards[share.number :: share.count]
-            written = done_units(mixing.shards_folder, {shard.label: mixing.digest for shard in shards})
+            written = done_units(mixing.stages / "shards", {shard.label: mixing.digest for shard in shards})
             todo = [shard for shard in shards if shard.label not in written]
             run_over(todo, Map(partial(_write, labels=labels, mixing=mixing)), execution)
             return ShareDone(len(shards), len(written))
@@ -67,8 +63,8 @@ def mix_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execu
 
 
 def _make(unit: Unit, mixing: Mixing) -> None:
-    entry = write_parquet(mixing.samples, f"{unit.label}.parquet", BLOCKS, _batches(unit, mixing))
-    finish_unit(mixing.samples, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,)))
+    entry = write_parquet(mixing.stages / SAMPLES, f"{unit.label}.parquet", BLOCKS, _batches(unit, mixing))
+    finish_unit(mixing.stages / SAMPLES, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,)))
 
 
 def _batches(unit: Unit, mixing: Mixing) -> Iterator[pa.RecordBatch]:
@@ -81,7 +77,7 @@ def _batches(unit: Unit, mixing: Mixing) -> Iterator[pa.RecordBatch]:
 
 def _write(shard: Shard, labels: Sequence[str], mixing: Mixing) -> None:
     wanted = frozenset([shard.number])
-    blocks = (block for label in labels for _, block in stored_blocks(mixing.samples, label, wanted))
+    blocks = (block for label in labels for _, block in stored_blocks(mixing.stages / SAMPLES, label, wanted))
     write_shard(shard.number, blocks, mixing)
 
 
@@ -97,15 +93,8 @@ def _mixing(recipe: Recipe, folder: Folder) -> Mixing:
     instructions = recipe.mix.instructions
     return Mixing(
         recipe,
-        transitions=folder / "transitions",
-        verdicts=folder / "verdicts",
-        measures=folder / "measures",
-        spans=folder / "spans",
-        draws=folder / "draws",
-        shards_folder=folder / "shards",
-        rejects=folder / "rejects" / STAGE,
-        samples=folder / SAMPLES,
-        digest=drawn.digest,
+        folder,
+        drawn.digest,
         instructions={} if instructions is None else read_instructions(instructions),
         replays=folder / REPLAYS if recipe.mix.asks_replays else None,
         blobs=(folder / BLOBS,),

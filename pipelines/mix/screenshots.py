@@ -37,12 +37,7 @@ def with_images(samples: pa.Table, pool: str, blobs: Sequence[Folder], longest: 
 
     Args:
         samples: table of `unwritten_schema`.
-        pool: their pool.
-        blobs: folders of attachments.
         longest: largest length of a picture's longer side, in pixels.
-
-    Raises:
-        ShardError: an attachment was changed since it was written.
     """
     known: dict[str, bytes | None] = {}
     lost = 0

@@ -24,7 +24,6 @@ from trajmill.schemas.manifest import FileEntry, Manifest
 
 
 def _batch(pool: str, block: Block) -> pa.RecordBatch:
-    """Read a block of `sample_blocks`."""
     return pa.ipc.read_record_batch(pa.py_buffer(block), unwritten_schema(pool)) if isinstance(block, bytes) else block
 
 
@@ -47,9 +46,9 @@ def _write_files(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manif
     schema = sample_schema(shard.pool, images=longest is not None)
     table = ordered.select(schema.names).replace_schema_metadata(schema.metadata)
     table = _with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
-    entries = [] if shard.pool != "eval" else [_write_jsonl(mixing.shards_folder, shard.name, table)]
+    entries = [] if shard.pool != "eval" else [_write_jsonl(mixing.stages / "shards", shard.name, table)]
     name = shard.copy or shard.name
-    entries.append(write_parquet(mixing.shards_folder, name, table.schema, _row_groups(table), shard=True))
+    entries.append(write_parquet(mixing.stages / "shards", name, table.schema, _row_groups(table), shard=True))
     key = f"{shard.pool}.{shard.domain}"
     counts = {f"samples.{key}": table.num_rows, **({f"images_lost.{key}": lost} if lost else {})}
     if shard.domain in DOMAINS:
@@ -61,7 +60,7 @@ def _write_files(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manif
     for measure, values in sample_sizes(table).items():
         counts[f"{measure}.{key}"] = pa.compute.sum(values, min_count=0).as_py()
     return finish_unit(
-        mixing.shards_folder, Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, tuple(entries), counts)
+        mixing.stages / "shards", Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, tuple(entries), counts)
     )
 
 
@@ -114,9 +113,6 @@ def _with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) -
 
     Args:
         samples: samples in the order of the shard.
-        keys: original id of each.
-        pool: pool of the samples.
-        mix: the recipe's section.
     """
     counts: Counter[str] = Counter()
     own: dict[int, str] = {}

@@ -24,8 +24,6 @@ def check_components(
     """Check that at most one world model answered the items of each component of a stage.
 
     Args:
-        stage: the pool's name.
-        component: component of each item.
         world_model: world model of each item; empty for items that are not simulated.
         before: draws of earlier generations, as returned by `sum_mixtures`.
 

@@ -88,7 +88,6 @@ class Broken:
     """Failures of one connector.
 
     Attributes:
-        connector: its name.
         inputs: number of failed inputs.
         examples: the first three of them.
         raised: up to three distinct exceptions, with their places.

@@ -25,12 +25,7 @@ _BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Tombstones:
-    """Keyed hashes of forgotten data.
-
-    Attributes:
-        salt: salt of the hashes, hexadecimal.
-        keys: hashes, hexadecimal.
-    """
+    """Keyed hashes of forgotten data."""
 
     salt: str = field(default_factory=lambda: token_hex(_BYTES))
     keys: frozenset[str] = frozenset()
@@ -54,7 +49,6 @@ class Tombstones:
 
         Args:
             kind: `TRAJECTORY` for ids, `LOG` for digests of logs' bytes, or `FILE` for where their files lie.
-            values: what is forgotten.
         """
         return Tombstones(self.salt, self.keys | {self._key(kind, value) for value in values})
 

@@ -32,7 +32,6 @@ def read_input(source: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Rej
 
     Raises:
         Exception: a bug of the connector, with a note that names the input; see `connector_errors`.
-        ShardError: the input cannot be opened.
     """
     choices = recipe.normalize.choices(recipe.domains)
     with StoredBlob(

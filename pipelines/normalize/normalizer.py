@@ -56,8 +56,6 @@ class Normalizer:
     """Settings of normalizing that are the same for all parts; picklable.
 
     Attributes:
-        recipe: the recipe.
-        transitions: folder of the transitions.
         rejects: folder of this stage's rejects.
         strict: whether a connector's exception ends the run instead of costing its input.
         blobs: folder of attachments; None if the recipe leaves them out.
@@ -282,7 +280,7 @@ def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normal
     """
     failures: dict[str, Reject] = {}
     for source in inputs:
-        error = failure.error if source is failure.one else _fault_alone(source, normalizer)
+        error = failure.error if source is failure.one else fault_alone(source, normalizer)
         if error is not None and normalizer.strict:
             raise error
         if error is not None:
@@ -292,7 +290,7 @@ def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normal
     return failures
 
 
-def _fault_alone(source: Input, normalizer: Normalizer) -> Exception | None:
+def fault_alone(source: Input, normalizer: Normalizer) -> Exception | None:
     """Return the exception of a connector's bug when the input alone is read, checked and scrubbed.
 
     Nothing is written.
@@ -310,11 +308,6 @@ def _fault_alone(source: Input, normalizer: Normalizer) -> Exception | None:
         add_note(error, source)
         return error
     return None
-
-
-def read_alone(source: Input, normalizer: Normalizer) -> None:
-    """Read, check and scrub an input alone. Nothing is written."""
-    _fault_alone(source, normalizer)
 
 
 def _take_or_fail(source: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:

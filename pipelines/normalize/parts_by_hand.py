@@ -18,7 +18,7 @@ from trajmill.pipelines.execution.dying_inputs import Deaths, at_hand_folder
 from trajmill.pipelines.execution.execution import Execution, require_openable
 from trajmill.pipelines.normalize.connector_errors import must_be_read_again
 from trajmill.pipelines.normalize.forgotten_keys import Tombstones
-from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, read_alone, unit_digest
+from trajmill.pipelines.normalize.normalizer import STAGE, Normalizer, PartsToTransitions, fault_alone, unit_digest
 from trajmill.pipelines.plan.plan import Part, Plan, make_plan
 from trajmill.pipelines.plan.planned_before import PlannedBefore
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -70,12 +70,8 @@ def normalizer_of(
     """Build the settings of normalizing into an output folder.
 
     Args:
-        recipe: the recipe.
-        out: the output folder.
         strict: whether a connector's exception ends the run.
         watched: whether processes of this machine do the work, which name the inputs they read.
-        tombstones: tombstones of forgotten trajectories.
-        earlier: folders of earlier generations.
     """
     keeps = recipe.normalize.attachments == "keep"
     blobs, earlier_blobs = (out / BLOBS, tuple(folder / BLOBS for folder in earlier)) if keeps else (None, ())
@@ -98,12 +94,7 @@ def names_of(plan: Plan, normalizer: Normalizer) -> set[str]:
 
 
 def open_parts(parts: Sequence[Part], normalizer: Normalizer) -> list[Part]:
-    """List the parts that are not done, or that the current code has to read again.
-
-    Args:
-        parts: parts of a plan.
-        normalizer: settings of normalizing.
-    """
+    """List the parts that are not done, or that the current code has to read again."""
     folders = [normalizer.transitions, normalizer.rejects]
     folders += [normalizer.blobs] if normalizer.blobs is not None else []
     digests = {part.name: unit_digest(part) for part in parts}
@@ -122,21 +113,16 @@ def normalize_parts(
     """Normalize the unfinished parts.
 
     Args:
-        parts: parts of a plan.
         normalizer: settings, with the folder of inputs being read, or without if the runner handles deaths.
         over: function that runs a transform over parts; its last argument tells whether to use only other processes.
-        deaths: deaths of workers in the run.
-
-    Raises:
-        WorkerDiedError: as for `Deaths.survive`.
     """
 
     def normalize(deadly: Mapping[str, str], isolated: bool) -> None:
         over(open_parts(parts, normalizer), PartsToTransitions(replace(normalizer, deadly=deadly)), isolated)
 
-    def reader(name: str) -> Callable[[], None] | None:
+    def reader(name: str) -> Callable[[], object] | None:
         source = next((source for part in parts for source in part.inputs if source.name == name), None)
-        return None if source is None else partial(read_alone, source, normalizer)
+        return None if source is None else partial(fault_alone, source, normalizer)
 
     (deaths if normalizer.at_hand is not None else Deaths()).survive(normalize, reader)
 
@@ -145,10 +131,8 @@ def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share,
     """Normalize a share of a plan's parts in this process, beside others that may run at the same time.
 
     Args:
-        recipe: the recipe.
         raws: raw logs: files, folders, globs; the same for all shares.
         out: the output folder, a path or a URL.
-        share: the share.
         execution: settings, of which sizes, limit and strictness count. They must be the same for all shares and the
             run.
 

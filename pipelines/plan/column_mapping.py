@@ -49,7 +49,6 @@ class ColumnMapping:
 
         Args:
             name: name relative to the raw root.
-            location: its place.
             head: its first bytes, decompressed.
 
         Raises:
@@ -92,10 +91,9 @@ def _require(name: str, fault: str, role: str, column: str, names: set[str]) -> 
     opaque = any(column.startswith(f"{column_name}.") and not _has_fields(column_name, names) for column_name in names)
     if column in names or opaque:
         return
-    nearest = get_close_matches(column, sorted(names), 1)
     top = ", ".join(sorted(column_name for column_name in names if "." not in column_name))
     message = f"normalize.dataset.columns.{role}: in {name}, {fault} '{column}'; it has {top}."
-    raise ConfigError(message, nearest[0] if nearest else None)
+    raise ConfigError(message, *get_close_matches(column, sorted(names), 1))
 
 
 def _has_fields(column: str, names: set[str]) -> bool:

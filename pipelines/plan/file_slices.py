@@ -49,13 +49,8 @@ def slice_inputs(inputs: Sequence[Input], recipe: Recipe, workers: int, *, stric
     """Replace each large file of rows among the inputs by its slices, in order.
 
     Args:
-        inputs: whole inputs.
-        recipe: the recipe.
         workers: number of files that are read at once, since slices hold the digest of their file.
         strict: whether an exception of a connector is raised; otherwise its file is read whole.
-
-    Raises:
-        ShardError: a file cannot be opened.
     """
     large = [source for source in inputs if source.bytes > SLICE_BYTES]
     with ThreadPoolExecutor(workers) as threads:

@@ -168,8 +168,6 @@ def choose_files(names: Sequence[str], card: Card | None, config: str, splits: S
     """Choose the files of a data set for a configuration and its splits, in order.
 
     Args:
-        names: names of all files, relative to the data set's folder.
-        card: its card, if it has one.
         config: the configuration; the default one, or the only one, if empty.
         splits: the splits; all if empty.
         where: the raw argument, for errors.
@@ -221,9 +219,8 @@ def _configuration(card: Card | None, config: str, where: str) -> Config | None:
 
 def _require(kind: str, name: str, known: Sequence[str], where: str) -> None:
     if name not in known:
-        nearest = get_close_matches(name, known, 1)
         listed = ", ".join(known) or "none"
-        raise ConfigError(f"'{where}' has no {kind} '{name}'; it has {listed}.", nearest[0] if nearest else None)
+        raise ConfigError(f"'{where}' has no {kind} '{name}'; it has {listed}.", *get_close_matches(name, known, 1))
 
 
 def _of_splits(names: Sequence[str], splits: Sequence[str], where: str) -> list[str]:

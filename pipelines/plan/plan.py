@@ -34,14 +34,7 @@ from trajmill.pipelines.storage.compression import COMPRESSIONS
 from trajmill.pipelines.storage.paths import Place
 from trajmill.schemas import SCHEMA_VERSION, Reject
 
-__all__ = [
-    "UNRECOGNIZED_REASONS",
-    "Input",
-    "Part",
-    "Plan",
-    "Withdrawn",
-    "make_plan",
-]
+__all__ = ["UNRECOGNIZED_REASONS", "Input", "Part", "Plan", "Withdrawn", "make_plan"]
 
 PART_INPUTS: Final = 20_000
 
@@ -81,7 +74,6 @@ class Plan:
 
     Attributes:
         digest: digest of everything that the run's output depends on.
-        parts: the inputs.
         unrecognized: rejects of files that are no inputs, with a reason of `recognition.UNRECOGNIZED_REASONS`, or that
             could not be read. Their excerpts are scrubbed.
         withdrawn: connectors that failed on a file because of a bug.
@@ -240,8 +232,6 @@ def make_plan(
     """Plan a run: gather raw files, recognize them, and bin them into parts.
 
     Args:
-        recipe: the recipe, which names the connectors.
-        raws: files, folders or globs.
         part_bytes: decompressed bytes in a part; None chooses by the size of the inputs.
         limit: largest number of inputs, the first by uri.
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.

@@ -56,11 +56,7 @@ class PlannedBefore:
 
     @classmethod
     def left_in(cls, out: Folder) -> PlannedBefore | None:
-        """Read the plan in an output folder; return None if there is no complete plan of this version.
-
-        Raises:
-            ShardError: a file of the folder cannot be read.
-        """
+        """Read the plan in an output folder; return None if there is no complete plan of this version."""
         record, data = out.found(RUN), out.found(PLAN)
         if record is None or data is None:
             return None

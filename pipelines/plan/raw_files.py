@@ -54,8 +54,6 @@ class RawFile:
 
     Attributes:
         name: name relative to its root, as text (see `paths.text_of`).
-        place: place of its bytes.
-        bytes: its size.
         changed: its time of change; 0 if unknown.
         licence: licence on the card of its data set.
         fault: why it must not be opened, a key of `NOT_OPENED`; empty if it may be.
@@ -107,8 +105,6 @@ def _below(folder: str, root: str, pattern: str | None = None) -> list[RawFile]:
     """List the files below a folder. Links to folders are listed but not followed.
 
     Args:
-        folder: the folder.
-        root: root of the names.
         pattern: pattern that the whole path of a file, or of a folder above it, has to match.
     """
     waiting = [(folder, pattern)]
@@ -156,7 +152,6 @@ def _local_file(path: str, root: str, *, named: bool = False, walked: bool = Fal
     """Return the file at a path.
 
     Args:
-        path: the path.
         root: root of its name, below which it has to be.
         named: whether the user named it, so that it may be anywhere.
         walked: whether no folder between root and file is a link, so that a file that is no link is below the root.
@@ -281,12 +276,7 @@ def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
         raise ConfigError(f"There is no file to read at '{text_of(raw)}'.")
     on_hub = raw.startswith(hub.HUB)
     shown = _of_dataset(shown, hub.repository(root) if on_hub else root, root, url, dataset, raw)
-    return [replace(file, name=_hub_name(root, file.name)) for file in shown] if on_hub else shown
-
-
-def _hub_name(root: str, name: str) -> str:
-    """Return the name of a file of the Hub: `owner/name/…`, without the kind of the repository."""
-    return f"{root}/{name}".partition("/")[2]
+    return [replace(file, name=f"{root}/{file.name}".partition("/")[2]) for file in shown] if on_hub else shown
 
 
 def _of_dataset(
@@ -379,8 +369,6 @@ class RawNames:
     """Raw files by name, and by the name without the ending of a compression.
 
     Attributes:
-        files: files by name.
-        stored: stored names by names without the ending.
         sorted: names without the ending, ascending.
     """
 

@@ -60,9 +60,6 @@ class Input:
 
     Attributes:
         uri: name relative to the raw root, distinct within a plan.
-        connector: name of the connector.
-        version: the connector's version.
-        why: why that connector takes it.
         members: places of its files by member name.
         bytes: stored size of its own members, without those that it shares with other logs.
         stamp: digest of sizes and times of change of the members, by which changes between runs are found.
@@ -98,9 +95,7 @@ class Opened:
     """A file that was opened and is no log by itself.
 
     Attributes:
-        place: its place.
         stamp: digest of its size and time of change.
-        inputs: number of logs in it.
     """
 
     place: Place
@@ -113,8 +108,6 @@ class Withdrawn:
     """A connector that was not tried further on a file because it failed, which is a bug to report.
 
     Attributes:
-        connector: its name.
-        uri: uri of the file.
         error: class of the exception; its message is left out, since it may quote the file.
         raised_at: module, function and line where it was raised.
     """
@@ -130,7 +123,6 @@ class Recognized:
     """Results of recognizing files.
 
     Attributes:
-        inputs: the logs.
         rejects: a reject for each file, or member of an archive, that belongs to no log.
         withdrawn: connectors that failed, with the files.
         claimed: by connector, the number of files that belong to its logs and are not read.
@@ -206,7 +198,6 @@ class Recognizer:
 
         Args:
             files: files sorted by name.
-            deaths: deaths of workers in the run.
         """
         at_hand = InputAtHand(deaths.folder)
 
@@ -263,17 +254,17 @@ class Recognizer:
                 result.opened.append(opened)
         result.claimed.update(claims.values())
         result.inputs = [replace(source, why=_scrub(source.why, self.salt)) for source in result.inputs]
-        result.rejects = [_without_secrets(reject, self.salt) for reject in result.rejects]
+        result.rejects = [
+            replace(reject, detail=_scrub(reject.detail, self.salt), excerpt=_scrub(reject.excerpt, self.salt))
+            for reject in result.rejects
+        ]
         result.inputs.sort(key=lambda source: source.uri)
         result.rejects.sort(key=lambda reject: reject.uri)
         result.withdrawn.sort(key=lambda withdrawal: (withdrawal.uri, withdrawal.connector))
         return result
 
     def _each(
-        self,
-        method: Callable[..., Any],
-        items: Sequence[tuple[Any, ...]],
-        done: Callable[[int], None] = lambda _: None,
+        self, method: Callable[..., Any], items: Sequence[tuple[Any, ...]], done: Callable[[int], None] = lambda _: None
     ) -> list[Any]:
         """Call a method with the arguments of each item, in this process or in workers.
 
@@ -547,10 +538,6 @@ def _beside(names: RawNames, alone: Mapping[str, Recognized]) -> dict[str, str]:
     return {name: connector for name, connector in claims.items() if name not in claiming}
 
 
-def _without_secrets(reject: Reject, salt: str) -> Reject:
-    return replace(reject, detail=_scrub(reject.detail, salt), excerpt=_scrub(reject.excerpt, salt))
-
-
 @lru_cache(maxsize=1024)
 def _scrub(text: str, salt: str) -> str:
     return scrub_text(text, salt=salt) if text else text
@@ -574,11 +561,7 @@ def _unread(error: ParseError | ShardError, file: RawFile) -> Reject:
 
 
 def _input(
-    uri: str,
-    connector: Connector,
-    why: str,
-    members: Mapping[str, RawFile],
-    shared: Set[str] = frozenset(),
+    uri: str, connector: Connector, why: str, members: Mapping[str, RawFile], shared: Set[str] = frozenset()
 ) -> Input:
     locations = {member: file.place for member, file in sorted(members.items())}
     size = sum(file.bytes for member, file in members.items() if member not in shared)

@@ -116,11 +116,7 @@ _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|~!&])")
 
 
 def example_rows(shards: Folder, configs: Iterable[Config]) -> dict[str, str]:
-    """Format the first row of each configuration as JSON of several lines, with long values cut.
-
-    Raises:
-        ShardError: a file is missing or damaged.
-    """
+    """Format the first row of each configuration as JSON of several lines, with long values cut."""
     examples = {}
     for config in configs:
         row = _first(shards, config)
@@ -221,9 +217,6 @@ def write_card(dataset: Dataset) -> Manifest:
     """Write the card and the Croissant description of a dataset; return the manifest of both.
 
     The manifest counts samples by licence.
-
-    Raises:
-        ShardError: a file cannot be read or written.
     """
     entries = []
     for name, data in {CARD: card(dataset).encode(), CROISSANT: croissant(dataset)}.items():
@@ -252,11 +245,7 @@ def count_control_strings(pool: str, counts: Mapping[str, int]) -> tuple[int, in
 
 
 def card(dataset: Dataset) -> str:
-    """Render the card of a dataset, as Markdown with a YAML head.
-
-    Raises:
-        ShardError: a shard with an example row cannot be read.
-    """
+    """Render the card of a dataset, as Markdown with a YAML head."""
     recipe, counts, configs = dataset.recipe, dataset.counts, dataset.configs()
     domains = {config.name: dataset.domains(config.name) for config in configs}
     every = sorted({domain for domains_of in domains.values() for domain in domains_of})
@@ -361,9 +350,7 @@ def finish_dataset(
 
     Args:
         recipe: recipe of the last of the shards.
-        shards: folder of the dataset.
         stages: folders of the runs whose shards it holds.
-        units: manifests of the shards.
         flow: balance of inputs and outputs, by unit.
         mixture: draws of its pools and stages.
         models: digests of the files that the recipe names.

@@ -102,7 +102,6 @@ def croissant(dataset: Dataset) -> bytes:
 
 
 def _address(licence: str) -> str:
-    """Return the URL of the licence's text, or its name."""
     is_id = (
         licence
         and not licence.startswith("LicenseRef-")

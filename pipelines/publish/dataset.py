@@ -9,37 +9,19 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.pipelines.judge.judging import measure_file, units_in
 from trajmill.pipelines.recipe.recipe import POOLS, Recipe
 from trajmill.pipelines.run_record.conservation import Line
 from trajmill.pipelines.storage.folders import Folder
-from trajmill.pipelines.storage.parquet import read_batches, read_table
+from trajmill.pipelines.storage.parquet import read_table
 from trajmill.quality.diversity import Diversity, diversity
-from trajmill.quality.fingerprint import trajectory_starts
-from trajmill.quality.signal import Measured
-from trajmill.quality.tokens import TokenCounter
-from trajmill.quality.variety import KINDS, OF_TRAJECTORIES, VARIETY_SCHEMA, kinds_of, plain
+from trajmill.quality.variety import KINDS, OF_TRAJECTORIES
 from trajmill.schemas.manifest import FileEntry
 
 Varieties: TypeAlias = dict[str, dict[str, Diversity]]
 """Diversity of each of `quality.variety.KINDS`, by domain."""
-
-
-def _tally(texts: pa.Array) -> Counter[str]:
-    counts = pc.value_counts(texts.drop_null())
-    return Counter({entry["values"]: entry["counts"] for entry in counts.to_pylist()})
-
-
-def kinds_in(batch: pa.RecordBatch) -> dict[str, Counter[str]]:
-    """Count the values of each of `KINDS` in a batch of whole trajectories."""
-    texts_by_kind = {kind: plain(texts) for kind, texts in kinds_of(Measured.of(batch, TokenCounter())).items()}
-    begins = pa.array(trajectory_starts(batch))
-    return {
-        kind: _tally(texts.take(begins) if kind in OF_TRAJECTORIES else texts) for kind, texts in texts_by_kind.items()
-    }
 
 
 def measure_variety(stages: Sequence[Folder]) -> Varieties:
@@ -53,8 +35,7 @@ def measure_variety(stages: Sequence[Folder]) -> Varieties:
     """
     counts: dict[str, dict[str, Counter[int]]] = {}
     for folder, unit in [(stage, unit) for stage in stages for unit in units_in(stage)]:
-        batches = read_batches(folder / "measures", measure_file(unit.label, "variety"))
-        table = pa.Table.from_batches(batches, schema=VARIETY_SCHEMA)
+        table = read_table(folder / "measures", measure_file(unit.label, "variety"), KINDS)
         judged = read_table(folder / "verdicts", unit.name, ["step", "kept", "use"])
         begins = pc.and_(pc.equal(judged["step"], 0), judged["kept"]).to_numpy()
         targets = pc.equal(judged["use"], "target").to_numpy()
@@ -104,11 +85,8 @@ class Config:
     """A loadable configuration of the dataset, which is a pool.
 
     Attributes:
-        name: name of the pool.
-        split: its only split.
         path: glob of its files.
         files: files that match the glob.
-        samples: number of samples in them.
         tokens: tokens of the samples, 0 if they do not state them.
         loss_tokens: tokens under loss among them.
     """
@@ -132,8 +110,6 @@ class RuleSet:
     """Recipe and versions of consecutive generations.
 
     Attributes:
-        first: number of the first generation.
-        last: number of the last generation.
         recipe: the first 16 digits of the recipe's digest.
         connectors: connectors that read their logs, with their versions.
         changed: differences from the previous rule set, a text each.
@@ -156,16 +132,12 @@ class Dataset:
     """Facts of a dataset for its card and metadata.
 
     Attributes:
-        recipe: its recipe.
-        shards: its folder.
         files: files of samples in the folder.
         counts: `samples.<pool>.<domain>`, `tokens.…`, `control_samples.…` and so on, summed over shards.
         flow: balance of inputs and outputs, by unit.
-        digest: digest of its content.
         kept: diversity of the kept data.
         mixture: draws of its pools and stages (`Mixture.told`).
         licences: samples by licence; the licence of rows without one is empty.
-        generations: number of its generations.
         rules: rules of the generations; empty if nothing was appended.
     """
 
@@ -188,7 +160,9 @@ class Dataset:
 
     def domains(self, pool: str) -> list[str]:
         """Return the domains, and the components of passages, of which a pool has samples."""
-        return sorted({key.split(".", 2)[2] for key, count in self.counts.items() if count and _is_of(key, pool)})
+        return sorted(
+            {key.split(".", 2)[2] for key, count in self.counts.items() if count and key.startswith(f"samples.{pool}.")}
+        )
 
     def figure(self, name: str, pool: str, domain: str) -> int:
         """Return one of the counts."""
@@ -213,7 +187,3 @@ class Dataset:
 def samples_in(counts: Mapping[str, int]) -> int:
     """Return the number of samples in all pools, from the counts of a manifest."""
     return sum(count for key, count in counts.items() if key.startswith("samples."))
-
-
-def _is_of(key: str, pool: str) -> bool:
-    return key.startswith(f"samples.{pool}.")

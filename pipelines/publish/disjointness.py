@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from trajmill.pipelines.mix.keyed import keyed_hash
+from trajmill.pipelines.publish.dataset import samples_in
 from trajmill.pipelines.publish.shown_samples import OWNED, Exchange, Shown, shown_samples
 from trajmill.pipelines.recipe.recipe import POOLS
 from trajmill.pipelines.storage.folders import Folder
@@ -94,9 +95,6 @@ def near_pairs(some: Sequence[Sketch], pools: Sequence[int], least: float, few: 
     """Yield every pair of similar samples of two pools, by number, that of the smaller pool number first.
 
     Args:
-        some: sketches of the samples.
-        pools: number of each sample's pool.
-        least: similarity from which a pair is near.
         few: number of shingles below which a sample is too short; a pair of two short samples is left out.
     """
     if not some:
@@ -196,7 +194,6 @@ class _Pool:
         return (shown_samples(self.folder, self.name, file) for file in self.files)
 
     def names(self, kind: str) -> pa.Array:
-        """Return the distinct names of a kind."""
         return pc.unique(pa.chunked_array(self.owned[kind], pa.string()))
 
     def keys(self, *, short: bool = False, taught: bool = True) -> npt.NDArray[np.uint64]:
@@ -214,17 +211,13 @@ def disjointness(out: str, sample: int = SAMPLE) -> Disjointness:
     """Find data that the pools of a run's dataset share. An unfinished dataset gives an empty result.
 
     Args:
-        out: the run's folder.
         sample: number of samples, chosen by hash, that are compared with each other.
-
-    Raises:
-        ShardError: a shard cannot be read.
     """
     folder = Folder(out) / "shards"
     manifest = read_manifest(folder, MANIFEST)
     if manifest is None:
         return Disjointness()
-    total = sum(count for key, count in manifest.counts.items() if key.startswith("samples."))
+    total = samples_in(manifest.counts)
     share = min(1.0, sample / total) if total else 1.0
     files = {pool: tuple(_files(manifest, pool)) for pool in POOLS}
     pools = [_Pool(folder, name, pool_files) for name, pool_files in files.items()]
@@ -268,7 +261,6 @@ def _sketch(pool: _Pool, waiting: list[Shown]) -> None:
 
 
 def _turns(exchanges: Sequence[Exchange]) -> Iterator[tuple[int, int, bool]]:
-    """Yield each turn in the form of `_TURN`."""
     so_far, size = xxhash.xxh3_64(), 0
     for exchange in exchanges:
         so_far.update(f"{len(exchange.before)}:{len(exchange.answer)}:")

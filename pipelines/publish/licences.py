@@ -122,12 +122,6 @@ def licences_of(stages: Sequence[Folder], shards: Folder, files: Sequence[FileEn
 
     Args:
         stages: folders of the stages, one per generation.
-        shards: the dataset's folder.
-        files: files of samples in it.
-        samples: number of its samples.
-
-    Raises:
-        ShardError: a file is missing or damaged.
     """
     sources = list(_places(stages))
     single_licences = [_only(source) for source in sources]

@@ -48,16 +48,7 @@ class Shown:
 
 
 def shown_samples(folder: Folder, pool: str, name: str) -> Iterator[Shown]:
-    """Read the samples of one file of a dataset folder, in order.
-
-    Args:
-        folder: folder of the dataset.
-        pool: pool of the file.
-        name: name of the file in the folder.
-
-    Raises:
-        ShardError: the file cannot be read.
-    """
+    """Read the samples of one file of a dataset folder, in order."""
     for row in _rows(folder, pool, name):
         values = row["extra_info"] if pool == "rl" else row
         key = row["sample_id"] if pool == "eval" else values["id"]
@@ -125,9 +116,4 @@ def _of_benchmark_rows(row: Mapping[str, Any]) -> Iterator[Exchange]:
         yield Exchange(before, answer.removeprefix(MARKER), taught=number == last)
 
 
-_EXCHANGES: Final = {
-    "cpt": _of_documents,
-    "sft": _of_conversations,
-    "rl": _of_questions,
-    "eval": _of_benchmark_rows,
-}
+_EXCHANGES: Final = {"cpt": _of_documents, "sft": _of_conversations, "rl": _of_questions, "eval": _of_benchmark_rows}

@@ -87,9 +87,8 @@ def _extend(values: dict[str, Any], name: str) -> dict[str, Any]:
     own = {key: value for key, value in values.items() if key != EXTENDS}
     known, wanted = builtin_recipes(), str(values[EXTENDS])
     if wanted not in known:
-        nearest = get_close_matches(wanted, known, 1)
         message = f"{name} extends '{wanted}', which is no built-in recipe; there are: {', '.join(known)}."
-        raise ConfigError(message, nearest[0] if nearest else None)
+        raise ConfigError(message, *get_close_matches(wanted, known, 1))
     base = _extend(yaml.load(known[wanted], yaml.CSafeLoader), wanted)
     for section in _TAKEN:
         if section in base:
@@ -208,6 +207,5 @@ def load_recipe(config: str) -> Recipe:
     known = builtin_recipes()
     if config in known:
         return parse_recipe(known[config], f"built-in recipe '{config}'")
-    nearest = get_close_matches(path.stem, known, 1)
     message = f"There is no recipe file '{config}', nor a built-in recipe of that name ({', '.join(known)})."
-    raise ConfigError(message, nearest[0] if nearest else None)
+    raise ConfigError(message, *get_close_matches(path.stem, known, 1))

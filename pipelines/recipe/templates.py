@@ -30,27 +30,12 @@ def configs() -> Traversable:
     return files("trajmill") / "configs"
 
 
-VARIABLES: Final = frozenset(
-    {
-        "action_space",
-        "initial_state",
-        "demonstrations",
-        "simulation_instruction",
-        "screen",
-        "forms",
-        "dialects",
-        "ends",
-        "enveloped",
-        "shows_diffs",
-        "keeps_messages",
-        "native",
-        "tagged",
-    }
-)
-"""Variables of a prompt template: texts, which are empty if unknown; the lists `forms` and `dialects`; flags."""
-
+_TEXTS: Final = frozenset({"action_space", "initial_state", "demonstrations", "simulation_instruction", "screen"})
 _LISTS: Final = frozenset({"forms", "dialects"})
 _FLAGS: Final = frozenset({"ends", "enveloped", "shows_diffs", "keeps_messages", "native", "tagged"})
+VARIABLES: Final = _TEXTS | _LISTS | _FLAGS
+"""Variables of a prompt template: texts, which are empty if unknown; lists; flags."""
+
 _SUFFIX: Final = ".md.j2"
 _FILE: Final = re.compile(r"((rl|cpt|sft)-short|rl|cpt|sft-[1-9][0-9]*)\.md\.j2")
 _SHORT: Final = "-short"
@@ -128,7 +113,7 @@ def check_templates(folder: Path) -> None:
     for path in inside:
         if path.name not in DOMAINS:
             nearest = get_close_matches(path.name, DOMAINS, 1)
-            raise ConfigError(f"mix.templates: {path} is no folder of a domain.", nearest[0] if nearest else None)
+            raise ConfigError(f"mix.templates: {path} is no folder of a domain.", *nearest)
         _of_domain(path.name, folder)
 
 
@@ -219,7 +204,7 @@ def _try(compiled: jinja2.Template, path: Traversable) -> None:
 
 
 def _values(known: bool) -> dict[str, Any]:
-    texts = dict.fromkeys(VARIABLES - _LISTS - _FLAGS, "x" if known else "")
+    texts = dict.fromkeys(_TEXTS, "x" if known else "")
     return {**texts, **dict.fromkeys(_LISTS, ["x"] if known else []), **dict.fromkeys(_FLAGS, known)}
 
 

@@ -94,7 +94,6 @@ class Conversation(NamedTuple):
             `tool_call_id`, `name` and `loss`; null where a message has none of it. `loss` is null but on the
             assistant's, and there where another system prompt held.
         tools: JSON text of the list of tools; None where there is none.
-        turns: one for each message of the agent.
         fidelity: how far it is that of the log.
     """
 
@@ -124,7 +123,6 @@ def agent_conversations(rows: Rows, reasoning: Reasoning = "keep") -> list[Conve
     Args:
         rows: all rows of one trajectory in order, as Python values of the transition schema, those that a
             world-model view omits too: what an agent said last is answered by nothing.
-        reasoning: the reasoning that stays.
     """
     try:
         _require_conversation(rows)
@@ -359,11 +357,7 @@ def _call(action: Row) -> dict[str, Any]:
         raise _RefusedError("call", "the text of an action is not that of a call")
     if isinstance(call["arguments"], str):  # no JSON object: the connector keeps what the agent wrote
         written = call["arguments"]
-    return {
-        "id": action["call_id"],
-        "type": "function",
-        "function": {"name": call["name"], "arguments": written},
-    }
+    return {"id": action["call_id"], "type": "function", "function": {"name": call["name"], "arguments": written}}
 
 
 def _answer(row: Row) -> dict[str, Any]:

@@ -24,12 +24,7 @@ def put_in_fence(text: str, language: str) -> str:
 
 
 def block(text: str, language: str = "text") -> str:
-    """Put the text in a fence of its language: `json`, indented, for an object or an array.
-
-    Args:
-        text: the text.
-        language: the language of any other text.
-    """
+    """Put the text in a fence of its language: `json`, indented, for an object or an array."""
     quick = _indent_plain(text)
     if quick is not None:
         return put_in_fence(quick, "json")

@@ -61,8 +61,6 @@ def in_envelope(content: str, envelope: str, spans: Sequence[Classed]) -> list[C
     """Map the spans of an answer's text to its object. They cover the object in order, without overlap.
 
     Args:
-        content: the answer's text.
-        envelope: JSON text of the object that contained it.
         spans: spans that cover the content, in order.
     """
     literals = list(_literals(envelope))
@@ -194,7 +192,6 @@ class SpanWeights(NamedTuple):
 
     Attributes:
         shares: share of the spans of each class; 1 for a class that is not named.
-        seed: seed of the draw.
     """
 
     shares: Mapping[str, float]
@@ -321,7 +318,6 @@ def draw_spans(answers: Sequence[tuple[str, Sequence[LossSpan]]], weights: SpanW
 
     Args:
         answers: key and spans of each answer; no spans for an answer without loss.
-        weights: weights of the draw.
     """
     drawn: list[list[LossSpan]] = []
     left: list[tuple[float, int, LossSpan]] = []

@@ -33,7 +33,6 @@ def cap(text: str, most: int) -> str:
     """Cut the text to at most `most` characters besides the marker, half of them at either end.
 
     Args:
-        text: the observation's text.
         most: largest number of characters, at least 2. A text stays whole if cutting would not shorten it.
     """
     left_out = len(text) - most
@@ -56,8 +55,6 @@ def shown_action(domain: str, text: str, edits: Edits = "call", grammar: Grammar
     """Format an action in its fences.
 
     Args:
-        domain: domain of the transition.
-        text: text of the action.
         edits: `diff` shows a file edit as a diff, below the call without the edited texts.
         grammar: `native` shows the grammar of the domain's agents, where it can express the action.
     """
@@ -194,8 +191,6 @@ def spoken(texts: Texts, turn: Numbers, turns: Numbers) -> Mapping[int, str]:
 
     Args:
         texts: words before each row, including calls that are not shown.
-        turn: the turn of each row.
-        turns: the turns to join words for.
     """
     words_of_turn: dict[int, str] = {}
     words = texts.texts.to_pylist()

@@ -26,7 +26,6 @@ class Shape(NamedTuple):
     """Facts of a trajectory that a prompt states besides the texts of its context.
 
     Attributes:
-        domain: its domain.
         forms: forms of its next observations.
         dialects: dialects of its next observations.
         ends: whether answers state how commands ended.
@@ -80,7 +79,6 @@ class Extent(NamedTuple):
     """Extent of the facts that a prompt states.
 
     Attributes:
-        tokens: tokens of the prompt.
         is_short: whether the short template replaces the drawn one.
         tools: numbers of the described tools; the others are only named. None describes all.
     """
@@ -95,12 +93,7 @@ WHOLE: Final = Extent(0)
 
 
 def make_prompt(
-    shape: Shape,
-    context: Mapping[str, str | None],
-    key: str,
-    wording: Wording,
-    view: View,
-    extent: Extent = WHOLE,
+    shape: Shape, context: Mapping[str, str | None], key: str, wording: Wording, view: View, extent: Extent = WHOLE
 ) -> Prompt:
     """Make the system prompt of a trajectory.
 
@@ -108,9 +101,7 @@ def make_prompt(
         shape: shape of the trajectory, which states the texts of the context that exist.
         context: texts of `CONTEXT`, from the rows.
         key: key of the trajectory, by which the template is drawn.
-        wording: source of the templates.
         view: how the turns are shown, which the prompt explains.
-        extent: extent of the stated facts.
     """
     drawn = wording.template(shape.domain, key, extent.is_short)
     texts = tuple(
@@ -147,15 +138,12 @@ def fit_prompt(
     prompt that is still too long uses the short template.
 
     Args:
-        shape: shape of the trajectory.
         texts: tokens of the texts of its context (`CONTEXT`).
         tools: tokens of each tool that the context declares; fewer than two are not separated.
         named: numbers of the tools that the sample calls or names.
         most: largest number of tokens of the prompt.
         key: key of the trajectory, by which template and tools are drawn.
-        wording: source of the templates.
         view: as in `make_prompt`.
-        counter: token counter.
     """
     between, tool_position = counter.of(BETWEEN_TOOLS), CONTEXT.index("action_space")
     described = [number for number in range(len(tools)) if number in named]

@@ -57,7 +57,6 @@ def tool_texts(action_space: str) -> list[tuple[str, str]]:
 
 
 def _tools(entry: Any) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each tool that an entry declares."""
     if isinstance(entry, str):
         yield entry, f"### `{entry}`"
         return

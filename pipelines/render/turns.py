@@ -46,14 +46,11 @@ class Outline:
 
     Args:
         begins: first row of each trajectory, or of each segment of a split one.
-        turn: turn of each row in its trajectory.
         use: use of each row, one of `schemas.verdict.USES`.
         state: for each row, a number that identifies the text of the state before its action; 0 if unknown.
         led: for each row, such a number for the text of its next observation.
 
     Attributes:
-        begins: as given.
-        of: number of each row's trajectory.
         turn: number of each row's turn among all turns.
         visible: whether the row is shown.
         first: whether it is the first shown row of its turn.
@@ -88,8 +85,6 @@ class Excerpts(NamedTuple):
     """Runs of turns that samples show, one after the other.
 
     Attributes:
-        rows: rows of their turns.
-        counts: number of turns of each excerpt.
         numbers: position of each turn in its excerpt, from 0.
         shows: whether a turn shows the state before its action. The first turn of an excerpt shows it even if the
             previous turn led to it.
@@ -180,7 +175,6 @@ def _add_headings(states: pa.StringArray, view: View) -> pa.StringArray:
 
 
 def _each(texts: Texts) -> pa.StringArray:
-    """Return the text of each row."""
     return texts.texts.take(pa.array(texts.index))
 
 
@@ -193,8 +187,6 @@ class Turn(NamedTuple):
     """One turn.
 
     Attributes:
-        step: step in the trajectory.
-        user: the user message.
         answer: the text of the assistant message below its marker, and its source.
         loss: whether the assistant message bears the loss.
         row: the transition that is shown.

@@ -29,13 +29,9 @@ class UnitCosts(Outline):
     Args:
         costs: counts of their rows (`render.costs.COUNTED`), in file order, with whole trajectories or whole segments.
         use: use of each row, one of `schemas.verdict.USES`.
-        domain: domain of all rows.
-        counter: token counter of the recipe's tokenizer.
 
     Attributes:
-        sizes: rows of each trajectory.
         segments: number of each among the segments of a split trajectory, from 0.
-        steps: step of each row in its trajectory.
         keys: key of each trajectory, by which its template is drawn.
         bears: for each row, whether its answer bears the loss.
         answers: tokens of each row's assistant message, 0 if it is not shown.
@@ -119,11 +115,7 @@ class UnitCosts(Outline):
         """Choose the extent of the prompt of a sample that is too long in full; see `fit_prompt`.
 
         Args:
-            number: number of the trajectory.
-            rows: rows that the sample shows.
             most: largest number of tokens of the prompt.
-            pool: pool of the sample.
-            mix: the recipe's section.
         """
         sizes = (
             self._costs[name][int(self.begins[number])].as_py() or [] for name in ("tool_tokens", "tool_name_tokens")

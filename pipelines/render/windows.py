@@ -32,7 +32,6 @@ class Window(NamedTuple):
     Attributes:
         begin: its first row, shown or not.
         end: the row after its last one.
-        rows: its shown rows.
         bears: for each, whether its answer bears the loss; False where it depends on the omitted part.
         opening: facts known before the window that no row of it shows; empty for the first window.
         fits: whether it is within the bound, which a single turn may exceed.
@@ -62,10 +61,8 @@ def windows(
     turns do not show there.
 
     Args:
-        unit: unit of the trajectory.
         rows: its shown rows, at least one.
         end: the row after the trajectory's last one, or after the last one that counts.
-        prompt: tokens of the system prompt.
         most: largest number of tokens of a window; None cuts nothing.
         overflow: treatment of a longer trajectory: it yields nothing (`drop`), its end (`cut_oldest`), its beginning
             (`cut_newest`), or several windows with each turn in one of them (`windows`).

@@ -24,12 +24,7 @@ def read_record(data: bytes | None) -> dict[str, Any] | None:
 
 
 def changes(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Describe the changes since an earlier run, a line each; empty if there was none.
-
-    Args:
-        before: record of the earlier run.
-        after: record of this run.
-    """
+    """Describe the changes since an earlier run, a line each; empty if there was none."""
     if before is None:
         return ()
     try:

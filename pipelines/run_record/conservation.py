@@ -23,6 +23,7 @@ from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.schemas import ContractError, TrajmillError
 
 _MERGED: Final = ("duplicate_trajectory", "duplicate_transition")
+_MERGED_PASSAGES: Final = ("duplicate",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,6 @@ class Line:
 
     Attributes:
         unit: inputs, files (if some were not recognized), records, attachments, trajectories or transitions.
-        entered: number that entered.
         kept: number in the shards (for transitions: number that bear the loss).
         context: transitions that are shown without loss, by reason.
         lost: number dropped, by reason.
@@ -76,20 +76,14 @@ def _by_reason(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _split(reasons: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+def _split(reasons: Mapping[str, int], merging: Sequence[str] = _MERGED) -> tuple[dict[str, int], dict[str, int]]:
     """Split counts by reason into (dropped, merged)."""
-    merged = {name: count for name, count in reasons.items() if name in _MERGED}
-    return {name: count for name, count in reasons.items() if name not in _MERGED}, merged
+    merged = {name: count for name, count in reasons.items() if name in merging}
+    return {name: count for name, count in reasons.items() if name not in merging}, merged
 
 
 def input_line(planned: int, normalize: Mapping[str, int], damaged: Mapping[str, int]) -> Line:
-    """Return the balance of inputs after normalizing: recognized inputs, and files too damaged to recognize.
-
-    Args:
-        planned: number of recognized inputs.
-        normalize: counts of the stage.
-        damaged: by reason, the number of files too damaged to recognize.
-    """
+    """Return the balance of inputs after normalizing: recognized inputs, and files too damaged to recognize."""
     lost = _by_reason(normalize, "rejected.input.")
     kept = normalize.get("inputs", 0) - sum(lost.values())
     for reason, count in damaged.items():
@@ -150,15 +144,8 @@ def summed_lines(lines: Iterable[Line]) -> list[Line]:
     return list(found.values())
 
 
-_MERGED_PASSAGES: Final = ("duplicate",)
-
-
 def passage_lines(components: Sequence[str], counts: Mapping[str, int]) -> tuple[Line, ...]:
     """Return a line for each component.
-
-    Args:
-        components: their names.
-        counts: counts of the manifest of passages.
 
     Raises:
         ContractError: a sum does not match.
@@ -167,10 +154,7 @@ def passage_lines(components: Sequence[str], counts: Mapping[str, int]) -> tuple
 
 
 def _passage_line(name: str, counts: Mapping[str, int]) -> Line:
-    lead = f"{name}.dropped."
-    dropped = {key.removeprefix(lead): number for key, number in sorted(counts.items()) if key.startswith(lead)}
-    lost = {reason: number for reason, number in dropped.items() if reason not in _MERGED_PASSAGES}
-    merged = {reason: number for reason, number in dropped.items() if reason in _MERGED_PASSAGES}
+    lost, merged = _split(_by_reason(counts, f"{name}.dropped."), _MERGED_PASSAGES)
     rows, windows, kept = (counts.get(f"{name}.{what}", 0) for what in ("rows", "windows", "kept"))
     return Line(f"passages of {name}", rows + windows, kept, {}, lost, merged).checked()
 
@@ -179,10 +163,6 @@ class TooManyRejectsError(TrajmillError):
     """Error for more rejects than the recipe allows, with the line of counts.
 
     Args:
-        line: the line with too many rejects.
-        share: its share of rejects.
-        limit: the share that the recipe allows.
-        name: name of the limit in the recipe.
         broken: connectors that failed, which may be the cause.
     """
 

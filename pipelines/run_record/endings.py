@@ -57,7 +57,6 @@ def ending_of(error: BaseException, *, goes_on: bool = True) -> Ending:
     """Return how a command ends after this error.
 
     Args:
-        error: the error.
         goes_on: whether repeating the command resumes where it stopped.
     """
     if isinstance(error, Interrupted):  # before the imports, since it may come in the middle of one

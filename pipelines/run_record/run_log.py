@@ -38,7 +38,6 @@ class RunLog:
         """Add a line.
 
         Args:
-            told: the message.
             now: whether to write it at once, or with the next lines.
         """
         with self._lock:

@@ -31,8 +31,6 @@ class Record:
     """Facts of a run at its beginning.
 
     Args:
-        recipe: the recipe.
-        execution: settings of the execution.
         command: the command line; empty if there is none.
     """
 

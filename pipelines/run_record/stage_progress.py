@@ -19,8 +19,6 @@ class Progress:
     """Progress of a stage.
 
     Attributes:
-        stage: its name.
-        units: number of all units.
         done: number of finished units, where a unit counts by the share of its steps that are done.
         before: number of units that an earlier run finished.
         bytes: bytes that the stage reads in total.
@@ -97,11 +95,7 @@ class StageWatch:
         return all(folder.is_local for folder, _ in self.start.steps)
 
     def look(self, *, is_over: bool = False) -> Progress:
-        """Return the current progress of the stage.
-
-        Raises:
-            ShardError: a folder cannot be read.
-        """
+        """Return the current progress of the stage."""
         for (folder, still), counts in zip(self._open, self._counts, strict=True):
             is_last = counts is self._counts[-1]
             listed = set(folder.names()) if still else set()

@@ -18,10 +18,7 @@ class StageStart:
     """Announcement of a stage's start, for the display of progress.
 
     Attributes:
-        stage: its name.
-        units: number of all units.
         done: number of units that an earlier run finished.
-        bytes: bytes to read.
         steps: steps of each unit: the folder in which its manifest appears after the step, and the digest of the
             manifest by unit. Empty for a stage without units, such as planning.
         counts: in planning, the numbers of found and examined files so far.
@@ -54,8 +51,6 @@ class Summary:
         samples: `pool.domain` → samples.
         drawn_tokens: `pool.domain` → tokens of these samples, in RL of their prompts; not of eval.
         loss_tokens: `pool.domain` → those of them that bear the loss, of CPT and SFT.
-        plan: the plan.
-        seconds: of each stage.
         replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
         broken: connectors that failed, and what that cost.
         warnings: where the mixture is not what the recipe asks for, a line each.

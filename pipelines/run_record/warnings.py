@@ -49,7 +49,6 @@ def lost_domains(judged: Mapping[str, Counter[str]], units: Sequence[Unit], reje
 
     Args:
         judged: counts by domain (`domain_counts`).
-        units: the judged units.
         rejects: folder of the judge stage's rejects.
     """
     for domain, counts in judged.items():
@@ -91,8 +90,6 @@ def mixture_warnings(
     """What a reader of the end of a run has to know of its mixture, a line each.
 
     Args:
-        mixture: what was drawn.
-        mix: what was asked for.
         samples: what became of it, by `pool.domain`; None where nothing was made yet.
         is_first: whether there is no earlier generation; a pool of a later one may well get nothing.
     """

@@ -119,7 +119,6 @@ class Archive:
     """An open archive.
 
     Args:
-        uri: uri for faults.
         kind: `zip` or `tar`.
         stream: its bytes, decompressed if it is a compressed tar. They are read once and kept in a temporary file.
         limit: largest number of bytes of the archive, and of each member.

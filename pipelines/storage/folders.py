@@ -52,8 +52,6 @@ class Hold:
     """Claim of a run on an output folder in an object store. No other run replaces its objects there.
 
     Attributes:
-        out: URL of the output folder.
-        token: token of the run.
         replaces: whether most of the objects that it writes already exist, to be replaced.
     """
 
@@ -101,8 +99,10 @@ class Hold:
 class Folder:
     """An output folder, by URL or path; picklable, so that workers reach the same files.
 
+    Its methods raise a `ShardError` where a file cannot be read, written, listed or removed; so does all that reads and
+    writes through it, and all that finds a file damaged or changed.
+
     Attributes:
-        url: URL or path.
         hold: claim of the run that writes there; None writes over existing files.
     """
 
@@ -161,11 +161,7 @@ class Folder:
             return -1
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes of every complete file below the folder by name. An object store is listed once.
-
-        Raises:
-            ShardError: the folder cannot be listed.
-        """
+        """Return the bytes of every complete file below the folder by name. An object store is listed once."""
         if self.is_local:
             return {name: self.size(name) for name in self.names()}
         return {name: listed.bytes for name, listed in self.listed().items() if not is_unfinished(name)}
@@ -183,11 +179,7 @@ class Folder:
         return None if self.is_local else self._store.version(self.path(name))
 
     def latest(self, name: str) -> tuple[bytes | None, str]:
-        """Return a file in an object store with its version, for use with `write_over`.
-
-        Raises:
-            ShardError: it cannot be read.
-        """
+        """Return a file in an object store with its version, for use with `write_over`."""
         version = self.version(name)
         try:
             with self._store.opened(self.path(name), again=True) as stream:
@@ -205,33 +197,21 @@ class Folder:
         return 0 if self.is_local else self._store.older(self.path())
 
     def listed(self) -> dict[str, Listed]:
-        """List every file below the folder with the facts of an object store's listing, in one listing.
-
-        Raises:
-            ShardError: the folder cannot be listed.
-        """
+        """List every file below the folder with the facts of an object store's listing, in one listing."""
         try:
             return self._store.listed(self.path())
         except OSError as error:
             raise ShardError(f"{self.path()} cannot be listed: {why(error)}") from error
 
     def read(self, name: str) -> bytes:
-        """Read the whole file.
-
-        Raises:
-            ShardError: it cannot be read.
-        """
+        """Read the whole file."""
         data = self.found(name)
         if data is None:
             raise ShardError(f"{self.path(name)} cannot be read: {os.strerror(errno.ENOENT)}")
         return data
 
     def found(self, name: str) -> bytes | None:
-        """Read the whole file; return None if there is none.
-
-        Raises:
-            ShardError: it cannot be read.
-        """
+        """Read the whole file; return None if there is none."""
         try:
             with self.open(name) as stream:
                 return stream.read()
@@ -260,11 +240,7 @@ class Folder:
             yield stream
 
     def sha256(self, name: str) -> str:
-        """Return the sha256 of a file, 64 hex digits; empty if there is none.
-
-        Raises:
-            ShardError: it cannot be read.
-        """
+        """Return the sha256 of a file, 64 hex digits; empty if there is none."""
         try:
             with self.open(name) as stream:
                 return _digest(stream)
@@ -279,7 +255,6 @@ class Folder:
         Links are listed as files and never followed.
 
         Args:
-            suffix: end of the names.
             unfinished: whether to list files that killed writers left, too.
         """
         if self.is_local:
@@ -291,31 +266,17 @@ class Folder:
         return sorted(name for name in names if name.endswith(suffix) and (unfinished or not is_unfinished(name)))
 
     def write(self, name: str, data: bytes, *, private: bool = False) -> None:
-        """Write a whole file in one step, replacing an existing one. Arguments are those of `writing`.
-
-        Raises:
-            ShardError: it cannot be written.
-        """
+        """Write a whole file in one step, replacing an existing one. Arguments are those of `writing`."""
         with self.writing(name, private=private) as path:
             Path(path).write_bytes(data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a whole file in one step unless one of that name exists; return True if it was written.
-
-        Raises:
-            ShardError: it cannot be written.
-        """
+        """Write a whole file in one step unless one of that name exists; return True if it was written."""
         if not self.is_local:
-            with tempfile.NamedTemporaryFile() as local:
-                local.write(data)
-                local.flush()
-                try:
-                    self._store.put_over(local.name, self.path(name), "")
-                except ReplacedError:
-                    return False
-                except OSError as error:
-                    raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
-            return True
+            with suppress(ReplacedError):
+                self._put_over(name, data, "")
+                return True
+            return False
         directory, base = os.path.split(self.path(name))
         temporary = f"{directory}/{make_unfinished_name(base)}"
         try:
@@ -336,11 +297,7 @@ class Folder:
         """Yield a local path to write to. The complete file appears under `name` when the block ends without error.
 
         Args:
-            name: name of the file in the folder.
             private: whether only the user may read it, on file systems with users; otherwise the umask decides.
-
-        Raises:
-            ShardError: the file cannot be written, or not be put in its place.
         """
         target = self.path(name)
         directory, base = os.path.split(target) if self.is_local else (own_scratch(), name.replace("/", "_"))
@@ -368,35 +325,34 @@ class Folder:
         Locally any file is replaced.
 
         Args:
-            name: name of the file in the folder.
-            data: its content.
             seen: version as returned by `version`.
 
         Raises:
-            ShardError: it cannot be written.
             OvertakenError: another version exists.
         """
         if self.is_local:
             self.write(name, data)
             return ""
+        try:
+            return self._put_over(name, data, seen)
+        except ReplacedError as error:
+            if self.found(name) == data:  # it was ours, and the store's answer did not come
+                return self.version(name)
+            raise OvertakenError(f"{self.path(name)} was written by another run since this one began") from error
+
+    def _put_over(self, name: str, data: bytes, seen: str) -> str:
         with tempfile.NamedTemporaryFile() as local:
             local.write(data)
             local.flush()
             try:
                 return self._store.put_over(local.name, self.path(name), seen)
-            except ReplacedError as error:
-                if self.found(name) == data:  # it was ours, and the store's answer did not come
-                    return self.version(name)
-                raise OvertakenError(f"{self.path(name)} was written by another run since this one began") from error
+            except ReplacedError:
+                raise
             except OSError as error:
                 raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists, and the folders below this one that become empty.
-
-        Raises:
-            ShardError: it cannot be removed.
-        """
+        """Remove a file, if it exists, and the folders below this one that become empty."""
         try:
             if self.is_local:
                 Path(self.path(name)).unlink(missing_ok=True)

@@ -41,7 +41,6 @@ class Listed:
     """An object in a listing.
 
     Attributes:
-        bytes: its size.
         version: its version, which changes with each write; empty if unknown.
         written: time of the write, by the store's clock; None if unknown.
     """
@@ -59,9 +58,6 @@ class ObjectStore:
     """A file system of fsspec other than the local one.
 
     Objects that it has read or written are kept on the local disk, so that they are not requested twice; see `forget`.
-
-    Args:
-        filesystem: file system of fsspec.
     """
 
     def __init__(self, filesystem: Any) -> None:
@@ -142,8 +138,6 @@ class ObjectStore:
         """Write a whole object in place of the version that was seen, and return the new version.
 
         Args:
-            local: file with its bytes.
-            path: path of the object.
             seen: version that it replaces; empty for none.
 
         Raises:

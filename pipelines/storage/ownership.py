@@ -78,7 +78,6 @@ class Identity:
     """Values that identify a run. A second run with the same values continues the first.
 
     Attributes:
-        recipe: name of the recipe.
         raw: digest of the paths of the raw logs.
         normalize: digest of the section `normalize`, without the bounds that only end a run.
     """
@@ -162,11 +161,7 @@ def survey(out: Folder) -> Survey:
 
 
 def unlike_checksums(out: Folder) -> list[str]:
-    """List files that have changed since the last run in a folder ended; empty while a run is at work.
-
-    Raises:
-        ShardError: a file cannot be read.
-    """
+    """List files that have changed since the last run in a folder ended; empty while a run is at work."""
     data = out.found(CHECKSUMS)
     if data is None:
         return []
@@ -178,11 +173,7 @@ def unlike_checksums(out: Folder) -> list[str]:
 
 
 def identity_of(out: Folder) -> Identity | None:
-    """Return the identity in a folder's marker; None if there is no readable marker.
-
-    Raises:
-        ConfigError: as for `survey`, for a local folder.
-    """
+    """Return the identity in a folder's marker; None if there is no readable marker."""
     if out.is_local:
         return survey(out).identity
     values = _marker(out)
@@ -209,8 +200,6 @@ class Ownership:
     """Ownership of a run's output folder, from before its first write to its end.
 
     Args:
-        out: the folder.
-        identity: identity of the run.
         overwrite: whether an existing run of trajmill in it is replaced.
         adding: whether a generation is appended to the existing run, of which nothing is replaced.
         alone: for an append, whether no other may append at the same time, which an object store otherwise allows.
@@ -308,7 +297,6 @@ class Ownership:
 
         Raises:
             ConfigError: the folder cannot be created, or is in use.
-            ShardError: the marker cannot be written.
         """
         self._make()
         try:
@@ -360,7 +348,6 @@ class Ownership:
 
         Raises:
             ConfigError: the folder cannot be created, is in use by a run, or belongs to another run by now.
-            ShardError: the marker cannot be written.
         """
         self._make()
         self.keep()

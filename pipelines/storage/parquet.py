@@ -46,8 +46,6 @@ class ParquetSink:
     """A file being written, with one row group per batch. It appears under its name when `close` is called.
 
     Args:
-        folder: folder of the file.
-        name: name of the file in the folder.
         schema: schema of the batches; its metadata is kept.
         shard: whether the file belongs to the dataset: it is compressed more, and its pages are cut by content, so that
             stores that deduplicate chunks recognize unchanged rows.
@@ -79,22 +77,14 @@ class ParquetSink:
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add the batch as one row group, unless it is empty.
-
-        Raises:
-            ShardError: it cannot be written.
-        """
+        """Add the batch as one row group, unless it is empty."""
         if batch.num_rows:
             self._rows += batch.num_rows
             with self._told():
                 self._writer.write_table(pa.Table.from_batches([batch], self._schema), row_group_size=batch.num_rows)
 
     def close(self) -> FileEntry:
-        """Complete the file and return its entry.
-
-        Raises:
-            ShardError: the file cannot be written, or not be put in its place.
-        """
+        """Complete the file and return its entry."""
         with self._stack, self._told():
             self._writer.add_key_value_metadata(dict(self._schema.metadata or {}))
             self._writer.close()
@@ -148,11 +138,7 @@ def write_parquet(
 def read_batches(
     folder: Folder, name: str, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the row groups of a file, or some by their numbers, each as one batch with plain types.
-
-    Raises:
-        ShardError: the file is missing or damaged.
-    """
+    """Yield the row groups of a file, or some by their numbers, each as one batch with plain types."""
     with _open_file(folder, name) as reader:
         for group in range(reader.num_row_groups) if groups is None else groups:
             with _damage(folder, name):
@@ -161,11 +147,7 @@ def read_batches(
 
 
 def rows_of(folder: Folder, name: str) -> int:
-    """Return the number of rows of a file, from its footer.
-
-    Raises:
-        ShardError: the file is missing or damaged.
-    """
+    """Return the number of rows of a file, from its footer."""
     with _open_file(folder, name) as reader:
         return int(reader.metadata.num_rows)
 
@@ -174,13 +156,7 @@ def read_table(folder: Folder, name: str, columns: Sequence[str], size: int | No
     """Read these columns of all rows of a file, each in one chunk. The file may have no rows.
 
     Args:
-        folder: folder of the file.
-        name: name of the file.
-        columns: columns to read.
         size: size of the file, if an object store is to transfer only these columns.
-
-    Raises:
-        ShardError: the file is missing or damaged.
     """
     with _open_file(folder, name, size=size) as reader, _damage(folder, name):
         return reader.read(columns=list(columns), use_threads=False).combine_chunks()
@@ -191,7 +167,6 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
 
     Raises:
         ConfigError: the file holds no transitions, or those of an unknown schema version.
-        ShardError: the file is missing or damaged.
     """
     target = encode_schema()
     with _open_file(folder, name, dictionary_columns()) as reader:
@@ -218,12 +193,7 @@ def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
     times.
 
     Args:
-        folder: folder of the transitions.
         name: name of the file; one of an older version returns all columns.
-
-    Raises:
-        ConfigError: as for `read_transitions`.
-        ShardError: the file is missing or damaged.
     """
     with _open_file(folder, name, dictionary_columns()) as reader:
         migration = Migration(reader.metadata.metadata, name)

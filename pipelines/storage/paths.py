@@ -140,7 +140,7 @@ def filesystem_class(url: str) -> Any:
 
 
 _PATIENT: Final[Mapping[str, dict[str, Any]]] = {
-    "s3": {"config_kwargs": {"retries": {"mode": "legacy", "total_max_attempts": 8}}},
+    "s3": {"config_kwargs": {"retries": {"mode": "legacy", "total_max_attempts": 8}}}
 }
 """Retry settings of the clients of stores after 429, 5xx and broken connections.
 
@@ -153,11 +153,7 @@ def filesystem_of(url: str, *, listings: bool = True) -> tuple[Any, str]:
     """Return the file system of a URL and the path on it, which is everything after the scheme without chaining.
 
     Args:
-        url: URL to read or write.
         listings: whether to cache listings, for files that nobody writes.
-
-    Raises:
-        ConfigError: as for `filesystem_class`.
     """
     kind = filesystem_class(url)
     more = {} if listings else {"use_listings_cache": False}

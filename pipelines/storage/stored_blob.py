@@ -33,9 +33,6 @@ class _Guarded(io.RawIOBase):
     """A stream with limited length whose decompression faults are parse errors at their decompressed offset.
 
     Args:
-        inner: the decompressed bytes.
-        uri: uri of the input, for faults.
-        member: member of the input, for faults.
         limit: decompressed bytes above which reading is a parse error.
         raw: the compressed bytes of `inner`, whose position gives the ratio; None if nothing is compressed.
     """
@@ -120,24 +117,16 @@ def open_raw(location: Place, uri: str, member: str, limit: int) -> io.BufferedR
     """Open a raw file as a decompressed stream.
 
     Args:
-        location: its place.
-        uri: uri of the input, for faults.
-        member: member of the input, for faults.
         limit: decompressed bytes above which reading is a parse error.
 
     Raises:
-        ShardError: the file cannot be opened.
         ParseError: the archive cannot be read; faults of the stream itself are raised while it is read.
     """
     return io.BufferedReader(_open_guarded(location, uri, member, limit), _CHUNK)
 
 
 def open_uncompressed(location: Place) -> BinaryIO | None:
-    """Open the file at a place from its beginning; return None if it is compressed or a member of an archive.
-
-    Raises:
-        ShardError: it cannot be opened.
-    """
+    """Open the file at a place from its beginning; return None if it is compressed or a member of an archive."""
     if location.within:
         return None
     stream = _file(location)
@@ -165,13 +154,7 @@ def opened_archive(location: Place, limit: int) -> Archive:
 
 
 class _FromFrame(io.RawIOBase):
-    """A compressed file that can be read from its beginning, and from the frame of a slice.
-
-    Args:
-        location: its place.
-        uri: uri of the input, for faults.
-        wanted: a slice with a frame.
-    """
+    """A compressed file that can be read from its beginning, and from the frame of a slice."""
 
     def __init__(self, location: Place, uri: str, wanted: FileSlice) -> None:
         super().__init__()
@@ -211,10 +194,7 @@ class StoredBlob:
     """A log's bytes on a file system: a `connectors.connector.Blob`, whose small members are read once and kept.
 
     Args:
-        uri: uri as in provenance.
-        places: place of each member's file.
         limit: decompressed bytes of a member above which reading it is a parse error.
-        choices: settings of reading the log.
         file_slice: slice of the rows of its file to read; the limit does not apply then.
         sha256: sha256 of the whole member, if it has just one and the digest is known.
     """

@@ -20,8 +20,7 @@ MANIFEST: Final = "manifest.json"
 
 def units_of(stage: Folder) -> Folder:
     """Return the folder of the manifests of a stage's units, beside the stage's folder, which holds only its files."""
-    parent, _, name = stage.url.rstrip("/").rpartition("/")
-    return Folder(f"{parent}/{UNITS}/{name}", stage.hold)
+    return Folder(units_folder(stage.url.rstrip("/")), stage.hold)
 
 
 def manifest_name(unit: str) -> str:
@@ -30,7 +29,7 @@ def manifest_name(unit: str) -> str:
 
 
 def units_folder(stage: str) -> str:
-    """Return the folder of the manifests of a stage's units; both are relative to the output folder."""
+    """Return the path of the manifests of a stage's units, from the path of the stage."""
     parent, _, name = stage.rpartition("/")
     return f"{parent}/{UNITS}/{name}" if parent else f"{UNITS}/{name}"
 
@@ -40,7 +39,6 @@ def manifest_names(stage: str, units: Iterable[str]) -> set[str]:
 
     Args:
         stage: the stage's folder, relative to the root, such as `rejects/judge`.
-        units: all units.
     """
     return {f"{stage}/{MANIFEST}", *(f"{units_folder(stage)}/{manifest_name(unit)}" for unit in units)}
 
@@ -61,13 +59,20 @@ def read_manifest(folder: Folder, name: str) -> Manifest | None:
         return None
 
 
-def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
-    """Return the units that are done, as for `is_done`, with one or two listings of an object store.
+def require_manifest(stage: Folder) -> Manifest:
+    """Read the manifest of a finished stage.
 
-    Args:
-        stage: the stage's folder.
-        digests: digest of each unit.
+    Raises:
+        ShardError: there is none, or it is not valid.
     """
+    manifest = read_manifest(stage, MANIFEST)
+    if manifest is None:
+        raise ShardError(f"{stage.path(MANIFEST)} is missing or damaged.")
+    return manifest
+
+
+def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
+    """Return the units that are done, as for `is_done`, with one or two listings of an object store."""
     if stage.is_local:
         return {unit for unit, digest in digests.items() if is_done(stage, unit, digest)}
     listed = units_of(stage).sizes()
@@ -82,9 +87,6 @@ def is_done(stage: Folder, unit: str, digest: str, sizes: Mapping[str, int] | No
     Local files are read for this check. Object stores verify their own content, so that only sizes are compared there.
 
     Args:
-        stage: the stage's folder.
-        unit: the unit.
-        digest: the expected digest.
         sizes: sizes of the stage's files, if known already.
     """
     manifest = read_manifest(units_of(stage), manifest_name(unit))
@@ -105,8 +107,6 @@ def check_unit(stage: Folder, unit: str, only: str | None = None) -> None:
     """Check that the files of a finished unit match its manifest.
 
     Args:
-        stage: the stage's folder.
-        unit: the unit.
         only: the one file to check; None for all.
 
     Raises:
@@ -153,13 +153,6 @@ def files_of(manifests: Iterable[Manifest]) -> list[FileEntry]:
 
 def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **more: Any) -> Manifest:
     """Write the stage's manifest over all its units.
-
-    Args:
-        stage: the stage's folder.
-        name: the stage.
-        digest: digest of everything the stage depends on.
-        units: all units.
-        more: further values of the manifest.
 
     Raises:
         ShardError: a unit is missing, so that nothing is sealed.

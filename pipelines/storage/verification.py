@@ -49,7 +49,6 @@ class StageState:
         sealed: whether its manifest exists and is valid.
         units: number of units that are done.
         files: number of files that the manifests name.
-        bytes: their size.
     """
 
     name: str
@@ -64,7 +63,6 @@ class Verification:
     """Result of checking an output folder.
 
     Attributes:
-        out: the folder.
         stages: stages that have begun.
         faults: changed or missing files; empty if there are none.
         foreign: files that no run wrote, which keep a run from continuing.
@@ -86,7 +84,6 @@ def verify_folder(out: str) -> Verification:
 
     Raises:
         ConfigError: no run wrote the folder.
-        ShardError: a file cannot be read.
     """
     folder = Folder(out)
     content = survey(folder)
@@ -114,7 +111,6 @@ def _stages(content: Survey) -> list[str]:
 
 
 def _check_stage(out: Folder, stage: str, content: Survey) -> tuple[StageState, Manifest | None, list[Fault]]:
-    """Return a stage's state, its manifest if that is readable, and its faults."""
     folder = out / stage
     lead = units_of(folder).path()[len(out.path()) + 1 :]
     faults: list[Fault] = []

@@ -75,7 +75,6 @@ _FACTORY: Final = (_TORCH, "llamafactory==0.9.5")
 CONSUMERS: Final[Mapping[str, Consumer]] = {
     "datasets": Consumer("ids", "sft", ("datasets==5.2.0",)),
     "datatrove": Consumer("jsonl", "cpt", _DATATROVE),
-    "mosaicml-streaming": Consumer("mds", "cpt", (_TORCH, "mosaicml-streaming==0.13.0")),
     "megatron-core": Consumer("megatron", "cpt", _MEGATRON),
     "olmo-core": Consumer("olmo", "cpt", (_TORCH, "ai2-olmo-core==3.0.0")),
     "trl": Consumer("ids", "sft", _TRL),

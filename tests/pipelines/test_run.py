@@ -1,4 +1,3 @@
-import gzip
 import hashlib
 import json
 import os
@@ -15,7 +14,6 @@ import pytest
 from tests.conftest import ROOT
 from trajmill.pipelines.execution.execution import Execution
 from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from trajmill.pipelines.render.fixed_texts import ASKING
 from trajmill.pipelines.run import Run
 from trajmill.schemas import ConfigError, scan_transitions
 
@@ -235,20 +233,6 @@ def test_a_sample_can_be_traced_to_the_bytes_it_came_from(raw, finished):
     assert data[provenance["offset"] :][:1] in b"{["
 
 
-def test_manifests_name_every_file_with_its_digest(finished):
-    for stage in ("transitions", "verdicts", "shards"):
-        manifest = json.loads((finished / stage / "manifest.json").read_text())
-        named = {file["name"]: file["sha256"] for file in manifest["files"]}
-        files = {
-            str(path.relative_to(finished / stage))
-            for path in (finished / stage).rglob("*")
-            if path.is_file() and path.name != "manifest.json"
-        }
-        assert set(named) == files
-        for name, digest in named.items():
-            assert hashlib.sha256((finished / stage / name).read_bytes()).hexdigest() == digest
-
-
 def test_no_path_clock_or_runner_name_is_in_a_shard_folder(finished, raw):
     for path in (finished / "shards").rglob("*"):
         if path.is_file():
@@ -268,35 +252,6 @@ def test_shards_load_with_datasets_whole_and_streaming(finished, config, monkeyp
     stream = load_dataset(folder, config, streaming=True)["train"]
     assert whole.num_rows > 0
     assert list(stream) == list(whole)
-
-
-def test_the_evaluation_split_loads_as_json_lines(finished, tmp_path):
-    from datasets import load_dataset
-
-    rows = load_dataset("json", data_files=str(finished / "shards/eval/*.jsonl"), cache_dir=str(tmp_path))["train"]
-    for row in rows:
-        assert len(row["prompt"]) == len(row["response"]) == row["turn_idx"] <= row["total_turns"]
-        assert row["current_prompt"] == row["prompt"][-1] + ASKING
-        assert all(text.startswith("**Environment Observation:**") for text in row["response"])
-
-
-def test_bad_files_become_rejects_with_their_place_and_the_run_goes_on(raw, tmp_path):
-    logs = tmp_path / "logs"
-    shutil.copytree(raw, logs)
-    whole = sorted(logs.glob("*.jsonl"))[0].read_bytes()
-    (logs / "cut.jsonl").write_bytes(whole[:2000])
-    (logs / "utf16.jsonl").write_bytes(whole[:4000].decode().encode("utf-16"))
-    (logs / "empty.jsonl").touch()
-    (logs / "foreign.bin").write_bytes(bytes(range(256)))
-    (logs / "cut.jsonl.gz").write_bytes(gzip.compress(whole)[:-20])
-    Run(RECIPE, [str(logs)], str(tmp_path / "out")).run("normalize")
-    rejects = pl.concat([pl.read_parquet(path) for path in (tmp_path / "out" / "rejects").rglob("*.parquet")])
-    by_key = {(row["uri"], row["reason"]): row for row in rejects.to_dicts()}
-    assert ("empty.jsonl", "empty") in by_key
-    assert ("foreign.bin", "unrecognized") in by_key
-    assert ("utf16.jsonl", "not_utf8") in by_key
-    assert 0 < by_key["cut.jsonl", "truncated"]["offset"] < 2000
-    assert by_key["cut.jsonl.gz", "truncated"]["offset"] > 0
 
 
 def test_trajectories_of_other_domains_are_rejected_and_counted(raw, tmp_path):
@@ -322,18 +277,6 @@ def test_an_output_folder_may_lie_on_another_file_system(raw, finished):
     filesystem = fsspec.filesystem("memory")
     for name, digest in shards_of(finished).items():
         assert hashlib.sha256(filesystem.cat_file(f"/made/shards/{name}")).hexdigest() == digest
-
-
-def test_the_card_names_every_config_and_the_balance(finished):
-    card = (finished / "shards" / "README.md").read_text()
-    for words in (
-        "config_name: sft",
-        "config_name: cpt",
-        "config_name: rl",
-        "duplicate_trajectory",
-        "| trajectories |",
-    ):
-        assert words in card
 
 
 def test_a_path_that_is_a_file_cannot_be_the_output_folder(raw, tmp_path):

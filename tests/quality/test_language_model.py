@@ -2,21 +2,24 @@
 
 import json
 import random
+from collections import Counter
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.make import batch_of, call, trajectory
-from trajmill.pipelines.publish.dataset import kinds_in
 from trajmill.pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from trajmill.quality.diversity import diversity
+from trajmill.quality.fingerprint import trajectory_starts
 from trajmill.quality.lookback import HISTORY
 from trajmill.quality.registry import signal
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.predictability import ANSWER, compress_share
 from trajmill.quality.tokens import TokenCounter
+from trajmill.quality.variety import OF_TRAJECTORIES, kinds_of, plain
 from trajmill.schemas import DOMAINS, Action, Environment, Observation, Step, Task, Trajectory
 
 SENTENCES = json.loads((ROOT / "benchmarks" / "languages.json").read_text("utf-8"))
@@ -152,7 +155,11 @@ def test_things_are_counted_a_trajectory_or_a_transition():
         Trajectory(f"t{n}", "swe", steps, environment=Environment(id="e"), task=Task(None if n else "7", "do it"))
         for n in range(2)
     ]
-    kinds = kinds_in(batch_of(*trajectories))
+    batch = batch_of(*trajectories)
+    begins = pa.array(trajectory_starts(batch))
+    kinds = {kind: plain(texts) for kind, texts in kinds_of(Measured.of(batch, TokenCounter())).items()}
+    kinds |= {kind: texts.take(begins) for kind, texts in kinds.items() if kind in OF_TRAJECTORIES}
+    kinds = {kind: Counter(texts.drop_null().to_pylist()) for kind, texts in kinds.items()}
     assert kinds["task"] == {"7": 1, "do it": 1}
     assert kinds["environment"] == {"e": 2}
     assert kinds["place"] == {"example.org": 2, "com.app": 2}

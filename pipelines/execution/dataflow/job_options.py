@@ -149,16 +149,6 @@ def is_installed() -> bool:
         return False
 
 
-def require_installed() -> None:
-    """Check that the packages of the extra are installed.
-
-    Raises:
-        ConfigError: they are not.
-    """
-    if not is_installed():
-        raise ConfigError("Dataflow needs packages that are not installed. Install trajmill[dataflow].")
-
-
 def cores_of(machine: str) -> int:
     """Return the number of cores of a machine type, each of which works separately.
 
@@ -188,7 +178,8 @@ def job_flags(
         ConfigError: packages are missing; or options are missing or not valid, all of which are reported; or the jobs
             may cost more than allowed.
     """
-    require_installed()
+    if not is_installed():
+        raise ConfigError("Dataflow needs packages that are not installed. Install trajmill[dataflow].")
     known = options_of(user_flags)
     known |= {
         name: from_environment

@@ -21,7 +21,6 @@ def require_reachable(options: Any, paths: Sequence[str]) -> None:
     """Check that a job can reach its paths, as far as that can be determined here.
 
     Args:
-        options: options of the job.
         paths: paths and URLs that its workers read and write.
 
     Raises:
@@ -48,10 +47,6 @@ def require_reachable(options: Any, paths: Sequence[str]) -> None:
 
 def run_job(pipeline: Any, work: str) -> None:
     """Submit a pipeline as a job and wait until it is done. If the wait ends earlier, the job is cancelled.
-
-    Args:
-        pipeline: pipeline of the job.
-        work: kind of work, for the job's name.
 
     Raises:
         RuntimeError: the job failed or was cancelled, with the known details.
@@ -82,7 +77,7 @@ def _name(options: Any, work: str) -> None:
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     view = options.view_as(GoogleCloudOptions)
-    view.job_name = view.job_name or f"trajmill-{work.lower()}-{token_hex(4)}"
+    view.job_name = view.job_name or f"trajmill-{work.lower().replace('_', '-')}-{token_hex(4)}"
 
 
 def _cancel(result: Any) -> None:

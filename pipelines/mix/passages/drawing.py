@@ -33,8 +33,6 @@ def samples_of_passages(
 
     Args:
         part: rows of `PASSAGE_SCHEMAS`.
-        component: name of the component, which is the samples' domain.
-        pool: pool of the samples.
     """
     for row in part.to_pylist():
         messages = row.get("messages") or [{"role": "assistant", "content": row["text"], "loss": True}]
@@ -95,7 +93,6 @@ def passage_candidates(unit: PassageUnit, preparing: Preparation, wanted: Wanted
     Their domain is the component's name.
 
     Args:
-        unit: unit of the part.
         preparing: settings by which it was made.
         wanted: values that are needed; signals of passages are NaN.
     """
@@ -150,12 +147,8 @@ def render_passages(
     Each sample is repeated as often as it is drawn.
 
     Args:
-        unit: unit of the part.
         preparing: settings by which it was made.
         draws: for each of its rows, in order: `pool`, `copies` and the `group` of the ledger.
-
-    Raises:
-        ShardError: the part was changed since it was written.
     """
     check_unit(preparing.parts, unit.label)
     component, waiting = preparing.components[unit.component].name, iter(draws)

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.execution.flow import Collection, Map, Transform
 from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.mix.passages import as_transitions as shape
 from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA, Message, Passage, group_name, hashes, own_name
@@ -46,9 +45,7 @@ def cut_text(passage: Passage, most: int, counter: TokenCounter) -> list[Passage
     """Cut a text into pieces of at most so many tokens, which share the group of the whole.
 
     Args:
-        passage: a text.
         most: largest number of tokens of a piece; a single character may have more.
-        counter: token counter of the recipe's tokenizer.
     """
     (message,) = passage.messages
     document = int(hashes([passage.messages])[0][0, 0])
@@ -101,8 +98,6 @@ class _Reading:
     """Progress of reading a unit. Rows of matches are numbered consecutively.
 
     Attributes:
-        unit: the unit.
-        preparing: settings of reading.
         sink: sink of rejects, which are written as they come, since most rows of a large file may be unwanted.
         rejects: rejects that are not yet written.
         counts: counts of rows, and of additional pieces of cut texts.
@@ -118,7 +113,6 @@ class _Reading:
 
     @cached_property
     def component(self) -> Any:
-        """The unit's component."""
         return self.preparing.components[self.unit.component]
 
     @cached_property
@@ -143,7 +137,6 @@ class _Reading:
         return bounds
 
     def reject(self, reject: Reject) -> None:
-        """Take in a reject."""
         normalize = self.preparing.recipe.normalize
         salt, kinds = normalize.scrub_salt or "", normalize.scrub
         if reject.excerpt or reject.member:
@@ -161,7 +154,6 @@ class _Reading:
         self.rejects.clear()
 
     def drop(self, passages: Sequence[Passage], dropped: Flags, reason: str, detail: str) -> None:
-        """Reject passages."""
         rows = (passages[index].row for index in np.flatnonzero(dropped).tolist())
         self.rejects += [Reject("record", reason, detail, self.uri, offset=row) for row in rows]
 
@@ -187,11 +179,7 @@ def _scrub_words(detail: str, salt: str, kinds: tuple[str, ...]) -> str:
 
 
 def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
-    """Read a unit, write the results, and return their manifest.
-
-    Raises:
-        ShardError: the file cannot be opened, or nothing can be written.
-    """
+    """Read a unit, write the results, and return their manifest."""
     digest = preparing.unit_digest(unit)
     folder, component = preparing.read, preparing.components[unit.component]
     files: dict[str, tuple[Any, ...]] = {
@@ -285,7 +273,6 @@ def _filter_passages(
 def _rows(
     batch: pa.RecordBatch, passages: Sequence[Passage], tokens: npt.NDArray[np.int64], reading: _Reading
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of the passages, and their keys."""
     component = reading.component
     keys, exact = hashes([passage.messages for passage in passages])
     high, low = keys[:, 0], keys[:, 1]
@@ -332,21 +319,7 @@ def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class UnitsToPassages(Transform):
-    """Unit → its number, once the unit is read.
-
-    Args:
-        preparing: settings of reading.
-    """
-
-    def __init__(self, preparing: Preparation) -> None:
-        super().__init__()
-        self._preparing = preparing
-
-    def expand(self, units: Collection[PassageUnit]) -> Collection[int]:
-        return units | "Read" >> Map(_read, self._preparing)
-
-
-def _read(unit: PassageUnit, preparing: Preparation) -> int:
+def read_passage_unit(unit: PassageUnit, preparing: Preparation) -> int:
+    """Read a unit, and return its number alone, which is all that a runner has to carry."""
     read_unit(unit, preparing)
     return unit.number

@@ -50,7 +50,6 @@ def passage_schema(kind: Kind, *, simulated: bool) -> pa.Schema:
     """Return the columns of a component's parts.
 
     Args:
-        kind: kind of the component.
         simulated: whether the parts may hold rows that a world model answered, which then name it.
     """
     schema = PASSAGE_SCHEMAS[kind]
@@ -136,11 +135,6 @@ def group_name(source: str, passage: Passage, key: int) -> str:
     """Return the group of a passage, from its own id in its corpus, or its content.
 
     Pieces of a document share a group.
-
-    Args:
-        source: the corpus.
-        passage: the passage.
-        key: hash of its content.
     """
     if passage.native_id is None:
         return f"{key if passage.document is None else passage.document:016x}"

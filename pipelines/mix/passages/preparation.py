@@ -39,7 +39,6 @@ class PassageUnit:
         label: component and number within it.
         part: name of its part, relative to the stage's folder.
         uri: name of the file, relative to its root.
-        place: place of its bytes.
         stamp: size and time of change, by which changes between runs are found.
         fault: why it must not be opened; empty if it may be.
     """
@@ -195,7 +194,6 @@ def read_file(label: str, kind: str = "") -> str:
     """Return the name of a file with results of reading a unit.
 
     Args:
-        label: label of the unit.
         kind: empty for the payload, in the columns of the unit's part; `keys` for the keys of passages (`KEY_SCHEMA`);
             `benchmarks` for matches of benchmarks (`MATCH_SCHEMA`); `rejects` for rows that could not be read or were
             not wanted.

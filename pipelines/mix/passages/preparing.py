@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.pipelines.execution.flow import Collection, Map, Step, Transform
+from trajmill.pipelines.execution.flow import Map, Step
 from trajmill.pipelines.judge.evaluation_index import read_index
-from trajmill.pipelines.mix.passages.measuring import UnitsToPassages
+from trajmill.pipelines.mix.passages.measuring import read_passage_unit
 from trajmill.pipelines.mix.passages.passage import KEY_SCHEMA
 from trajmill.pipelines.mix.passages.preparation import (
     READ,
@@ -69,9 +69,7 @@ class Keys:
     """Keys of a unit's passages, on which decisions are based.
 
     Attributes:
-        unit: number of the unit.
         component: number of its component, from 1; 0 for a unit that an earlier run decided.
-        ids: ids of the passages.
         high, low: hash of the normalized content.
         exact: hash of the content.
         starts: position of each passage's first row in matches, followed by the number of rows.
@@ -132,7 +130,7 @@ def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[
 
 def read_keys(read: Folder, label: str) -> pa.Table:
     """Read the keys of a unit's passages."""
-    return pa.Table.from_batches(read_batches(read, read_file(label, "keys")), KEY_SCHEMA)
+    return read_table(read, read_file(label, "keys"), KEY_SCHEMA.names)
 
 
 def read_kept_keys(decided: Sequence[Folder], first_number: int) -> dict[int, Keys]:
@@ -160,9 +158,7 @@ def _drop_contaminated(
     index = read_index(preparing.measures, preparing.benchmarks)
     rules = preparing.recipe.judge.contamination
     matches = {
-        unit.number: pa.Table.from_batches(
-            read_batches(preparing.read, read_file(unit.label, "benchmarks")), MATCH_SCHEMA
-        )
+        unit.number: read_table(preparing.read, read_file(unit.label, "benchmarks"), MATCH_SCHEMA.names)
         for unit in units
     }
     runs_and_tasks = [np.zeros((0, 2), np.uint64)]
@@ -182,12 +178,7 @@ def _drop_contaminated(
 
 
 def exact_copies(keys: Mapping[int, Keys], is_kept: Mapping[int, npt.NDArray[np.bool_]]) -> list[tuple[int, ...]]:
-    """Return (unit, position, kept unit, kept position) of each passage that equals a kept one.
-
-    Args:
-        keys: keys of all units.
-        is_kept: for each unit, flags of the passages to compare.
-    """
+    """Return (unit, position, kept unit, kept position) of each passage that equals a kept one."""
     rows = {number: np.flatnonzero(is_kept[number]) for number in keys}
     columns = [
         np.concatenate([np.zeros(0, np.uint64), *(values.astype(np.uint64) for values in arrays)])
@@ -238,13 +229,11 @@ def prepare(preparing: Preparation, over: Over, intend: Intend = lambda _: None)
     `.dropped.<reason>`, `.tokens` and `.loss_tokens` (of kept passages).
 
     Args:
-        preparing: components, recipe and folders.
         over: function that runs a transform over units on the available workers.
         intend: function that is called with the names of files before they are written.
 
     Raises:
         ConfigError: a component's path names nothing, or a table lacks a named column.
-        ShardError: a file cannot be opened, or nothing can be written.
         ContractError: a row is not accounted for, which is a bug.
     """
     units = preparing.units()
@@ -252,7 +241,7 @@ def prepare(preparing: Preparation, over: Over, intend: Intend = lambda _: None)
     todo = [unit for unit in units if not is_done(preparing.read, unit.label, preparing.unit_digest(unit))]
     check_components(preparing, todo)
     intend(names_to_write(units))
-    over(todo, UnitsToPassages(preparing))
+    over(todo, Map(read_passage_unit, preparing))
     read = unit_manifests(preparing.read, labels)
     digest = preparing.digest(file.sha256 for unit in read for file in unit.files)
     finish_stage(preparing.read, READ, digest, labels)
@@ -260,7 +249,8 @@ def prepare(preparing: Preparation, over: Over, intend: Intend = lambda _: None)
     undone = [unit for unit in units if not all(is_done(folder, unit.label, digest) for folder in folders)]
     if undone:
         lost = lost_passages(preparing, units)
-        over([PartWork(unit, tuple(lost[unit.number]), digest) for unit in undone], PartsToFiles(preparing))
+        works = [PartWork(unit, tuple(lost[unit.number]), digest) for unit in undone]
+        over(works, Map(write_passage_part, preparing))
     finish_stage(preparing.rejects, STAGE, digest, labels)
     return finish_stage(preparing.parts, STAGE, digest, labels)
 
@@ -269,7 +259,6 @@ def check_components(preparing: Preparation, units: Sequence[PassageUnit] | None
     """Check that the first table of each component has the columns that the recipe names.
 
     Args:
-        preparing: components and recipe.
         units: files to choose among; all by default.
 
     Raises:
@@ -344,46 +333,24 @@ def _filter_batches(work: PartWork, preparing: Preparation) -> Iterator[pa.Recor
         mask = np.ones(batch.num_rows, np.bool_)
         mask[lost_indices[(lost_indices >= begun) & (lost_indices < begun + batch.num_rows)] - begun] = False
         begun += batch.num_rows
-        chosen = (
-            pa.Table.from_batches([batch]).cast(preparing.schema(work.unit)).filter(pa.array(mask)).combine_chunks()
-        )
-        yield from chosen.to_batches()
+        table = pa.Table.from_batches([batch]).cast(preparing.schema(work.unit))
+        yield from table.filter(pa.array(mask)).combine_chunks().to_batches()
 
 
 def _rejects(work: PartWork, preparing: Preparation) -> pa.Table:
     """Return all rejects of a unit: unreadable or unwanted rows, then rows that decisions dropped."""
     unit = work.unit
-    before = pa.Table.from_batches(read_batches(preparing.read, read_file(unit.label, "rejects")), REJECT_SCHEMA)
-    rows = pa.Table.from_batches(
-        read_batches(preparing.read, read_file(unit.label, "keys"), ["row"]), pa.schema([KEY_SCHEMA.field("row")])
-    )
-    offsets = rows["row"].to_pylist() if work.lost else []
-    uris = pa.Table.from_batches(
-        read_batches(preparing.read, read_file(unit.label), ["uri"]), pa.schema([("uri", pa.string())])
-    )
-    uri = uris["uri"][0].as_py() if uris.num_rows else unit.uri
+    before = read_table(preparing.read, read_file(unit.label, "rejects"), REJECT_SCHEMA.names)
+    offsets = read_keys(preparing.read, unit.label)["row"].to_pylist() if work.lost else []
+    uris = read_table(preparing.read, read_file(unit.label), ["uri"])["uri"]
+    uri = uris[0].as_py() if len(uris) else unit.uri
     decided = reject_table(
         Reject("record", lost_passage.reason, lost_passage.detail, uri, offset=offsets[lost_passage.place])
         for lost_passage in work.lost
     )
-    return pa.concat_tables([before, decided]).cast(REJECT_SCHEMA).combine_chunks()
+    return pa.concat_tables([before.cast(REJECT_SCHEMA), decided.cast(REJECT_SCHEMA)]).combine_chunks()
 
 
-class PartsToFiles(Transform):
-    """Work on a part → its unit's number, once it is written.
-
-    Args:
-        preparing: settings of writing.
-    """
-
-    def __init__(self, preparing: Preparation) -> None:
-        super().__init__()
-        self._preparing = preparing
-
-    def expand(self, parts: Collection[PartWork]) -> Collection[int]:
-        return parts | "Write" >> Map(_write, self._preparing)
-
-
-def _write(work: PartWork, preparing: Preparation) -> int:
+def write_passage_part(work: PartWork, preparing: Preparation) -> int:
     write_part(work, preparing)
     return work.unit.number

@@ -94,7 +94,6 @@ def read_passages(component: Passages, blob: Blob, *, simulated: bool = False) -
 
     Args:
         component: meaning of the columns, and filters of rows.
-        blob: blob of one file.
         simulated: whether to accept rows that state that a world model answered them.
     """
     wanted = [*chain.from_iterable((column, column.partition(".")[0]) for column in _columns_of(component))]

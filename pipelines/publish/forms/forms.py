@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trajmill.pipelines.publish.forms import ids, llamafactory, mds, rl, swift, texts, token_files
+from trajmill.pipelines.publish.forms import ids, llamafactory, rl, swift, texts, token_files
 from trajmill.pipelines.publish.forms.job import FormFolder, Job
 from trajmill.pipelines.publish.forms.stored_samples import StoredShards
 from trajmill.pipelines.publish.forms.tokenizing import Tokenizing
@@ -21,7 +21,6 @@ class Form:
     """Layout of shards for another tool.
 
     Attributes:
-        write: function that writes the form.
         tokens: whether a tokenizer is needed.
         windowed: whether samples may be cut to a window.
         packed: whether a window is required.
@@ -37,7 +36,6 @@ FORMS: Final[Mapping[str, Form]] = {
     "ids": Form(ids.write, windowed=True),
     "jsonl": Form(texts.jsonl, tokens=False),
     "llamafactory": Form(llamafactory.write, windowed=True, packed=True),
-    "mds": Form(mds.write),
     "megatron": Form(token_files.megatron),
     "olmo": Form(token_files.olmo),
     "rl": Form(rl.write, tokens=False),
@@ -69,9 +67,7 @@ def export_form(
     """Write the shards of a finished run in a form, and return its manifest.
 
     Args:
-        path: the run's folder, or its dataset folder.
         name: one of `FORMS`.
-        out: the folder to write.
         tokenizer: a `tokenizer.json`, or a folder with one.
         chat_template: a file that replaces the tokenizer's own template.
         window: largest number of tokens of a sample.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from trajmill.pipelines.publish.forms import mixes
 from trajmill.pipelines.publish.forms.job import Job
-from trajmill.pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile
+from trajmill.pipelines.publish.forms.stored_samples import Sample, ShardFile
 from trajmill.pipelines.publish.forms.tokenizing import Tokens
 
 SCHEMA: Final = pa.schema(
@@ -65,7 +65,7 @@ def _verl(job: Job) -> dict[str, object]:
 
 
 def _batches(job: Job, file: ShardFile) -> Iterator[pa.RecordBatch]:
-    pairs: list[tuple[Conversation | Document, Tokens]] = []
+    pairs: list[tuple[Sample, Tokens]] = []
     size = 0
     for pair in job.conversations(file) if file.pool == "sft" else job.documents(file):
         pairs.append(pair)
@@ -77,7 +77,7 @@ def _batches(job: Job, file: ShardFile) -> Iterator[pa.RecordBatch]:
         yield _batch(pairs)
 
 
-def _batch(pairs: list[tuple[Conversation | Document, Tokens]]) -> pa.RecordBatch:
+def _batch(pairs: list[tuple[Sample, Tokens]]) -> pa.RecordBatch:
     tokens = [sample_tokens for _, sample_tokens in pairs]
     columns = [
         pa.array([sample.id for sample, _ in pairs]),

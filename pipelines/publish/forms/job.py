@@ -35,9 +35,6 @@ class Writing:
 class FormFolder:
     """A folder for one form. Files of an earlier export are removed.
 
-    Args:
-        out: path of the folder.
-
     Raises:
         ConfigError: the folder holds files that no export listed.
     """
@@ -96,7 +93,6 @@ class Job:
     """One export.
 
     Attributes:
-        shards: the shards to read.
         out: the folder to write.
         opened: the tokenizer, if one was given.
         window: largest number of tokens of a sample; None sets no bound.

@@ -26,8 +26,6 @@ def interleave(job: Job, pool: str, weighed_as: str | None = None) -> None:
     """Write `interleave.<pool>.json`, the arguments of `datasets.interleave_datasets`, if the pool has rows.
 
     Args:
-        job: the export.
-        pool: folder of the files.
         weighed_as: pool whose tokens set the weights, if it is another.
     """
     files, weights = _of_domain(job, pool, ".parquet"), job.weights(weighed_as or pool)
@@ -52,7 +50,6 @@ def megatron(job: Job, mask: str) -> None:
     A domain's weight is spread over its files by tokens.
 
     Args:
-        job: the export.
         mask: suffix of the names of masks, which are left out.
     """
     words = []
@@ -99,14 +96,4 @@ def levanter(job: Job, pool: str, ending: str) -> None:
         "levanter.yaml",
         {"data": {"components": components, "train_weights": job.weights(pool)}},
         "For Levanter, which knows no spans: all of a text, and all turns of the assistant, bear the loss.",
-    )
-
-
-def streams(job: Job) -> None:
-    """Write `streams.json`, the arguments of mosaicml-streaming's `Stream` for each domain."""
-    domains = {name.split("/")[1] for name in job.out.names(".mds")}
-    weights = job.weights("cpt")
-    job.write_json(
-        "streams.json",
-        [{"local": f"cpt/{domain}", "proportion": weights.get(domain, 0.0)} for domain in sorted(domains)],
     )

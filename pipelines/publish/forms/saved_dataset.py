@@ -20,12 +20,8 @@ def write_split(
     """Write one split that `load_from_disk` opens; return its number of rows.
 
     Args:
-        job: the export.
-        folder: folder of the split.
         schema: schema of strings, int32 and lists of int32, or of structs of strings.
-        batches: the rows.
         words: values that the rows depend on, besides shards and tokenizer.
-        name: name of the split.
     """
     features = {field.name: _feature(field.type) for field in schema}
     described_schema = schema.with_metadata({"huggingface": orjson.dumps({"info": {"features": features}})})

@@ -36,26 +36,27 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
-    """A sample of `sft`."""
+class Sample:
+    """Columns that samples of `sft` and `cpt` share."""
 
     id: str
     domain: str
     source: str
     trajectory_id: str
     template: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation(Sample):
+    """A sample of `sft`."""
+
     messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Document(Sample):
     """A sample of `cpt`."""
 
-    id: str
-    domain: str
-    source: str
-    trajectory_id: str
-    template: str
     text: str
     spans: tuple[Span, ...]
 
@@ -76,9 +77,6 @@ class ShardFile:
 
 class StoredShards:
     """The dataset folder of a finished run.
-
-    Args:
-        path: the run's folder, or its dataset folder.
 
     Raises:
         ConfigError: the path holds no finished dataset.
@@ -103,10 +101,7 @@ class StoredShards:
         """Return the Parquet files of a pool, sorted by name."""
         parts = [file.name.split("/") for file in self.manifest.files if file.name.endswith(".parquet")]
         files = [ShardFile(part[0], part[1], part[2].removesuffix(".parquet")) for part in parts if len(part) == 3]
-        return sorted(
-            (file_of_pool for file_of_pool in files if file_of_pool.pool == pool),
-            key=lambda file_of_pool: file_of_pool.name,
-        )
+        return sorted((file for file in files if file.pool == pool), key=lambda file: file.name)
 
     def tokens(self, pool: str) -> dict[str, int]:
         """Return the tokens of a pool by domain, from the counts of the manifest."""
@@ -116,7 +111,6 @@ class StoredShards:
         """Yield the rows of a file, after checking its digest.
 
         Raises:
-            ShardError: the file was changed since it was written.
             ConfigError: the file lacks a column.
         """
         if self.folder.sha256(file.name) != self._sha256[file.name]:
@@ -133,8 +127,7 @@ class StoredShards:
         """Yield the conversations of a file.
 
         Raises:
-            ShardError: as for `rows`.
-            ConfigError: as for `rows`, or the samples show pictures.
+            ConfigError: the file lacks a column, or the samples show pictures.
         """
         if images_in(self.manifest.counts):
             raise ConfigError("The samples show pictures, which no form of tokens holds: trainers read `sft` as it is.")
@@ -149,12 +142,7 @@ class StoredShards:
             yield Conversation(**{column: row[column] for column in _COMMON}, messages=messages)
 
     def documents(self, file: ShardFile) -> Iterator[Document]:
-        """Yield the documents of a file.
-
-        Raises:
-            ShardError: as for `rows`.
-            ConfigError: as for `rows`.
-        """
+        """Yield the documents of a file."""
         for row in self.rows(file, (*_COMMON, "text", "spans")):
             spans = tuple(Span(span["begin"], span["end"], span["label"]) for span in row["spans"] or ())
             yield Document(**{column: row[column] for column in _COMMON}, text=row["text"], spans=spans)

@@ -175,11 +175,7 @@ def trainers(job: Job) -> None:
     files = job.out.names(".parquet")
     domains = sorted({name.split("/")[1] for name in files})
     tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
-    info = {
-        "formatting": "sharegpt",
-        "columns": {"messages": "messages"},
-        "tags": {**tags, "system_tag": "system"},
-    }
+    info = {"formatting": "sharegpt", "columns": {"messages": "messages"}, "tags": {**tags, "system_tag": "system"}}
     job.write_json(
         "dataset_info.json", {f"trajmill_{domain}": {"file_name": f"sft/{domain}", **info} for domain in domains}
     )

@@ -51,7 +51,6 @@ class Tokens:
     """A sample as tokens.
 
     Attributes:
-        ids: ids of the tokens.
         loss: flags of the tokens that bear the loss.
         straddlers: number of tokens that are partly inside a span and so bear none.
         ends: in a conversation, the end of each message, after the control token that closes it.

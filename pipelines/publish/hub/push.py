@@ -16,6 +16,7 @@ from typing import Final
 
 from trajmill.pipelines.mix.sample_columns import images_in
 from trajmill.pipelines.publish.card import DESCRIBED_IN
+from trajmill.pipelines.publish.dataset import samples_in
 from trajmill.pipelines.publish.hub.repository import NOTHING, Head, Repository, Stored
 from trajmill.pipelines.publish.hub.secret_scan import Found, find_secrets
 from trajmill.pipelines.publish.licences import COUNTED
@@ -64,11 +65,9 @@ class Pushed:
     """Result of a push, or of a dry run.
 
     Attributes:
-        url: URL of the repository.
         commit: commit that holds the dataset; empty if nothing was done.
         sent: bytes of each sent file, by name.
         standing: number of files that were there already.
-        removed: names of removed files.
         made: whether the repository is new.
         tag: the tag that was set.
         allowed: number of findings that were allowed.
@@ -111,9 +110,6 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
     """Push a dataset folder.
 
     Args:
-        shards: the folder, on this machine.
-        repository: the target repository.
-        request: the options.
         tell: function that is called with a line on the progress.
 
     Raises:
@@ -195,7 +191,7 @@ def check_licences(manifest: Manifest, allowed: frozenset[str]) -> None:
         ConfigError: a licence is not allowed, or the manifest does not state licences.
     """
     counts = {key.removeprefix(COUNTED): count for key, count in manifest.counts.items() if key.startswith(COUNTED)}
-    if not counts and any(count for key, count in manifest.counts.items() if key.startswith("samples.")):
+    if not counts and samples_in(manifest.counts):
         raise ConfigError(
             "The manifest does not tell the licences of the samples: an earlier version wrote it. Run again."
         )
@@ -252,11 +248,8 @@ def _is(there: Stored, shards: Folder, name: str, sha256: str) -> bool:
     if there.bytes != shards.size(name):
         return False
     data = shards.read(name)
-    return hashlib.sha256(data).hexdigest() == sha256 and _blob_of(data) == there.blob
-
-
-def _blob_of(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return hashlib.sha256(data).hexdigest() == sha256 and blob == there.blob
 
 
 def _as_left(there: Stored, sha256: str | None, name: str, repository: Repository, head: Head) -> bool:

@@ -41,8 +41,6 @@ class Head:
         exists: whether the repository exists.
         has_branch: whether it has the branch; otherwise the state is that from which the branch would start.
         commit: the last commit; empty if there is no repository.
-        files: files by path.
-        tags: commits by tag.
     """
 
     exists: bool
@@ -60,7 +58,6 @@ class Repository:
 
     Args:
         name: `owner/name`.
-        branch: branch to read and write.
 
     Raises:
         ConfigError: the name is not valid.
@@ -152,8 +149,6 @@ class Repository:
         Args:
             parent: the parent commit; the commit fails if another one came between.
             files: (local file, its sha256) by path.
-            removed: paths to remove.
-            message: message of the commit.
             tell: function that is called with the number of uploaded files.
 
         Raises:

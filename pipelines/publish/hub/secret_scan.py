@@ -160,8 +160,6 @@ class Found:
         id: id of the row, if it has one.
         where: place in the row, such as `messages[3].content`.
         start: first character, from 0.
-        end: end of the characters.
-        kind: kind of secret.
         digest: digest by which it can be allowed, here and elsewhere.
     """
 
@@ -183,11 +181,7 @@ class Found:
 
 
 def find_secrets(folder: Folder, name: str) -> Iterator[Found]:
-    """Find everything in a file that scrubbing would replace, and the findings of other scanners.
-
-    Raises:
-        ShardError: the file cannot be read, or a scanner fails.
-    """
+    """Find everything in a file that scrubbing would replace, and the findings of other scanners."""
     first = 1
     for batch in _batches(folder, name):
         ids = _ids(batch)
@@ -219,7 +213,6 @@ def _ids(batch: pa.RecordBatch) -> pa.Array | None:
 
 
 def _texts(array: pa.Array, name: str, locate: _Place) -> Iterator[tuple[pa.Array, _Place]]:
-    """Yield every text array in an array, each with a function that locates its texts."""
     if pa.types.is_struct(array.type):
         for field in array.type:
             below = f"{name}.{field.name}"

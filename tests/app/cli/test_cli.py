@@ -61,14 +61,6 @@ def test_the_module_is_the_command_in_a_process_of_its_own():
     assert done.stdout + done.stderr == trajmill("sniff", LOG)
 
 
-def test_a_mistake_ends_a_process_of_its_own_with_code_1():
-    command = [sys.executable, "-m", "trajmill", "plan", "terminall", "--raw", str(LOG)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "Did you mean 'terminal'?" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_sniff_says_what_a_file_is_and_why(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     output = trajmill("sniff", LOG, tmp_path / "notes.txt")
@@ -193,15 +185,6 @@ def test_too_many_rejects_end_with_code_2_and_the_counts(tmp_path):
     output = trajmill("run", "terminal", "--raw", tmp_path / "raw", "--out", tmp_path / "out", code=2)
     assert "100.0% of 1 files were not recognized" in output
     assert "unrecognized 1" in output
-
-
-def test_export_writes_atif_that_is_read_again_to_the_same_transitions(tmp_path):
-    trajmill("run", "terminal", "--raw", LOG, "--out", tmp_path / "out", "--stop-after", "normalize")
-    assert "1 trajectories" in trajmill("export", tmp_path / "out", "--out", tmp_path / "atif")
-    trajmill("run", "terminal", "--raw", tmp_path / "atif", "--out", tmp_path / "again", "--stop-after", "normalize")
-    columns = ["observation", "action", "next_observation"]
-    first, again = (scan_transitions(tmp_path / name).select(columns).collect() for name in ("out", "again"))
-    assert first.equals(again)
 
 
 def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path):

@@ -116,8 +116,7 @@ def waits(graph: beam_runner_api_pb2.Pipeline) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("engine", "workers"),
-    [("local", 2), (IN_PROCESS, 1), pytest.param("flink", 2, marks=needs_asking)],
+    ("engine", "workers"), [("local", 2), (IN_PROCESS, 1), pytest.param("flink", 2, marks=needs_asking)]
 )
 def test_an_engine_gives_the_bytes_of_one_local_worker(engine, workers, logs, expected, graphs, tmp_path):
     require(engine)

@@ -15,7 +15,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from trajmill.pipelines.execution import exchange
 from trajmill.pipelines.execution.dispatch import run_over
-from trajmill.pipelines.execution.exchange import Exchange, Span, read_blocks, spill_or_pass
+from trajmill.pipelines.execution.exchange import Exchange, GatheredBlocks, Span, spill_or_pass
 from trajmill.pipelines.execution.execution import IN_PROCESS, LOCAL, MOST_PARTITIONS, Execution
 from trajmill.pipelines.execution.flow import (
     FlatMap,
@@ -174,7 +174,7 @@ def test_what_is_carried_is_fetched_as_it_was(tmp_path, spilled):
     by_key: dict[int, list[bytes | Span]] = {}
     for key, value in (pair for part in sent for pair in part):
         by_key.setdefault(key, []).append(value)
-    assert {key: sorted(read_blocks(values, folder)) for key, values in by_key.items()} == {
+    assert {key: sorted(GatheredBlocks(folder, values)) for key, values in by_key.items()} == {
         7: [b"", b"", b"a", b"a", b"c", b"c"],
         9: [b"b" * 1000] * 2,
     }

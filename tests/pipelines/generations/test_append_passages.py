@@ -104,10 +104,7 @@ def test_copies_of_what_earlier_generations_keep_go_and_name_it(grown):
     first, second, third = stages(grown)
     assert sorted(parts(second, "my_news")["text"]) == sorted([LONG[3], LONG[4]])
     ids = {text: name for name, text in parts(first, "my_news").select("id", "text").iter_rows()}
-    assert rejected(second) == [
-        ("duplicate", f"equal to {ids[LONG[1]]}"),
-        ("duplicate", "equal to talk/talk-3"),
-    ]
+    assert rejected(second) == [("duplicate", f"equal to {ids[LONG[1]]}"), ("duplicate", "equal to talk/talk-3")]
     (original,) = parts(second, "my_news").filter(pl.col("text") == LONG[4])["id"]
     assert parts(third, "my_news")["text"].to_list() == [LONG[5]]
     assert rejected(third) == [("duplicate", f"equal to {original}")]

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from trajmill.pipelines.generations import compatibility
 from trajmill.pipelines.generations.append import Append, run_with_pools_of
 from trajmill.pipelines.generations.compatibility import changes, record_values, rule_sets
 from trajmill.pipelines.generations.forgetting import Forgetting
-from trajmill.pipelines.generations.generations import chain, commit, manifest_of
+from trajmill.pipelines.generations.generations import chain, commit
 from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -133,21 +132,6 @@ def test_other_scrubbing_and_other_templates_are_refused(logs, out, monkeypatch)
     monkeypatch.setattr(compatibility, "templates_digest", lambda _: "0" * 64)
     with pytest.raises(ConfigError, match=r"mix\.templates"):
         Append(recipe(), raws(logs), str(out)).run()
-
-
-def test_a_folder_of_a_release_that_recorded_less_is_added_to(logs, out):
-    Append(recipe(), raws(logs), str(out)).run()
-    folder = Folder(str(out))
-    first, second = chain(folder)
-    parent = ""
-    for generation in (first, second):
-        old = replace(generation, values={}, connectors={}, parent=parent, read="")
-        old = replace(old, versions={name: old.versions[name] for name in ("schema", "texts", "sketch")})
-        folder.write(manifest_of(generation.number), old.to_json())
-        parent = old.digest
-    with pytest.raises(ConfigError, match=r"mix\.seed"):
-        Append(recipe(mix={"seed": 5}), raws(logs), str(out)).run()
-    assert Append(STRICT, raws(logs), str(out)).run().summary is None
 
 
 def test_an_append_that_was_killed_after_its_commit_is_completed_by_the_card_of_its_own_recipe(

@@ -3,22 +3,20 @@
 import json
 import random
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
 from tests.conftest import FUZZ
-from tests.pipelines.generations.test_append_near_copies import Logs, of
-from tests.pipelines.judge.test_near_duplicates import VOCABULARY, atif
+from tests.pipelines.generations.test_append_near_copies import Logs
+from tests.pipelines.judge.test_near_duplicates import VOCABULARY
 from tests.pipelines.normalize.test_file_slices import conversation, lines
-from trajmill.pipelines.generations import placed_nodes
 from trajmill.pipelines.generations.append import Append
 from trajmill.pipelines.generations.forgetting import Forgetting
-from trajmill.pipelines.generations.generations import PLACES, chain, manifest_of, stage_folders
+from trajmill.pipelines.generations.generations import stage_folders
 from trajmill.pipelines.generations.traces import Selection
 from trajmill.pipelines.generations.verification import verify
 from trajmill.pipelines.recipe.recipe import Recipe
@@ -197,38 +195,6 @@ def test_without_masks_logs_that_grew_are_left_so_that_nothing_bears_the_loss_tw
     grow(tmp_path / "raw", sessions[:2], 2)
     left = Append(maskless, [raw], out).run()
     assert (left.summary, left.changed) == (None, ("s0.jsonl", "s1.jsonl"))
-
-
-def test_a_folder_whose_tables_hold_no_logs_is_extended_in_the_same_pools(tmp_path, monkeypatch):
-    """As a release before wrote them, which knew a log by its node only where the recipe said so."""
-    logs = Logs(tmp_path, recipe("ignore"))
-    with monkeypatch.context() as patch:
-        patch.setattr(placed_nodes, "log_rows", lambda *_: np.zeros(0, PLACES))
-        both = []
-        for name in ("a", "b"):
-            for number in range(8):
-                logs.put(f"{name}{number}", f"task {name}{number}", logs.said(3))
-            both.append(logs.add())
-    before, parent = pl.concat(both), ""
-    for generation in chain(Folder(logs.out)):
-        versions = {name: value for name, value in generation.versions.items() if name != "places"}
-        older = replace(generation, versions=versions, parent=parent, read="")
-        Folder(logs.out).write(manifest_of(older.number), older.to_json())
-        parent = older.digest
-    for path in sorted(tmp_path.glob("logs*/*.json")):
-        session = json.loads(path.read_text())
-        answers = [step["observation"]["results"][0]["content"] for step in session["steps"][1:]]
-        path.write_text(json.dumps(atif(path.stem, f"told otherwise {path.stem}", answers + logs.said(9))))
-    logs.put("c", "task c", logs.said(3))
-    logs.recipe = recipe("extend")
-    after = logs.add()
-    assert after["kept"].all()
-    columns = "name", "pool", "place"
-    assert after.select(columns).rows()[:-1] == before.sort("name").select(columns).rows()
-    assert verify(logs.out).is_whole
-    logs.put("d", "task d", logs.said(3))
-    (tmp_path / "logs1" / "a0.json").write_text(json.dumps(atif("a0", "told once more", logs.said(9))))
-    assert of(logs.add(), "a0")["place"] == of(before, "a0")["place"]
 
 
 def test_a_log_that_was_forgotten_does_not_return_when_it_grows(tmp_path, sessions):

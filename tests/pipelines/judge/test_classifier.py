@@ -134,11 +134,7 @@ def test_a_drop_keeps_the_filters_reason(tmp_path: Path):
     Run(parse_recipe(PROSE_RULES_RECIPE, "p"), [str(raw)], str(out), Execution()).run()
     verdicts = pl.read_parquet(out / "verdicts" / "*" / "*.parquet")
     whys = verdicts.select("reason", "why.datatrove:GopherQualityFilter", "why.shouting").unique().sort("reason")
-    assert whys.rows() == [
-        (None, None, None),
-        ("prose", "gopher_short_doc", None),
-        ("shouting", None, "RegexFilter"),
-    ]
+    assert whys.rows() == [(None, None, None), ("prose", "gopher_short_doc", None), ("shouting", None, "RegexFilter")]
     rejects = pl.read_parquet(out / "rejects" / "judge" / "*.parquet").sort("reason")
     assert rejects.select("reason", "detail").rows() == [
         ("prose", "datatrove:GopherQualityFilter is 0, below 1: gopher_short_doc"),

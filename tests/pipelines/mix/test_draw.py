@@ -189,10 +189,7 @@ def test_without_a_budget_all_is_drawn_once():
     assert [
         (category.domain, category.samples, category.tokens, category.loss_tokens, category.share)
         for category in drawing.categories
-    ] == [
-        ("swe", 1, 100, 50, None),
-        ("web", 2, 200, 100, None),
-    ]
+    ] == [("swe", 1, 100, 50, None), ("web", 2, 200, 100, None)]
 
 
 def test_weights_are_held_where_there_is_enough():
@@ -236,10 +233,7 @@ def test_what_falls_short_of_a_number_of_samples_is_told_of_what_was_drawn():
     assert [
         (category.domain, category.samples, category.tokens, category.share, category.shortfall)
         for category in drawing.categories
-    ] == [
-        ("swe", 20, 2000, 0.5, 3000),
-        ("web", 80, 8000, 0.5, 0),
-    ]
+    ] == [("swe", 20, 2000, 0.5, 3000), ("web", 80, 8000, 0.5, 0)]
     with pytest.raises(ConfigError, match="swe"):
         draw_stage(items_of(rows), stage(**values, on_shortfall="stop"))
 
@@ -315,10 +309,7 @@ def test_what_has_a_share_and_is_not_there_at_all_is_told():
     drawing = draw_stage(items_of([{"domain": "web"} for _ in range(500)]), stage(budget=20_000, **asked))
     assert [
         (category.domain, category.tokens, category.share, category.shortfall) for category in drawing.categories
-    ] == [
-        ("web", 20_000, 0.5, 0),
-        ("swe", 0, 0.5, 10_000),
-    ]
+    ] == [("web", 20_000, 0.5, 0), ("swe", 0, 0.5, 10_000)]
     swe = drawing.categories[1]
     assert (swe.samples, swe.loss_tokens, swe.available) == (0, 0, 0)
 

@@ -272,11 +272,9 @@ def test_samples_that_are_there_twice_have_ids_of_their_own_and_those_of_eval_ar
     assembler, stretch = assembler_of(pool, calls(ASKED), Mix(), copies=2)
     blocks = [record for record in assembler.of(stretch) if isinstance(record, pa.RecordBatch)]
     recipe = parse_recipe('{"name": "r", "source": "tests"}', "r")
-    names_of_folders = ("transitions", "verdicts", "measures", "spans", "draws", "shards_folder", "rejects", "samples")
-    folders: Any = dict.fromkeys(names_of_folders, Folder(str(tmp_path)))
-    mixing = Mixing(recipe, digest="digest", **folders, shards=(Shard(0, pool, "mcp", 0, 1),))
+    mixing = Mixing(recipe, Folder(str(tmp_path)), "digest", shards=(Shard(0, pool, "mcp", 0, 1),))
     assert [file.name for file in shard_writing.write_shard(0, blocks, mixing).files] == names
-    first, second = pq.read_table(tmp_path / names[-1])[column].to_pylist()
+    first, second = pq.read_table(tmp_path / "shards" / names[-1])[column].to_pylist()
     assert second == f"{first}.2"
 
 

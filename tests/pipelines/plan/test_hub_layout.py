@@ -115,10 +115,7 @@ def test_rows_of_which_the_first_is_longer_than_the_head_are_rows(dataset, form)
     assert uris(dataset, config="small") == ["small/rows.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "message"),
-    [({"config": "smal"}, "'small'"), ({"splits": ["tests"]}, "'test'")],
-)
+@pytest.mark.parametrize(("chosen", "message"), [({"config": "smal"}, "'small'"), ({"splits": ["tests"]}, "'test'")])
 def test_an_unknown_configuration_or_split_is_answered_with_the_nearest(dataset, chosen, message):
     with pytest.raises(ConfigError, match=message):
         uris(dataset, **chosen)

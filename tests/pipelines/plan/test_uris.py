@@ -67,8 +67,7 @@ def test_a_number_is_not_one_that_another_input_has(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("fixture", "connector"),
-    [("har/input/attached", "har"), ("swebench_eval/input/acme__lamp-1", "swebench_eval")],
+    ("fixture", "connector"), [("har/input/attached", "har"), ("swebench_eval/input/acme__lamp-1", "swebench_eval")]
 )
 def test_a_log_whose_folder_is_named_itself_bears_its_name(fixture: str, connector: str):
     (log,) = make_plan(RECIPE, [str(FIXTURES / fixture)]).inputs

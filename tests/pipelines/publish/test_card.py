@@ -115,11 +115,7 @@ def test_a_pool_without_rows_in_its_first_file_shows_one_of_the_next(tmp_path):
         (["ODbL-1.0", ""], {"license": ["unknown", "odbl"]}),
         (
             ["BUSL-1.1"],
-            {
-                "license": "other",
-                "license_name": "busl-1.1",
-                "license_link": "https://spdx.org/licenses/BUSL-1.1.html",
-            },
+            {"license": "other", "license_name": "busl-1.1", "license_link": "https://spdx.org/licenses/BUSL-1.1.html"},
         ),
         (["MIT", "LicenseRef-Own"], {"license": ["mit", "other"], "license_name": "licenseref-own"}),
         (

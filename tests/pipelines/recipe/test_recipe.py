@@ -33,10 +33,7 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
     assert builtin_recipes()[name].startswith((f"# make shards DOMAIN={name}", f"# trajmill run {name} --raw"))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    table(__file__, "recipe_faults"),
-)
+@pytest.mark.parametrize(("text", "words"), table(__file__, "recipe_faults"))
 def test_a_fault_is_named_by_its_place_and_the_nearest_valid_name(text, words):
     message = fault(text)
     for word in words:
@@ -150,28 +147,6 @@ def test_what_is_wrong_of_a_whole_section_is_told_without_the_section():
         )
     assert "dataset" in str(caught.value)
     assert len(str(caught.value)) < 300
-
-
-RL = {
-    "mcp": (4156, 62_702),
-    "search": (20_004, 18_873),
-    "terminal": (34_125, 5_805),
-    "swe": (8_181, 36_734),
-    "android": (11_498, 30_064),
-    "web": (8_716, 19_417),
-    "os": (5_628, 25_439),
-}
-"""Published: samples of RL and their mean tokens."""
-SFT = {
-    "mcp": (179, 24.3, 28.9),
-    "search": (1_042, 3.3, 6.2),
-    "terminal": (1_580, 5.9, 12.0),
-    "swe": (249, 26.9, 24.7),
-    "android": (1_337, 15.9, 19.3),
-    "web": (1_605, 3.0, 10.2),
-    "os": (1_102, 5.4, 12.4),
-}
-"""Published: samples of SFT, their mean turns, and those of RL."""
 
 
 def test_the_recipe_runs_and_draws_a_turn_a_trajectory_and_few_of_a_group(tmp_path: Path):

@@ -361,11 +361,7 @@ def as_logged(path: Path) -> list[list[tuple[Any, ...]]]:
 
 @pytest.mark.parametrize(
     ("name", "path"),
-    [
-        ("chat_tools", "anthropic.jsonl"),
-        ("tau_bench", "tools.json"),
-        ("vcr_cassette", "agent_and_server.yaml"),
-    ],
+    [("chat_tools", "anthropic.jsonl"), ("tau_bench", "tools.json"), ("vcr_cassette", "agent_and_server.yaml")],
 )
 def test_what_a_fixture_says_comes_back(name, path):
     file = FIXTURES / name / "input" / path

@@ -229,10 +229,7 @@ def call(tool, **arguments):
     return json.dumps({"name": tool, "arguments": arguments})
 
 
-@pytest.mark.parametrize(
-    ("text", "rest", "diff"),
-    table(__file__, "edits"),
-)
+@pytest.mark.parametrize(("text", "rest", "diff"), table(__file__, "edits"))
 def test_an_edit_is_the_call_without_its_texts_and_a_diff_of_them(text, rest, diff):
     edit = edit_of(text)
     assert edit is not None
@@ -307,10 +304,7 @@ def named_call(name, **arguments):
     return json.dumps({"name": name, "arguments": arguments})
 
 
-@pytest.mark.parametrize(
-    ("domain", "text", "said"),
-    table(__file__, "native_actions"),
-)
+@pytest.mark.parametrize(("domain", "text", "said"), table(__file__, "native_actions"))
 def test_an_action_is_said_in_the_grammar_of_its_domain(domain, text, said):
     action = native_action(domain, text)
     assert action is not None
@@ -354,3 +348,11 @@ def test_a_turn_shows_it_where_the_recipe_asks_for_it_and_else_the_call():
     assert '```json\n{\n  "name": "wait"' in shown
     tapped = turns([row(0, named_call("click", element="#7"), "page", domain="android")], native)[0].user
     assert tapped.endswith('```json\n{\n  "action_type": "click",\n  "index": 7\n}\n```')
+
+
+def test_code_of_an_os_action_stands_in_a_fence_of_python():
+    call = json.dumps({"name": "code", "arguments": {"code": "import os\nos.listdir()"}})
+    shown = turns([row(0, call, "", domain="os")], View(actions="native"))[0].user
+    assert shown.endswith("```python\nimport os\nos.listdir()\n```")
+    plain = turns([row(0, "import os", "", domain="os")])[0].user
+    assert plain.endswith("```python\nimport os\n```")

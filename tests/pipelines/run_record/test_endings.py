@@ -63,10 +63,7 @@ def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, ca
 
 @pytest.mark.parametrize(
     ("command", "code", "words"),
-    [
-        ("inspect", 1, "cannot be read"),
-        ("export", 4, "The run that wrote it makes it again."),
-    ],
+    [("inspect", 1, "cannot be read"), ("export", 4, "The run that wrote it makes it again.")],
 )
 def test_a_command_that_reads_a_damaged_file_names_it_and_does_not_claim_to_go_on(
     tmp_path, monkeypatch, capsys, command, code, words
@@ -173,13 +170,7 @@ def test_a_connectors_bug_ends_with_3_and_a_report_is_asked_for(tmp_path):
     code, output, complained = ran(*words(raw, tmp_path / "out"))
     assert code == Code.CONNECTOR, complained
     assert "Traceback" not in complained
-    for part in (
-        "failed on 4 inputs",
-        "brittle: 4 inputs: 020-raises.log",
-        "and 1 more",
-        "brittle:parse:",
-        "report",
-    ):
+    for part in ("failed on 4 inputs", "brittle: 4 inputs: 020-raises.log", "and 1 more", "brittle:parse:", "report"):
         assert part in complained
     assert "[bold" not in complained
     assert "24 logs" in output

@@ -108,11 +108,7 @@ def test_a_machine_tells_its_cores():
 
 @pytest.mark.parametrize(
     ("ceiling", "seconds"),
-    [
-        (Ceiling(hours=2), 7200),
-        (Ceiling(cost=6.0, price=0.5), 4 * 3600),
-        (Ceiling(hours=1, cost=6.0, price=0.5), 3600),
-    ],
+    [(Ceiling(hours=2), 7200), (Ceiling(cost=6.0, price=0.5), 4 * 3600), (Ceiling(hours=1, cost=6.0, price=0.5), 3600)],
 )
 def test_jobs_may_take_what_hours_and_cost_allow(ceiling, seconds):
     assert ceiling.seconds(machines=3) == seconds

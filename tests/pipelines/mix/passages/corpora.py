@@ -11,11 +11,10 @@ import pyarrow.parquet as pq
 
 from trajmill.pipelines.execution.dispatch import run_over
 from trajmill.pipelines.execution.execution import Execution
-from trajmill.pipelines.execution.flow import Step
+from trajmill.pipelines.execution.flow import Map, Step
 from trajmill.pipelines.judge.evaluation_index import write_index
-from trajmill.pipelines.mix.passages.measuring import UnitsToPassages, read_unit
 from trajmill.pipelines.mix.passages.preparation import Preparation
-from trajmill.pipelines.mix.passages.preparing import Over, prepare, write_part
+from trajmill.pipelines.mix.passages.preparing import Over, prepare
 from trajmill.pipelines.recipe.passages import Passages
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder
@@ -49,8 +48,9 @@ def here(preparing: Preparation) -> Over:
     """Does the work one after the other, without Beam."""
 
     def over(work: Sequence[Any], transform: Step) -> None:
+        assert isinstance(transform, Map)
         for item in work:
-            (read_unit if isinstance(transform, UnitsToPassages) else write_part)(item, preparing)
+            transform.function(item, preparing)
 
     return over
 
