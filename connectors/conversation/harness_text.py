@@ -240,7 +240,7 @@ def _any_of(source: Source, *meanings: Meaning, lines: bool = False) -> re.Patte
     With `lines`, only forms of several lines count.
     """
     texts = [form.pattern.pattern for form in forms(source, *meanings)]
-    chosen = [re.sub(r"\?P<\w+>", "", text) for text in texts if not lines or r"\n" in text]
+    chosen = [re.sub(r"\?P<\w+>", "?:", text) for text in texts if not lines or r"\n" in text]
     return re.compile("|".join(chosen)) if chosen else None
 
 
