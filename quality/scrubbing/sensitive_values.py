@@ -224,15 +224,16 @@ class _Reader:
 
     def _take_printed(self, action: Action, shown: str) -> None:
         """Note the answer to an action that asks for a secret, if it is one word."""
-        if not _gets_secret(action.name):
-            may_print = any(map(action.text.__contains__, _PRINT_PARTS))
-            command = _PRINTS.search(action.text) if may_print else None
-            if command is None or (command["name"] and not _sensitivity(command["name"])):
-                return
+        is_asked = _gets_secret(action.name)
+        if not is_asked and not any(map(action.text.__contains__, _PRINT_PARTS)):
+            return
         lines = [line.strip() for line in shown[:_LONGEST].splitlines() if line.strip()]
-        answers = [line for line in lines[:_ECHOED] if not _NO_ANSWER.search(line)]
-        if answers:
-            self._note(answers[0].strip("\"'"), "password")
+        answer = next((line for line in lines[:_ECHOED] if not _NO_ANSWER.search(line)), None)
+        if answer is None:
+            return
+        command = None if is_asked else _PRINTS.search(action.text)  # a search that takes long in long scripts
+        if is_asked or (command is not None and (not command["name"] or _sensitivity(command["name"]))):
+            self._note(answer.strip("\"'"), "password")
 
     def _see(self, seen: Observation | None) -> None:
         """Record the password fields of a screen or page and note their contents."""
