@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from trajmill.connectors.connector import Blob
@@ -55,12 +56,14 @@ class EventSession(ABC):
             self._report(offset, "unknown_type", f"{name}; further ones in this log are not told")
 
 
-def head_events(head: bytes, lines: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, event) of the first lines of a log's head that are JSON objects."""
-    for number, data in enumerate(head.split(b"\n", lines)[:lines], 1):
-        event = head_object(data)
-        if event is not None:
-            yield number, event
+@lru_cache(8)
+def head_events(head: bytes, lines: int) -> tuple[tuple[int, dict[str, Any]], ...]:
+    """Return (line number from 1, event) of the first lines of a log's head that are JSON objects.
+
+    The events are cached for several formats and must not be changed.
+    """
+    events = enumerate(map(head_object, head.split(b"\n", lines)[:lines]), 1)
+    return tuple((number, event) for number, event in events if event is not None)
 
 
 def read_sessions(blob: Blob, connector: str, session: Callable[[str], EventSession]) -> Iterator[Trajectory | Reject]:

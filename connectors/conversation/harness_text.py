@@ -98,7 +98,10 @@ _MISSING: Final = (
     " elided",
     "[trimmed",
 )
-"""Words of which every form for missing text contains at least one; most answers contain none."""
+"""Words, as they stand in the patterns, of which every form for missing text contains at least one.
+
+Most answers contain none.
+"""
 
 _LONGEST_SECONDS: Final = 1e9
 
@@ -185,7 +188,9 @@ def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[s
 
     Each form is removed once.
     """
-    notes, ending, met = list[str](), dict[str, Any](), set[Form]()
+    notes: list[str] = []
+    ending: dict[str, Any] = {}
+    met: set[Form] = set()
     screen = _any_of(source, "before", "status")
     while text is not None and screen is not None and screen.match(text):
         unmet = ((form, match) for form, match in _matches(text, source, "before", "status") if form not in met)
@@ -201,7 +206,8 @@ def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[s
 
 def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
     """Return an answer without the forms after it, as in `_without_heads`; the last form takes precedence."""
-    notes, ending = list[str](), dict[str, Any]()
+    notes: list[str] = []
+    ending: dict[str, Any] = {}
     while text and len(notes) < _MOST_LINES and (match := _last(text, source)) is not None:
         notes[:0] = _notes(match)
         ending = _ending(match) | ending
@@ -234,7 +240,7 @@ def _any_of(source: Source, *meanings: Meaning, lines: bool = False) -> re.Patte
     With `lines`, only forms of several lines count.
     """
     texts = [form.pattern.pattern for form in forms(source, *meanings)]
-    chosen = [re.sub(r"\?P<\w+>", "", text) for text in texts if not lines or r"\n" in text]
+    chosen = [re.sub(r"\?P<\w+>", "?:", text) for text in texts if not lines or r"\n" in text]
     return re.compile("|".join(chosen)) if chosen else None
 
 
@@ -316,10 +322,17 @@ def speaker(text: str, source: Source) -> str | None:
 
 def truncation(text: str, source: Source) -> str:
     """Return `harness` if the agent saw a cut answer, `recorder` if the log lost a part of it, otherwise `none`."""
-    if not any(word in text for word in _MISSING):
+    if not any(map(text.__contains__, _words_for_missing(source))):
         return "none"
     meanings = {form.meaning for form in forms(source, "cut", "lost") if form.pattern.search(text)}
     return "recorder" if "lost" in meanings else "harness" if meanings else "none"
+
+
+@lru_cache(4096)
+def _words_for_missing(source: Source) -> tuple[str, ...]:
+    """Return the words of `_MISSING` in the forms for missing text that may apply to a text of that source."""
+    texts = [re.sub(r"\\(\W)", r"\1", form.pattern.pattern) for form in forms(source, "cut", "lost")]
+    return tuple(word for word in _MISSING if any(word in text for text in texts))
 
 
 def is_clients(text: str, agent: str) -> bool:
@@ -386,8 +399,7 @@ def strip_forms(trajectory: Trajectory, client: str | None = None) -> Trajectory
 def _strip_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
     before: tuple[Observation | None, Observation | None] = (None, None)
     for step in steps:
-        source = client._replace(tool=step.action.name)
-        after, code = _strip_observation(step.next_observation, source)
+        after, code = _strip_observation(step.next_observation, client, step.action.name)
         seen = before[1] if step.observation == before[0] else step.observation
         before = step.next_observation, after
         if after is not step.next_observation or seen is not step.observation:
@@ -397,12 +409,12 @@ def _strip_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
             yield step
 
 
-def _strip_observation(after: Observation | None, source: Source) -> tuple[Observation | None, int | None]:
-    """Return the observation without the client's words, and the exit status in these words."""
+def _strip_observation(after: Observation | None, client: Source, tool: str) -> tuple[Observation | None, int | None]:
+    """Return a tool's observation without the client's words, and the exit status in these words."""
     if after is None or after.origin != "environment":
         return after, None
     text = after.content or ""
-    source = source._replace(failed=after.is_error is True)
+    source = Source(client.agent, client.version, tool, after.is_error is True)
     if (who := speaker(text, source)) is not None:
         return replace(after, origin=who), None
     output = read_output(text, source)

@@ -140,7 +140,7 @@ class McpJsonRpc(Connector):
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if b"method" not in head and b"\\u00" not in head:  # JSON may say any letter by its number
-            answers = len(_ANSWER.findall(head))
+            answers = len(_ANSWER.findall(head)) if b'"jsonrpc"' in head else 0
             return Sniff(0.6, f"{answers} answers of an MCP server, and no request") if answers > 1 else None
         text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
         opens = _OPENS.match(text.partition("\n")[0]) is not None

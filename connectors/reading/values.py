@@ -47,6 +47,10 @@ _NESTED: Final = frozenset({dict, list})
 _LONG_INTEGER: Final = re2.compile(r"(?:\A|[\s:,\[])(?:[0-9]{20}|-[0-9]{19})")
 """Possible integer beyond 64 bits, which the fast reader returns as a float."""
 
+_DIGITS: Final = bytes.maketrans(b"123456789", b"0" * 9)
+_LONG_RUN: Final = b"0" * 19
+"""Digits of such an integer, with each as 0: looking for these first takes half the time."""
+
 _TOKEN: Final = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"?|-?(?:Infinity|NaN|(?:I|In|Inf|Infi|Infin|Infini|Infinit|N|Na)\Z)'
     rb"|-?[0-9]+(?:\.[0-9]*)?[eE]\+?[0-9]+|-?[0-9]{300,}",
@@ -96,10 +100,15 @@ def json_value(data: bytes | str) -> Any:
     except orjson.JSONDecodeError as error:
         return _unusual(data, error)
     _check_depth(data, value)
-    if len(data) > _FITS and _LONG_INTEGER.search(data):
+    if len(data) > _FITS and _has_long_integer(data):
         del value  # which would stand beside the other
         return _exact(data)
     return value
+
+
+def _has_long_integer(data: bytes | str) -> bool:
+    encoded = data.encode() if isinstance(data, str) else data
+    return _LONG_RUN in encoded.translate(_DIGITS) and _LONG_INTEGER.search(encoded) is not None
 
 
 def check_size(data: bytes | str) -> None:
@@ -200,6 +209,8 @@ def _finite(digits: str) -> float | None:
 
 
 def _check_depth(data: bytes | str, value: Any) -> None:
+    if len(data) <= 2 * DEPTH:
+        return
     opened = data.count(b"[") + data.count(b"{") if isinstance(data, bytes) else data.count("[") + data.count("{")
     if opened > DEPTH and nesting(value) > DEPTH:
         raise JsonError("nested_too_deeply", 0, TOO_DEEP)

@@ -68,8 +68,11 @@ Told = TypeVar("Told")
 @lru_cache(maxsize=1 << 16)
 def _parse_line(row: str) -> tuple[int, Key, str]:
     """Return (indentation, key, box) of a line without its number."""
-    name_match, end = _NAME.match(row), _END.search(row)
+    name_match = _NAME.match(row)
     assert name_match is not None
+    begin = name_match.end()
+    ident = row.rfind(" id=", begin)
+    end = (_END.match(row, ident) if ident >= 0 else None) or _END.search(row, begin)
     assert end is not None
     return len(name_match[1]), (name_match[2], name_match[3] or "", end[1] or ""), end[2] or ""
 

@@ -344,7 +344,7 @@ def _join(regions: list[Region], region: Region) -> None:
 
 def _any_of(rows: Iterable[tuple[bytes, Finder]]) -> Any:
     """Compile the triggers of some finders into one automaton."""
-    return compile_pattern(b"|".join(b"(?:" + trigger + b")" for trigger, _ in rows), 128)
+    return compile_pattern(b"|".join(b"(?:" + trigger + b")" for trigger, _ in rows), 128, groups=False)
 
 
 def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[str, bytes, Finder]]:

@@ -17,16 +17,17 @@ The patterns of finders are bounded by it.
 """
 
 
-def compile_pattern(pattern: bytes, megabytes: int = 16) -> Any:
+def compile_pattern(pattern: bytes, megabytes: int = 16, *, groups: bool = True) -> Any:
     """Compile the RE2 pattern over single bytes (Latin-1: a byte is a character).
 
-    `megabytes` is the memory of its automaton.
+    `megabytes` is the memory of its automaton. Without `groups`, matches have none, and each is found much faster.
     """
-    return Later(lambda: re2.compile(pattern, _options(megabytes)))
+    return Later(lambda: re2.compile(pattern, _options(megabytes, groups)))
 
 
-def _options(megabytes: int) -> Any:
+def _options(megabytes: int, groups: bool) -> Any:
     options = re2.Options()
+    options.never_capture = not groups
     options.encoding = re2.Options.Encoding.LATIN1
     options.max_mem = megabytes << 20
     return options

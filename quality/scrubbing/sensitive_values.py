@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from html import unescape
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -30,6 +31,9 @@ SHORTEST: Final = 4
 _LONGEST: Final = 1024
 _DEPTH: Final = 12
 """Largest depth of nested values."""
+
+_NAMED: Final = (str, dict, list)
+"""Types of values that may be secrets or contain some."""
 
 _HINT: Final = re2.compile(
     r"(?i)pass|pwd|\bpw|secret|token|auth|key|cred|cookie|jwt|csrf|xsrf|\bpin|otp|cv[vc]|psk|sig"
@@ -162,7 +166,7 @@ class _Reader:
         self._see(step.observation)
         action = step.action
         arguments = _parse(action.arguments)
-        if arguments is not None and _HINT.search(action.arguments or ""):
+        if arguments is not None and _may_name(action.arguments or ""):
             self._take_named("", arguments)
         self._take_typed(action, arguments)
         seen = step.next_observation
@@ -170,7 +174,7 @@ class _Reader:
         if seen and seen.content:
             is_http = seen.media_type == "message/http"
             body = seen.content.partition("\n\n")[2] if is_http else seen.content
-            if body[:1] in ("{", "[", "<") and _HINT.search(body):
+            if body[:1] in ("{", "[", "<") and _may_name(body):
                 for key, inner in _pairs("", body):
                     self._take_named(key, inner, sent=is_http)
             self._take_printed(action, seen.content)
@@ -196,7 +200,8 @@ class _Reader:
             return
         if isinstance(value, dict):
             for key, inner in value.items():
-                self._take_named(key, inner, depth + 1, sent=sent)
+                if isinstance(inner, _NAMED):
+                    self._take_named(key, inner, depth + 1, sent=sent)
             texts_held = () if _HOLDS.isdisjoint(value) else tuple(_texts(value))
             if texts_held and (kind := _kind_by_description(value)):
                 for held_text in texts_held:
@@ -205,24 +210,30 @@ class _Reader:
             for before, inner in zip([None, *value], value, strict=False):
                 is_of_option = isinstance(before, str) and before.startswith("-") and isinstance(inner, str)
                 self._take_named(before if is_of_option else name, inner, depth + 1, sent=sent)
-        elif isinstance(value, str) and value:
-            if kind := sensitivity(name.encode("utf-8", "surrogatepass")):
-                is_any = kind == "secret" and (not sent or _HANDLE.fullmatch(name))
-                self._note(_SCHEME.sub("", value), "key" if is_any else kind)
-            for key, inner in _pairs(name, value):
+        elif isinstance(value, str):
+            self._take_text(name, value, depth, sent=sent)
+
+    def _take_text(self, name: str, text: str, depth: int, *, sent: bool) -> None:
+        """Note a text under a sensitive name, and the values under sensitive names in it."""
+        if kind := _sensitivity(name):
+            is_any = kind == "secret" and (not sent or _HANDLE.fullmatch(name))
+            self._note(_SCHEME.sub("", text), "key" if is_any else kind)
+        if "=" in text or text[:1] in ("{", "[", "<"):
+            for key, inner in _pairs(name, text):
                 self._take_named(key, inner, depth + 1, sent=sent)
 
     def _take_printed(self, action: Action, shown: str) -> None:
         """Note the answer to an action that asks for a secret, if it is one word."""
-        name = action.name.encode("utf-8", "surrogatepass")
-        if not _GETS.match(action.name) or sensitivity(name) not in ("password", "secret"):
-            command = _PRINTS.search(action.text) if any(part in action.text for part in _PRINT_PARTS) else None
-            if command is None or (command["name"] and not sensitivity(command["name"].encode())):
-                return
+        is_asked = _gets_secret(action.name)
+        if not is_asked and not any(map(action.text.__contains__, _PRINT_PARTS)):
+            return
         lines = [line.strip() for line in shown[:_LONGEST].splitlines() if line.strip()]
-        answers = [line for line in lines[:_ECHOED] if not _NO_ANSWER.search(line)]
-        if answers:
-            self._note(answers[0].strip("\"'"), "password")
+        answer = next((line for line in lines[:_ECHOED] if not _NO_ANSWER.search(line)), None)
+        if answer is None:
+            return
+        command = None if is_asked else _PRINTS.search(action.text)  # a search that takes long in long scripts
+        if is_asked or (command is not None and (not command["name"] or _sensitivity(command["name"]))):
+            self._note(answer.strip("\"'"), "password")
 
     def _see(self, seen: Observation | None) -> None:
         """Record the password fields of a screen or page and note their contents."""
@@ -276,15 +287,18 @@ class _Reader:
 
     def _take_call(self, name: str, call_arguments: Mapping[str, Any], original: Mapping[str, Any]) -> None:
         """Note the text that a call types into a password field, or record that the call focuses one."""
+        is_click = _is_click(name)
+        if not is_click and not _is_typing(name):
+            return
         elements = [
             str(arguments_of_call[key])
             for arguments_of_call in (call_arguments, original)
             for key in _TARGETS
             if key in arguments_of_call
         ]
-        if _CLICKS.fullmatch(name):
+        if is_click:
             self._is_focused = self._is_password(elements, call_arguments)
-        elif _TYPES.search(name) and (self._is_password(elements, call_arguments) if elements else self._is_focused):
+        elif self._is_password(elements, call_arguments) if elements else self._is_focused:
             for value in (*_texts(call_arguments), *_texts(original)):
                 self._note(value, "password", blanks=True)
 
@@ -317,7 +331,7 @@ class _Reader:
 def _lines_of_fields(content: str) -> Iterator[str]:
     """Yield the lines of a screen that may be password fields."""
     end = 0
-    for word in _SECRET_FIELD.finditer(content) if any(part in content for part in _PARTS) else ():
+    for word in _SECRET_FIELD.finditer(content) if any(map(content.__contains__, _PARTS)) else ():
         if word.start() >= end:
             begin = max(content.rfind("\n", end, word.start()) + 1, word.start() - _NEAR, end)
             line = content[begin : word.end() + _NEAR].partition("\n")[0]
@@ -334,6 +348,34 @@ def _is_prompt(end: str) -> bool:
 
 
 _TARGETS: Final = ("element", "target", "selector", "ref", "index", "id", "bid", "label", "element_id", "locator")
+
+
+def _may_name(text: str) -> bool:
+    """Check whether a text may contain a sensitive name."""
+    return _HINT.search(text.encode("utf-8", "surrogatepass")) is not None
+
+
+@lru_cache(1 << 12)
+def _is_click(name: str) -> bool:
+    """Check whether an action of this name focuses an element."""
+    return _CLICKS.fullmatch(name) is not None
+
+
+@lru_cache(1 << 12)
+def _is_typing(name: str) -> bool:
+    """Check whether an action of this name types text."""
+    return _TYPES.search(name) is not None
+
+
+@lru_cache(1 << 12)
+def _gets_secret(name: str) -> bool:
+    """Check whether an action of this name asks for a secret."""
+    return _GETS.match(name) is not None and _sensitivity(name) in ("password", "secret")
+
+
+@lru_cache(1 << 12)
+def _sensitivity(name: str) -> Sensitivity | None:
+    return sensitivity(name.encode("utf-8", "surrogatepass"))
 
 
 def _texts(members: Mapping[str, Any]) -> Iterator[str]:
@@ -357,9 +399,10 @@ def _parse(text: str | None) -> Any:
 
 
 def _pairs(name: str, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values in a form, an address, cookies, JSON, elements of markup or a multipart body."""
-    if "=" not in text and text[:1] not in "{[<":
-        return
+    """Yield the names and values in a form, an address, cookies, JSON, elements of markup or a multipart body.
+
+    A text that holds any contains `=` or begins with `{`, `[` or `<`.
+    """
     if (parsed := _parse(text)) is not None:
         yield "", parsed
     elif name.lower() in ("cookie", "set-cookie"):
@@ -385,11 +428,8 @@ def _kind_by_description(value: Mapping[str, Any]) -> Sensitivity | None:
 
 def _kind_of(description: str) -> Sensitivity | None:
     """Return `password` if a word of a field's description announces a password or code; otherwise None."""
-    for word in re.findall(r"[\w-]+", description[:500]):
-        kind = sensitivity(word.encode("utf-8", "surrogatepass"))
-        if kind in ("password", "code"):
-            return "password"
-    return None
+    kinds = map(_sensitivity, re.findall(r"[\w-]+", description[:500]))
+    return "password" if any(kind in ("password", "code") for kind in kinds) else None
 
 
 def _keystrokes(action: Action, arguments: Any) -> Iterator[str]:

@@ -71,7 +71,7 @@ _SHAPES: Final[list[Shape]] = [{"loglines": []}]
 
 def is_export(head: bytes) -> bool:
     """Return True if a log begins like an export of the web client: an object whose `loglines` are the lines."""
-    return _EXPORT.match(head) is not None
+    return b'"loglines"' in head and _EXPORT.match(head) is not None
 
 
 def _lines(blob: Blob, member: str) -> Iterator[tuple[int, Any | ParseError]]:

@@ -83,7 +83,12 @@ _EXPORTS: Final = (
 )
 """Kinds of exports, with the keys that all have, and the keys of which each has one."""
 
+_PRINTED: Final = (b'"trace_id"', b'"span_id"', b'"context"', b'"attributes"')
 _OURS: Final = (b'"gen_ai.', b'"openinference.', b'"traceloop.', b'"ai.toolCall.')
+
+
+def _has_ours(head: bytes) -> bool:
+    return any(map(head.__contains__, _OURS))
 
 
 class OtelGenai(Connector):
@@ -96,15 +101,13 @@ class OtelGenai(Connector):
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         begin = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-        known = any(key in head for key in _OURS)
         if begin[:1] == b"{" and any(f'"{key}"'.encode() in begin[:64] for key in _KEYS):
-            if known:
+            if _has_ours(head):
                 return Sniff(0.95, "OTLP spans with gen_ai attributes")
             return Sniff(0.4, "OTLP spans") if b'pans"' in head else None
-        printed = (b'"trace_id"', b'"span_id"', b'"context"', b'"attributes"')
-        if known and begin[:1] in (b"{", b"[") and all(key in head for key in printed):
-            return Sniff(0.9, "printed spans with gen_ai attributes")
         if begin[:1] in (b"{", b"["):
+            if all(key in head for key in _PRINTED) and _has_ours(head):
+                return Sniff(0.9, "printed spans with gen_ai attributes")
             for name, keys, alternatives in _EXPORTS:
                 if all(key in head for key in keys) and any(key in head for key in alternatives):
                     return Sniff(0.9, name)

@@ -9,7 +9,14 @@ import pytest
 from tests.make import call, steps_of
 from tests.rows import parsed
 from trajmill.connectors.connector import MemoryBlob
-from trajmill.connectors.conversation.harness_text import CLAUDE_CODE, FORMS, Source, read_output, strip_forms
+from trajmill.connectors.conversation.harness_text import (
+    CLAUDE_CODE,
+    FORMS,
+    Source,
+    read_output,
+    strip_forms,
+    truncation,
+)
 from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Result
 from trajmill.connectors.conversation.wrapped_output import Output
@@ -39,6 +46,36 @@ def claude_row(call: dict[str, Any], answer: str, version: str = "2.1.92") -> di
     ((row,), rejects) = parsed(connectors()["claude_code"], MemoryBlob("log", data))
     assert rejects == []
     return row["next_observation"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "text", "expected"),
+    [
+        ("claude-code", "a\n... [31 lines truncated] ...\nb", "harness"),
+        ("claude-code", "(Results are truncated. Consider using a more specific path or pattern.)", "harness"),
+        ("claude-code", "<persisted-output>\na\n</persisted-output>", "harness"),
+        ("claude-code", "[Old tool result content cleared]", "recorder"),
+        ("codex", "a\n[... omitted 2 of 9 lines ...]\nb", "harness"),
+        ("codex", "a…12 tokens truncated…b", "harness"),
+        ("gemini-cli", "IMPORTANT: The file content has been truncated.", "harness"),
+        ("gemini-cli", "a\n... [8 lines omitted] ...\nb", "harness"),
+        ("kimi-cli", "[Truncated at 100 matches]\na", "harness"),
+        ("swe-agent", "a<response clipped>", "harness"),
+        ("mini-swe-agent", "a\n[12 characters elided] ...", "harness"),
+        ("openhands", "a [... Observation truncated due to length ...] b", "harness"),
+        ("terminus", "a\n[... output limited to 9 bytes; 5 interior bytes omitted ...]", "harness"),
+        (
+            "inspect_ai",
+            "The output of your call to f was too long to be displayed.\nHere is a truncated version:",
+            "harness",
+        ),
+        ("claude-desktop", "a ... [7 chars truncated] ...", "recorder"),
+        ("swe-agent", "a [trimmed for fixture]", "recorder"),
+        ("claude-code", "a\n[... omitted 2 of 9 lines ...]\nb", "none"),
+    ],
+)
+def test_missing_text_is_found_by_its_clients_words(agent, text, expected):
+    assert truncation(text, Source(agent)) == expected
 
 
 def test_answers_of_claude_code_are_what_its_tools_said():
