@@ -123,7 +123,7 @@ class OpenHands(Connector):
         with blob.open("") as stream:
             head = stream.read(HEAD_BYTES)
         start = head[:64].removeprefix(BOM).lstrip()
-        if _EVENT.match(start):
+        if _EVENT.match(start) and not any(name in head for name in (b'"instance_id"', b'"issue"')):
             return self._events
         is_row = not next(iter(head_rows(head)), {}).keys().isdisjoint(("instance_id", "issue"))
         if not is_row and (start[:1] == b"[" or _WRAPPED.match(start + b"[")):
