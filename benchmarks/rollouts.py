@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
@@ -101,10 +101,10 @@ def measure_shares(shares: Sequence[float], workers: Sequence[int], base: Path, 
     return [run for share in sorted(shares) for run in measure_share(share, workers, base, seed)]
 
 
-def _grown(before: Measured, after: Measured, of: Callable[[Measured], float]) -> tuple[float, float]:
-    """(Exponent by which a figure grows with the bytes, the figure of the whole corpus by that growth.)"""
-    exponent = log(of(after) / of(before)) / log(after.size / before.size)
-    return exponent, of(after) * (1 / after.share) ** exponent
+def _grown(before: Measured, after: Measured, small: float, large: float) -> tuple[float, float]:
+    """(Exponent by which a figure of two runs grows with the bytes, the figure of the whole corpus by that growth.)"""
+    exponent = log(large / small) / log(after.size / before.size)
+    return exponent, large * (1 / after.share) ** exponent
 
 
 COST_HEADS: Final = (
@@ -117,7 +117,7 @@ def cost_rows(runs: Sequence[Measured]) -> Iterator[tuple[str, ...]]:
     before, exponent, whole = None, "", 0.0
     for run in runs:
         if before is not None:
-            grown, whole = _grown(before, run, lambda one: one.cpu)
+            grown, whole = _grown(before, run, before.cpu, run.cpu)
             exponent = f"{grown:.3f}"
         before = run
         yield (
@@ -147,7 +147,8 @@ def fate_rows(runs: Sequence[Measured]) -> Iterator[tuple[str, ...]]:
             *(f"{run.sizes[name] / 1e9:.4f}" for name in FOLDERS),
         )
     if len(runs) > 1:
-        sizes = (_grown(*runs[-2:], lambda run, name=name: run.sizes[name])[1] for name in FOLDERS)  # type: ignore[misc]
+        before, after = runs[-2:]
+        sizes = [_grown(before, after, before.sizes[name], after.sizes[name])[1] for name in FOLDERS]
         yield "1, computed", f"{TASKS * EACH:,}", "", "", *(f"{size / 1e9:,.0f}" for size in sizes)
 
 
