@@ -181,7 +181,7 @@ def worker_rows(runs: Sequence[Measured]) -> Iterator[tuple[str, ...]]:
     """The speed of runs over one file, as multiples of the first, and below each what the machine gives processes."""
     for run in runs:
         yield (
-            *(f"{run.workers} workers", f"{run.size / 1e9:.2f}", f"{run.parts}"),
+            *(f"{run.workers} worker{'s' * (run.workers > 1)}", f"{run.size / 1e9:.2f}", f"{run.parts}"),
             *(f"{run.stages[name]['wall']:.1f}" for name in STAGES),
             *(f"{max(stage['peak'] for stage in run.stages.values()):.0f}", f"{run.cpu:.1f}"),
             *(f"{run.wall:.1f}", f"{runs[0].wall / run.wall:.2f}"),
