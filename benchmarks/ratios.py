@@ -1,10 +1,11 @@
 """The headline figures, each as a ratio to a peer or a floor that was measured in the same run.
 
     python -m benchmarks.ratios               # under 15 minutes on two idle cores
-    python -m benchmarks.ratios --long        # hours: kills, growth over 0.1, 1 and 10 GB, long logs and scale besides
+    python -m benchmarks.ratios --long        # hours: the tables of `LONG` besides
+    python -m benchmarks.ratios --only rollouts "one file"
 
-The tables go into the pages benchmarks, endurance and scaling of docs/, between the marks of this command. A figure
-that moved by more than 15 % since the last commit of its page is named.
+The tables go into pages of docs, between the marks of this command. A figure that moved by more than 15 % since the
+last commit of its page is named.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import dedup, growth, kills, scale, signals, skew, workers
+from benchmarks import dedup, growth, kills, rollouts, scale, signals, skew, workers
 from benchmarks.logs.documents import plant_documents
 from benchmarks.logs.long_logs import write as write_long
 from benchmarks.logs.mixed import write_mixed
@@ -176,6 +177,17 @@ def table(ratios: Iterable[Ratio]) -> list[str]:
     return lines
 
 
+def measure_ratios(folder: Path | None) -> list[Ratio]:
+    """Measure all ratios, and print each when it is there."""
+    ratios: list[Ratio] = []
+    for measure in MEASURES:
+        with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as temporary:
+            rows = [*measure(Path(temporary))]
+        print(*table(rows)[2:], sep="\n", flush=True)
+        ratios += rows
+    return ratios
+
+
 def _marks(name: str) -> tuple[str, str]:
     return f"<!-- begin: python -m benchmarks.ratios, {name} -->", f"<!-- end: {name} -->"
 
@@ -220,27 +232,34 @@ def publish(page: str, name: str, lines: Sequence[str]) -> None:
     write_page(page, name, lines)
 
 
-def publish_long(sizes: list[float], folder: Path | None) -> None:
-    """Measure what takes hours: kills, growth over `sizes` in GB, one long log among small ones, and scale."""
-    publish("endurance.md", "kills", _markdown(kills.HEADS, kills.rows(40, [1, 2], SEED)))
-    with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as temporary:
-        publish("endurance.md", "growth", _markdown(growth.HEADS, growth.rows(sizes, Path(temporary), SEED)))
-    with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as temporary:
-        publish("endurance.md", "long logs", _markdown(skew.HEADS, skew.rows(skew.LOGS, [2], Path(temporary), SEED)))
-    with tempfile.TemporaryDirectory(prefix="ratios-", dir=folder) as temporary:
-        publish("scaling.md", "costs", _markdown(scale.COST_HEADS, scale.cost_rows(1, Path(temporary), SEED)))
-    publish("scaling.md", "exchanges", _markdown(scale.HEADS, scale.rows(scale.TEN_MILLION)))
-
-
 def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows)]
+
+
+LONG: Final[dict[str, tuple[str, Callable[[Path, list[float]], list[str]]]]] = {
+    "kills": ("endurance.md", lambda _, __: _markdown(kills.HEADS, kills.rows(40, [1, 2], SEED))),
+    "growth": ("endurance.md", lambda folder, sizes: _markdown(growth.HEADS, growth.rows(sizes, folder, SEED))),
+    "long logs": ("endurance.md", lambda folder, _: _markdown(skew.HEADS, skew.rows(skew.LOGS, [2], folder, SEED))),
+    "one file": (
+        "endurance.md",
+        lambda folder, _: rollouts.worker_table(rollouts.measure_shares([0.0113], [1, 2], folder, SEED)),
+    ),
+    "rollouts": (
+        "scaling.md",
+        lambda folder, _: rollouts.share_tables(rollouts.measure_shares([0.001, 0.01], [1], folder, SEED)),
+    ),
+    "costs": ("scaling.md", lambda folder, _: _markdown(scale.COST_HEADS, scale.cost_rows(1, folder, SEED))),
+    "exchanges": ("scaling.md", lambda _, __: _markdown(scale.HEADS, scale.rows(scale.TEN_MILLION))),
+}
+"""Tables that take long: name → (page of the docs, what makes its lines in a folder, for sizes of `growth` in GB)."""
 
 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--long", action="store_true", help="measure kills, growth, long logs and scale besides")
-    parser.add_argument("--sizes", type=float, nargs="+", default=[0.1, 1, 10], metavar="GB", help="of --long")
+    parser.add_argument("--long", action="store_true", help="make the tables that take long besides")
+    parser.add_argument("--only", nargs="+", choices=LONG, default=[], help="make these tables and nothing else")
+    parser.add_argument("--sizes", type=float, nargs="+", default=[0.1, 1, 10], metavar="GB", help="of growth")
     parser.add_argument("--folder", type=Path, help="where logs and output are made; removed when done")
     for name in ("task", "place"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
@@ -248,15 +267,12 @@ def main() -> None:
     if options.task:
         work(TASKS, options.task, Path(options.place))
         return
-    ratios: list[Ratio] = []
-    for measure in MEASURES:
+    if not options.only:
+        publish("benchmarks.md", "ratios", table(measure_ratios(options.folder)))
+    for name in options.only or (LONG if options.long else ()):
+        page, make = LONG[name]
         with tempfile.TemporaryDirectory(prefix="ratios-", dir=options.folder) as temporary:
-            rows = [*measure(Path(temporary))]
-        print(*table(rows)[2:], sep="\n", flush=True)
-        ratios += rows
-    publish("benchmarks.md", "ratios", table(ratios))
-    if options.long:
-        publish_long(options.sizes, options.folder)
+            publish(page, name, make(Path(temporary), options.sizes))
 
 
 if __name__ == "__main__":

@@ -398,7 +398,7 @@ class Run:
         partitions = self.execution.partitions_of(count_packed_records(self.recipe, transitions))
         more = partitions, spill, self._likeness, withdrawn
         judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, *more)
-        size = sum(self.transitions.size(unit.name) for unit in units)
+        sizes = {unit: self.transitions.size(unit.name) for unit in units}
         beside = [
             "rejects/judge",
             *(["spans"] if self.recipe.judge.spans else []),
@@ -409,13 +409,14 @@ class Run:
         measured = [*labels, *(unit for wanted, unit in asked if units and wanted is not None)]  # a unit writes them
         whole = dict.fromkeys(labels, digest)
         made = {unit.label: measuring_digest(unit, judging) for unit in units}
-        todo = self._begin("judge", whole, size, (self.measures, dict(made)), (self.verdicts, whole))
+        todo = self._begin("judge", whole, sum(sizes.values()), (self.measures, dict(made)), (self.verdicts, whole))
         made |= dict.fromkeys(measured[len(labels) :], digest)
         undone = any(len(done_units(self._work / other, whole)) < len(labels) for other in beside)
         undone = undone or len(done_units(self.measures, made)) < len(made)
         if todo or undone:
             self._intend_judging(units, beside, measured)
-            self._over([*units, *self._known.units()], UnitsToVerdicts(judging))
+            largest_first = sorted(units, key=sizes.__getitem__, reverse=True)  # so that workers end together
+            self._over([*largest_first, *self._known.units()], UnitsToVerdicts(judging))
         measured += [BENCHMARKS_UNIT] if self._benchmarks else []
         self._sealed(["measures"], "judge", digest, measured)
         if not self.recipe.judge.spans:
@@ -476,7 +477,8 @@ class Run:
             self._owner.intend(shard_names(shards, labels))
             made = frozenset(done_units(samples, dict.fromkeys(labels, digest)))
             mixing = replace(mixing, shards=shards, open=still, made=made)
-            self._over([*units, *found.passage_units()], UnitsToShards(mixing, spill))
+            largest_first = sorted(units, key=lambda unit: self.transitions.size(unit.name), reverse=True)
+            self._over([*largest_first, *found.passage_units()], UnitsToShards(mixing, spill))
         dropped = self._sealed(["rejects/mix"], "mix", digest, labels).counts
         counts = sum_counts(unit_manifests(self.shards, [shard.label for shard in shards]))
         whole = trajectory_line(normalized.counts, judged.counts, {**counts, **dropped})

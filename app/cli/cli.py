@@ -170,6 +170,10 @@ def run(
     config, raw, out = parse_run_arguments(config, raw or [], out)
     recipe = load_recipe(config)
     recipe = recipe if read_as is None else recipe.with_format(read_as)
+    if workers > 1 and runner == "local":
+        from trajmill.pipelines.execution.pool import start_fork_server
+
+        start_fork_server()  # it loads code while this process loads it too
 
     from trajmill.app.cli.progress import StageProgress
     from trajmill.pipelines.execution.dataflow.job_options import Ceiling

@@ -33,6 +33,15 @@ _PRELOADED: Final = "trajmill.pipelines.worker_code"
 _SAFE_PATH: Final = "PYTHONSAFEPATH"
 
 
+def start_fork_server() -> None:
+    """Start the process that workers are forked from, which loads all code while this process does other work."""
+    from multiprocessing import forkserver
+
+    forkserver.set_forkserver_preload([_PRELOADED])
+    with _as_workers_begin():
+        forkserver.ensure_running()
+
+
 class WorkerDiedError(ShardError):
     """Error for a worker process that ended while it worked.
 
@@ -128,8 +137,8 @@ class _Worker:
     def __init__(self, scratch: str) -> None:
         from multiprocessing import get_context
 
+        start_fork_server()
         context = get_context("forkserver")
-        context.set_forkserver_preload([_PRELOADED])
         self.connection, theirs = context.Pipe()
         self._process: ForkServerProcess = context.Process(
             target=_work, args=(theirs, dict(os.environ), scratch), daemon=True

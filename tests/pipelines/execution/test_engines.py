@@ -4,11 +4,14 @@ By default what runs in seconds and needs nothing that is not here. `make engine
 (`TRAJMILL_ENGINES=here`), and with `TRAJMILL_ENGINES=all` what a machine lacks is a failure.
 """
 
+import base64
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +20,8 @@ from pathlib import Path
 import apache_beam as beam
 import grpc
 import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.metrics.monitoring_infos import USER_COUNTER_URN
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_provision_api_pb2 as provision
 from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
@@ -27,16 +32,18 @@ from tests.conftest import ROOT
 from trajmill.pipelines.beam_worker import provisioned
 from trajmill.pipelines.execution.engines import ENGINES, FLINK_MASTER, lacks, running
 from trajmill.pipelines.execution.execution import IN_PROCESS, Execution
-from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS
+from trajmill.pipelines.execution.flink.cluster import TASK_MANAGERS, FlinkServers
 from trajmill.pipelines.execution.runner import Taken, keep_elements
 from trajmill.pipelines.execution.server_process import Servers, free_port, listens
 from trajmill.pipelines.plan.plan import Part
 from trajmill.pipelines.plan.recognition import Input
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
+from trajmill.pipelines.run_record.summary import Summary
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.pipelines.storage.paths import Place
 from trajmill.schemas import ConfigError, ShardError
+from trajmill.schemas.manifest import Manifest
 
 ASKED = os.environ.get("TRAJMILL_ENGINES", "")
 LOGS, RECIPE = (ROOT / "samples" / "android", "android") if ASKED else (None, "terminal")
@@ -115,17 +122,68 @@ def waits(graph: beam_runner_api_pb2.Pipeline) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("engine", "workers"), [("local", 2), (IN_PROCESS, 1), pytest.param("flink", 2, marks=needs_asking)]
-)
+@pytest.mark.parametrize(("engine", "workers"), [("local", 2), (IN_PROCESS, 1)])
 def test_an_engine_gives_the_bytes_of_one_local_worker(engine, workers, logs, expected, graphs, tmp_path):
-    require(engine)
-    with running(engine, workers) as flags:
-        execution = Execution(workers=workers, beam=flags, part_bytes=PART_BYTES)
-        Run(load_recipe(RECIPE), [str(logs)], str(tmp_path / "out"), execution).run()
+    run_on(engine, workers, logs, tmp_path / "out")
     assert shards(tmp_path / "out") == expected
     assert [waits(graph) for graph in graphs] == ([] if engine == "local" else [set()] * 3)
     assert all(graph.ByteSize() < 5 << 20 for graph in graphs)
+
+
+def run_on(engine: str, workers: int, logs: Path, out: Path) -> Summary:
+    with running(engine, workers) as flags:
+        execution = Execution(workers=workers, beam=flags, part_bytes=PART_BYTES)
+        return Run(load_recipe(RECIPE), [str(logs)], str(out), execution).run()
+
+
+@pytest.mark.slow
+@needs_asking
+def test_a_flink_cluster_gives_these_bytes_and_its_rest_address_the_counts_of_the_run(
+    logs, expected, graphs, monkeypatch, tmp_path
+):
+    require("flink")
+    out, servers_in = tmp_path / "out", tmp_path / "servers"
+    servers_in.mkdir()
+    with FlinkServers(servers_in) as servers:
+        address = servers.start_cluster()
+        servers.wait()
+        monkeypatch.setenv(FLINK_MASTER, address)
+        summary = run_on("flink", WORKERS, logs, out)
+        counts = counters(address)
+    assert shards(out) == expected
+    assert [waits(graph) for graph in graphs] == [set()] * 3
+    assert all(graph.ByteSize() < 5 << 20 for graph in graphs)
+
+    folders = {"normalize": "transitions", "judge": "verdicts", "mix": "shards"}
+    manifests = {
+        stage: Manifest.from_json((out / name / "manifest.json").read_bytes()) for stage, name in folders.items()
+    }
+    licences = {name for name in manifests["mix"].counts if name.startswith("licences.")}  # which the driver counts
+    assert counts == {
+        stage: {name: count for name, count in manifest.counts.items() if name not in licences}
+        for stage, manifest in manifests.items()
+    }
+    line = next(line for line in summary.lines if line.unit == "trajectories")
+    dropped = {f"trajectories.dropped.{reason}": count for reason, count in (line.lost | line.merged).items()}
+    assert dropped
+    assert {"trajectories": line.entered, "trajectories.kept": line.kept, **dropped}.items() <= counts["judge"].items()
+
+
+def counters(address: str) -> dict[str, dict[str, int]]:
+    """Beam's counters by namespace: of each job of a Flink cluster the accumulator that its REST address shows."""
+
+    def ask(path: str) -> dict[str, list[dict[str, str]]]:
+        with urllib.request.urlopen(f"http://{address}/{path}", timeout=60) as answer:
+            return json.load(answer)
+
+    counts: dict[str, dict[str, int]] = {}
+    for job in ask("jobs")["jobs"]:
+        for accumulator in ask(f"jobs/{job['id']}/accumulators")["user-task-accumulators"]:
+            for metric in json.loads(accumulator["value"])["metrics"]["attempted"]:
+                if metric["urn"] == USER_COUNTER_URN:
+                    labels, payload = metric["labels"], base64.b64decode(metric["payload"])
+                    counts.setdefault(labels["NAMESPACE"], {})[labels["NAME"]] = VarIntCoder().decode(payload)
+    return counts
 
 
 @pytest.mark.slow

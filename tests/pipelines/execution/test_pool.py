@@ -65,6 +65,20 @@ def test_workers_say_nothing_are_forked_from_one_process_and_end_with_the_pool(c
     assert capfd.readouterr().err == ""
 
 
+def test_workers_come_from_a_fork_server_that_was_started_before(tmp_path):
+    script = (
+        "import os; from pathlib import Path\n"
+        "from trajmill.pipelines.execution.pool import WorkerPool, start_fork_server\n"
+        "start_fork_server(); print(*Path(f'/proc/self/task/{os.getpid()}/children').read_text().split())\n"
+        "pool = WorkerPool(2); print(*map(int, pool.map(eval, ['__import__(\"os\").getppid()'] * 2))); pool.close()"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    started, servers = (set(line.split()) for line in run.stdout.splitlines())
+    assert len(servers) == 1
+    assert servers <= started
+    assert run.stderr == ""
+
+
 def listening_sockets(process: int) -> set[str]:
     links = {os.readlink(path) for path in Path(f"/proc/{process}/fd").iterdir() if path.is_symlink()}
     tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
