@@ -15,7 +15,6 @@ from trajmill.worlds.drift.drift import Settings, drift
 
 LIES = {
     "perfect": lambda _, text: text,
-    "5 % wrong": lambda step, text: text if step % 20 else "Nothing that was there before.",
     "20 % wrong": lambda step, text: text if step % 5 else "Nothing that was there before.",
     "flattering": lambda _, text: "Success, all went well.",
 }
@@ -50,7 +49,7 @@ def whole(model, measure):
     )
 
 
-def test_a_perfect_stub_pairs_all_rows_and_three_liars_are_ranked_by_how_bad_they_are(real, serve, tmp_path):
+def test_a_perfect_stub_pairs_all_rows_and_two_liars_are_ranked_by_how_bad_they_are(real, serve, tmp_path):
     drifts = {name: drifted(real, serve, tmp_path, name) for name in LIES}
     for model, steps in drifts.values():
         assert model.rows == steps > 60
@@ -65,9 +64,8 @@ def test_a_perfect_stub_pairs_all_rows_and_three_liars_are_ranked_by_how_bad_the
     ]
     assert not apart
     wrong = [whole(model, "disagreement")[1] for model, _ in drifts.values()]
-    assert wrong[0] == 0 < wrong[1] < wrong[2] < wrong[3]
-    assert wrong[1] == pytest.approx(0.05, abs=0.02)
-    assert wrong[2] == pytest.approx(0.2, abs=0.05)
+    assert wrong[0] == 0 < wrong[1] < wrong[2]
+    assert wrong[1] == pytest.approx(0.2, abs=0.05)
     errors = {name: whole(model, "error") for name, (model, _) in drifts.items()}
     assert errors["perfect"][0] == errors["perfect"][1] > 0.02
     assert errors["flattering"][1] == 0

@@ -6,11 +6,9 @@ import pytest
 from tests.synthesis.chat_server import chat_server, completion
 from tests.worlds.serve.conftest import TERMINAL, recipe
 from trajmill.pipelines.render.fixed_texts import CLOSING, MARKER, OPENING
-from trajmill.pipelines.storage.folders import Folder
-from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError
 from trajmill.synthesis.replies import Prices
-from trajmill.worlds.serve.scenarios import Scenario, Scenarios, scenarios_in
+from trajmill.worlds.serve.scenarios import Scenario, Scenarios
 from trajmill.worlds.serve.serve_client import ServeError
 from trajmill.worlds.serve.served_model import Bounds, Pinned
 from trajmill.worlds.serve.sessions import Limits
@@ -62,17 +60,17 @@ def test_how_a_command_ended_is_told_apart_and_shown_again_as_it_was(serve):
     assert contents == [MARKER + "a\n[exit code 2]", MARKER + "[timed out]", MARKER + "[exit code 007]"]
 
 
-@pytest.mark.parametrize("pool", ["sft", "rl"])
 @pytest.mark.parametrize(
-    ("answer", "fault"),
+    ("pool", "answer", "fault"),
     [
-        (completion(None, refusal=None), None),
-        (completion("I cannot help with that."), "malformed"),
-        (completion(" \n"), "silent"),
-        (completion(MARKER + "half", finish="length"), "cut"),
-        (completion("", finish="content_filter"), "declined"),
-        ({**completion(None), "choices": [{"message": {"content": None, "refusal": "No."}}]}, "declined"),
-        (413, "refused"),
+        ("sft", completion(None, refusal=None), None),
+        ("sft", completion("I cannot help with that."), "malformed"),
+        ("rl", completion("I cannot help with that."), "malformed"),
+        ("sft", completion(" \n"), "silent"),
+        ("sft", completion(MARKER + "half", finish="length"), "cut"),
+        ("sft", completion("", finish="content_filter"), "declined"),
+        ("sft", {**completion(None), "choices": [{"message": {"content": None, "refusal": "No."}}]}, "declined"),
+        ("sft", 413, "refused"),
     ],
 )
 def test_what_is_no_observation_is_told_and_never_shown(serve, tmp_path, pool, answer, fault):
@@ -279,7 +277,7 @@ def test_control_strings_come_back_as_they_were(serve):
 
 @pytest.mark.parametrize(
     "action",
-    ["", 5, None, {}, {"arguments": {}}, {"name": 3}, {"name": "a", "arguments": []}, {"text": ["x"]}, []],
+    ["", None, {"arguments": {}}, {"name": 3}, {"name": "a", "arguments": []}, {"text": ["x"]}],
 )
 def test_what_is_no_action_is_refused(world, serve, action):
     (answer,) = taken(serve(world.url), action)
@@ -332,8 +330,13 @@ LS_KEYS = '[{"keystrokes": "ls -l\\n"}]'
 LS_CALL = '{"name": "Bash", "arguments": {"command": "ls -l"}}'
 
 
-@pytest.mark.parametrize("said", ["ls -l", LS_KEYS, LS_CALL, f"[{LS_CALL}]", json.loads(LS_CALL), {"text": LS_KEYS}])
-@pytest.mark.parametrize(("actions", "told"), [("keystrokes", LS_KEYS), ("call", LS_CALL)])
+@pytest.mark.parametrize(
+    ("actions", "told", "said"),
+    [
+        *(("keystrokes", LS_KEYS, said) for said in ("ls -l", LS_KEYS, f"[{LS_CALL}]", json.loads(LS_CALL))),
+        *(("call", LS_CALL, said) for said in ("ls -l", LS_CALL, {"text": LS_KEYS})),
+    ],
+)
 def test_an_action_is_told_in_the_form_that_the_world_was_trained_on(world, serve, said, actions, told):
     scenario = {**TERMINAL, "actions": actions, "shell": "Bash" if actions == "call" else ""}
     (answer,) = taken(serve(world.url), said, scenario=scenario)
@@ -363,11 +366,3 @@ def test_a_call_that_is_named_as_a_wait_of_a_terminal_stays_a_call(world, serve)
     action = '{"name": "wait", "arguments": {"time": 2}}'
     (answer,) = taken(serve(world.url), action, scenario={**TERMINAL, "domain": "android", "actions": "call"})
     assert answer["info"]["action"] == action
-
-
-def test_scenarios_of_a_run_tell_the_form_of_their_actions(drawn):
-    forms = {
-        scenario.domain: (scenario.actions, scenario.shell)
-        for scenario in scenarios_in(Folder(str(drawn)), recipe().mix, TokenCounter())
-    }
-    assert [forms[name] for name in ("mcp", "terminal", "swe")] == [("call", ""), ("keystrokes", ""), ("call", "bash")]
