@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import ROOT
 from trajmill.app.cli.cli import main
-from trajmill.app.cli.progress import JsonLines, Lines, StageProgress, Terminal, Units, duration
+from trajmill.app.cli.progress import JsonLines, Lines, StageProgress, Terminal, Units
 from trajmill.app.cli.recipe_draft import recipe_draft
 from trajmill.app.console import Printer
 from trajmill.connectors.registry import FORMATS, VERIFIED
@@ -59,14 +59,6 @@ def test_the_module_is_the_command_in_a_process_of_its_own():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout + done.stderr == trajmill("sniff", LOG)
-
-
-def test_a_mistake_ends_a_process_of_its_own_with_code_1():
-    command = [sys.executable, "-m", "trajmill", "plan", "terminall", "--raw", str(LOG)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "Did you mean 'terminal'?" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_sniff_says_what_a_file_is_and_why(tmp_path):
@@ -116,19 +108,6 @@ def test_sniff_names_the_command_that_reads_a_table_of_unknown_columns(tmp_path)
     assert (ended, "steps.jsonl: unrecognized" in output) == (0, True)
     assert f"`trajmill init {table}` drafts a recipe" in complained
     assert ran("sniff", LOG)[2] == ""
-
-
-def test_plan_says_what_would_be_read():
-    output = trajmill("plan", "terminal", "--raw", SAMPLES / "claude_code")
-    assert "claude_code" in output
-    assert "parts: 1" in output
-    assert "licence" in output
-
-
-def test_inspect_shows_a_raw_log_step_by_step():
-    output = trajmill("inspect", LOG, "--lines", "3")
-    assert "raw log: inputs 1" in output
-    assert "step 1 of" in output
 
 
 def test_run_takes_several_paths_after_raw_and_prints_the_balance(tmp_path):
@@ -193,15 +172,6 @@ def test_too_many_rejects_end_with_code_2_and_the_counts(tmp_path):
     output = trajmill("run", "terminal", "--raw", tmp_path / "raw", "--out", tmp_path / "out", code=2)
     assert "100.0% of 1 files were not recognized" in output
     assert "unrecognized 1" in output
-
-
-def test_export_writes_atif_that_is_read_again_to_the_same_transitions(tmp_path):
-    trajmill("run", "terminal", "--raw", LOG, "--out", tmp_path / "out", "--stop-after", "normalize")
-    assert "1 trajectories" in trajmill("export", tmp_path / "out", "--out", tmp_path / "atif")
-    trajmill("run", "terminal", "--raw", tmp_path / "atif", "--out", tmp_path / "again", "--stop-after", "normalize")
-    columns = ["observation", "action", "next_observation"]
-    first, again = (scan_transitions(tmp_path / name).select(columns).collect() for name in ("out", "again"))
-    assert first.equals(again)
 
 
 def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path):
@@ -463,11 +433,6 @@ def test_a_unit_is_as_far_as_the_steps_that_it_went_through(out: Folder):
     assert list(state.finished) == ["a"]
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(3.4, "3 s"), (185, "3 min 5 s"), (9600, "2 h 40 min")])
-def test_a_time_has_two_units_at_most(seconds: float, told: str):
-    assert duration(seconds) == told
-
-
 class _Often(Lines):
     period = 0.01
 
@@ -526,9 +491,3 @@ def test_after_an_append_the_totals_of_the_dataset_stand_beside_the_nights(tmp_p
     lines = ran("run", "terminal", "--raw", raw, "--out", out, "--append")[1].splitlines()
     assert any(line.startswith("the dataset now, of 2 generations: 2 trajectories kept; samples ") for line in lines)
     assert any(line.endswith(f"(normalize.grown: extend): 1 ({first.name})") for line in lines)
-    (raw / second.name).write_bytes(
-        second.read_bytes() + b'[99, "i", "date\\r"]\n[99, "o", "date\\r\\nMonday\\r\\n$ "]\n'
-    )
-    summary = json.loads(ran("run", "terminal", "--raw", raw, "--out", out, "--append", "--json")[1])
-    assert summary["dataset"]["generations"] == 3
-    assert summary["dataset"]["kept"] == 2 + summary["counts"]["trajectories"]["kept"]
