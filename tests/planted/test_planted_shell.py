@@ -1,7 +1,6 @@
 """A real shell's known steps come out of every recording of it as they were, but for what a form cannot hold."""
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,11 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.planted import planted_atif, record_shell
+from tests.planted import planted_atif
 from tests.planted.shell_truth import PROMPT, STEPS, screens
 from tests.rows import blob_at, parsed
-from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
-from trajmill.connectors.registry import connector, sniff
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -120,21 +119,6 @@ def test_exit_codes_are_told_where_the_form_holds_them_and_nowhere_else(rows_of,
     assert [row["terminated"] for row in rows] == [*[None] * (len(STEPS) - 1), True]
 
 
-@pytest.mark.parametrize(("shell", "form"), CASES)
-def test_a_step_lasts_as_long_as_the_shell_took(rows_of, shell, form):
-    rows = rows_of(shell, form)
-    assert [row["duration_s"] >= step.seconds for row, step in zip(rows, STEPS, strict=True)] == [True] * len(STEPS)
-    dated = form != "converted_v1.cast"  # which has no date
-    assert {row["started_at"] is not None for row in rows} == {dated}
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("form", [name for name in FORMS if name.endswith(".cast")])
-def test_a_recording_is_recognized(recordings, shell, form):
-    data = (recordings[shell] / form).read_bytes()
-    assert sniff(data[:HEAD_BYTES], "planted")[0][0].name == FORMS[form].connector
-
-
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_same_session_is_word_for_word_the_same_in_every_form(rows_of, shell):
     """What a later merge of the forms can lean on: observations are equal texts, and so are the lines entered."""
@@ -181,12 +165,3 @@ def test_what_a_tool_returns_is_what_the_screen_shows_below_the_line():
         text = row["next_observation"]["content"]
         if step.put_out is None and max(map(len, step.shown), default=0) <= 80 and len(step.shown) < 20:
             assert screen.endswith(f"{PROMPT}{step.line}\n{text}{PROMPT.rstrip()}")
-
-
-def test_a_machine_without_a_recorder_is_told_which_one_is_missing(monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(record_shell.MissingToolError, match="util-linux"):
-        record_shell.script()
-    with pytest.raises(record_shell.MissingToolError, match="asciinema"):
-        record_shell.asciinema()

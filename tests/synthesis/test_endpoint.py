@@ -103,13 +103,6 @@ def test_the_key_is_sent_and_stands_in_no_file(chat, tmp_path):
     assert not any(b"sk-secret" in file.read_bytes() for file in tmp_path.rglob("*.json"))
 
 
-def test_sampling_is_sent_as_it_is(chat, tmp_path):
-    endpoint(chat, tmp_path).ask(request(max_tokens=9, chat_template_kwargs={"enable_thinking": True}))
-    assert chat.asked[0]["max_tokens"] == 9
-    assert chat.asked[0]["chat_template_kwargs"] == {"enable_thinking": True}
-    assert chat.asked[0]["messages"] == [{"role": "user", "content": "what now?"}]
-
-
 def test_costs_are_those_of_the_tokens_that_the_endpoint_counted(chat, tmp_path):
     spending = Spending()
     client = endpoint(chat, tmp_path, spending)

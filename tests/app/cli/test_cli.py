@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
@@ -52,13 +51,6 @@ def trajmill(*words, code: int = 0) -> str:
     ended, output, complained = ran(*words)
     assert ended == code, complained
     return output + complained
-
-
-def test_the_module_is_the_command_in_a_process_of_its_own():
-    command = [sys.executable, "-m", "trajmill", "sniff", str(LOG)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout + done.stderr == trajmill("sniff", LOG)
 
 
 def test_sniff_says_what_a_file_is_and_why(tmp_path):

@@ -2,20 +2,18 @@
 
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.effect.arms import ALL_RAW, ALL_TEXT, EVERYTHING, RAW, Arm
+from benchmarks.effect.arms import ALL_TEXT, EVERYTHING, RAW, Arm
 from benchmarks.effect.corpus import Shown
 from benchmarks.effect.documents import CLASSES, Document, Tokens, train_tokenizer
-from benchmarks.effect.measurement import compare_arms, count_changed
 from benchmarks.effect.ngrams import DISCOUNT, ORDER, Ngrams, Reading, Stream
-from benchmarks.effect.significance import alike, difference, holm
-from benchmarks.effect.transformers import SEEDS, trials
-from benchmarks.effect.trials import CURATED, LOGGED, Counting, Domain, first_tokens, trial
+from benchmarks.effect.significance import difference
+from benchmarks.effect.transformers import trials
+from benchmarks.effect.trials import LOGGED, Domain, first_tokens
 from trajmill.pipelines.recipe.recipe import SpanClass
 from trajmill.pipelines.render.loss_spans import Answer
 from trajmill.pipelines.render.turns import Turn
@@ -56,74 +54,6 @@ def test_arms_learn_equally_many_tokens_no_document_twice():
     assert domain(most=100).budget(0, 0) == 100
 
 
-def test_one_arm_learns_all_that_there_is_whatever_the_others_learn():
-    documents = [document(number) for number in range(40)]
-    arms = {RAW: documents, EVERYTHING: documents[::2], ALL_RAW: documents}
-    learnt = []
-
-    class Noting(Counting):
-        def costs(self, taught, most, asked):
-            learnt.append(sum(len(document.tokens) for document in first_tokens(taught, most)))
-            return [np.zeros(int(questions.scored.sum())) for questions in asked]
-
-    one = Domain("web", arms, 20, 500, 4)
-    trial(one, 0, Noting(20), [0])
-    outside = sum(len(document.tokens) for document in documents if one.fold(document.group, 0) != 0)
-    assert learnt == [500, 500, outside]
-    assert outside > 500
-
-
-def test_seeds_cut_and_draw_anew_and_the_same_one_does_not():
-    corpus = domain()
-    learnt = [[document.key for document in corpus.learnt(RAW, seed, 0)] for seed in (0, 0, 1)]
-    assert learnt[0] == learnt[1] != learnt[2]
-
-
-def test_all_groups_are_scored_on_the_same_bytes_whatever_the_arm():
-    corpus = domain()
-    scores = trial(corpus, 0, Counting(20), range(corpus.folds)).found
-    assert scores[RAW, LOGGED].size == scores[EVERYTHING, LOGGED].size
-    assert sum(scores[RAW, LOGGED].size.values()) == sum(int(d.sizes.sum()) for d in corpus.arms[RAW])
-    assert sum(scores[RAW, CURATED].size.values()) == sum(int(d.sizes.sum()) for d in corpus.arms[EVERYTHING])
-
-
-def test_an_arm_is_compared_over_all_groups_that_were_scored():
-    documents = [document(number) for number in range(120)]
-    small = Domain("web", {RAW: documents, EVERYTHING: documents[::2]}, 20, 1_000, 2)
-    results = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
-    tests = {test.what: test for test in compare_arms(small, [Arm(EVERYTHING, RAW, "whole")], results, "n-grams")}
-    assert (tests[LOGGED].groups, tests[LOGGED].changed) == (60, 60)
-    assert tests[LOGGED].apart is not None
-
-
-def test_of_an_arm_that_changes_few_trajectories_nothing_is_said():
-    documents = [document(number) for number in range(120)]
-    arms = {RAW: documents, EVERYTHING: documents[3:]}
-    small = Domain("web", arms, 20, 1_000, 2)
-    results = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
-    (comparison, *_) = compare_arms(small, [Arm(EVERYTHING, RAW, "whole")], results, "n-grams")
-    assert (comparison.groups, comparison.changed, comparison.word) == (60, 3, "not measurable")
-
-
-def test_of_long_documents_the_first_tokens_are_scored_where_few_are_asked_for():
-    corpus = replace(domain(), most_each=20)
-    whole, cut = domain().held(LOGGED, 0, 0), corpus.held(LOGGED, 0, 0)
-    assert [document.key for document in cut] == [document.key for document in whole]
-    assert [len(document.tokens) for document in cut] == [20] * len(cut)
-    assert cut[0].sizes.tolist() == whole[0].sizes[:20].tolist()
-
-
-def test_of_a_corpus_that_is_too_large_few_groups_are_taken_and_used_up():
-    whole = domain()
-    small = whole.used_up(400)
-    groups = {item.group for item in small.arms[EVERYTHING]}
-    assert groups < {item.group for item in whole.arms[EVERYTHING]}
-    assert {item.group for item in small.arms[RAW]} >= groups  # the copies of what is learnt stay
-    assert sum(len(item.tokens) for item in small.arms[EVERYTHING]) < 2 * 400 / 0.9
-    assert max(small.budget(0, fold) for fold in range(4)) <= 400
-    assert whole.used_up(1_000_000).arms == whole.arms
-
-
 SIZES = np.full((5, 60), 1000.0)
 
 
@@ -141,13 +71,6 @@ def test_a_difference_that_all_groups_show_is_found_though_groups_differ_more():
     assert result.p < 0.01
 
 
-def test_noise_is_rarely_called_a_difference():
-    random = np.random.default_rng(3)
-    base = costs(4)
-    chances = [difference(base + random.normal(0, 40, (1, 60)), base, SIZES, seed).p for seed in range(20)]
-    assert sum(p < 0.05 for p in chances) <= 4  # of 20 one is to be expected
-
-
 def test_one_group_that_outweighs_all_others_proves_nothing():
     base = costs(5)
     ours = base.copy()
@@ -156,17 +79,6 @@ def test_one_group_that_outweighs_all_others_proves_nothing():
     assert result.mean < -0.5
     assert result.high == 0
     assert result.p > 0.05
-
-
-def test_holm_corrects_the_smallest_most_and_keeps_the_order():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-
-
-def test_groups_of_one_size_weigh_as_many_and_a_large_one_makes_them_few():
-    assert alike(np.full(40, 7.0)) == 40.0
-    assert alike(np.array([96.0, 1.0, 1.0, 1.0, 1.0])) == 1.1
 
 
 ANSWER = "größe 12\nMon 09:30\n$ ls\nneu ü\n"
@@ -225,21 +137,6 @@ def test_a_class_without_loss_is_what_a_mixture_leaves_out(tokens):
     assert "09:30" in borne(shown_document(tokens, spans_arm({"volatile": 0.0})))  # the only one of a sample stays
 
 
-def test_context_bears_nothing_but_where_all_text_does(tokens):
-    assert not shown_document(tokens, spans_arm(), turn(loss=False)).borne.any()
-    assert shown_document(tokens, Arm(ALL_TEXT, "", "", loss="all"), turn(loss=False)).borne.all()
-
-
-def test_trajectories_count_as_changed_where_text_or_loss_differs(tokens):
-    whole, new = (
-        shown_document(tokens, Arm(EVERYTHING, "", "")),
-        shown_document(tokens, spans_arm({"copied": 0.0})),
-    )
-    assert count_changed([whole], [whole]) == 0
-    assert count_changed([whole], [new]) == 1
-    assert count_changed([whole], []) == 1
-
-
 VOCABULARY = 12
 
 
@@ -283,7 +180,7 @@ def scored(model, document):
     return model.bits(Reading(Stream.of(document, np.array([len(document)])), np.ones(len(document), np.bool_)))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_columns_count_is_what_dictionaries_count(seed):
     lengths = [30, 17, 25]
     taught, borne = drawn(seed, lengths)
@@ -292,32 +189,6 @@ def test_what_columns_count_is_what_dictionaries_count(seed):
     for end in (1, 2, 7, 20):
         score = scored(model, document[:end])[-1]
         assert score == pytest.approx(counted(taught.tolist(), borne, lengths, document[:end].tolist()))
-
-
-def test_chances_of_all_tokens_sum_to_one():
-    taught, borne = drawn(1, [200])
-    model = Ngrams(Stream.of(taught, np.array([200])), borne, VOCABULARY)
-    before, _ = drawn(2, [25])
-    chances = [2 ** -scored(model, np.append(before, token))[-1] for token in range(VOCABULARY)]
-    assert sum(chances) == pytest.approx(1.0)
-
-
-def test_nothing_is_learnt_of_tokens_without_loss_though_they_stand_before_others():
-    tokens = np.array([1, 2, 3] * 40)
-    none = Ngrams(Stream.of(tokens, np.array([120])), np.zeros(120, np.bool_), VOCABULARY)
-    threes = Ngrams(Stream.of(tokens, np.array([120])), tokens == 3, VOCABULARY)
-    unseen = np.array([1, 2, 3])
-    assert scored(none, unseen)[0] == pytest.approx(np.log2(VOCABULARY))
-    assert scored(threes, unseen)[0] > 6  # a 1 was never learnt
-    assert scored(threes, unseen)[2] < 0.1
-
-
-def test_documents_know_nothing_of_each_other_but_all_of_themselves():
-    model = Ngrams(Stream.of(np.array([5]), np.array([1])), np.array([True]), VOCABULARY)
-    twice = np.array([1, 7, 3, 1, 7, 3])
-    apart = model.bits(Reading(Stream.of(twice, np.array([3, 3])), np.ones(6, np.bool_)))
-    assert apart[3:].tolist() == apart[:3].tolist()
-    assert scored(model, twice)[5] < apart[5] - 1
 
 
 _STANDS_IN = f"""#!{sys.executable}
@@ -361,11 +232,6 @@ def test_each_seed_asks_about_the_whole_and_the_masks_on_one_fold(small_domain, 
     assert sum(first.bits.values()) == 2.0 * sum(
         int((item.kinds > 0).sum()) for item in small_domain.held(LOGGED, 0, 0)
     )
-
-
-def test_of_many_seeds_the_first_are_asked_about(small_domain, tmp_path):
-    results = trials([small_domain], SEEDS + 3, interpreter(tmp_path, _STANDS_IN), tmp_path / "jobs")["web"]
-    assert [result.seed for result in results] == list(range(SEEDS))
 
 
 def test_a_learner_that_fails_ends_it_with_its_last_words(small_domain, tmp_path):

@@ -145,10 +145,10 @@ def test_a_run_that_goes_on_does_nothing_twice(made, mixed):
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
-def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(tmp_path):
+def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(raw, tmp_path):
     def samples(name: str, **more: Any) -> pl.DataFrame:
         pools = {"cpt": 0.5, "sft": 0.5}
-        Run(recipe({"pools": pools, "prompt_share": 1, **more}), SAMPLES[:1], str(tmp_path / name)).run()
+        Run(recipe({"pools": pools, "prompt_share": 1, **more}), [str(raw)], str(tmp_path / name)).run()
         return pl.read_parquet(f"{tmp_path / name}/shards/sft/*/*.parquet").sort("id")
 
     plain = samples("plain")

@@ -28,7 +28,7 @@ from trajmill.schemas import SCHEMA_VERSION, ConfigError
 from trajmill.schemas.manifest import FileEntry, Manifest
 
 RECIPE = load_recipe("terminal")
-SMALL = Execution(part_bytes=20_000)
+SMALL = Execution(part_bytes=25_000)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_a_run_writes_shards_from_the_samples_that_some_shares_made(raw, whole, 
 
 
 def test_two_commands_at_once_each_do_a_share_and_keep_a_run_out(raw, whole, tmp_path):
-    words = ["run", "terminal", "--raw", str(raw), "--out", str(tmp_path), "--part-size", "20000"]
+    words = ["run", "terminal", "--raw", str(raw), "--out", str(tmp_path), "--part-size", "25000"]
     assert ran(*words, "--stage", "normalize", "--part", "0/2")[0] == 0
     with (tmp_path / LOCK).open("rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_SH)

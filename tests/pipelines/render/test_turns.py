@@ -354,3 +354,11 @@ def test_a_turn_shows_it_where_the_recipe_asks_for_it_and_else_the_call():
     assert '```json\n{\n  "name": "wait"' in shown
     tapped = turns([row(0, named_call("click", element="#7"), "page", domain="android")], native)[0].user
     assert tapped.endswith('```json\n{\n  "action_type": "click",\n  "index": 7\n}\n```')
+
+
+def test_code_of_an_os_action_stands_in_a_fence_of_python():
+    call = json.dumps({"name": "code", "arguments": {"code": "import os\nos.listdir()"}})
+    shown = turns([row(0, call, "", domain="os")], View(actions="native"))[0].user
+    assert shown.endswith("```python\nimport os\nos.listdir()\n```")
+    plain = turns([row(0, "import os", "", domain="os")])[0].user
+    assert plain.endswith("```python\nimport os\n```")
