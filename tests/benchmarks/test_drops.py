@@ -8,10 +8,9 @@ import pytest
 from benchmarks.drops import (
     MORE,
     NUMBERS,
-    interval,
     whole_recipe,
 )
-from benchmarks.labels import LABELS, Label, Place, read_labels, write_labels
+from benchmarks.labels import LABELS, Label, Place, read_labels
 from tests.conftest import corpora_folder
 from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from trajmill.quality.registry import signals
@@ -41,16 +40,6 @@ def test_every_label_names_a_file_of_the_corpora(record_property):
     assert gone == set()
 
 
-def test_labels_come_back_as_they_were_written_and_later_ones_count(tmp_path):
-    first = Label(Place("a/b", "t", 3, "loop"), "right", "the same click again")
-    second = Label(Place("ä", "t", -1, "no_op"), "wrong", "it changed the title")
-    write_labels(tmp_path, [first, second])
-    assert read_labels(tmp_path) == {first.place: first, second.place: second}
-    changed = Label(first.place, "wrong", "another element")
-    write_labels(tmp_path, [changed])
-    assert read_labels(tmp_path) == {first.place: changed, second.place: second}
-
-
 @pytest.mark.parametrize("fault", ["twice", "elsewhere", "verdict"])
 def test_a_label_twice_in_the_wrong_file_or_without_a_verdict_is_refused(tmp_path, fault):
     line = Label(Place("a", "t", 0, "loop"), "so-so" if fault == "verdict" else "right", "why it is so").line()
@@ -58,14 +47,6 @@ def test_a_label_twice_in_the_wrong_file_or_without_a_verdict_is_refused(tmp_pat
     (tmp_path / name).write_text(line * (2 if fault == "twice" else 1))
     with pytest.raises(ValueError, match=name):
         read_labels(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("right", "of", "low", "high"),
-    [(0, 0, 0.0, 1.0), (100, 100, 0.963, 1.0), (84, 100, 0.756, 0.899), (1, 1, 0.207, 1.0)],
-)
-def test_the_interval_is_that_of_wilson(right, of, low, high):
-    assert interval(right, of) == pytest.approx((low, high), abs=1e-3)
 
 
 def test_every_signal_has_a_rule_whose_drops_are_judged_or_is_said_to_be_a_number_only():

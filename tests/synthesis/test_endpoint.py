@@ -1,7 +1,6 @@
 """Endpoints: what fails for the moment is repeated, what was answered is not asked again, costs keep their bound."""
 
 import builtins
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -134,27 +133,6 @@ def test_no_request_is_sent_that_might_pass_the_bound(chat, tmp_path):
     with pytest.raises(SpentError):
         client.ask(request(3, max_tokens=200))
     assert len(chat.asked) == 3
-
-
-def test_threads_keep_the_bound_together():
-    spending, passed = Spending(bound=1.0), []
-
-    def work() -> None:
-        for _ in range(20):
-            try:
-                spending.hold(0.1)
-            except SpentError:
-                return
-            spending.settle(0.1, Usage(0, 5000), Prices(0, 10))
-            passed.append(1)
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    assert spending.cost <= 1.0
-    assert len(passed) == 19
 
 
 def test_requests_keep_their_distance_and_repeated_ones_too(chat, tmp_path):

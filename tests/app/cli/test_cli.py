@@ -9,7 +9,6 @@ import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +16,7 @@ import pytest
 
 from tests.conftest import ROOT
 from trajmill.app.cli.cli import main
-from trajmill.app.cli.progress import JsonLines, Lines, StageProgress, Terminal, Units
+from trajmill.app.cli.progress import Lines, StageProgress, Terminal, Units
 from trajmill.app.cli.recipe_draft import recipe_draft
 from trajmill.app.console import Printer
 from trajmill.connectors.registry import FORMATS, VERIFIED
@@ -445,18 +444,6 @@ def test_a_stage_tells_of_itself_while_it_works_and_when_it_is_over(out: Folder)
     assert "judge: b is done" in lines
     assert "judge: a is done" not in lines
     assert lines[-1].endswith("3 of 4 trajectories kept, 1 dropped (few_turns 1)") or lines[-1] == "judge: b is done"
-
-
-def test_a_program_reads_one_object_a_line(out: Folder):
-    output = io.StringIO()
-    with StageProgress([JsonLines(Printer(output))]) as progress:
-        progress.tell(start(out / "verdicts"))
-        finish(out / "verdicts", "a", trajectories=2, trajectories__dropped__few_turns=2)
-        finish(out / "verdicts", "b")
-        progress.tell(OVER)
-    events: list[dict[str, Any]] = [json.loads(line) for line in output.getvalue().splitlines()]
-    assert [event["event"] for event in events] == ["stage_begins", "stage_ends"]
-    assert (events[1]["parts_done"], events[1]["dropped"]) == (2, {"few_turns": 2})
 
 
 def test_a_terminal_shows_each_stage_with_its_parts(out: Folder):
