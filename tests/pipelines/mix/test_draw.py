@@ -326,6 +326,12 @@ def test_bounds_hold_by_share_and_by_tokens():
     assert share(least, "swe") == pytest.approx(0.9, abs=0.003)
 
 
+def test_a_group_gives_no_more_samples_than_the_stage_allows():
+    items = items_of([{"group": number % 3} for number in range(30)])
+    copies = draw_stage(items, stage(max_per_group=4)).copies
+    assert np.bincount(items.group.astype(np.int64), weights=copies).tolist() == [4.0, 4.0, 4.0]
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -25,7 +25,7 @@ from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError, Environment, Observation, Task
 from trajmill.worlds.drift.drift import NAMES, Settings, distinct_rows, drift, pair_rows
 from trajmill.worlds.drift.figures import MEASURES
-from trajmill.worlds.drift.goodhart import COLUMNS, goodhart, read_rewards
+from trajmill.worlds.drift.goodhart import COLUMNS, goodhart, read_rewards, spearman
 from trajmill.worlds.drift.rows import REFUSAL, _Measuring, read_sides
 
 BOUNDS = {"disagreement": 0.2, "length": 1.5, "error": 0.1}
@@ -383,3 +383,9 @@ def test_what_is_no_table_of_rewards_is_told_by_its_name(tmp_path, text):
         read_rewards(str(tmp_path / "r.csv"))
     with pytest.raises(ConfigError, match=", ".join(COLUMNS)):
         read_rewards(str(tmp_path / "none.jsonl"))
+
+
+def test_ranks_are_correlated_as_spearman_has_it():
+    left, right = pl.Series([1.0, 2, 2, 9]).to_numpy(), pl.Series([5.0, 7, 7, 8]).to_numpy()
+    assert spearman(left, right) == pytest.approx(1.0)
+    assert spearman(left, -right) == pytest.approx(-1.0)
