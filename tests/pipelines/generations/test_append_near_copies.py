@@ -93,7 +93,7 @@ def test_a_near_copy_of_an_earlier_generation_goes_whatever_task_it_names(tmp_pa
 
 
 def test_a_near_copy_of_a_later_generation_is_found_by_the_next(tmp_path):
-    logs, part_bytes = Logs(tmp_path), 3_000
+    logs, part_bytes = Logs(tmp_path), 12_000
     for number in range(3):
         logs.put(f"first{number}", f"task {number}", logs.said(8))
     logs.add(Execution(part_bytes=part_bytes))
