@@ -180,7 +180,7 @@ def test_an_issued_beginning_decides_by_its_form_alone(beginning: str, length: i
 def test_what_is_of_an_issued_form_is_found_among_other_text() -> None:
     with every() as case:
         for form in [*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE)]:
-            with case(form.stays):
+            with case(str(form.stays)):
                 random = Random(form.stays + form.secret)
                 secrets, text = [], FILLER * 3
                 for _ in range(8):
