@@ -56,12 +56,12 @@ lint: .venv/developing ## check style, types and who imports whom
 # for that, and is a failure whatever comes of it.
 test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/developing ## run all tests
-	@$(BIN)/pytest -n 2 --assert=plain $(ARGS); tests=$$?; \
+	@$(BIN)/pytest -n 2 --dist loadfile --assert=plain $(ARGS); tests=$$?; \
 	[ $$tests != 1 ] || $(BIN)/pytest --last-failed $(ARGS); \
 	exit $$tests
 
 coverage: .venv/developing ## run all tests, and say how many lines of each package they reach
-	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 2 --assert=plain $(ARGS)
+	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 2 --dist loadfile --assert=plain $(ARGS)
 
 .venv/mutants/installed: requirements/mutants.txt | $(filter .venv/%,$(UV))
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv/mutants

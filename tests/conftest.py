@@ -4,14 +4,11 @@ import gc
 import os
 import shutil
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling
 
 from tests.coverage_by_package import LineCoverage
 
@@ -39,23 +36,6 @@ COVERAGE = LineCoverage(ROOT) if os.environ.get("TRAJMILL_COVERAGE") else None
 def pytest_configure(config: pytest.Config) -> None:
     if COVERAGE is not None:
         config.pluginmanager.register(COVERAGE)
-
-
-class ByModule(LoadScopeScheduling):
-    """Leaves the tests of a module that makes something once to one process; all others go to whoever is free."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        return module if shares(module) else nodeid
-
-
-@cache
-def shares(module: str) -> bool:
-    return 'scope="module"' in (ROOT / module).read_text("utf-8")
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByModule:
-    return ByModule(config, log)
 
 
 def pytest_collection() -> None:

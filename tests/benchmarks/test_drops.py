@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.drops import MORE, NUMBERS, interval, whole_recipe
+from benchmarks.drops import MORE, NUMBERS, whole_recipe
 from benchmarks.labels import LABELS, read_labels
 from tests.conftest import corpora_folder
 from trajmill.pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
@@ -45,14 +45,6 @@ def test_a_label_twice_in_the_wrong_file_or_without_a_verdict_is_refused(tmp_pat
     (tmp_path / name).write_text(f"{json.dumps(label)}\n" * (2 if fault == "twice" else 1))
     with pytest.raises(ValueError, match=name):
         read_labels(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("right", "of", "low", "high"),
-    [(0, 0, 0.0, 1.0), (100, 100, 0.963, 1.0), (84, 100, 0.756, 0.899), (1, 1, 0.207, 1.0)],
-)
-def test_the_interval_is_that_of_wilson(right, of, low, high):
-    assert interval(right, of) == pytest.approx((low, high), abs=1e-3)
 
 
 def test_every_signal_has_a_rule_whose_drops_are_judged_or_is_said_to_be_a_number_only():

@@ -271,7 +271,8 @@ CASES: Final[Mapping[str, Hostile]] = {
         (("log.jsonl.zst", "bomb", "", None),),
     ),
     "bzip2_bomb": Hostile(
-        {"log.jsonl.bz2": made(lambda: bz2.compress(GOOD + b"x" * BEYOND))}, (("log.jsonl.bz2", "bomb", "", None),)
+        {"log.jsonl.bz2": made(lambda: bz2.compress(GOOD) + bz2.compress(b"x" * (1 << 20)) * (BEYOND >> 20))},
+        (("log.jsonl.bz2", "bomb", "", None),),
     ),
     "xz_bomb": Hostile(
         {"log.jsonl.xz": made(lambda: lzma.compress(GOOD + b"x" * BEYOND, preset=0))},

@@ -7,7 +7,7 @@ Nothing is recorded here: the documents are written from the truth after the for
 import json
 from typing import Any, Final
 
-from tests.planted import shell_truth
+from samples.makers import shell_truth
 
 TASK: Final = "Do as planned."
 PROMPT: Final = "You are an agent at a terminal. Answer with keystrokes.\n\nTask Description:\n"

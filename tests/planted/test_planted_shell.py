@@ -1,23 +1,21 @@
 """A real shell's known steps come out of every recording of it as they were, but for what a form cannot hold."""
 
 import json
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.planted import planted_atif, record_shell
-from tests.planted.shell_truth import PROMPT, STEPS, screens
+from samples.makers.shell_truth import PROMPT, STEPS, screens
+from tests.planted import planted_atif
 from tests.rows import blob_at, parsed
-from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
-from trajmill.connectors.registry import connector, sniff
+from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.registry import connector
 
-ROOT: Final = Path(__file__).parents[2]
+RECORDINGS: Final = Path(__file__).with_name("recordings")
+"""By shell and form; `samples.makers.record_shell` made them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +50,12 @@ SHELLS: Final = ("plain", "reporting")
 CASES: Final = [(shell, form) for shell in SHELLS for form in FORMS]
 
 
-@pytest.fixture(scope="module")
-def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folder of recordings by shell; both are recorded at the same time, since typing takes its time."""
-    base = tmp_path_factory.mktemp("planted")
-    folders = {shell: base / shell for shell in SHELLS}
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.planted.record_shell", str(folder), *(["--reporting"] * (shell != "plain"))],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
-        for shell, folder in folders.items()
-    ]
-    for process in running:
-        failure = process.communicate()[1]
-        assert process.returncode == 0, f"the shell cannot be recorded: {failure}"
-    return folders
-
-
-@pytest.fixture(scope="module")
-def rows_of(recordings: dict[str, Path]) -> Callable[[str, str], list[dict[str, Any]]]:
-    """Gives the rows of a recording, which has to be read without a reject."""
-
-    def rows(shell: str, form: str) -> list[dict[str, Any]]:
-        transitions, rejects = parsed(connector(FORMS[form].connector), blob_at(recordings[shell] / form))
-        assert not rejects
-        return transitions
-
-    return rows
+@cache
+def rows_of(shell: str, form: str) -> list[dict[str, Any]]:
+    """The rows of a recording, which has to be read without a reject."""
+    transitions, rejects = parsed(connector(FORMS[form].connector), blob_at(RECORDINGS / shell / form))
+    assert not rejects
+    return transitions
 
 
 def keys_of(row: dict[str, Any]) -> str:
@@ -90,7 +63,7 @@ def keys_of(row: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(("shell", "form"), CASES)
-def test_each_step_is_an_action_with_the_keys_or_the_line_that_was_typed(rows_of, shell, form):
+def test_each_step_is_an_action_with_the_keys_or_the_line_that_was_typed(shell, form):
     wanted = [step.typed if FORMS[form].keys else f"{step.line}\r" for step in STEPS]
     rows = rows_of(shell, form)
     assert [keys_of(row) for row in rows] == wanted
@@ -103,7 +76,7 @@ def test_each_step_is_an_action_with_the_keys_or_the_line_that_was_typed(rows_of
 
 
 @pytest.mark.parametrize(("shell", "form"), CASES)
-def test_each_step_is_seen_as_the_screen_before_and_after_it(rows_of, shell, form):
+def test_each_step_is_seen_as_the_screen_before_and_after_it(shell, form):
     rows, truth = rows_of(shell, form), screens()
     assert [row["observation"]["content"] for row in rows] == truth[:-1]
     assert [row["next_observation"]["content"] for row in rows] == truth[1:]
@@ -112,7 +85,7 @@ def test_each_step_is_seen_as_the_screen_before_and_after_it(rows_of, shell, for
 
 
 @pytest.mark.parametrize(("shell", "form"), CASES)
-def test_exit_codes_are_told_where_the_form_holds_them_and_nowhere_else(rows_of, shell, form):
+def test_exit_codes_are_told_where_the_form_holds_them_and_nowhere_else(shell, form):
     reported: list[int | None] = [step.exit_code if shell == "reporting" else None for step in STEPS[:-1]]
     ended = STEPS[-1].exit_code if FORMS[form].status else None
     rows = rows_of(shell, form)
@@ -120,23 +93,8 @@ def test_exit_codes_are_told_where_the_form_holds_them_and_nowhere_else(rows_of,
     assert [row["terminated"] for row in rows] == [*[None] * (len(STEPS) - 1), True]
 
 
-@pytest.mark.parametrize(("shell", "form"), CASES)
-def test_a_step_lasts_as_long_as_the_shell_took(rows_of, shell, form):
-    rows = rows_of(shell, form)
-    assert [row["duration_s"] >= step.seconds for row, step in zip(rows, STEPS, strict=True)] == [True] * len(STEPS)
-    dated = form != "converted_v1.cast"  # which has no date
-    assert {row["started_at"] is not None for row in rows} == {dated}
-
-
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("form", [name for name in FORMS if name.endswith(".cast")])
-def test_a_recording_is_recognized(recordings, shell, form):
-    data = (recordings[shell] / form).read_bytes()
-    assert sniff(data[:HEAD_BYTES], "planted")[0][0].name == FORMS[form].connector
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_same_session_is_word_for_word_the_same_in_every_form(rows_of, shell):
+def test_the_same_session_is_word_for_word_the_same_in_every_form(shell):
     """What a later merge of the forms can lean on: observations are equal texts, and so are the lines entered."""
     by_form = {
         form: [
@@ -181,12 +139,3 @@ def test_what_a_tool_returns_is_what_the_screen_shows_below_the_line():
         text = row["next_observation"]["content"]
         if step.put_out is None and max(map(len, step.shown), default=0) <= 80 and len(step.shown) < 20:
             assert screen.endswith(f"{PROMPT}{step.line}\n{text}{PROMPT.rstrip()}")
-
-
-def test_a_machine_without_a_recorder_is_told_which_one_is_missing(monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(record_shell.MissingToolError, match="util-linux"):
-        record_shell.script()
-    with pytest.raises(record_shell.MissingToolError, match="asciinema"):
-        record_shell.asciinema()

@@ -6,9 +6,10 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import FUZZ
 from tests.quality.planted import MAKERS, plants
 from trajmill.quality.scrub import KINDS, _trajectories, scrub, scrub_text
 from trajmill.quality.scrubbing.columns import NAMES, SCRUBBED
@@ -272,6 +273,7 @@ def test_scrubbing_twice_changes_nothing_more_and_keeps_the_length(text: str) ->
     assert scrub_text(once, "another") == once
 
 
+@settings(max_examples=12 * FUZZ)
 @given(
     st.lists(
         st.lists(_TEXT.map(lambda t: t.encode("utf-8", "replace").decode()), min_size=2, max_size=4),

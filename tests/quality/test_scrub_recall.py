@@ -9,15 +9,16 @@ from random import Random
 import pytest
 
 from tests.conftest import FUZZ, corpora_folder, named_files
+from tests.failures import every
 from tests.quality.forms import drawn
 from tests.quality.planted import EMBEDDINGS, FILLER, LOWER, UPPER, plants
 from tests.tables import table
 from trajmill.quality.scrub import KINDS, Kind, scrub_text
 from trajmill.quality.scrubbing.detection import Detection
-from trajmill.quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, Form
+from trajmill.quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE
 from trajmill.quality.scrubbing.session import Session
 
-EACH = 16
+EACH = 10
 """Plants of each kind, each in every embedding."""
 
 
@@ -57,25 +58,21 @@ def test_each_kind_is_found_when_it_alone_is_asked_for() -> None:
             assert not [secret for secret in plant.secrets if secret in scrubbed], plant.text
 
 
-@pytest.mark.parametrize(
-    "text",
-    table(__file__, "no_secrets"),
-)
-def test_what_only_looks_like_a_secret_stays(text: str) -> None:
-    assert scrub_text(text) == text
+def test_what_only_looks_like_a_secret_stays() -> None:
+    texts = table(__file__, "no_secrets")
+    assert [scrub_text(text) for text in texts] == texts
 
 
-@pytest.mark.parametrize(
-    ("text", "secret"),
-    table(__file__, "odd_places"),
-)
-def test_secrets_in_odd_places_are_found(text: str, secret: str) -> None:
-    scrubbed = scrub_text(text)
-    assert secret not in scrubbed
-    assert len(scrubbed) == len(text)
+def test_secrets_in_odd_places_are_found() -> None:
+    with every() as case:
+        for text, secret in table(__file__, "odd_places"):
+            with case(text):
+                scrubbed = scrub_text(text)
+                assert secret not in scrubbed
+                assert len(scrubbed) == len(text)
 
 
-@pytest.mark.parametrize("secret", ["hunt3r2x", "pl41nPassw0rd", "Tr0ub4dor&3'x", "p4ss?~?~w0rd", "seventeen_b7tes_x"])
+@pytest.mark.parametrize("secret", ["hunt3r2x", "Tr0ub4dor&3'x", "p4ss?~?~w0rd", "seventeen_b7tes_x"])
 @pytest.mark.parametrize("tail", ["", "\n", ":more"])
 @pytest.mark.parametrize("padded", [True, False])
 def test_a_short_secret_alone_in_base64_decodes_to_what_it_is_elsewhere(secret: str, tail: str, padded: bool) -> None:
@@ -106,7 +103,7 @@ MOST = 1 << 18 if FUZZ == 1 else 1 << 30
 """Characters of a real log that are read: one that is longer goes on as it begins, and is read whole in `make fuzz`."""
 
 
-def _corpus() -> Iterator[tuple[str, str]]:
+def _corpus(most: int = MOST) -> Iterator[tuple[str, str]]:
     root = corpora_folder()
     if root is None:
         warnings.warn("the corpora are not here: no file was read", stacklevel=2)
@@ -116,12 +113,12 @@ def _corpus() -> Iterator[tuple[str, str]]:
             text = path.read_bytes().decode()
         except UnicodeDecodeError:
             continue
-        yield path.name, text[:MOST]
+        yield path.name, text[:most]
 
 
 @pytest.mark.corpus
 def test_real_logs_are_scrubbed_once_and_for_all() -> None:
-    for name, text in _corpus():
+    for name, text in _corpus(MOST // 4):
         scrubbed = scrub_text(text, name)
         assert len(scrubbed.encode()) == len(text.encode()), name
         assert scrub_text(scrubbed, name) == scrubbed, name
@@ -175,18 +172,20 @@ def test_secrets_of_real_logs_are_few() -> None:
 )
 def test_an_issued_beginning_decides_by_its_form_alone(beginning: str, length: int, letters: str) -> None:
     random = Random(f"{beginning} {letters}")
-    secrets = ["".join(random.choices(letters, k=length)) for _ in range(100)]
+    secrets = ["".join(random.choices(letters, k=length)) for _ in range(30)]
     scrubbed = scrub_text("".join(f"x = {beginning}{secret}\n" for secret in secrets))
     assert not [secret for secret in secrets if secret in scrubbed]
 
 
-@pytest.mark.parametrize("form", [*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE)], ids=lambda form: form.stays)
-def test_what_is_of_an_issued_form_is_found_among_other_text(form: Form) -> None:
-    random = Random(form.stays + form.secret)
-    secrets, text = [], FILLER * 9
-    for _ in range(20):
-        secrets.append(drawn(form.secret, random).decode())
-        text += f"x = '{drawn(form.stays, random, 8).decode()}{secrets[-1]}'\n{FILLER * 9}"
-    scrubbed = scrub_text(text, kinds=("token", "cloud_key"))
-    assert not [secret for secret in secrets if secret in scrubbed]
-    assert scrub_text(scrubbed, kinds=("token", "cloud_key")) == scrubbed
+def test_what_is_of_an_issued_form_is_found_among_other_text() -> None:
+    with every() as case:
+        for form in [*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE)]:
+            with case(str(form.stays)):
+                random = Random(form.stays + form.secret)
+                secrets, text = [], FILLER * 3
+                for _ in range(8):
+                    secrets.append(drawn(form.secret, random).decode())
+                    text += f"x = '{drawn(form.stays, random, 8).decode()}{secrets[-1]}'\n{FILLER * 3}"
+                scrubbed = scrub_text(text, kinds=("token", "cloud_key"))
+                assert not [secret for secret in secrets if secret in scrubbed]
+                assert scrub_text(scrubbed, kinds=("token", "cloud_key")) == scrubbed

@@ -221,7 +221,7 @@ NUMBERED: dict[str, Callable[[int, str], str]] = {
 @pytest.mark.parametrize("in_json", [False, True])
 @pytest.mark.parametrize("complete", [False, True])
 def test_a_private_key_is_scrubbed_behind_numbers_and_signs_which_stay(way: str, in_json: bool, complete: bool) -> None:
-    for plant in plants("private_key", 6, seed=3):
+    for plant in plants("private_key", 3, seed=3):
         lines = plant.text.split("\n") if complete else plant.text.split("\n")[:-2]
         text = "\n".join(NUMBERED[way](number + 8, line) for number, line in enumerate(lines))
         scrubbed = scrub_text(json.dumps({"o": text}) if in_json else text)
@@ -233,9 +233,9 @@ def test_a_private_key_is_scrubbed_behind_numbers_and_signs_which_stay(way: str,
             assert (line in fresh) == (line not in plant.secrets)
 
 
-@pytest.mark.parametrize("size", [8, 12, 15, 17, 18, 30])
-@pytest.mark.parametrize("before", ["", "a ", "ab ", "\n"])
-@pytest.mark.parametrize("wrap", [0, 64, 76, 80])
+@pytest.mark.parametrize("size", [8, 15, 17, 18, 30])
+@pytest.mark.parametrize("before", ["", "a ", "ab "])
+@pytest.mark.parametrize("wrap", [0, 64, 76])
 def test_a_base64_body_with_a_learned_short_secret_keeps_no_other(size: int, before: str, wrap: int) -> None:
     import base64
 

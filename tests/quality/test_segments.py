@@ -123,9 +123,9 @@ def test_what_looks_at_other_rows_sees_the_same_wherever_a_trajectory_is_cut(row
 
 def test_history_is_known_over_any_number_of_cuts():
     shown = "a line of words that nobody could have known before it was shown"
-    batch = batch_of(trajectory(shown, *["another"] * 40, shown))
+    batch = batch_of(trajectory(shown, *["another"] * 12, shown))
     name = "history_predictability"
-    cut = joined(Measuring([name], TokenCounter()), pieces(batch, set(range(42))))[f"signal.{name}"].to_pylist()
+    cut = joined(Measuring([name], TokenCounter()), pieces(batch, set(range(14))))[f"signal.{name}"].to_pylist()
     assert cut[-1] < 0.5 < cut[0]
 
 

@@ -97,7 +97,6 @@ def test_a_draft_that_a_rule_speaks_against_is_asked_for_again(recorded, tmp_pat
         ('{"instruction": null}', "nothing"),
         ("I would rather not.", "unreadable"),
         ({"fulfilled": 5, "specific": 1, "restrained": 1}, "below_threshold"),
-        ({"fulfilled": 3, "specific": 5, "restrained": 5}, "below_threshold"),
         ({"fulfilled": 5}, "unjudged"),
     ],
 )

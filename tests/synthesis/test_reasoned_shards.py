@@ -135,16 +135,14 @@ def test_the_judge_is_not_shown_what_a_model_thought(tmp_path):
     [
         ("wrong", "below_threshold", "read"),
         ("untagged", "no_prediction", "malformed"),
-        ("unclosed", "no_prediction", "malformed"),
         ("thoughtless", "no_prediction", "no_reasoning"),
         ("cut", "no_prediction", "cut"),
     ],
 )
-@pytest.mark.parametrize("target", ["truth", "rollout"])
-def test_answers_that_are_no_good_prediction_become_no_sample(tmp_path, way, outcome, rollouts, target):
+def test_answers_that_are_no_good_prediction_become_no_sample(tmp_path, way, outcome, rollouts):
     run = run_of(tmp_path / "run", sample(1))
     with chat_server(Actors(way)) as chat:
-        report, rows = made(run, tmp_path / "out", chat, rollouts=2, target=target)
+        report, rows = made(run, tmp_path / "out", chat, rollouts=2)
     assert not rows
     assert told(report) == {f"samples.{outcome}": 1, f"rollouts.{rollouts}": 2}
 

@@ -5,12 +5,10 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +16,7 @@ import pytest
 
 from tests.conftest import ROOT
 from trajmill.app.cli.cli import main
-from trajmill.app.cli.progress import JsonLines, Lines, StageProgress, Terminal, Units, duration
+from trajmill.app.cli.progress import Lines, StageProgress, Terminal, Units
 from trajmill.app.cli.recipe_draft import recipe_draft
 from trajmill.app.console import Printer
 from trajmill.connectors.registry import FORMATS, VERIFIED
@@ -52,13 +50,6 @@ def trajmill(*words, code: int = 0) -> str:
     ended, output, complained = ran(*words)
     assert ended == code, complained
     return output + complained
-
-
-def test_the_module_is_the_command_in_a_process_of_its_own():
-    command = [sys.executable, "-m", "trajmill", "sniff", str(LOG)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout + done.stderr == trajmill("sniff", LOG)
 
 
 def test_sniff_says_what_a_file_is_and_why(tmp_path):
@@ -108,19 +99,6 @@ def test_sniff_names_the_command_that_reads_a_table_of_unknown_columns(tmp_path)
     assert (ended, "steps.jsonl: unrecognized" in output) == (0, True)
     assert f"`trajmill init {table}` drafts a recipe" in complained
     assert ran("sniff", LOG)[2] == ""
-
-
-def test_plan_says_what_would_be_read():
-    output = trajmill("plan", "terminal", "--raw", SAMPLES / "claude_code")
-    assert "claude_code" in output
-    assert "parts: 1" in output
-    assert "licence" in output
-
-
-def test_inspect_shows_a_raw_log_step_by_step():
-    output = trajmill("inspect", LOG, "--lines", "3")
-    assert "raw log: inputs 1" in output
-    assert "step 1 of" in output
 
 
 def test_run_takes_several_paths_after_raw_and_prints_the_balance(tmp_path):
@@ -446,11 +424,6 @@ def test_a_unit_is_as_far_as_the_steps_that_it_went_through(out: Folder):
     assert list(state.finished) == ["a"]
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(3.4, "3 s"), (185, "3 min 5 s"), (9600, "2 h 40 min")])
-def test_a_time_has_two_units_at_most(seconds: float, told: str):
-    assert duration(seconds) == told
-
-
 class _Often(Lines):
     period = 0.01
 
@@ -471,18 +444,6 @@ def test_a_stage_tells_of_itself_while_it_works_and_when_it_is_over(out: Folder)
     assert "judge: b is done" in lines
     assert "judge: a is done" not in lines
     assert lines[-1].endswith("3 of 4 trajectories kept, 1 dropped (few_turns 1)") or lines[-1] == "judge: b is done"
-
-
-def test_a_program_reads_one_object_a_line(out: Folder):
-    output = io.StringIO()
-    with StageProgress([JsonLines(Printer(output))]) as progress:
-        progress.tell(start(out / "verdicts"))
-        finish(out / "verdicts", "a", trajectories=2, trajectories__dropped__few_turns=2)
-        finish(out / "verdicts", "b")
-        progress.tell(OVER)
-    events: list[dict[str, Any]] = [json.loads(line) for line in output.getvalue().splitlines()]
-    assert [event["event"] for event in events] == ["stage_begins", "stage_ends"]
-    assert (events[1]["parts_done"], events[1]["dropped"]) == (2, {"few_turns": 2})
 
 
 def test_a_terminal_shows_each_stage_with_its_parts(out: Folder):
@@ -509,9 +470,3 @@ def test_after_an_append_the_totals_of_the_dataset_stand_beside_the_nights(tmp_p
     lines = ran("run", "terminal", "--raw", raw, "--out", out, "--append")[1].splitlines()
     assert any(line.startswith("the dataset now, of 2 generations: 2 trajectories kept; samples ") for line in lines)
     assert any(line.endswith(f"(normalize.grown: extend): 1 ({first.name})") for line in lines)
-    (raw / second.name).write_bytes(
-        second.read_bytes() + b'[99, "i", "date\\r"]\n[99, "o", "date\\r\\nMonday\\r\\n$ "]\n'
-    )
-    summary = json.loads(ran("run", "terminal", "--raw", raw, "--out", out, "--append", "--json")[1])
-    assert summary["dataset"]["generations"] == 3
-    assert summary["dataset"]["kept"] == 2 + summary["counts"]["trajectories"]["kept"]

@@ -1,18 +1,15 @@
 """Whatever lies in a folder of raw logs, under whatever name: no command ends badly, nothing is passed over in silence,
 and the good logs are read."""
 
-import os
 import random
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from tests.conftest import FUZZ, ROOT
+from tests.conftest import FUZZ
 from tests.pipelines.hostile_folders import HostileFile, folder_of, good, tag, write
 from trajmill.app.cli.cli import app
 from trajmill.pipelines.plan.plan import make_plan
@@ -111,20 +108,3 @@ def test_no_folder_ends_a_command_or_hides_a_log(seed, tmp_path):
         reports = [f"{file.path!r} {file.data[:120]!r}: {faults}" for file, faults in by_file.items() if faults]
         together = [] if reports else complaints(files, tmp_path / "all")
         pytest.fail(f"seed {seed}:\n" + "\n".join(reports + together))
-
-
-def test_a_process_of_its_own_takes_a_hostile_folder(tmp_path):
-    files = folder_of(1, FILES)
-    write(files, tmp_path)
-    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
-    done = subprocess.run(
-        [sys.executable, "-m", "trajmill", "sniff", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert b"Traceback" not in done.stderr
-    output = done.stdout.decode("ascii")
-    assert [file.path for file in files if f"{_tag(file)}" not in output] == []

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import threading
 from dataclasses import replace
 
@@ -15,10 +14,9 @@ from tests.app.pages.made_runs import made_rejects, made_run, there
 from tests.app.viewer.hostile_texts import TEXTS, hostile_run, pages_of
 from tests.make import trajectory
 from trajmill.app.cli.cli import app as command_line
-from trajmill.app.cli.serving_commands import listening
 from trajmill.app.pages.contents import RunContents
 from trajmill.app.pages.index import file_index
-from trajmill.app.viewer.app import prepare, viewer
+from trajmill.app.viewer.app import viewer
 from trajmill.app.viewer.steps import image_type
 from trajmill.schemas import Attachment, Observation, Reject
 
@@ -229,17 +227,6 @@ def examined(page):
         "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0041]", page
     )
     return len(elements)
-
-
-def test_who_opens_the_address_before_the_server_has_begun_waits_for_it():
-    with listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=5) as early:
-        assert early.getpeername() == listener.getsockname()
-
-
-def test_what_pages_share_is_made_before_they_are_asked_for(made):
-    contents = RunContents(str(made[0]))
-    prepare(contents)
-    assert {"_by_key", "rejects"} <= vars(contents).keys()
 
 
 def test_only_what_begins_as_an_image_is_one():

@@ -22,7 +22,7 @@ judge:
     few_turns: {signal: turns, min: 2}
     never: {signal: turns, min: 0}
 """
-QUICK = Settings(seeds=3, folds=2, tokens=1_000)
+QUICK = Settings(seeds=2, folds=2, tokens=1_000)
 
 
 def log(number, items):

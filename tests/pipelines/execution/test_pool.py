@@ -1,7 +1,6 @@
 """Workers of a run: processes that do as this one would, and end with it."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.pipelines.execution.pool_work import fail, kill_or_write, ports, process_of, slow_square, value_of
 from trajmill.pipelines.execution.pool import WorkerDiedError, WorkerPool, died_alone, worker_pool
 from trajmill.schemas import ConfigError, ShardError
 
@@ -33,16 +33,6 @@ def works(process: int) -> bool:
 def wait_until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         time.sleep(0.05)
-
-
-def slow_square(number: int) -> int:
-    time.sleep(0.3 / number)
-    return number * number
-
-
-def process_of(_: int) -> tuple[int, int]:
-    time.sleep(0.1)
-    return os.getpid(), os.getppid()
 
 
 def test_results_come_in_the_order_of_items_whoever_is_done_first(pool):
@@ -79,32 +69,8 @@ def test_workers_come_from_a_fork_server_that_was_started_before(tmp_path):
     assert run.stderr == ""
 
 
-def listening_sockets(process: int) -> set[str]:
-    links = {os.readlink(path) for path in Path(f"/proc/{process}/fd").iterdir() if path.is_symlink()}
-    tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
-    lines = [line.split() for table in tables for line in table]
-    return {line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in links}
-
-
-def ports(_: int) -> set[str]:
-    return listening_sockets(os.getpid()) | listening_sockets(os.getppid())
-
-
 def test_no_worker_listens_on_a_port(pool):
     assert pool.map(ports, range(4)) == [set()] * 4
-
-
-class OddError(Exception):
-    """One that cannot be made again by its arguments."""
-
-    def __init__(self, first: str, second: str) -> None:
-        super().__init__(f"{first} {second}")
-
-
-def fail(error: object) -> None:
-    if error == "odd":
-        raise OddError("really", "odd")
-    raise error  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -127,15 +93,6 @@ def test_an_error_that_cannot_be_pickled_comes_with_its_name_and_words(pool):
         pool.map(fail, ["odd"])
 
 
-def kill_or_write(item: tuple[int, str]) -> int:
-    number, folder = item
-    if number == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(0.2)
-    Path(folder, str(number)).touch()
-    return number
-
-
 def test_a_worker_that_dies_costs_no_work_of_others_and_the_next_work_is_done(pool, tmp_path):
     with pytest.raises(WorkerDiedError, match="SIGKILL"):
         pool.map(kill_or_write, [(0, str(tmp_path)), (1, str(tmp_path))])
@@ -149,10 +106,6 @@ def test_how_a_process_ends_over_an_item_alone_is_told(tmp_path):
     assert died_alone(kill_or_write, (2, str(tmp_path))) == ""
 
 
-def value_of(name: str) -> str | None:
-    return os.environ.get(name)
-
-
 def test_workers_have_the_variables_of_the_moment_in_which_they_start(monkeypatch):
     for value in ("one", "other"):
         monkeypatch.setenv("TRAJMILL_TOLD", value)
@@ -163,16 +116,10 @@ def test_workers_have_the_variables_of_the_moment_in_which_they_start(monkeypatc
 STARTS = """
 import sys, time
 from pathlib import Path
-from tests.pipelines.execution.test_pool import sleep_for_ever
+from tests.pipelines.execution.pool_work import sleep_for_ever
 from trajmill.pipelines.execution.pool import WorkerPool
 WorkerPool(2).map(sleep_for_ever, [sys.argv[1]] * 2)
 """
-
-
-def sleep_for_ever(folder: str) -> None:
-    for process in (os.getpid(), os.getppid()):
-        Path(folder, str(process)).touch()
-    time.sleep(600)
 
 
 def test_workers_and_their_server_end_with_a_process_that_is_killed(tmp_path):
@@ -185,6 +132,11 @@ def test_workers_and_their_server_end_with_a_process_that_is_killed(tmp_path):
 
 
 HOSTILE = "open(__file__ + '.imported', 'w').close(); raise SystemExit('a file of the working folder was imported')"
+ONCE = """
+from trajmill.pipelines.execution.pool import WorkerPool
+print("once")
+print(WorkerPool(2).map(abs, [-1, 4]))
+"""
 
 
 def test_a_script_without_a_guard_runs_once_and_nothing_of_the_working_folder_is_imported(tmp_path):
@@ -192,13 +144,12 @@ def test_a_script_without_a_guard_runs_once_and_nothing_of_the_working_folder_is
         file = tmp_path / f"{name}.py"
         file.parent.mkdir(exist_ok=True)
         file.write_text(HOSTILE)
-    logs = [str(path) for path in sorted((ROOT / "samples" / "terminal" / "asciicast").glob("*.cast"))[:2]]
     (tmp_path / "scripts").mkdir()
     script = tmp_path / "scripts" / "once.py"
-    script.write_text(f"import trajmill\nprint('once')\ntrajmill.run('terminal', {logs!r}, 'out', workers=2)\n")
+    script.write_text(ONCE)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "once\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "once\n[1, 4]\n"), done.stderr
     assert not list(tmp_path.rglob("*.imported"))

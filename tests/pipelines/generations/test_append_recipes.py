@@ -94,10 +94,8 @@ def test_a_recipe_goes_on_from_the_one_before_it_and_may_go_back(logs, out, tmp_
     assert verify(str(out)).is_whole
 
 
-@pytest.mark.parametrize("generations", [1, 2])
-def test_what_may_not_change_is_named_with_the_command_and_nothing_is_written(logs, out, generations):
-    if generations == 2:
-        Append(recipe(), raws(logs), str(out)).run()
+def test_what_may_not_change_is_named_with_the_command_and_nothing_is_written(logs, out):
+    Append(recipe(), raws(logs), str(out)).run()
     before = bytes_of(out)
     changed = recipe(mix={"seed": 5}, judge={"near_duplicates": {"max_absent": 0.3}}, source="more tests")
     with pytest.raises(ConfigError) as raised:
@@ -263,16 +261,14 @@ def put(logs: Logs, name: str, first: int, last: int) -> None:
         logs.put(f"{name}{number}", f"task {number}", logs.said(3))
 
 
-@pytest.mark.parametrize("generations", [1, 2])
-def test_another_recipe_leaves_every_group_in_its_pool(tmp_path, generations):
+def test_another_recipe_leaves_every_group_in_its_pool(tmp_path):
     logs = Logs(tmp_path, OLD)
     put(logs, "a", 0, 8)
     before = logs.add()
-    if generations == 2:
-        put(logs, "b", 6, 10)
-        before = pl.concat([before, logs.add()])
+    put(logs, "b", 6, 10)
+    before = pl.concat([before, logs.add()])
     put(logs, "c", 0, 12)
-    raws = [str(tmp_path / f"logs{number + 1}") for number in range(generations + 1)]
+    raws = [str(tmp_path / f"logs{number + 1}") for number in range(3)]
     out = tmp_path / "anew"
     run_with_pools_of(logs.out, NEW, raws, str(out))
     after = verdicts(out)

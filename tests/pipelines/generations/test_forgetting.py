@@ -69,7 +69,7 @@ def text_of(out: Path) -> bytes:
     return b"\n".join(contents)
 
 
-@pytest.mark.parametrize("name", ["first0", "first3", "second5"])
+@pytest.mark.parametrize("name", ["first0", "second5"])
 def test_nothing_is_left_of_a_forgotten_log_and_all_else_stays(grown, tmp_path, name):
     out = copied(grown, tmp_path)
     before = rows(out)
@@ -167,7 +167,7 @@ def test_what_a_killed_append_left_uncommitted_is_forgotten_whole(grown, tmp_pat
 def test_killed_after_whatever_file_it_forgets_to_the_same_bytes(grown, tmp_path, monkeypatch):
     source = next(iter(rows(grown / "out").filter(pl.col("name") == "first0")["trajectory_id"]))
     outs = []
-    for kill in (None, *range(0, 40, 6 if FUZZ == 1 else 1)):
+    for kill in (None, *range(0, 40, 9 if FUZZ == 1 else 1)):
         out = tmp_path / str(kill)
         shutil.copytree(grown / "out", out)
         outs.append(out)
@@ -197,7 +197,7 @@ def test_killed_at_whatever_of_its_last_steps_the_same_command_finishes_it(grown
     words = ("--source", "first5.json")
     steps = dying(monkeypatch, None, lambda: ran("forget", whole, *words))
     over = 0
-    for last in range(steps - 14, steps, 2 if FUZZ == 1 else 1):
+    for last in range(steps - 13, steps, 4 if FUZZ == 1 else 1):
         out = tmp_path / str(last)
         shutil.copytree(grown / "out", out)
         (out / REPORT).write_text("of the run")

@@ -65,8 +65,9 @@ def made(tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["at once", "killed amid it"])
-def test_an_environment_that_only_the_forgotten_showed_is_unseen_from_then_on(made, tmp_path, monkeypatch, killed):
+def test_an_environment_that_only_the_forgotten_showed_is_unseen_from_then_on_after_a_kill_too(
+    made, tmp_path, monkeypatch
+):
     out = tmp_path / "out"
     shutil.copytree(made, out)
     before = drawn(out)
@@ -79,11 +80,10 @@ def test_an_environment_that_only_the_forgotten_showed_is_unseen_from_then_on(ma
     gone = trained.filter(pl.col("environment") == lost)["trajectory_id"].to_list()
     mine = set(evaluated.filter(pl.col("environment") == lost)["trajectory_id"])
     selection = Selection(trajectories=tuple(gone))
-    if killed:
-        with monkeypatch.context() as patch:
-            patch.setattr(Forgetting, "_forget_shards", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-            with pytest.raises(KeyboardInterrupt):
-                Forgetting(RECIPE, str(out)).forget(selection)
+    with monkeypatch.context() as patch:
+        patch.setattr(Forgetting, "_forget_shards", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            Forgetting(RECIPE, str(out)).forget(selection)
     Forgetting(RECIPE, str(out)).forget(selection)
     rows = said(out)
     assert mine

@@ -74,10 +74,9 @@ def test_flipped_bits_are_found_by_verify_and_mended_by_running_again(finished, 
 @pytest.mark.parametrize(
     "names",
     [
-        ("shards",),
+        ("shards", "plan.json", "run.json", "rejects/plan"),
         ("verdicts", "rejects/judge", "_units/verdicts"),
         ("transitions", "rejects/normalize", "_units/transitions", "rejects/_units/normalize"),
-        ("plan.json", "run.json", "rejects/plan"),
     ],
 )
 def test_what_docs_say_may_be_deleted_is_made_again_with_the_same_bytes(finished, raw, names):
@@ -98,7 +97,7 @@ def test_every_flip_in_a_transitions_file_is_noticed_where_it_is_read(finished):
     whole = [batch.to_pydict() for batch in read_batches(folder, name)]
     data = path.read_bytes()
     silent = 0
-    rounds = 300
+    rounds = 100
     for seed in range(rounds):
         flipped(path, seed)
         assert folder.sha256(name) != hashlib.sha256(data).hexdigest()
@@ -181,8 +180,7 @@ def test_a_worker_that_does_not_see_the_output_folder_says_so_before_it_works(ra
 
 @pytest.mark.slow
 @pytest.mark.skipif(not _can_unshare(), reason="mount namespaces are not to be had here")
-@pytest.mark.parametrize("elsewhere", [True, False])
-def test_a_worker_in_a_mount_namespace_of_its_own_seals_nothing(raw, tmp_path, monkeypatch, elsewhere):
+def test_a_worker_in_a_mount_namespace_of_its_own_seals_nothing(raw, tmp_path, monkeypatch):
     out = tmp_path / "out"
     alone = (
         f"mount -t tmpfs none {out} && exec {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
@@ -190,7 +188,7 @@ def test_a_worker_in_a_mount_namespace_of_its_own_seals_nothing(raw, tmp_path, m
     worker = SubprocessSDKEnvironment.from_command_string(f"unshare -m sh -c {shlex.quote(alone)}")
     monkeypatch.setattr(runner, "Pipeline", lambda options: Pipeline(FnApiRunner(worker), options))
     monkeypatch.setattr(Execution, "is_plain", False)
-    monkeypatch.setattr(Execution, "is_local", not elsewhere)
+    monkeypatch.setattr(Execution, "is_local", False)
     with pytest.raises(ShardError):
         Run(RECIPE, [str(raw)], str(out)).run()
     assert not (out / "shards").exists()
@@ -223,10 +221,10 @@ def test_damaged_manifests_are_told(finished):
 
 
 def test_a_change_in_any_file_but_the_report_is_told_by_verify(finished):
-    names = [path for path in sorted(finished.rglob("*")) if path.is_file() and path.name not in (".lock", REPORT)]
-    assert {"plan.json", "run.json", "trajmill.json", "checksums.json"} <= {path.name for path in names}
-    assert any("_units" in path.parts for path in names)
-    for path in names:
+    files = [path for path in sorted(finished.rglob("*")) if path.is_file() and path.name not in (".lock", REPORT)]
+    assert {"plan.json", "run.json", "trajmill.json", "checksums.json"} <= {path.name for path in files}
+    assert any("_units" in path.parts for path in files)
+    for path in {(path.parent, path.suffix, "part-" in path.name): path for path in files}.values():
         data = path.read_bytes()
         middle = len(data) // 2
         path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])

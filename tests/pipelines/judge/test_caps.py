@@ -72,7 +72,7 @@ def test_a_rule_on_trajectories_spares_its_share_and_copies_have_one_fate(tmp_pa
 
 def test_verdicts_under_a_cap_do_not_depend_on_the_parts(raw, tmp_path):
     whole = verdicts(raw, tmp_path / "one", 0.2)
-    many = verdicts(raw, tmp_path / "many", 0.2, part_bytes=6_000)
+    many = verdicts(raw, tmp_path / "many", 0.2, part_bytes=15_000)
     assert len(list((tmp_path / "many" / "verdicts" / "terminal").glob("*.parquet"))) > 3
     assert many.equals(whole)
 
@@ -97,7 +97,7 @@ def test_a_cap_of_a_trajectory_s_own_targets_brings_nothing_back_for_the_sake_of
     assert set(rest.rows()) == {("context", "empty_answer", True), ("omit", "no_target", False)}
     every = verdicts(tmp_path / "raw", tmp_path / "every", 0.3)
     assert every.filter(pl.col("use") == "target")["trajectory_id"].n_unique() > 20
-    parts = verdicts(tmp_path / "raw", tmp_path / "parts", "0.3, of: trajectory", part_bytes=6_000)
+    parts = verdicts(tmp_path / "raw", tmp_path / "parts", "0.3, of: trajectory", part_bytes=15_000)
     assert parts.equals(own)
 
 

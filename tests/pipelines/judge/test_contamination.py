@@ -115,7 +115,7 @@ def test_a_domain_that_goes_whole_is_a_warning_that_names_the_rule_and_the_bench
 def judged(raw, benchmarks, tmp_path_factory) -> list[Path]:
     """The same logs judged as one part and as many."""
     outs = [tmp_path_factory.mktemp("judged") for _ in range(2)]
-    for out, part_bytes in zip(outs, (1 << 28, 9_000), strict=True):
+    for out, part_bytes in zip(outs, (1 << 28, 40_000), strict=True):
         summary = Run(recipe(benchmarks), [str(raw)], str(out), Execution(part_bytes=part_bytes)).run("judge")
         assert [line.checked() for line in summary.lines] == list(summary.lines)
     return outs
@@ -135,7 +135,7 @@ def test_another_bound_measures_nothing_again(raw, benchmarks, judged):
     before = {path: path.stat().st_mtime_ns for path in (judged[1] / "measures").glob("*.benchmarks.parquet")}
     assert len(before) > 1
     looser = recipe(benchmarks, contamination={"min_score": 0.9})
-    Run(looser, [str(raw)], str(judged[1]), Execution(part_bytes=9_000)).run("judge")
+    Run(looser, [str(raw)], str(judged[1]), Execution(part_bytes=40_000)).run("judge")
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 

@@ -64,7 +64,7 @@ def verdicts(out: Path) -> pl.DataFrame:
     return table.join(names, on=["trajectory_id", "step"]).filter(pl.col("step") == 0).sort("uri").collect()
 
 
-@pytest.mark.parametrize("part_bytes", [1 << 28, 20_000])
+@pytest.mark.parametrize("part_bytes", [1 << 28, 40_000])
 def test_only_copies_go_and_the_reject_names_who_stays(raw: Path, tmp_path: Path, part_bytes: int):
     Run(recipe(), [str(raw)], str(tmp_path), Execution(part_bytes=part_bytes)).run("judge")
     gone = verdicts(tmp_path).filter(~pl.col("kept"))

@@ -18,10 +18,10 @@ def recipe(**judge: str) -> Recipe:
     return parse_recipe(json.dumps({"name": "near", "source": "tests", "domains": ["terminal"], "judge": judge}), "n")
 
 
-@pytest.fixture
-def logs(tmp_path) -> Logs:
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory) -> Logs:
     """Six sessions, two of which have the same content, and the run over them."""
-    log_folder = Logs(tmp_path)
+    log_folder = Logs(tmp_path_factory.mktemp("logs"))
     by_number = {number: log_folder.said(3) for number in range(5)}
     for number, answers in by_number.items():
         log_folder.put(f"a{number}", f"task {number}", answers)

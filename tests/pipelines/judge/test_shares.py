@@ -46,12 +46,12 @@ def judged(out: Path) -> pl.DataFrame:
 
 def test_bounds_hold_of_what_is_kept_whatever_the_parts(raw: Path, tmp_path: Path):
     tables = []
-    for part_bytes in (1 << 28, 4_000):
+    for part_bytes in (1 << 28, 10_000):
         out = tmp_path / str(part_bytes)
         bounded = recipe({"task": 0.25, "command_head": 0.3})
         summary = Run(bounded, [str(raw)], str(out), Execution(part_bytes=part_bytes)).run()
         tables.append(judged(out))
-    assert len(list((tmp_path / "4000" / "verdicts" / "terminal").glob("*.parquet"))) > 3
+    assert len(list((tmp_path / "10000" / "verdicts" / "terminal").glob("*.parquet"))) > 3
     assert tables[0].equals(tables[1])
     survivors = tables[0].filter(pl.col("kept"))
     tasks = survivors.filter(pl.col("step") == 0)["task"].value_counts()["count"]
@@ -63,7 +63,7 @@ def test_bounds_hold_of_what_is_kept_whatever_the_parts(raw: Path, tmp_path: Pat
         "max_share_command_head": 18,
     }
     assert summary.line("trajectories").lost["max_share_task"] == 14
-    rejects = pl.read_parquet(tmp_path / "4000" / "rejects" / "judge" / "*.parquet")
+    rejects = pl.read_parquet(tmp_path / "10000" / "rejects" / "judge" / "*.parquet")
     assert dict(rejects["reason"].value_counts().rows()) == {"max_share_task": 14, "max_share_command_head": 18}
     assert set(rejects["detail"]) == {
         "as much of its task is kept as the recipe's share allows",

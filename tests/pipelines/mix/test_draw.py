@@ -192,14 +192,6 @@ def test_without_a_budget_all_is_drawn_once():
     ] == [("swe", 1, 100, 50, None), ("web", 2, 200, 100, None)]
 
 
-def test_weights_are_held_where_there_is_enough():
-    rows = [{"domain": domain} for domain in ("web", "swe") for _ in range(1000)]
-    drawing = draw_stage(
-        items_of(rows), stage(budget=50_000, components={"all": {"weights": {"web": 0.8, "swe": 0.2}}})
-    )
-    assert share(drawing, "web") == pytest.approx(0.8, abs=0.01)
-
-
 def test_components_have_their_weights_and_domains_theirs_within():
     rows = [{"component": name, "domain": domain} for name in "ab" for domain in ("web", "swe") for _ in range(500)]
     components = {
@@ -325,22 +317,10 @@ def test_bounds_hold_by_share_and_by_tokens():
     assert share(least, "swe") == pytest.approx(0.9, abs=0.003)
 
 
-def test_what_is_not_known_is_not_bounded():
-    items = items_of([{"task": 0} for _ in range(50)])
-    assert draw_stage(items, stage(bounds=[{"by": "task", "max_tokens": 100}])).copies.sum() == 50
-
-
 def test_a_group_gives_no_more_samples_than_the_stage_allows():
     items = items_of([{"group": number % 3} for number in range(30)])
     copies = draw_stage(items, stage(max_per_group=4)).copies
     assert np.bincount(items.group.astype(np.int64), weights=copies).tolist() == [4.0, 4.0, 4.0]
-
-
-def test_a_number_of_samples_ends_a_stage_as_a_budget_does():
-    items = items_of([{} for _ in range(30)])
-    few, more = (draw_stage(items, stage(samples=number)).copies for number in (7, 12))
-    assert (few.sum(), more.sum()) == (7, 12)
-    assert (few <= more).all()
 
 
 @pytest.mark.parametrize(

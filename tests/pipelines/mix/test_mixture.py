@@ -112,7 +112,7 @@ def test_draws_say_the_pool_of_every_group(made):
 
 def test_how_the_work_is_cut_changes_no_byte(made, mixed, tmp_path):
     raw = [*reversed(SAMPLES)]
-    done = Run(recipe(mixed), raw, str(tmp_path / "out"), Execution(part_bytes=200_000)).run()
+    done = Run(recipe(mixed), raw, str(tmp_path / "out"), Execution(part_bytes=270_000)).run()
     assert len(done.plan.parts) > 3
     assert files(tmp_path / "out") == files(made)
 
@@ -145,10 +145,10 @@ def test_a_run_that_goes_on_does_nothing_twice(made, mixed):
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
-def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(tmp_path):
+def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(raw, tmp_path):
     def samples(name: str, **more: Any) -> pl.DataFrame:
         pools = {"cpt": 0.5, "sft": 0.5}
-        Run(recipe({"pools": pools, "prompt_share": 1, **more}), SAMPLES[:1], str(tmp_path / name)).run()
+        Run(recipe({"pools": pools, "prompt_share": 1, **more}), [str(raw)], str(tmp_path / name)).run()
         return pl.read_parquet(f"{tmp_path / name}/shards/sft/*/*.parquet").sort("id")
 
     plain = samples("plain")
@@ -182,10 +182,6 @@ def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(tmp_path)
 def test_a_mixture_that_cannot_be_made_is_refused_at_launch(mix):
     with pytest.raises(ValidationError):
         Mix.model_validate(mix)
-
-
-def test_every_built_in_recipe_still_loads():
-    assert load_recipe("all").mix.stages == {}
 
 
 def terminal_recipe(**mix: object) -> Recipe:
@@ -239,10 +235,6 @@ def test_the_command_wants_something_to_plan(made):
 
 
 EXAMPLE = ROOT / "docs" / "mixture-recipe.yaml"
-
-
-def test_the_example_is_the_one_that_the_page_shows():
-    assert EXAMPLE.read_text("utf-8").partition("\n")[2] in (ROOT / "docs" / "mixtures.md").read_text("utf-8")
 
 
 def test_the_example_draws_each_stage_within_a_sample_of_its_budget(tmp_path, monkeypatch):

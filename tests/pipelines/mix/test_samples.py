@@ -61,7 +61,7 @@ def to_last_target(shown: list[Any]) -> list[Any]:
     return shown[: max((number for number, turn in enumerate(shown) if turn.loss), default=-1) + 1]
 
 
-@settings(max_examples=12 * FUZZ)
+@settings(max_examples=8 * FUZZ)
 @given(unit=UNIT, mix=MIXES)
 def test_a_sample_shows_all_turns_up_to_the_last_target_in_the_order_of_the_rows(unit, mix):
     view = View.of(mix)
@@ -81,7 +81,7 @@ def test_a_sample_shows_all_turns_up_to_the_last_target_in_the_order_of_the_rows
             assert by_pool["cpt"][key]["spans"] == document_spans(system, shown)
 
 
-@settings(max_examples=12 * FUZZ)
+@settings(max_examples=8 * FUZZ)
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([1500, 2500]))
 def test_windows_bear_the_loss_on_each_target_once_at_most_and_begin_with_turn_one(unit, mix, most):
     mix = mix.model_copy(update={"window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)})
@@ -98,7 +98,7 @@ def test_windows_bear_the_loss_on_each_target_once_at_most_and_begin_with_turn_o
             assert [part["num_tokens"] > 0 for part in parts] == [True] * len(parts)
 
 
-@settings(max_examples=12 * FUZZ)
+@settings(max_examples=8 * FUZZ)
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]))
 def test_rl_and_eval_ask_for_a_target_after_the_turns_before_it(unit, mix, most):
     bound = dict.fromkeys(("cpt", "sft", "rl", "eval"), most)

@@ -6,7 +6,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
@@ -78,8 +77,10 @@ def out(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def samples(out: Path, cache: Path) -> Iterator[tuple[list[str], list[Image.Image]]]:
     """The user messages and the decoded pictures of each sample of SFT and RL, as `datasets` loads them."""
+    from datasets import load_dataset
+
     for pool, column in (("sft", "messages"), ("rl", "prompt")):
-        for row in datasets.load_dataset(str(out / "shards"), pool, split="train", cache_dir=str(cache)):
+        for row in load_dataset(str(out / "shards"), pool, split="train", cache_dir=str(cache)):
             yield [message["content"] for message in row[column] if message["role"] == "user"], row["images"]
 
 
@@ -106,8 +107,10 @@ def test_each_placeholder_stands_for_the_screen_before_its_action(out: Path, tmp
 
 
 def test_a_file_without_its_card_decodes_too_and_verifying_loads_it(out: Path, tmp_path: Path) -> None:
+    from datasets import load_dataset
+
     files = str(out / "shards" / "sft" / "*" / "*.parquet")
-    (row, *_) = datasets.load_dataset("parquet", data_files=files, split="train", cache_dir=str(tmp_path))
+    (row, *_) = load_dataset("parquet", data_files=files, split="train", cache_dir=str(tmp_path))
     assert {image.size for image in row["images"]} == {(45, 30)}
     report = verify_loading(verify(str(out)))
     assert report.is_whole, report.faults

@@ -95,13 +95,6 @@ def test_the_balance_tells_what_is_kept_and_what_is_left_out(raw, made, tmp_path
     assert told(tmp_path / "out") == told(made)
 
 
-def test_the_card_tells_how_many_pictures_are_left_out(raw, tmp_path):
-    Run(recipe("drop"), [str(raw)], str(tmp_path / "out"), SMALL).run()
-    card = (tmp_path / "out" / "shards" / "README.md").read_text()
-    assert "| attachments | 8 | 0 | 0 | 0 | 8 |" in card
-    assert "| attachments | `left_out` | 8 |" in card
-
-
 def test_other_parts_and_another_order_give_the_same_blobs_and_the_same_balance(raw, made, tmp_path):
     out = tmp_path / "out"
     summary = Run(recipe(), [str(path) for path in sorted(raw.iterdir(), reverse=True)], str(out)).run("normalize")

@@ -245,7 +245,7 @@ def test_the_command_ends_with_5_where_pools_share_a_group(finished):
 
 def test_a_run_over_sessions_that_were_logged_in_several_formats_leaks_nothing(tmp_path):
     """Formats tell one act in words of their own, which samples do not show."""
-    Run(load_recipe("all"), [str(ROOT / "samples" / "web")], str(tmp_path)).run()
+    Run(load_recipe("all"), [str(ROOT / "samples" / "web" / site) for site in ("shop", "tasks")], str(tmp_path)).run()
     result = disjointness(str(tmp_path))
     assert result.leaks == ()
     assert all(f"{pool} " in result.checked[0] for pool in POOLS)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from transformers import AutoTokenizer
 
 from benchmarks.agent_requests import compare_requests
 from tests.conftest import ROOT, corpora_folder
@@ -128,14 +127,6 @@ def test_a_conversation_comes_back_message_for_message_with_its_tools():
     assert json.loads(conversation.tools or "") == TOOLS
 
 
-def test_the_loss_stands_on_what_the_agent_said_and_nothing_else():
-    conversation = agent_conversation(rows_of(TALK))
-    assert isinstance(conversation, Conversation)
-    assert [message["loss"] for message in conversation.messages] == [
-        True if message["role"] == "assistant" else None for message in TALK
-    ]
-
-
 def without(number):
     return [*TALK[:number], *TALK[number + 1 :]]
 
@@ -144,10 +135,6 @@ def restored(talk, tools=TOOLS):
     conversation = agent_conversation(rows_of(talk, tools))
     assert isinstance(conversation, Conversation), conversation
     return conversation
-
-
-def test_a_conversation_that_is_logged_whole_departs_in_nothing():
-    assert departures(restored(TALK)) == {}
 
 
 def test_words_of_the_harness_are_a_user_named_harness_and_the_row_says_so():
@@ -451,16 +438,6 @@ def test_a_thought_that_a_history_tells_again_is_thought_once(tmp_path):
     ]
 
 
-def test_words_of_the_harness_stand_before_the_reply_of_the_user():
-    note = {"role": "system", "content": "Two calls are left."}
-    conversation = restored([*TALK[:8], note, *TALK[8:]])
-    assert [message["content"] for message in conversation.messages[7:10]] == [
-        "Dry. More?",
-        "Two calls are left.",
-        "Yes: bed 3.",
-    ]
-
-
 def test_a_request_to_try_again_stands_behind_its_answer_again():
     refused = {"role": "tool", "tool_call_id": "a", "content": "No bed 9.\n\nFix the errors and try again."}
     talk = [*TALK[:2], {**TALK[9], "tool_calls": [asked("look", "a", '{"bed": 9}')]}, refused, *TALK[9:]]
@@ -495,6 +472,8 @@ TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
 
 
 def test_a_trainer_that_masks_by_the_template_trains_what_the_agent_said_and_nothing_else():
+    from transformers import AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(str(ROOT / "tests" / "fixtures" / "tokenizer"))
     messages = [
         {**message, "tool_calls": json.loads(message["tool_calls"] or "[]")} for message in restored(TALK).messages
@@ -511,26 +490,3 @@ def test_a_trainer_that_masks_by_the_template_trains_what_the_agent_said_and_not
             "Nothing there.<|im_end|>",
         ]
     )
-
-
-def test_spans_of_a_conversation_come_back():
-    (conversation,) = conversations("otel_genai", blob_at(FIXTURES / "otel_genai" / "input" / "conversation.jsonl"))
-    assert isinstance(conversation, Conversation)
-    assert plain(conversation.messages)[:4] == [
-        ("system", "You garden.", None),
-        ("user", "How is bed 1?", None),
-        ("assistant", "A moment.", [("c1", "look", {"bed": 1}), ("c2", "look", {"bed": 2})]),
-        ("tool", "dry", "c1"),
-    ], plain(conversation.messages)
-    assert conversation.messages[2]["reasoning_content"] == "Look."
-
-
-def test_steps_of_atif_come_back():
-    (conversation,) = conversations("atif", blob_at(FIXTURES / "atif" / "input" / "plain_version.json"))
-    assert isinstance(conversation, Conversation)
-    assert [(message["role"], message["content"]) for message in conversation.messages] == [
-        ("user", "Search."),
-        ("assistant", None),
-        ("tool", '{"hits": []}'),
-    ]
-    assert json.loads(conversation.messages[1]["tool_calls"]) == [asked("web_search", "w1", '{"query": "x"}')]

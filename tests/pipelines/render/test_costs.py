@@ -158,7 +158,7 @@ def counted_loss(sample: dict[str, Any], counter: TokenCounter) -> int:
 
 @pytest.mark.parametrize("name", ["estimate", "bpe"])
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
-@settings(max_examples=8 * FUZZ)
+@settings(max_examples=5 * FUZZ)
 @given(unit=UNIT, mix=MIXES, share=SHARES)
 def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix, share):
     mix = mix.model_copy(update={"prompt_share": share})
@@ -172,7 +172,7 @@ def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix, share)
 
 
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
-@settings(max_examples=10 * FUZZ)
+@settings(max_examples=6 * FUZZ)
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]), share=SHARES)
 def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most, share):
     counter, rows = TokenCounter(), [transition for part in unit for transition in part]
@@ -195,7 +195,7 @@ def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most, share):
 
 
 @pytest.mark.parametrize("pool", ["rl", "eval"])
-@settings(max_examples=10 * FUZZ)
+@settings(max_examples=6 * FUZZ)
 @given(unit=UNIT, mix=MIXES)
 def test_a_draw_counts_the_questions_that_there_are(pool, unit, mix):
     counter, rows = TokenCounter(), [transition for part in unit for transition in part]
@@ -210,7 +210,7 @@ def test_a_draw_counts_the_questions_that_there_are(pool, unit, mix):
 
 
 @pytest.mark.parametrize("pool", ["cpt", "sft", "rl", "eval"])
-@settings(max_examples=10 * FUZZ)
+@settings(max_examples=6 * FUZZ)
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]))
 def test_no_sample_holds_what_the_policy_on_control_strings_forbids(pool, unit, mix, most):
     mix = mix.model_copy(update={"window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)})

@@ -16,6 +16,7 @@ import trajmill.connectors.registry
 from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
 from tests.pipelines.brittle import logs, register
+from tests.pipelines.execution.test_pool import works
 from trajmill.app.cli import cli
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.run import Run
@@ -66,13 +67,12 @@ def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, ca
     [("inspect", 1, "cannot be read"), ("export", 4, "The run that wrote it makes it again.")],
 )
 def test_a_command_that_reads_a_damaged_file_names_it_and_does_not_claim_to_go_on(
-    tmp_path, monkeypatch, capsys, command, code, words
+    finished, tmp_path, monkeypatch, capsys, command, code, words
 ):
-    Run(RECIPE, LOGS[:1], str(tmp_path / "out")).run("normalize")
-    (file,) = (tmp_path / "out" / "transitions" / "terminal").iterdir()
+    (file,) = (finished / "transitions" / "terminal").iterdir()
     file.write_bytes(file.read_bytes()[:100])
     more = ["--out", str(tmp_path / "exported")] if command == "export" else []
-    monkeypatch.setattr("sys.argv", ["trajmill", command, str(tmp_path / "out"), *more])
+    monkeypatch.setattr("sys.argv", ["trajmill", command, str(finished), *more])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     message = capsys.readouterr().err
@@ -107,33 +107,18 @@ def test_a_full_disk_is_told_with_the_file_in_every_stage_and_the_run_goes_on_af
     assert list((tmp_path / "shards").rglob("*.parquet"))
 
 
-@pytest.mark.parametrize("damage", ["zeros", "cut", "missing"])
-def test_a_damaged_file_of_an_earlier_stage_is_told_by_its_name(tmp_path, damage):
-    Run(RECIPE, LOGS, str(tmp_path)).run("normalize")
-    (file,) = (tmp_path / "transitions" / "terminal").iterdir()
+def test_a_damaged_file_of_an_earlier_stage_is_told_by_its_name(finished):
+    (file,) = (finished / "transitions" / "terminal").iterdir()
     whole = file.read_bytes()
     half = len(whole) // 2
-    file.write_bytes(whole[:half] + (b"\0" * (len(whole) - half) if damage == "zeros" else b""))
-    if damage == "missing":
-        file.unlink()
-    with pytest.raises(ShardError) as caught:
-        list(read_transitions(Folder(str(tmp_path / "transitions")), f"terminal/{file.name}"))
-    ending = ending_of(caught.value)
-    assert ending.code == Code.ENVIRONMENT
-    assert str(file) in ending.line
-    assert "\n" not in ending.line
-
-
-def test_what_a_stage_meets_comes_from_a_worker_process_as_it_was(tmp_path):
-    Run(RECIPE, LOGS, str(tmp_path / "whole")).run("normalize")
-    (file,) = (tmp_path / "whole" / "transitions" / "terminal").iterdir()
-    raws = [word for log in LOGS for word in ("--raw", log)]
-    command = [sys.executable, "-m", "trajmill", "run", "terminal", *raws, "--out", str(tmp_path / "out")]
-    with nothing_fits(file.stat().st_size - 1):
-        done = subprocess.run([*command, "--workers", "2"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == Code.ENVIRONMENT
-    assert str(tmp_path / "out" / "transitions") in done.stderr
-    assert "Make room" in done.stderr
+    for damaged in (whole[:half] + b"\0" * (len(whole) - half), whole[:half], None):
+        file.unlink() if damaged is None else file.write_bytes(damaged)
+        with pytest.raises(ShardError) as caught:
+            list(read_transitions(Folder(str(finished / "transitions")), f"terminal/{file.name}"))
+        ending = ending_of(caught.value)
+        assert ending.code == Code.ENVIRONMENT
+        assert str(file) in ending.line
+        assert "\n" not in ending.line
 
 
 @pytest.fixture(scope="module")
@@ -213,31 +198,22 @@ def test_a_strict_run_ends_with_3_at_the_first_bug_of_a_connector_and_shows_it(t
     assert "Traceback" in complained
 
 
-def is_there(process: int) -> bool:
-    """Whether a process runs; one that has ended and that nobody has asked for yet does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
-def test_an_interrupted_run_says_so_in_one_line_and_leaves_no_process(tmp_path, environment, number, workers):
+def test_an_interrupted_run_says_so_in_one_line_and_leaves_no_process(tmp_path, environment):
     raw, mark = logs(tmp_path / "raw", "good", "slow"), tmp_path / "slow"
-    command = [sys.executable, "-m", "trajmill", *words(raw, tmp_path / "out", "--workers", str(workers))]
+    command = [sys.executable, "-m", "trajmill", *words(raw, tmp_path / "out", "--workers", "2")]
     settings = {**environment, "TRAJMILL_SLOW": str(mark)}
     with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         while not (mark.exists() and mark.read_text()):
             assert running.poll() is None, running.communicate()[1]
             time.sleep(0.1)
         working = int(mark.read_text())
-        assert (working == running.pid) == (workers == 1)
-        running.send_signal(number)
+        assert working != running.pid
+        running.send_signal(signal.SIGTERM)
         _, output = running.communicate()
-    assert running.returncode == 128 + number
+    assert running.returncode == Code.TERMINATED
     assert "Traceback" not in output
     assert output.splitlines()[-1] == "trajmill: interrupted; run the same command again to go on"
-    while is_there(working):
+    while works(working):
         time.sleep(0.1)
 
 

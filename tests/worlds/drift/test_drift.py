@@ -110,11 +110,6 @@ def test_tools_and_stretches_of_turns_are_cells_of_their_own(found):
     assert sum(rows) == model.rows
 
 
-def test_every_measure_is_told_of_every_domain(found):
-    assert figures(found["flattering"], "rollouts").keys() == set(MEASURES)
-    assert figures(found["flattering"], "exact").keys() == {*MEASURES, "disagreement"}
-
-
 def test_copies_of_a_log_are_no_replicates_and_one_row_is_in_one_pair(worlds, tmp_path):
     raw = tmp_path / "raw"
     raw.mkdir()
@@ -169,13 +164,13 @@ def test_the_command_writes_a_page_and_a_file_and_ends_by_its_thresholds(worlds,
     assert not re.search(r"<script|https?://|src=", page)
 
 
-@pytest.mark.parametrize("bound", ["echo=0.5", "goodhart=0.5"])
-def test_a_figure_that_was_not_measured_fails_its_threshold(worlds, tmp_path, bound):
+def test_a_figure_that_was_not_measured_fails_its_threshold(worlds, tmp_path):
     words = ["world", "drift", worlds["real"], worlds["faithful"], "--out", tmp_path, "--fewest", 10**6]
-    code, output, complained = ran(*words, "--fail-over", bound)
+    code, output, complained = ran(*words, "--fail-over", "echo=0.5", "--fail-over", "goodhart=0.5")
     assert not complained
     thresholds = json.loads((tmp_path / "drift.json").read_text())["thresholds"]
-    assert (code, thresholds[0]["found"], thresholds[0]["is_met"]) == (6, None, False)
+    assert code == 6
+    assert [(bound["found"], bound["is_met"]) for bound in thresholds] == [(None, False)] * 2
     assert "within" not in output
 
 
@@ -342,12 +337,11 @@ def test_the_step_from_which_reward_and_outcome_part_is_found_with_its_interval(
     assert result.gap[0] == pytest.approx(1.5, abs=0.4)
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "outcome", [lambda way: way, lambda way: 0.2 + way / 10, lambda way: 0.5], ids=["alike", "smaller", "level"]
 )
-def test_an_outcome_that_rises_with_the_reward_or_is_level_with_noise_does_not_part(outcome, seed):
-    rewards = table(outcome, noise=0.005 if outcome(1) < 0.4 else 0.08, seed=seed)
+def test_an_outcome_that_rises_with_the_reward_or_is_level_with_noise_does_not_part(outcome):
+    rewards = table(outcome, noise=0.005 if outcome(1) < 0.4 else 0.08)
     if outcome(0) == outcome(1):  # the reward is level too
         rewards = rewards.with_columns(simulated=pl.col("real").reverse())
     result = goodhart(rewards)
@@ -355,10 +349,9 @@ def test_an_outcome_that_rises_with_the_reward_or_is_level_with_noise_does_not_p
     assert result.parts_at is None
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_steps_of_a_row_each_are_resampled_themselves(seed):
-    parted = goodhart(table(lambda way: min(way, 0.4), rows=1, noise=0.01, seed=seed))
-    whole = goodhart(table(lambda way: way, rows=1, noise=0.01, seed=seed))
+def test_steps_of_a_row_each_are_resampled_themselves():
+    parted = goodhart(table(lambda way: min(way, 0.4), rows=1, noise=0.01))
+    whole = goodhart(table(lambda way: way, rows=1, noise=0.01))
     assert parted is not None
     assert whole is not None
     assert parted.parts_at is not None

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.synthesis.chat_server import ChatServer, chat_server
 from trajmill.pipelines.recipe.recipe import Mix, Recipe
 from trajmill.pipelines.recipe.recipe_file import load_recipe
 from trajmill.pipelines.render.fixed_texts import MARKER
-from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.tokens import TokenCounter
 from trajmill.synthesis.endpoint import Address, openai_library
@@ -52,14 +50,6 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 def recipe(**mix: Any) -> Recipe:
     loaded = load_recipe("all")
     return loaded.model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5}, prompt_share=1, **mix)})
-
-
-@pytest.fixture(scope="session")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output folder of a run over all domains, with pools sft and rl; not to be changed."""
-    out = tmp_path_factory.mktemp("drawn") / "out"
-    Run(recipe(), [str(ROOT / "samples" / name) for name in RAW], str(out)).run()
-    return out
 
 
 Serve = Callable[..., Sessions]

@@ -12,8 +12,7 @@ from starlette.testclient import TestClient
 from tests.app.cli.test_cli import ran
 from tests.conftest import ROOT
 from tests.synthesis.chat_server import chat_server
-from tests.worlds.serve.conftest import TERMINAL, recipe
-from trajmill.app.cli.serving_commands import begun_with
+from tests.worlds.serve.conftest import TERMINAL
 from trajmill.pipelines.render.fixed_texts import MARKER
 from trajmill.worlds.serve.serve_app import build_app
 from trajmill.worlds.serve.serve_client import RemoteWorld, Rollout
@@ -108,14 +107,6 @@ def test_a_world_is_served_until_it_is_ended(tmp_path):
     assert "cost: 0.0022" in output
     (written,) = (log / "trajectories").iterdir()
     assert json.loads(written.read_text())["extra"]["served"]["ended"] == "server_ended"
-
-
-def test_scenarios_of_a_run_are_written_beside_the_log(drawn, tmp_path):
-    scenarios = begun_with(None, str(drawn), recipe(), tmp_path / "log")
-    ids = list(scenarios.ids())
-    assert len(ids) > 20
-    assert [scenario.id for key in ids if (scenario := scenarios.get(key)) is not None] == ids
-    assert (tmp_path / "log" / "scenarios.jsonl").is_file()
 
 
 def told_of(*more):

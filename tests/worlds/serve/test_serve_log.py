@@ -79,7 +79,7 @@ def test_time_limits_and_what_ran_out_of_them_are_read_again(serve, tmp_path):
     assert [(row["time_limit_s"], row["timed_out"]) for row in rows] == [(60.0, None), (5.0, True)]
 
 
-def test_what_a_run_makes_of_a_session_is_what_the_model_was_sent(drawn, serve, tmp_path):
+def test_what_a_run_makes_of_a_session_is_what_the_model_was_sent(serve, tmp_path):
     recipe = load_recipe("all")
     with chat_server(answered) as chat:
         sessions = serve(chat.url, mix=recipe.mix)

@@ -1,4 +1,4 @@
-"""Worlds served from logs are held against these logs, row by row: a perfect one does not drift, liars are ranked."""
+"""Worlds served from logs are held against these logs, row by row: a perfect one does not drift, one that errs does."""
 
 import asyncio
 
@@ -15,18 +15,16 @@ from trajmill.worlds.drift.drift import Settings, drift
 
 LIES = {
     "perfect": lambda _, text: text,
-    "5 % wrong": lambda step, text: text if step % 20 else "Nothing that was there before.",
     "20 % wrong": lambda step, text: text if step % 5 else "Nothing that was there before.",
-    "flattering": lambda _, text: "Success, all went well.",
 }
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
-    """The output folder of a run over samples of four domains, all in the pool sft, and what clients live through."""
+    """The output folder of a run over samples of three domains, all in the pool sft, and what clients live through."""
     out = tmp_path_factory.mktemp("real") / "out"
     mix = Mix(pools={"sft": 1.0}, prompt_share=1)
-    Run(recipe().model_copy(update={"mix": mix}), [str(ROOT / "samples" / name) for name in RAW[:8]], str(out)).run()
+    Run(recipe().model_copy(update={"mix": mix}), [str(ROOT / "samples" / name) for name in RAW[2:6]], str(out)).run()
     return out, logged(out, mix, "sft")
 
 
@@ -50,10 +48,10 @@ def whole(model, measure):
     )
 
 
-def test_a_perfect_stub_pairs_all_rows_and_three_liars_are_ranked_by_how_bad_they_are(real, serve, tmp_path):
+def test_a_perfect_stub_pairs_all_rows_and_one_that_errs_disagrees_as_often(real, serve, tmp_path):
     drifts = {name: drifted(real, serve, tmp_path, name) for name in LIES}
     for model, steps in drifts.values():
-        assert model.rows == steps > 60
+        assert model.rows == steps > 30
         assert model.pairs == {"logged": steps, "exact": 0, "near": 0, "alone": 0}
     perfect = drifts["perfect"][0]
     assert {cell.domain for cell in perfect.cells if cell.match == "logged"} == {log.scenario.domain for log in real[1]}
@@ -65,9 +63,7 @@ def test_a_perfect_stub_pairs_all_rows_and_three_liars_are_ranked_by_how_bad_the
     ]
     assert not apart
     wrong = [whole(model, "disagreement")[1] for model, _ in drifts.values()]
-    assert wrong[0] == 0 < wrong[1] < wrong[2] < wrong[3]
-    assert wrong[1] == pytest.approx(0.05, abs=0.02)
-    assert wrong[2] == pytest.approx(0.2, abs=0.05)
-    errors = {name: whole(model, "error") for name, (model, _) in drifts.items()}
-    assert errors["perfect"][0] == errors["perfect"][1] > 0.02
-    assert errors["flattering"][1] == 0
+    assert wrong[0] == 0 < wrong[1]
+    assert wrong[1] == pytest.approx(0.2, abs=0.05)
+    real_errors, errors = whole(perfect, "error")
+    assert real_errors == errors > 0.02

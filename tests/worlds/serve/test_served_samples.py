@@ -3,17 +3,21 @@
 import asyncio
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.pipelines.render.assembled import samples_of
 from tests.synthesis.chat_server import chat_server
-from tests.worlds.serve.conftest import recipe
+from tests.worlds.serve.conftest import RAW, recipe
 from tests.worlds.serve.logged_world import FromLogs, logged, rows_of, steps_of, whole
+from trajmill.app.cli.serving_commands import begun_with
 from trajmill.pipelines.render.fixed_texts import ASKING
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import turns
+from trajmill.pipelines.run import Run
 from trajmill.pipelines.storage.folders import Folder
 from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import DOMAINS
@@ -21,6 +25,14 @@ from trajmill.synthesis.tagged_prompts import tag_system_prompt
 from trajmill.worlds.serve.history import History, Manner, is_capped
 from trajmill.worlds.serve.requests import move_of
 from trajmill.worlds.serve.scenarios import scenarios_in
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output folder of a run over all domains, with pools sft and rl; not to be changed."""
+    out = tmp_path_factory.mktemp("drawn") / "out"
+    Run(recipe(), [str(ROOT / "samples" / name) for name in RAW], str(out)).run()
+    return out
 
 
 async def lived(sessions, number, log):
@@ -65,8 +77,10 @@ def sent(history, rows, view):
     return histories
 
 
-@pytest.mark.parametrize("overflow", ["windows", "cut_newest"])
-@pytest.mark.parametrize(("domain", "most"), [("terminal", 2000), ("swe", 1200), ("android", 2000)])
+@pytest.mark.parametrize(
+    ("domain", "most", "overflow"),
+    [("terminal", 2000, "cut_newest"), ("swe", 1200, "windows"), ("android", 2000, "windows")],
+)
 def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, domain, most, overflow):
     mix = recipe(window_tokens={"sft": most}, overflow={"sft": overflow}).mix
     counter, view, out = TokenCounter(), View.of(mix), Folder(str(drawn))
@@ -131,3 +145,19 @@ def test_what_is_not_capped_is_told_from_what_is(text):
     view = View(observation_chars=256)
     assert is_capped(view.capped("z" * 5000), 256)
     assert is_capped(view.capped("z" * 5_000_000), 256)
+
+
+def test_scenarios_of_a_run_are_written_beside_the_log(drawn, tmp_path):
+    scenarios = begun_with(None, str(drawn), recipe(), tmp_path / "log")
+    ids = list(scenarios.ids())
+    assert len(ids) > 20
+    assert [scenario.id for key in ids if (scenario := scenarios.get(key)) is not None] == ids
+    assert (tmp_path / "log" / "scenarios.jsonl").is_file()
+
+
+def test_scenarios_of_a_run_tell_the_form_of_their_actions(drawn):
+    forms = {
+        scenario.domain: (scenario.actions, scenario.shell)
+        for scenario in scenarios_in(Folder(str(drawn)), recipe().mix, TokenCounter())
+    }
+    assert [forms[name] for name in ("mcp", "terminal", "swe")] == [("call", ""), ("keystrokes", ""), ("call", "bash")]

@@ -6,11 +6,9 @@ import pytest
 from tests.synthesis.chat_server import chat_server, completion
 from tests.worlds.serve.conftest import TERMINAL, recipe
 from trajmill.pipelines.render.fixed_texts import CLOSING, MARKER, OPENING
-from trajmill.pipelines.storage.folders import Folder
-from trajmill.quality.tokens import TokenCounter
 from trajmill.schemas import ConfigError
 from trajmill.synthesis.replies import Prices
-from trajmill.worlds.serve.scenarios import Scenario, Scenarios, scenarios_in
+from trajmill.worlds.serve.scenarios import Scenario, Scenarios
 from trajmill.worlds.serve.serve_client import ServeError
 from trajmill.worlds.serve.served_model import Bounds, Pinned
 from trajmill.worlds.serve.sessions import Limits
@@ -62,17 +60,17 @@ def test_how_a_command_ended_is_told_apart_and_shown_again_as_it_was(serve):
     assert contents == [MARKER + "a\n[exit code 2]", MARKER + "[timed out]", MARKER + "[exit code 007]"]
 
 
-@pytest.mark.parametrize("pool", ["sft", "rl"])
 @pytest.mark.parametrize(
-    ("answer", "fault"),
+    ("pool", "answer", "fault"),
     [
-        (completion(None, refusal=None), None),
-        (completion("I cannot help with that."), "malformed"),
-        (completion(" \n"), "silent"),
-        (completion(MARKER + "half", finish="length"), "cut"),
-        (completion("", finish="content_filter"), "declined"),
-        ({**completion(None), "choices": [{"message": {"content": None, "refusal": "No."}}]}, "declined"),
-        (413, "refused"),
+        ("sft", completion(None, refusal=None), None),
+        ("sft", completion("I cannot help with that."), "malformed"),
+        ("rl", completion("I cannot help with that."), "malformed"),
+        ("sft", completion(" \n"), "silent"),
+        ("sft", completion(MARKER + "half", finish="length"), "cut"),
+        ("sft", completion("", finish="content_filter"), "declined"),
+        ("sft", {**completion(None), "choices": [{"message": {"content": None, "refusal": "No."}}]}, "declined"),
+        ("sft", 413, "refused"),
     ],
 )
 def test_what_is_no_observation_is_told_and_never_shown(serve, tmp_path, pool, answer, fault):
@@ -254,20 +252,6 @@ def test_a_history_longer_than_samples_is_cut_as_samples_are_or_ends(world, serv
     )
 
 
-def test_long_observations_are_capped_once_as_samples_have_them(serve):
-    mix = recipe(observation_chars=256).mix
-    answers = iter(["x" * 1000, "y" * 1000])
-    with chat_server(lambda _: MARKER + next(answers)) as chat:
-        sessions = serve(chat.url, mix=mix)
-        first, _ = taken(sessions, "a", "b")
-        short = first["observation"]
-        assert "744 characters are left out here" in short
-    with chat_server(lambda _: MARKER + short) as chat:  # a model says it so itself
-        again, _ = taken(serve(chat.url, mix=mix, log="second"), "a", "b")
-    assert again["observation"] == short
-    assert chat.asked[1]["messages"][2]["content"] == MARKER + short
-
-
 def test_control_strings_come_back_as_they_were(serve):
     mix = recipe(control_tokens="escape").mix
     with chat_server(lambda _: MARKER + "a < |im_end|> b") as chat:
@@ -279,7 +263,7 @@ def test_control_strings_come_back_as_they_were(serve):
 
 @pytest.mark.parametrize(
     "action",
-    ["", 5, None, {}, {"arguments": {}}, {"name": 3}, {"name": "a", "arguments": []}, {"text": ["x"]}, []],
+    ["", None, {"arguments": {}}, {"name": 3}, {"name": "a", "arguments": []}, {"text": ["x"]}],
 )
 def test_what_is_no_action_is_refused(world, serve, action):
     (answer,) = taken(serve(world.url), action)
@@ -295,11 +279,8 @@ def test_what_is_no_action_is_refused(world, serve, action):
         {"id": "a"},
         {"id": "a", "domain": "moon"},
         {"id": "a", "domain": "mcp", "colour": 1},
-        {"id": "a", "domain": "mcp", "context": {"agent_system": "x"}},
         {"id": "a", "domain": "mcp", "context": {"initial_state": 5}},
         {"id": "a", "domain": "mcp", "forms": [1]},
-        {"id": "a", "domain": "mcp", "forms": 5},
-        {"id": "a", "domain": "mcp", "ends": "yes"},
         {"id": "a", "domain": "mcp", "observation": 5},
         {"id": "a", "domain": "mcp", "time_limit_s": "5"},
     ],
@@ -332,8 +313,13 @@ LS_KEYS = '[{"keystrokes": "ls -l\\n"}]'
 LS_CALL = '{"name": "Bash", "arguments": {"command": "ls -l"}}'
 
 
-@pytest.mark.parametrize("said", ["ls -l", LS_KEYS, LS_CALL, f"[{LS_CALL}]", json.loads(LS_CALL), {"text": LS_KEYS}])
-@pytest.mark.parametrize(("actions", "told"), [("keystrokes", LS_KEYS), ("call", LS_CALL)])
+@pytest.mark.parametrize(
+    ("actions", "told", "said"),
+    [
+        *(("keystrokes", LS_KEYS, said) for said in ("ls -l", LS_KEYS, f"[{LS_CALL}]", json.loads(LS_CALL))),
+        *(("call", LS_CALL, said) for said in ("ls -l", LS_CALL, {"text": LS_KEYS})),
+    ],
+)
 def test_an_action_is_told_in_the_form_that_the_world_was_trained_on(world, serve, said, actions, told):
     scenario = {**TERMINAL, "actions": actions, "shell": "Bash" if actions == "call" else ""}
     (answer,) = taken(serve(world.url), said, scenario=scenario)
@@ -357,17 +343,3 @@ def test_an_action_that_has_no_such_form_is_refused_and_the_world_is_not_asked(w
     assert (refused.status, refused.code) == (400, "bad_request")
     assert again["info"]["step"] == 0
     assert len(world.asked) == 1
-
-
-def test_a_call_that_is_named_as_a_wait_of_a_terminal_stays_a_call(world, serve):
-    action = '{"name": "wait", "arguments": {"time": 2}}'
-    (answer,) = taken(serve(world.url), action, scenario={**TERMINAL, "domain": "android", "actions": "call"})
-    assert answer["info"]["action"] == action
-
-
-def test_scenarios_of_a_run_tell_the_form_of_their_actions(drawn):
-    forms = {
-        scenario.domain: (scenario.actions, scenario.shell)
-        for scenario in scenarios_in(Folder(str(drawn)), recipe().mix, TokenCounter())
-    }
-    assert [forms[name] for name in ("mcp", "terminal", "swe")] == [("call", ""), ("keystrokes", ""), ("call", "bash")]

@@ -1,6 +1,6 @@
 """Records the known steps in a real bash at a real terminal, in every form at once, and writes the recordings.
 
-    python -m tests.planted.record_shell FOLDER [--reporting]
+    python -m samples.makers.record_shell FOLDER [--reporting]
 
 One session is typed, and recorders run inside each other: asciinema with input, asciinema without, script(1) with
 classic timing, script(1) with advanced timing, bash. So all recordings are of the very same session. It needs Linux,
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from samples.makers.record_terminal import READY, Terminal, version_1
-from tests.planted.shell_truth import COLUMNS, ENTER, PROMPT, ROWS, STEPS
+from samples.makers.shell_truth import COLUMNS, ENTER, PROMPT, ROWS, STEPS
 
 GONE: Final = re.compile(r"exit\s*$")
 QUIET_S: Final = 0.15
