@@ -2,7 +2,7 @@
 
     python -m benchmarks.ratios               # under 15 minutes on two idle cores
     python -m benchmarks.ratios --long        # hours: the tables of `LONG` besides
-    python -m benchmarks.ratios --only rollouts "one file"
+    python -m benchmarks.ratios --only rollouts costs
 
 The tables go into pages of docs, between the marks of this command. A figure that moved by more than 15 % since the
 last commit of its page is named.
@@ -240,13 +240,9 @@ LONG: Final[dict[str, tuple[str, Callable[[Path, list[float]], list[str]]]]] = {
     "kills": ("endurance.md", lambda _, __: _markdown(kills.HEADS, kills.rows(40, [1, 2], SEED))),
     "growth": ("endurance.md", lambda folder, sizes: _markdown(growth.HEADS, growth.rows(sizes, folder, SEED))),
     "long logs": ("endurance.md", lambda folder, _: _markdown(skew.HEADS, skew.rows(skew.LOGS, [2], folder, SEED))),
-    "one file": (
-        "endurance.md",
-        lambda folder, _: rollouts.worker_table(rollouts.measure_shares([0.0113], [1, 2], folder, SEED)),
-    ),
     "rollouts": (
         "scaling.md",
-        lambda folder, _: rollouts.share_tables(rollouts.measure_shares([0.001, 0.01], [1], folder, SEED)),
+        lambda folder, _: rollouts.make_tables(rollouts.measure_shares([0.001, 0.01], [1, 2], folder, SEED)),
     ),
     "costs": ("scaling.md", lambda folder, _: _markdown(scale.COST_HEADS, scale.cost_rows(1, folder, SEED))),
     "exchanges": ("scaling.md", lambda _, __: _markdown(scale.HEADS, scale.rows(scale.TEN_MILLION))),

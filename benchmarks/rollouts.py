@@ -1,10 +1,9 @@
 """`python -m benchmarks.rollouts`: one JSON Lines file with a hundred rollouts of each task, from plan to shards.
 
-    python -m benchmarks.rollouts --share 0.001 0.01              # of the largest public corpus; up to 4.4 GB
-    python -m benchmarks.rollouts --share 0.0113 --workers 1 2    # 5 GB, with one worker and with two
+    python -m benchmarks.rollouts --share 0.001 0.01 --workers 1 2    # shares of the largest public corpus; 4.4 GB
 
-The last row over several shares is computed: the whole corpus, by the growth between the two largest. Runs with other
-numbers of workers have to give the same bytes. Tables are printed as Markdown.
+The last row over several shares is computed: the whole corpus, by the growth between the two largest. The largest share
+is run with each number of workers, which have to give the same bytes. Tables are printed as Markdown.
 """
 
 from __future__ import annotations
@@ -97,8 +96,10 @@ def measure_share(share: float, workers: Sequence[int], base: Path, seed: int) -
 
 
 def measure_shares(shares: Sequence[float], workers: Sequence[int], base: Path, seed: int) -> list[Measured]:
-    """Measure each share, the smallest first."""
-    return [run for share in sorted(shares) for run in measure_share(share, workers, base, seed)]
+    """Measure each share, the smallest first, with the first number of workers, and the largest with each."""
+    *smaller, largest = sorted(shares)
+    runs = [run for share in smaller for run in measure_share(share, workers[:1], base, seed)]
+    return [*runs, *measure_share(largest, workers, base, seed)]
 
 
 def _grown(before: Measured, after: Measured, small: float, large: float) -> tuple[float, float]:
@@ -195,28 +196,25 @@ def _markdown(heads: Sequence[str], rows: Iterator[tuple[str, ...]]) -> list[str
     return [f"| {' | '.join(row)} |" for row in (heads, ("---",) * len(heads), *rows)]
 
 
-def share_tables(runs: Sequence[Measured]) -> list[str]:
-    """The lines of the tables of runs over several shares."""
-    return [*_markdown(COST_HEADS, cost_rows(runs)), "", *_markdown(FATE_HEADS, fate_rows(runs))]
-
-
-def worker_table(runs: Sequence[Measured]) -> list[str]:
-    """The lines of the table of runs over one file with several numbers of workers."""
-    return _markdown(WORKER_HEADS, worker_rows(runs))
+def make_tables(runs: Sequence[Measured]) -> list[str]:
+    """The lines of the tables of runs of `measure_shares`."""
+    alike = [run for run in runs if run.workers == runs[0].workers]
+    tables = [_markdown(COST_HEADS, cost_rows(alike)), _markdown(FATE_HEADS, fate_rows(alike))]
+    of_largest = [run for run in runs if run.share == runs[-1].share]
+    tables += [_markdown(WORKER_HEADS, worker_rows(of_largest))] if len(of_largest) > 1 else []
+    return [line for table in tables for line in ("", *table)][1:]
 
 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, nargs="+", default=[0.001, 0.01])
-    parser.add_argument("--workers", type=int, nargs="+", help="compare these over the largest share alone")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1])
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="where logs and output are made; removed when done")
     options = parser.parse_args()
-    shares = options.share if options.workers is None else [max(options.share)]
     with tempfile.TemporaryDirectory(prefix="rollouts-", dir=options.folder) as temporary:
-        runs = measure_shares(shares, options.workers or [1], Path(temporary), options.seed)
-    print("\n".join(share_tables(runs) if options.workers is None else worker_table(runs)))
+        print("\n".join(make_tables(measure_shares(options.share, options.workers, Path(temporary), options.seed))))
 
 
 if __name__ == "__main__":
