@@ -161,7 +161,7 @@ def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
     version = pc.fill_null(plain(view.texts("agent", "version")), "")
     group = np.maximum(_hashes(pc.binary_join_element_wise(plain(names), version, "\n")), 1)
     group[~_is_looked_at(view)] = 0
-    edge_values: list[tuple[int, int, int, int, int]] = []
+    edge_values: list[int] = []
     lines: list[str | None] = []
     sizes = np.zeros(batch.num_rows, np.uint32)
     calls = _calls(batch)
@@ -170,7 +170,7 @@ def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
         quoted = [quote for quote in _quotes(*calls[row]) if quote in text]
         sizes[row] = len(text)
         for edge_place, depth, begin, line in _edges(text):
-            edge_values.append((row, edge_place, depth, begin, len(line)))
+            edge_values += (row, edge_place, depth, begin, len(line))
             lines.append(make_skeleton(line, quoted))
     edges = np.zeros(len(lines), EDGE)
     rows, edges["place"], edges["depth"], edges["begin"], edges["size"] = (
@@ -395,6 +395,11 @@ def find_frames(answers: Records, skeletons: Records) -> Records:
         answers: Number of the group's answers of each kind, of dtype `COUNT`, of all units.
         skeletons: Number of these answers with each skeleton.
     """
+    if not len(skeletons):
+        return np.zeros(0, FRAME)
+    _, place_of = np.unique(skeletons["skeleton"] + skeletons["place"], return_inverse=True)
+    times = np.bincount(place_of, np.where(skeletons["is_program"], 0, skeletons["answers"]))
+    skeletons = skeletons[times[place_of] >= min(answers_of for _, answers_of in LEAST)]  # few are said so often
     if not len(skeletons):
         return np.zeros(0, FRAME)
     names = ("row", "unit", "kind", "is_program", "skeleton", "place")
