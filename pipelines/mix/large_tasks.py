@@ -28,12 +28,12 @@ _LEAVES: Final = ("trajectory_id", "step", "source", "task.id", "task.instructio
 def require_room(recipe: Recipe, units: Sequence[Unit], transitions: Folder) -> None:
     """Stop if one task has more trajectories of a domain, counted by id, than the largest pool may have.
 
-    A recipe that bounds the kept share of a task is not checked.
+    A recipe that bounds what is kept of a task is not checked.
 
     Raises:
         ConfigError: a task is too large for any pool.
     """
-    if "task" in recipe.judge.max_share:
+    if "task" in recipe.judge.max_share or (recipe.judge.max_per_task or LARGE) < LARGE:
         return
     share = max(recipe.mix.pools.values()) / sum(recipe.mix.pools.values())
     for domain in sorted({unit.domain for unit in units}):
@@ -44,7 +44,8 @@ def require_room(recipe: Recipe, units: Sequence[Unit], transitions: Folder) -> 
             raise ConfigError(
                 f"One task has {most:,} of the {total:,} trajectories of {domain}, and the largest pool is to have "
                 f"{share * total:,.0f}: rollouts of one task are in one pool. In the recipe, bound what is kept of a "
-                f"task (judge.max_share: {{task: {share / 2:.2g}}}), or give one pool a larger share (mix.pools)."
+                f"task (judge.max_per_task: 10, or judge.max_share: {{task: {share / 2:.2g}}}), or give one pool a "
+                "larger share (mix.pools)."
             )
 
 

@@ -152,7 +152,7 @@ def recipe(**sections: Any) -> Recipe:
 
 
 def test_a_task_that_no_pool_has_room_for_is_told_before_anything_is_judged(raw, tmp_path):
-    with pytest.raises(ConfigError, match=r"One task has 120 of the 180 trajectories of mcp.*\n?.*judge\.max_share"):
+    with pytest.raises(ConfigError, match=r"One task has 120 of the 180 trajectories of mcp.*\n?.*judge\.max_per_task"):
         Run(recipe(mix={"pools": {"sft": 0.5, "eval": 0.5}}), [str(raw)], str(tmp_path / "out")).run()
     assert (tmp_path / "out" / "transitions" / "manifest.json").exists()
     assert not (tmp_path / "out" / "measures").exists()
@@ -163,6 +163,7 @@ def test_a_task_that_no_pool_has_room_for_is_told_before_anything_is_judged(raw,
     [
         {"mix": {"pools": {"sft": 0.7, "eval": 0.3}}},
         {"mix": {"pools": {"sft": 0.5, "eval": 0.5}}, "judge": {"max_share": {"task": 0.25}}},
+        {"mix": {"pools": {"sft": 0.5, "eval": 0.5}}, "judge": {"max_per_task": 10}},
     ],
 )
 def test_a_larger_pool_or_a_bound_on_tasks_lets_the_run_go_on(raw, tmp_path, sections):
