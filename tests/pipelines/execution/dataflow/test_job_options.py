@@ -9,9 +9,12 @@ from trajmill.pipelines.execution.dataflow.job_options import (
     TIME_LIMIT,
     Ceiling,
     Meter,
+    cores_of,
     job_flags,
     options_of,
+    time_limit,
 )
+from trajmill.pipelines.execution.execution import Execution
 from trajmill.schemas import ConfigError, ShardError
 
 HOURS = Ceiling(hours=2)
@@ -49,6 +52,14 @@ def test_so_many_machines_are_taken_as_have_cores_for_the_workers(given, machine
     assert flags_of(*FLAGS, *given, workers=9)["num_workers"] == machines
 
 
+def test_what_is_given_wins():
+    options = flags_of(
+        *FLAGS, "--disk_size_gb=200", "--number_of_worker_harness_threads=2", "--staging_location=gs://abc/s"
+    )
+    assert (options["disk_size_gb"], options["number_of_worker_harness_threads"]) == (200, 2)
+    assert options["staging_location"] == "gs://abc/s"
+
+
 def test_what_is_not_given_is_found_in_the_environment():
     variables = {
         "GOOGLE_CLOUD_PROJECT": "of-the-environment",
@@ -64,6 +75,12 @@ def test_what_is_not_given_is_found_in_the_environment():
     )
 
 
+def test_everything_that_is_missing_is_told_at_once():
+    with pytest.raises(ConfigError) as error:
+        flags_of()
+    assert all(name in str(error.value) for name in ("project", "region", "temp_location", "sdk_container_image"))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -77,9 +94,25 @@ def test_what_cannot_be_is_refused(wrong):
         flags_of(*FLAGS, wrong)
 
 
+def test_packages_that_are_missing_are_told_with_what_installs_them(monkeypatch):
+    monkeypatch.setattr(job_options, "is_installed", lambda: False)
+    with pytest.raises(ConfigError, match="dataflow"):
+        flags_of(*FLAGS)
+
+
+def test_a_machine_tells_its_cores():
+    assert [cores_of(kind) for kind in ("n2-standard-4", "e2-highcpu-16", "custom-2-4096", "c3-standard-8-lssd")] == [
+        4, 16, 2, 8,
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("ceiling", "seconds"),
-    [(Ceiling(hours=2), 7200), (Ceiling(cost=6.0, price=0.5), 4 * 3600), (Ceiling(hours=1, cost=6.0, price=0.5), 3600)],
+    [
+        (Ceiling(hours=2), 7200),
+        (Ceiling(cost=6.0, price=0.5), 4 * 3600),
+        (Ceiling(hours=1, cost=6.0, price=0.5), 3600),
+    ],
 )
 def test_jobs_may_take_what_hours_and_cost_allow(ceiling, seconds):
     assert ceiling.seconds(machines=3) == seconds
@@ -113,6 +146,11 @@ def test_later_jobs_have_what_earlier_ones_left(monkeypatch):
         meter.left(7200)
     meter.reset()
     assert meter.left(7200) == 7200
+
+
+def test_the_least_of_several_limits_holds():
+    flags = (*job_flags(FLAGS, 1, HOURS, {}), *FLAGS, f"--dataflow_service_options={TIME_LIMIT}=99999")
+    assert time_limit(Execution(beam=flags).options()) == 7200
 
 
 @pytest.mark.parametrize(

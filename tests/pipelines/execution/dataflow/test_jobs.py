@@ -84,6 +84,25 @@ def test_a_job_asks_for_the_image_the_machines_and_the_time_that_it_was_told(one
         assert options["sdk_location"] == "container"
 
 
+def test_the_jobs_are_those_of_the_stages(one_run):
+    steps = [{transform.unique_name for transform in job.graph.components.transforms.values()} for job in one_run[0]]
+    tops = [{name.partition("/")[0] for name in names if name and "ref_" not in name} for names in steps]
+    assert all({"Work", "See", "Take"} <= names for names in tops)
+    assert [sorted(names - {"Work", "See", "Take"}) for names in tops] == [
+        ["PartsToTransitions"],
+        ["UnitsToVerdicts"],
+        ["UnitsToShards"],
+    ]
+
+
+@pytest.mark.parametrize("wrong", ["--region=nowhere", "--temp_location=/tmp", "--no_such_flag=1", "--num_workers=x"])
+def test_an_option_that_is_wrong_is_refused_before_anything_is_written(bucket, service, wrong):
+    with pytest.raises(ConfigError):
+        run(bucket, (*FLAGS, wrong))
+    assert not service.jobs
+    assert not fsspec.filesystem("memory").find("/bucket/out")
+
+
 def test_a_bucket_that_is_not_there_is_told_before_anything_is_written(bucket, service):
     with pytest.raises(ConfigError, match="other-bucket"):
         run(bucket, (*FLAGS, "--temp_location=gs://other-bucket/tmp"))
@@ -102,6 +121,12 @@ def test_what_workers_elsewhere_do_not_see_is_refused_before_anything_is_written
     with pytest.raises(ConfigError, match=templates):
         run(bucket, recipe=parse_recipe(text, "recipe"))
     assert not (tmp_path / "out").exists()
+    assert not fsspec.filesystem("memory").find("/bucket/out")
+
+
+def test_a_run_that_may_cost_too_much_is_refused_before_anything_is_written(bucket, service):
+    with pytest.raises(ConfigError):
+        run(bucket, ceiling=Ceiling(hours=10, cost=1, price=0.3))
     assert not fsspec.filesystem("memory").find("/bucket/out")
 
 
