@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from trajmill.pipelines.execution import dying_inputs
 from trajmill.pipelines.execution.dying_inputs import Deaths, InputAtHand, at_hand_folder, take_dead
 from trajmill.pipelines.execution.pool import WorkerDiedError
 from trajmill.pipelines.generations.verification import verify
+from trajmill.pipelines.plan import planned_before
 from trajmill.pipelines.storage.folders import Folder
 
 RECIPE = "extends: terminal\nname: t\nsource: t\nnormalize:\n  max_reject_ratio: 0.9\n"
@@ -68,6 +70,7 @@ def test_a_file_that_ends_the_process_that_asks_for_its_format_is_rejected_and_a
         for name, way in (("a.log", "good"), ("b.log", "unsniffed"), ("c.log", "good")):
             archive.writestr(name, f"{HEAD}{way} {name}")
     assert run(raw, out, "--stop-after", "plan").returncode == -signal.SIGSEGV
+    time.sleep(planned_before._TICK)  # what changed just before it was listed is looked into again
     done = run(raw, out, "--stop-after", "normalize")
     assert done.returncode == 0, done.stderr
     rejects = pl.read_parquet(out / "rejects/plan/*.parquet").sort("uri")
