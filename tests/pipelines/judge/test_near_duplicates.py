@@ -3,11 +3,15 @@
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from trajmill.pipelines.execution.execution import Execution
+from trajmill.pipelines.judge.near_duplicates import _goes_on
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.recipe.recipe_file import parse_recipe
 from trajmill.pipelines.run import Run
@@ -86,3 +90,15 @@ def test_copies_share_a_group_even_where_none_goes(raw: Path, tmp_path: Path):
     for task in range(4):
         assert groups[f"copy-{task}.json"] == groups[f"{task}-3.json"]
     assert len(set(groups.values())) == 4
+
+
+@pytest.mark.parametrize(
+    ("steps", "goes_on"),
+    [([1, 2, 3], True), ([1, 9], True), ([1, 2, 9], False), ([8, 2], False), ([9], False), ([1], True)],
+)
+def test_a_log_goes_on_from_one_whose_last_answer_alone_may_have_been_cut(steps, goes_on):
+    def sketched(*steps: int) -> Any:
+        return SimpleNamespace(starts=np.array([0]), lengths=np.array([len(steps)]), step=np.array(steps))
+
+    first, has_text = np.array([0]), np.ones(len(steps), np.bool_)
+    assert _goes_on(sketched(1, 2, 3), first, sketched(*steps), first, has_text).tolist() == [goes_on]
