@@ -115,7 +115,10 @@ def test_rows_of_which_the_first_is_longer_than_the_head_are_rows(dataset, form)
     assert uris(dataset, config="small") == ["small/rows.jsonl"]
 
 
-@pytest.mark.parametrize(("chosen", "message"), [({"config": "smal"}, "'small'"), ({"splits": ["tests"]}, "'test'")])
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [({"config": "smal"}, "'small'"), ({"splits": ["tests"]}, "'test'")],
+)
 def test_an_unknown_configuration_or_split_is_answered_with_the_nearest(dataset, chosen, message):
     with pytest.raises(ConfigError, match=message):
         uris(dataset, **chosen)
@@ -126,6 +129,19 @@ def test_configurations_without_a_default_have_to_be_named(dataset):
     with pytest.raises(ConfigError, match="large"):
         uris(dataset)
     assert uris(dataset, config="small") == ["small/rows.jsonl"]
+
+
+def test_of_several_default_configurations_the_first_is_taken():
+    walks, runs = (hub.Config(name, True, (("train", (f"{name}/*",)),)) for name in ("walks", "runs"))
+    card = hub.Card(None, (hub.Config("small", False, ()), walks, runs))
+    names = ["runs/a.jsonl", "walks/a.jsonl"]
+    assert hub.choose_files(names, card, "", [], "hub") == ["walks/a.jsonl"]
+
+
+def test_a_configuration_whose_files_are_not_there_is_a_config_error(dataset):
+    (dataset / "small" / "rows.jsonl").unlink()
+    with pytest.raises(ConfigError):
+        uris(dataset, config="small")
 
 
 def test_a_card_cannot_name_files_outside_its_folder(dataset):
@@ -229,6 +245,13 @@ def test_columns_are_told_by_rows_that_begin_in_the_first_16_mebibytes(tmp_path,
     asked = ColumnMapping(recipe(columns={"id": "said", "observation": "said", "action": "act"}))
     with nullcontext() if is_seen else pytest.raises(ConfigError):
         asked("rows.jsonl", Place(str(path)), path.read_bytes()[:HEAD_BYTES])
+
+
+def test_fields_are_looked_for_four_names_deep_and_deeper_ones_are_taken_as_they_are(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"o": "x", "a": {"b": {"c": {"d": {"e": "y"}}}}}) + "\n")
+    assert uris(tmp_path, columns={"id": "o", "observation": "o", "action": "a.b.c.d.f"}) == ["rows.jsonl"]
+    with pytest.raises(ConfigError, match=r"'a\.b\.c\.d'"):
+        uris(tmp_path, columns={"id": "o", "observation": "o", "action": "a.b.c.f"})
 
 
 def test_only_tables_that_the_recipe_speaks_of_are_compared_with_it(dataset):
