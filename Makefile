@@ -68,7 +68,7 @@ coverage: .venv/developing ## run all tests, and say how many lines of each pack
 	$(UV) pip install --quiet --python .venv/mutants/bin/python --require-hashes -r requirements/mutants.txt
 	@touch $@
 
-mutants: .venv/mutants/installed .venv/developing ## try 300 one-line changes of the core against its tests (an hour); fails below 85 % noticed
+mutants: .venv/mutants/installed .venv/developing ## try 300 one-line changes of the core against its tests (ten minutes); fails below 85 % noticed
 	$(BIN)/python benchmarks/mutants.py $(ARGS)
 
 engines: .venv/developing ## one recipe on every engine: the same bytes. What a machine lacks is told and left out, or with ENGINES=all a failure
