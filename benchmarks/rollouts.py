@@ -114,11 +114,11 @@ COST_HEADS: Final = (
 
 
 def cost_rows(runs: Sequence[Measured]) -> Iterator[tuple[str, ...]]:
-    """What the run over each share cost, and what one over the whole corpus would cost."""
-    before, exponent, whole = None, "", 0.0
+    """Yield the costs of the run over each share, and the computed ones of the whole corpus."""
+    before, exponent, total_seconds = None, "", 0.0
     for run in runs:
         if before is not None:
-            grown, whole = _grown(before, run, before.cpu, run.cpu)
+            grown, total_seconds = _grown(before, run, before.cpu, run.cpu)
             exponent = f"{grown:.3f}"
         before = run
         yield (
@@ -126,10 +126,10 @@ def cost_rows(runs: Sequence[Measured]) -> Iterator[tuple[str, ...]]:
             *(f"{run.stages[name]['cpu']:.1f}" for name in STAGES),
             *(f"{max(stage['peak'] for stage in run.stages.values()):.0f}", exponent, f"{run.cpu:.1f}"),
         )
-    if whole:
+    if total_seconds:
         size = runs[-1].size / runs[-1].share / 1e9
         empty = ("",) * (len(STAGES) + 2)
-        yield "1, computed", f"{size:,.0f}", f"{TASKS * EACH:,}", *empty, exponent, f"{whole / 3600:,.0f} hours"
+        yield "1, computed", f"{size:,.0f}", f"{TASKS * EACH:,}", *empty, exponent, f"{total_seconds / 3600:,.0f} hours"
 
 
 FATE_HEADS: Final = ("share", "rollouts", "kept", "dropped by reason", *(f"{name}: GB" for name in FOLDERS))
@@ -137,7 +137,7 @@ _DROPPED: Final = "trajectories.dropped."
 
 
 def fate_rows(runs: Sequence[Measured]) -> Iterator[tuple[str, ...]]:
-    """What became of the rollouts of each share, and the bytes of the folders; the last row is computed."""
+    """Yield the fates of the rollouts of each share, and the bytes of the folders; the last row is computed."""
     for run in runs:
         dropped = {
             name.removeprefix(_DROPPED): number for name, number in run.counts.items() if name.startswith(_DROPPED)

@@ -1,4 +1,4 @@
-"""What ten million trajectories cost: a run over a part of such a corpus, extrapolated, and the exchanges of judging.
+"""Costs of ten million trajectories: a run over a part of such a corpus, extrapolated, and the exchanges of judging.
 
     python -m benchmarks.scale --gigabytes 1 --millions 10 --steps 30
 
@@ -357,9 +357,9 @@ def cost_rows(gigabytes: float, base: Path, seed: int) -> Iterator[tuple[str, ..
     seconds = {name: stages[name]["cpu"] / size for name in growth.STAGES}
     for name, cost in seconds.items():
         yield _cost_row(f"{name}, CPU-s", cost, 1 / 3600, "vCPU-hours")
-    whole = sum(seconds.values())
-    yield _cost_row("all stages, CPU-s", whole, 1 / 3600, "vCPU-hours")
-    yield _cost_row("machines at full use, dollars", whole / 3600 * (VCPU_HOUR + 4 * GB_HOUR), 1, "dollars", digits=4)
+    total = sum(seconds.values())
+    yield _cost_row("all stages, CPU-s", total, 1 / 3600, "vCPU-hours")
+    yield _cost_row("machines at full use, dollars", total / 3600 * (VCPU_HOUR + 4 * GB_HOUR), 1, "dollars", digits=4)
     stored: Mapping[str, tuple[int, int]] = totals["stored"]
     for name in ("transitions", "measures", "verdicts", "shards"):
         yield _cost_row(f"stored {name}, GB", stored[name][0] / 1e9 / size, 1e-3, "TB")

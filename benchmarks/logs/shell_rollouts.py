@@ -39,7 +39,7 @@ _SYSTEM: Final = (
 _RULES: Final = "\n".join(f"{number}. Read the files before you edit them, and edit no test." for number in range(30))
 
 Turn = tuple[str, str]
-"""What the agent says with a command, and what the shell shows."""
+"""Words of the agent with a command, and the output of the shell."""
 
 
 def _turn(text: Text) -> Turn:

@@ -187,7 +187,7 @@ _LEAVES: Final = (
     *("agent.name", "agent.version", "action.name", "action.arguments"),
     *("provenance.connector", "next_observation.content"),
 )
-"""What a row of the table is made of."""
+"""Columns from which a row of the table is made."""
 
 
 def _examples(standing: Standing, known: dict[int, Records]) -> dict[int, list[dict[str, Any]]]:
