@@ -62,6 +62,8 @@ def _spans_in(word: str) -> list[tuple[int, int]]:
     """Return the placeholder with which a word ends, or else those with which its pieces end."""
     if (start := _begin_of_placeholder(word)) is not None:
         return [(start, len(word))]
+    if word.isalnum():
+        return []
     pieces = (piece for piece in _PIECE.finditer(word) if len(piece[0]) < len(word))
     starts = ((piece, _begin_of_placeholder(piece[0])) for piece in pieces)
     return [(piece.start() + start, piece.end()) for piece, start in starts if start is not None]
@@ -69,6 +71,8 @@ def _spans_in(word: str) -> list[tuple[int, int]]:
 
 def _begin_of_placeholder(word: str) -> int | None:
     """Return the first position in a word from which on it is a placeholder; None if there is none."""
+    if word.isalnum() and word.isascii():
+        return 0 if certifies_itself(word) and len(set(word)) > 2 else None
     is_plain = word.isascii() and not _ESCAPE.search(word)
     for start in islice(_starts(word), _BEGINS):
         tail = word[start:]
