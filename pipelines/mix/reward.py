@@ -47,6 +47,9 @@ _HELD: Final = 32_768
 _COMPARED: Final = 40_000
 """Largest number of pairs of lines that are compared."""
 
+_BLOCK: Final = 256
+"""Lines whose candidates are held at once as sets of bits, one bit for each of their tokens."""
+
 Check: TypeAlias = Mapping[str, Any]
 Truth: TypeAlias = Mapping[str, Any]
 Judge: TypeAlias = Callable[[Truth, str], str | Mapping[str, Any]]
@@ -403,25 +406,30 @@ def _matches(lines: Sequence[str], other_lines: Sequence[str], reused: bool = Fa
     Each other line is used once, unless `reused`. If there are very many lines, only lines at similar positions are
     compared.
     """
-    bags = [_bag(line) for line in other_lines]
-    sizes = [len(bag) for bag in bags]
     reach = max(1, _COMPARED // max(1, len(lines)))
     scores, used, near = [], set[int](), set[int]()
+    bits: dict[tuple[str, int], int] = {}
     for number, line in enumerate(lines):
+        if not number % _BLOCK:
+            first, end = (n * len(other_lines) // len(lines) for n in (number, number + _BLOCK))
+            first = max(0, first - reach)
+            bits.clear()
+            bags = map(_bag, other_lines[first : end + reach])
+            others = [(sum(bits.setdefault(token, 1 << len(bits)) for token in bag), len(bag)) for bag in bags]
         bag, best, nearest = _bag(line), 0.0, -1
-        size = len(bag)
+        size, shared = len(bag), sum(bits.get(token, 0) for token in bag)
+        most = shared.bit_count()
         middle = number * len(other_lines) // len(lines)
-        for candidate in range(max(0, middle - reach), min(len(other_lines), middle + reach)):
-            if candidate in used:
-                continue
-            other = sizes[candidate]
-            if not size + other:
+        begin = max(0, middle - reach)
+        for candidate, (other, other_size) in enumerate(others[begin - first : middle + reach - first], begin):
+            total = size + other_size
+            if not total:
                 common = 1.0
-            elif 2 * min(size, other) / (size + other) > best:  # otherwise not even all tokens in common would help
-                common = 2 * len(bag & bags[candidate]) / (size + other)
-            else:
+            elif 2 * (most if most < other_size else other_size) / total > best and candidate not in used:
+                common = 2 * (shared & other).bit_count() / total
+            else:  # not even all tokens in common would help
                 continue
-            if common > best:
+            if common > best and candidate not in used:
                 best, nearest = common, candidate
         scores.append(best)
         if best >= _NEAR:
@@ -431,14 +439,15 @@ def _matches(lines: Sequence[str], other_lines: Sequence[str], reused: bool = Fa
     return scores, near
 
 
-def _bag(line: str) -> frozenset[tuple[str, int]]:
+@lru_cache(1 << 12)  # wrong answers repeat most lines of the truth
+def _bag(line: str) -> tuple[tuple[str, int], ...]:
     """Return the tokens of a line, each with its number among equal tokens."""
-    counts = Counter[str]()
-    bag = set()
+    counts: dict[str, int] = {}
+    bag = []
     for token in _TOKEN.findall(line):
-        bag.add((token, counts[token]))
-        counts[token] += 1
-    return frozenset(bag)
+        counts[token] = number = counts.get(token, -1) + 1
+        bag.append((token, number))
+    return tuple(bag)
 
 
 def _ordered_similarity(predicted: Sequence[str], true: Sequence[str]) -> float:

@@ -71,7 +71,7 @@ def _spans_in(word: str) -> list[tuple[int, int]]:
 
 def _begin_of_placeholder(word: str) -> int | None:
     """Return the first position in a word from which on it is a placeholder; None if there is none."""
-    if word.isalnum() and word.isascii():
+    if word.isalnum() and word.isascii() and not _ISSUER.match(word):
         return 0 if certifies_itself(word) and len(set(word)) > 2 else None
     is_plain = word.isascii() and not _ESCAPE.search(word)
     for start in islice(_starts(word), _BEGINS):
