@@ -114,6 +114,9 @@ _VARIES: Final = re.compile(
     r"|\b(?P<day>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\b)"
     r"|(?<![\w-])(?:(?P<number>\d++(?:[.,:]\d++)*+(?![\w-]))|(?P<id>[A-Za-z_-]*+\d[\w-]*+|[A-Fa-f]{8,}\b))"
 )
+_MAY_VARY: Final = re.compile(r"[\d/\\MTWFSJADNO]|[A-Fa-f]{8}")
+"""Whatever `_VARIES` finds holds a digit, a slash, the initial of a day or month, or eight hexadecimal letters."""
+
 _SIGNS: Final = {"path": _PATH, "day": _DAY, "number": _NUMBER, "id": _ID}
 _MATCHES: Final = {
     _CALL: r"[^\n]+",
@@ -309,7 +312,7 @@ def _skeleton_of(line: str) -> str | None:
 
 @lru_cache(1 << 14)
 def _replace_varying(word: str) -> str:
-    return _VARIES.sub(lambda match: _SIGNS[match.lastgroup or ""], word)
+    return _VARIES.sub(lambda match: _SIGNS[match.lastgroup or ""], word) if _MAY_VARY.search(word) else word
 
 
 def make_pattern(skeleton: str) -> str:

@@ -250,11 +250,13 @@ class Costing:
 
     def _placeholders(self, texts: pa.StringArray, counts: Counts, answer: Numbers) -> Counts:
         """Count the tokens of the placeholders in each answer's text, at most those of the text."""
-        tokens = np.zeros(len(texts) + 1, np.int64)
-        for number in np.unique(answer[answer >= 0]).tolist():
-            text = texts[number].as_py()
-            placeholders = pa.array([text[begin:end] for begin, end in placeholder_spans(text)], pa.string())
-            tokens[number] = min(int(self._counter.count(placeholders).sum()), int(counts[number]))
+        numbers = np.unique(answer[answer >= 0])
+        told = texts.take(pa.array(numbers)).to_pylist()
+        placeholders = [[text[begin:end] for begin, end in placeholder_spans(text)] for text in told]
+        owners = np.repeat(numbers, [len(some) for some in placeholders])
+        sizes = self._counter.count(pa.array([text for some in placeholders for text in some], pa.string()))
+        tokens = np.bincount(owners, sizes, len(texts) + 1).astype(np.int64)
+        tokens[:-1] = np.minimum(tokens[:-1], counts[: len(texts)])
         return tokens[answer]
 
 
