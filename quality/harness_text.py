@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from itertools import chain, compress
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +30,7 @@ from trajmill.quality.variety import commands_of, plain
 Records = npt.NDArray[np.void]
 Hashes = npt.NDArray[np.uint64]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 LINES: Final = 8
 """Lines at each end of an answer that are examined."""
@@ -156,42 +158,82 @@ class EdgeLines:
         return iter(())
 
 
+Line: TypeAlias = tuple[int, int, int, str]
+"""(place, depth, begin, text) of a line at an edge, or of its label."""
+
+
+@dataclass(eq=False, slots=True)
+class _End:
+    """End of an answer, with the number of its call and what it may quote of it, and the lines still to examine."""
+
+    row: int
+    call: int
+    quoted: Sequence[str]
+    lines: Iterator[list[Line]]
+
+
 def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the edges, of `EDGES_SCHEMA`, of the answers of a batch of `encode_schema()`."""
+    """Return the edges, of `EDGES_SCHEMA`, of the answers of a batch of `encode_schema()`.
+
+    The lines of an answer are examined from either edge on, up to the first whose skeleton follows no other call of the
+    batch: no line behind it can be a frame.
+    """
     view = Measured.of(batch, TokenCounter())
     texts = view.texts("next_observation", "content")
     names = view.texts("agent", "name").over(view.texts("provenance", "connector"))
     version = pc.fill_null(plain(view.texts("agent", "version")), "")
     group = np.maximum(_hashes(pc.binary_join_element_wise(plain(names), version, "\n")), 1)
     group[~_is_looked_at(view)] = 0
-    edge_values: list[int] = []
-    lines: list[str | None] = []
     sizes = np.zeros(batch.num_rows, np.uint32)
-    calls = _calls(batch)
-    for row in np.flatnonzero(group).tolist():
-        text = texts.texts[int(texts.index[row])].as_py()
-        quoted = [quote for quote in _quotes(*calls[row]) if quote in text]
-        sizes[row] = len(text)
-        for edge_place, depth, begin, line in _edges(text):
-            edge_values += (row, edge_place, depth, begin, len(line))
-            lines.append(make_skeleton(line, quoted))
-    edges = np.zeros(len(lines), EDGE)
-    rows, edges["place"], edges["depth"], edges["begin"], edges["size"] = (
-        np.array(edge_values, np.int64).reshape(-1, 5).T
-    )
-    edges["skeleton"] = _hashes(pa.array(lines, pa.string()))
+    calls: dict[tuple[str, str], tuple[int, list[str]]] = {}
+    ends: list[_End] = []
+    for row, call in enumerate(_calls(batch)):
+        if group[row]:
+            text = texts.texts[int(texts.index[row])].as_py()
+            sizes[row] = len(text)
+            if call not in calls:
+                calls[call] = len(calls), _quotes(*call)
+            ends += [_End(row, *calls[call], lines) for lines in _ends(text)]
+    row_blocks, edge_blocks = [np.zeros(0, np.int64)], [np.zeros(0, EDGE)]
+    while examined := [(end, *line) for end in ends for line in next(end.lines, ())]:
+        ends_of, places, depths, begins, lines = zip(*examined, strict=True)
+        skeletons = [make_skeleton(line, end.quoted) for end, line in zip(ends_of, lines, strict=True)]
+        edges = np.zeros(len(examined), EDGE)
+        edges["skeleton"] = _hashes(pa.array(skeletons, pa.string()))
+        edges["place"], edges["depth"], edges["begin"] = places, depths, begins
+        edges["size"] = [len(line) for line in lines]
+        row_blocks.append(np.array([end.row for end in ends_of], np.int64))
+        edge_blocks.append(edges)
+        looks_past = _recur([end.call for end in ends_of], edges) | (
+            (edges["skeleton"] == 0) & (edges["place"] <= TAIL)
+        )
+        ends = [*dict.fromkeys(compress(ends_of, looks_past))]
+    rows, edges = np.concatenate(row_blocks), np.concatenate(edge_blocks)
+    order = np.lexsort((edges["place"], edges["depth"], edges["place"] % HEAD_LABEL, rows))
     columns = [pa.array(group.astype(np.uint64)), pa.array(sizes), _programs(view, group > 0)]
-    return pa.RecordBatch.from_arrays([*columns, _packed(rows, edges, batch.num_rows)], schema=EDGES_SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [*columns, _packed(rows[order], edges[order], batch.num_rows)], schema=EDGES_SCHEMA
+    )
+
+
+def _recur(calls: Sequence[int], edges: Records) -> npt.NDArray[np.bool_]:
+    """Flag the edges whose skeleton is in the same place of answers to several calls."""
+    _, key = np.unique(edges["skeleton"] + edges["place"], return_inverse=True)
+    pairs = np.unique(np.stack([key, np.array(calls)]), axis=1)
+    return (np.bincount(pairs[0])[key] > 1) & (edges["skeleton"] != 0)
 
 
 def _programs(view: Measured, looked_at: npt.NDArray[np.bool_]) -> pa.Array:
     """Return the hashes of the programs in each row's command, for the examined rows."""
     commands = commands_of(view)
+    names: dict[int, list[str]] = {}
     programs: list[tuple[int, str]] = []
     for row in np.flatnonzero(looked_at & (commands.index >= 0)).tolist():
-        command = commands.texts[int(commands.index[row])].as_py() or ""
-        names = dict.fromkeys(_PROGRAM.findall(command[:_COMMAND]))
-        programs += [(row, name) for name in [*names][:_MOST_PROGRAMS]]
+        number = int(commands.index[row])
+        if number not in names:
+            command = (commands.texts[number].as_py() or "")[:_COMMAND]
+            names[number] = [*dict.fromkeys(_PROGRAM.findall(command))][:_MOST_PROGRAMS]
+        programs += [(row, name) for name in names[number]]
     rows = np.array([row for row, _ in programs], np.int64)
     return _packed(rows, _hashes(pa.array([name for _, name in programs], pa.string())), len(looked_at))
 
@@ -208,7 +250,7 @@ def find_example(batch: pa.RecordBatch, wanted_place: int, skeleton: int) -> tup
     """Return the skeleton and the text behind it from a batch of one row whose answer has that skeleton."""
     text = struct_text(batch, "next_observation", "content")[0].as_py()
     quoted = _quotes(*_calls(batch)[0])
-    for where, _, _, line in _edges(text):
+    for where, _, _, line in chain.from_iterable(chain(*_ends(text))):
         example = make_skeleton(line, quoted)
         if where == wanted_place and example and int(_hashes(pa.array([example]))[0]) == skeleton:
             return example, line
@@ -245,24 +287,34 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _edges(text: str) -> Iterator[tuple[int, int, int, str]]:
-    """Yield (place, depth, begin, text) of the lines at both ends of an answer, and of their labels."""
-    lines = text[:REACH].split("\n")[: LINES + 1]
+def _ends(text: str) -> tuple[Iterator[list[Line]], Iterator[list[Line]]]:
+    """Return the first lines of an answer and the last ones, from the edges on, each with its label.
+
+    Lines with the prompt of a terminal are left out.
+    """
     prompt = _prompt(text)
+    return _first_lines(text, prompt), _last_lines(text, prompt)
+
+
+def _first_lines(text: str, prompt: str) -> Iterator[list[Line]]:
+    lines = text[:REACH].split("\n")[: LINES + 1]
     begin = 0
     for depth, line in enumerate(lines if len(text) <= REACH or len(lines) > LINES else lines[:-1]):
         if depth < LINES and not (prompt and line.startswith(prompt)):
-            yield HEAD, depth, begin, line
-            if (label := _HEAD_LABEL.match(line)) is not None and label.end() < len(line):
-                yield HEAD_LABEL, depth, begin, label[0]
+            label = _HEAD_LABEL.match(line)
+            label_edges = [(HEAD_LABEL, depth, begin, label[0])] if label and label.end() < len(line) else []
+            yield [(HEAD, depth, begin, line), *label_edges]
         begin += len(line) + 1
+
+
+def _last_lines(text: str, prompt: str) -> Iterator[list[Line]]:
     end = len(text.rstrip("\n"))
     lines = text[max(end - REACH, 0) : end].split("\n")[-LINES - 1 :]
     for depth, line in enumerate(reversed(lines if end <= REACH or len(lines) > LINES else lines[1:])):
         if depth < LINES and not (prompt and line.startswith(prompt)):
-            yield TAIL, depth, end - len(line), line
-            if (label := _TAIL_LABEL.search(line)) is not None and label.start() > 0:
-                yield TAIL_LABEL, depth, end - len(label[0]), label[0]
+            label = _TAIL_LABEL.search(line)
+            label_edges = [(TAIL_LABEL, depth, end - len(label[0]), label[0])] if label and label.start() else []
+            yield [(TAIL, depth, end - len(line), line), *label_edges]
         end -= len(line) + 1
 
 

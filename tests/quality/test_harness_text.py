@@ -12,6 +12,7 @@ from trajmill.quality.harness_text import (
     PLACES,
     count_framed,
     count_skeletons,
+    edge_records,
     find_example,
     find_frames,
     make_pattern,
@@ -78,6 +79,16 @@ def test_prompts_of_a_terminal_are_no_frames_and_what_stands_before_them_is():
     frames, marked = found(answers)
     assert frames == [("head", 8)]
     assert marked == [len("Output follows:")] * 8
+
+
+def test_only_lines_that_answers_to_several_calls_have_are_looked_past():
+    def deepest(text: str) -> int:
+        answers = [(command, text.format(command[::-1])) for command in PROGRAMS for _ in range(2)]
+        return int(edge_records(edges_of(answers)[0])[1]["depth"].max())
+
+    assert deepest("{0} said\nWords of the program\nmore of them\nsaid {0}") == 0
+    assert deepest("Result of the call:\n{0} said\nmore of them\nsaid {0}") == 1
+    assert deepest("Result of the call:\n--\n{0} said\nmore of them\nsaid {0}") == 2
 
 
 def test_tags_that_close_what_a_line_holds_are_no_frames():
