@@ -11,7 +11,6 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from itertools import chain, count
 from typing import Final
 
 from trajmill.quality.scrubbing.kinds import Kind
@@ -39,14 +38,13 @@ _SEED_BYTES: Final = 4096
 
 
 def _stream(seed: bytes, key: bytes = b"") -> Iterator[int]:
-    """Return endless bytes, a function of the seed and the key, in time linear in both."""
+    """Yield endless bytes, a function of the seed and the key, in time linear in both."""
     if len(seed) > _SEED_BYTES:
         seed = blake2b(seed, key=key, person=b"trajmill long").digest()
-    return chain.from_iterable(_block(seed, key, number) for number in count())
-
-
-def _block(seed: bytes, key: bytes, number: int) -> bytes:
-    return blake2b(seed, key=key, salt=number.to_bytes(8, "little"), person=b"trajmill").digest()
+    block = 0
+    while True:
+        yield from blake2b(seed, key=key, salt=block.to_bytes(8, "little"), person=b"trajmill").digest()
+        block += 1
 
 
 def _alphabets(core: str) -> list[str]:
@@ -128,15 +126,11 @@ def is_certified(core: str) -> bool:
 def certifies_itself(core: str) -> bool:
     """Check whether the characters behind the first ones are those that certify them, of at least `MASKED_UNDER`."""
     free, letters = _free(len(core)), _letters(core)
-    seed = _seed(core[:free], _shape(core))
-    alphabet = _alphabet(core[free], letters, first=False)
-    if len(seed) <= _SEED_BYTES and alphabet[_block(seed, b"", 0)[0] % len(alphabet)] != core[free]:
-        return False  # most words, at a third of the cost
-    alphabets = (_alphabet(char, letters, first=False) for char in core[free:])
-    return all(
-        alphabet[byte % len(alphabet)] == char
-        for char, alphabet, byte in zip(core[free:], alphabets, _stream(seed), strict=False)
-    )
+    for char, byte in zip(core[free:], _stream(_seed(core[:free], _shape(core))), strict=False):
+        alphabet = _alphabet(char, letters, first=False)
+        if alphabet[byte % len(alphabet)] != char:
+            return False
+    return True
 
 
 def is_placeholder(core: str) -> bool:
