@@ -35,7 +35,7 @@ from trajmill.pipelines.render.tool_list import format_name, tool_list, tool_tex
 from trajmill.pipelines.render.turns import bearable
 from trajmill.quality.control_strings import ESCAPABLE as ESCAPABLE_PATTERN
 from trajmill.quality.control_strings import PATTERN
-from trajmill.quality.fingerprint import struct_text, text_hashes
+from trajmill.quality.fingerprint import as_bytes, struct_text, text_hashes
 from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import Counts, TokenCounter
@@ -218,18 +218,14 @@ class Costing:
             observed_texts(batch, side, self._view) for side in ("observation", "next_observation")
         )
         before, after = Texts.of(state_text), Texts.of(answer_text)
-        both = pa.concat_arrays([before.texts, after.texts]).dictionary_encode()
-        indices = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         from_environment = has_origin(batch, "observation", "environment")
-        state = np.where(
-            from_environment & (before.index >= 0), np.append(indices[: len(before.texts)], -1)[before.index], -1
-        )
-        answer = np.append(indices[len(before.texts) :], -1)[after.index]
-        seen = cap_texts(both.dictionary, self._view)
+        texts, state = _add_texts(after, Texts(before.texts, np.where(from_environment, before.index, -1)))
+        answer = after.index
+        seen = cap_texts(texts, self._view)
         self._mark(seen, {STATE_BIT: state, ANSWER: answer})
         shown = plain_texts(seen, self._view)
         counts = np.append(self._counter.count(shown), 0)
-        hashes = np.append(text_hashes(both.dictionary)[:, 0] | np.uint64(1), np.uint64(0))
+        hashes = np.append(text_hashes(texts)[:, 0] | np.uint64(1), np.uint64(0))
         ends = endings(batch)
         lines = pa.array([f"\n{text}" if text else "" for text in ends.texts.to_pylist()], pa.string())
         scrubbed = pc.fill_null(batch["scrubbed"], 0).to_numpy(zero_copy_only=False) > 0
@@ -245,7 +241,7 @@ class Costing:
             **{name: struct_text(batch, "next_observation", name) for name in ("form", "dialect")},
             "has_ending": ends.spread(pc.not_equal(ends.texts, "").to_numpy(zero_copy_only=False)),
             "has_envelope": enveloped,
-            "screen": _screens(batch, both.dictionary, state),
+            "screen": _screens(batch, texts, state),
         }
 
     def _placeholders(self, texts: pa.StringArray, counts: Counts, answer: Numbers) -> Counts:
@@ -256,6 +252,19 @@ class Costing:
             placeholders = pa.array([text[begin:end] for begin, end in placeholder_spans(text)], pa.string())
             tokens[number] = min(int(self._counter.count(placeholders).sum()), int(counts[number]))
         return tokens[answer]
+
+
+def _add_texts(texts: Texts, more: Texts) -> tuple[pa.StringArray, Numbers]:
+    """Return the texts of both, those of `texts` first and of `more` the others that are used, and the number of each
+    row's text of `more`.
+    """
+    number = pc.index_in(*(as_bytes(text_hashes(side.texts)) for side in (more, texts)))
+    used = np.bincount(more.index[more.index >= 0], minlength=len(more.texts)) > 0
+    added = np.flatnonzero(number.is_null().to_numpy(zero_copy_only=False) & used)
+    numbers = np.append(number.fill_null(-1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
+    numbers[added] = len(texts.texts) + np.arange(len(added))
+    both = pa.concat_arrays([texts.texts, more.texts.take(pa.array(added))]) if len(added) else texts.texts
+    return both, numbers[more.index]
 
 
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
