@@ -7,7 +7,7 @@ of sketches (bottom-k sketches, Cohen and Kaplan 2007); its `limit` is the large
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -203,15 +203,25 @@ class Sketches:
     offsets: Offsets
 
     @classmethod
-    def of(cls, table: pa.Table, starts: Offsets) -> Sketches:
-        """Read the sketches of a table of `SKETCH_SCHEMA`."""
-        step, limit = (table[name].combine_chunks().to_numpy() for name in ("step_hash", "limit"))
-        hashes, sizes = [np.zeros(0, np.uint32)], [np.zeros(1, np.int64)]
-        for chunk in table["shingles"].chunks:
-            some, ends = _unpack(chunk)
-            hashes.append(some)
+    def of(cls, batches: Iterable[pa.RecordBatch], starts: Offsets, size: int) -> Sketches:
+        """Collect the sketches of batches of `SKETCH_SCHEMA`.
+
+        Args:
+            starts: First row of each trajectory.
+            size: Bytes of all shingles, or more.
+        """
+        hashes = np.empty(size // _BYTES, np.uint32)
+        steps, limits, sizes = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)], [np.zeros(1, np.int64)]
+        end = 0
+        for batch in batches:
+            some, ends = _unpack(batch["shingles"])
+            begin, end = end, end + len(some)
+            hashes[begin:end] = some
+            steps.append(batch["step_hash"].to_numpy())
+            limits.append(batch["limit"].to_numpy())
             sizes.append(np.diff(ends))
-        return cls(starts, step, limit, np.concatenate(hashes), np.cumsum(np.concatenate(sizes)))
+        offsets = np.cumsum(np.concatenate(sizes))
+        return cls(starts, np.concatenate(steps), np.concatenate(limits), hashes[:end], offsets)
 
     @cached_property
     def lengths(self) -> Offsets:

@@ -146,6 +146,18 @@ def read_batches(
             yield batch
 
 
+def read_rows(folder: Folder, name: str, count: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file in batches of at most `count`, which takes less memory than whole row groups."""
+    with _open_file(folder, name, buffer_bytes=_PAGE_BYTES) as reader:
+        batches = reader.iter_batches(count, use_threads=False)
+        while True:
+            with _damage(folder, name):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+
 def rows_of(folder: Folder, name: str) -> int:
     """Return the number of rows of a file, from its footer."""
     with _open_file(folder, name) as reader:
@@ -215,9 +227,13 @@ def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
 
 @contextmanager
 def _open_file(
-    folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None
+    folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None, buffer_bytes: int = 0
 ) -> Iterator[pq.ParquetFile]:
-    """Open the file for reading, with verified page checksums; `encoded` columns stay dictionaries."""
+    """Open the file for reading, with verified page checksums; `encoded` columns stay dictionaries.
+
+    Args:
+        buffer_bytes: bytes of a column that are read at once; 0 for all of a row group.
+    """
     with ExitStack() as stack:
         with _damage(folder, name):
             stream = stack.enter_context(folder.open(name) if size is None else folder.open_pieces(name, size))
@@ -227,6 +243,7 @@ def _open_file(
                 pq.ParquetFile(
                     stream,
                     metadata=metadata,
+                    buffer_size=buffer_bytes,
                     page_checksum_verification=True,
                     read_dictionary=[path for path in encoded if path in paths],
                 )
