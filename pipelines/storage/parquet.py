@@ -148,7 +148,7 @@ def read_batches(
 
 def read_rows(folder: Folder, name: str, count: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches of at most `count`, which takes less memory than whole row groups."""
-    with _open_file(folder, name, buffer_bytes=_PAGE_BYTES) as reader:
+    with _open_file(folder, name) as reader:
         batches = reader.iter_batches(count, use_threads=False)
         while True:
             with _damage(folder, name):
@@ -227,13 +227,9 @@ def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
 
 @contextmanager
 def _open_file(
-    folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None, buffer_bytes: int = 0
+    folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None
 ) -> Iterator[pq.ParquetFile]:
-    """Open the file for reading, with verified page checksums; `encoded` columns stay dictionaries.
-
-    Args:
-        buffer_bytes: bytes of a column that are read at once; 0 for all of a row group.
-    """
+    """Open the file for reading, with verified page checksums; `encoded` columns stay dictionaries."""
     with ExitStack() as stack:
         with _damage(folder, name):
             stream = stack.enter_context(folder.open(name) if size is None else folder.open_pieces(name, size))
@@ -243,7 +239,6 @@ def _open_file(
                 pq.ParquetFile(
                     stream,
                     metadata=metadata,
-                    buffer_size=buffer_bytes,
                     page_checksum_verification=True,
                     read_dictionary=[path for path in encoded if path in paths],
                 )
