@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajmill.pipelines.storage.folders import MADE_AGAIN, Folder, sha256_of, why
+from trajmill.quality.rows import without_unused
 from trajmill.schemas import DOMAINS, ConfigError, ShardError
 from trajmill.schemas.manifest import FileEntry
 from trajmill.schemas.migrations import Migration
@@ -80,8 +81,9 @@ class ParquetSink:
         """Add the batch as one row group, unless it is empty."""
         if batch.num_rows:
             self._rows += batch.num_rows
+            table = pa.Table.from_batches([without_unused(batch)], self._schema)  # a dictionary is written whole
             with self._told():
-                self._writer.write_table(pa.Table.from_batches([batch], self._schema), row_group_size=batch.num_rows)
+                self._writer.write_table(table, row_group_size=batch.num_rows)
 
     def close(self) -> FileEntry:
         """Complete the file and return its entry."""
