@@ -150,7 +150,7 @@ def read_batches(
 
 def read_rows(folder: Folder, name: str, count: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches of at most `count`, which takes less memory than whole row groups."""
-    with _open_file(folder, name) as reader:
+    with _open_file(folder, name, read_bytes=_PAGE_BYTES) as reader:
         batches = reader.iter_batches(count, use_threads=False)
         while True:
             with _damage(folder, name):
@@ -229,9 +229,13 @@ def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
 
 @contextmanager
 def _open_file(
-    folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None
+    folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None, read_bytes: int = 0
 ) -> Iterator[pq.ParquetFile]:
-    """Open the file for reading, with verified page checksums; `encoded` columns stay dictionaries."""
+    """Open the file for reading, with verified page checksums; `encoded` columns stay dictionaries.
+
+    Args:
+        read_bytes: bytes of a column that are read at once; 0 for all of a row group.
+    """
     with ExitStack() as stack:
         with _damage(folder, name):
             stream = stack.enter_context(folder.open(name) if size is None else folder.open_pieces(name, size))
@@ -241,6 +245,8 @@ def _open_file(
                 pq.ParquetFile(
                     stream,
                     metadata=metadata,
+                    buffer_size=read_bytes,
+                    pre_buffer=not read_bytes,
                     page_checksum_verification=True,
                     read_dictionary=[path for path in encoded if path in paths],
                 )
