@@ -57,7 +57,7 @@ def _hash_texts(texts: pa.Array) -> Lanes:
     """Hash plain texts; null has a hash of its own."""
     _, offsets, values = texts.cast(pa.binary()).buffers()
     data = memoryview(values if values is not None else b"")
-    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist() if len(texts) else []
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
     digests = b"".join([xxhash.xxh3_128_digest(data[begin:end]) for begin, end in pairwise(ends)])
     lanes = np.frombuffer(digests, np.uint64).reshape(-1, 2)
     if texts.null_count:
@@ -67,6 +67,8 @@ def _hash_texts(texts: pa.Array) -> Lanes:
 
 def text_hashes(column: pa.Array) -> Lanes:
     """Return 128-bit hashes of a text column. Each distinct text of a dictionary-encoded column is hashed once."""
+    if column.null_count == len(column):
+        return np.repeat(_ABSENT, len(column), axis=0)
     if not pa.types.is_dictionary(column.type):
         return _hash_texts(column)
     if len(column.dictionary) > len(column):

@@ -144,7 +144,7 @@ class Costing:
         self._mark(texts.texts, {bit: texts.index})
         return texts.spread(self._counter.count(plain_texts(texts.texts, self._view)))
 
-    def _mark(self, texts: pa.StringArray, rows: Mapping[int, Numbers]) -> None:
+    def _mark(self, texts: pa.StringArray | pa.ChunkedArray, rows: Mapping[int, Numbers]) -> None:
         """Mark the rows whose piece holds a control string or text that escaping changes.
 
         Args:
@@ -221,11 +221,11 @@ class Costing:
         from_environment = has_origin(batch, "observation", "environment")
         texts, state = _add_texts(after, Texts(before.texts, np.where(from_environment, before.index, -1)))
         answer = after.index
-        seen = cap_texts(texts, self._view)
-        self._mark(seen, {STATE_BIT: state, ANSWER: answer})
-        shown = plain_texts(seen, self._view)
-        counts = np.append(self._counter.count(shown), 0)
-        hashes = np.append(text_hashes(texts)[:, 0] | np.uint64(1), np.uint64(0))
+        seen = [cap_texts(some, self._view) for some in texts]
+        self._mark(pa.chunked_array(seen), {STATE_BIT: state, ANSWER: answer})
+        shown = [plain_texts(some, self._view) for some in seen]
+        counts = np.concatenate([*map(self._counter.count, shown), [0]])
+        hashes = np.concatenate([*(text_hashes(some)[:, 0] | np.uint64(1) for some in texts), np.zeros(1, np.uint64)])
         ends = endings(batch)
         lines = pa.array([f"\n{text}" if text else "" for text in ends.texts.to_pylist()], pa.string())
         scrubbed = pc.fill_null(batch["scrubbed"], 0).to_numpy(zero_copy_only=False) > 0
@@ -234,17 +234,17 @@ class Costing:
         return {
             "state_tokens": np.where(state >= 0, counts[state] + around, 0),
             "answer_tokens": np.where(answer >= 0, self._counter.of(MARKER) + counts[answer] + ended, 0),
-            "placeholder_tokens": self._placeholders(shown, counts, np.where(scrubbed, answer, -1)),
+            "placeholder_tokens": self._placeholders(pa.chunked_array(shown), counts, np.where(scrubbed, answer, -1)),
             "can_bear": bearable(batch, self._view),
             "state_hash": hashes[state],
             "next_hash": hashes[answer],
             **{name: struct_text(batch, "next_observation", name) for name in ("form", "dialect")},
             "has_ending": ends.spread(pc.not_equal(ends.texts, "").to_numpy(zero_copy_only=False)),
             "has_envelope": enveloped,
-            "screen": _screens(batch, texts, state),
+            "screen": _screens(batch, pa.chunked_array(texts), state),
         }
 
-    def _placeholders(self, texts: pa.StringArray, counts: Counts, answer: Numbers) -> Counts:
+    def _placeholders(self, texts: pa.ChunkedArray, counts: Counts, answer: Numbers) -> Counts:
         """Count the tokens of the placeholders in each answer's text, at most those of the text."""
         tokens = np.zeros(len(texts) + 1, np.int64)
         for number in np.unique(answer[answer >= 0]).tolist():
@@ -254,29 +254,28 @@ class Costing:
         return tokens[answer]
 
 
-def _add_texts(texts: Texts, more: Texts) -> tuple[pa.StringArray, Numbers]:
-    """Return the texts of both, those of `texts` first and of `more` the others that are used, and the number of each
-    row's text of `more`.
+def _add_texts(texts: Texts, more: Texts) -> tuple[list[pa.StringArray], Numbers]:
+    """Return the texts and those of `more` that are used and not among them, and the number of each row's text of
+    `more`.
     """
     number = pc.index_in(*(as_bytes(text_hashes(side.texts)) for side in (more, texts)))
     used = np.bincount(more.index[more.index >= 0], minlength=len(more.texts)) > 0
     added = np.flatnonzero(number.is_null().to_numpy(zero_copy_only=False) & used)
     numbers = np.append(number.fill_null(-1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
     numbers[added] = len(texts.texts) + np.arange(len(added))
-    both = pa.concat_arrays([texts.texts, more.texts.take(pa.array(added))]) if len(added) else texts.texts
-    return both, numbers[more.index]
+    return [texts.texts, more.texts.take(pa.array(added))], numbers[more.index]
 
 
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
     return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values).cast(kind)
 
 
-def _screens(batch: pa.RecordBatch, texts: pa.StringArray, state: Numbers) -> pa.Array:
+def _screens(batch: pa.RecordBatch, texts: pa.ChunkedArray, state: Numbers) -> pa.Array:
     """Return the size of the screen before each action that led to a screen."""
     form = pc.fill_null(pc.equal(struct_text(batch, "next_observation", "form").cast(pa.string()), "screen"), False)
     chosen = np.where(form.to_numpy(zero_copy_only=False), state, -1)
     used = np.unique(chosen[chosen >= 0])
-    met = pc.extract_regex(texts.take(pa.array(used)), rf"^[^\n]*?{SCREEN_PATTERN}")
+    met = pc.extract_regex(texts.take(pa.array(used)).combine_chunks(), rf"^[^\n]*?{SCREEN_PATTERN}")
     sizes = pc.binary_join_element_wise(pc.struct_field(met, "width"), pc.struct_field(met, "height"), " x ")
     positions = np.full(len(texts) + 1, -1)
     positions[used] = np.arange(len(used))
