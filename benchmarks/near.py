@@ -91,7 +91,8 @@ def search_copies(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, 
     """(who goes, own parts' Jaccard similarity of each copy to its original, CPU seconds by stage)."""
     batch = batch_of(corpus)
     begin = time.process_time()
-    sketches = Sketches.of(pa.Table.from_batches([make_sketches(batch)]), trajectory_starts(batch))
+    made = make_sketches(batch)
+    sketches = Sketches.of([made], trajectory_starts(batch), made.nbytes)
     sketching = time.process_time() - begin
     begin = time.process_time()
     steps = np.zeros(len(sketches.step), STEP)
@@ -108,7 +109,7 @@ def search_copies(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, 
     alike = np.concatenate([alike, _alike(sketches, background, second_looks(alike))])
     gone = set(np.searchsorted(sketches.starts, alike["row"][decisive(alike, np.arange(len(alike)))]).tolist())
     searching = time.process_time() - begin
-    own = [set(sketches.own(np.array([number]), background)[1].tolist()) for number in range(count)]
+    own = [set(sketches.own_rows(np.array([number]), background)[2].tolist()) for number in range(count)]
     shares = [
         len(own[number] & own[source]) / max(len(own[number] | own[source]), 1) if source >= 0 else np.nan
         for number, source in enumerate(corpus.copy_of)

@@ -16,6 +16,7 @@ from trajmill.quality.fingerprint import mixed, struct_text
 from trajmill.quality.lines import Lines, Numbers
 from trajmill.quality.sets import distinct, expand_lists, holds, join_keys, split
 from trajmill.quality.shingle import Hashes, Offsets, shingles
+from trajmill.quality.texts import Texts
 from trajmill.quality.without_element_ids import TREE
 
 SCREENS: Final = ("screen", "state")
@@ -54,17 +55,15 @@ def _shingles(texts: pa.StringArray, parted: bool) -> tuple[Hashes, Offsets]:
 
 def whole(column: pa.Array, parted: bool) -> Column:
     """Shingle each row's text as one piece."""
-    texts, text_of_row = _texts(column)
-    return Column(*_shingles(texts, parted), np.arange(len(text_of_row)), text_of_row)
+    texts = Texts.of(column)
+    return _pieces(texts, np.flatnonzero(texts.index >= 0), parted)[0]
 
 
-def _texts(column: pa.Array) -> tuple[pa.StringArray, Offsets]:
-    """Return the encoded distinct texts, and the number of each row's text. Null becomes an empty text."""
-    if not pa.types.is_dictionary(column.type):
-        return column, np.arange(len(column))
-    texts = pa.concat_arrays([column.dictionary, pa.array([""], column.dictionary.type)])
-    indices = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
-    return texts, indices.astype(np.int64)
+def _pieces(texts: Texts, rows: Offsets, parted: bool) -> tuple[Column, pa.StringArray]:
+    """Shingle the text of each of the rows, which have one, as one piece; return the pieces as well."""
+    used, piece = np.unique(texts.index[rows], return_inverse=True)
+    pieces = texts.texts if len(used) == len(texts.texts) else texts.texts.take(pa.array(used))
+    return Column(*_shingles(pieces, parted), rows, piece), pieces
 
 
 def answer_columns(batch: pa.RecordBatch, parted: bool) -> list[Column]:
@@ -72,31 +71,28 @@ def answer_columns(batch: pa.RecordBatch, parted: bool) -> list[Column]:
     form, dialect = (struct_text(batch, "next_observation", name).cast(pa.string()) for name in ("form", "dialect"))
     shown = pc.or_kleene(pc.is_in(form, pa.array(SCREENS)), pc.ends_with(dialect, TREE))
     screen = pc.fill_null(shown, False).to_numpy(zero_copy_only=False)
-    texts, text_of_row = _texts(struct_text(batch, "next_observation", "content"))
-    other_rows = np.flatnonzero(~screen)
-    used = distinct(text_of_row[other_rows])
-    chosen = texts.take(pa.array(used))
-    columns = [Column(*_shingles(chosen, parted), other_rows, np.searchsorted(used, text_of_row[other_rows]))]
-    json = pc.match_substring_regex(chosen, JSON).to_numpy(zero_copy_only=False)[columns[0].piece]
-    json &= struct_text(batch, "observation", "content").is_valid().to_numpy(zero_copy_only=False)[other_rows]
+    texts, before = (Texts.of(struct_text(batch, side, "content")) for side in ("next_observation", "observation"))
+    answer, pieces = _pieces(texts, np.flatnonzero(~screen & (texts.index >= 0)), parted)
+    json = pc.match_substring_regex(pieces, JSON).to_numpy(zero_copy_only=False)[answer.piece]
+    json &= before.index[answer.row] >= 0
+    columns = [answer]
     if json.any():
-        columns = _shingle_changes(batch, columns[0], np.flatnonzero(json), parted)
+        columns = _shingle_changes(before, answer, np.flatnonzero(json), parted)
     if screen.any():
         columns.append(_new_lines(batch, np.flatnonzero(screen)))
     return columns
 
 
-def _shingle_changes(batch: pa.RecordBatch, after: Column, chosen: Offsets, parted: bool) -> list[Column]:
+def _shingle_changes(observations: Texts, after: Column, chosen: Offsets, parted: bool) -> list[Column]:
     """Replace the shingles of the chosen rows that mostly repeat the observation before them by one shingle of the
     change.
 
     A change is one shingle, whatever its size: an interface that sends a whole list after each action says as much with
     one new item as with many. The shingle hashes the new shingles, or the vanished ones if nothing is new.
     """
-    texts, text_of_row = _texts(struct_text(batch, "observation", "content"))
     rows = after.row[chosen]
-    used = distinct(text_of_row[rows])
-    before = expand_lists(*_shingles(texts.take(pa.array(used)), parted), np.searchsorted(used, text_of_row[rows]))
+    shown_before, _ = _pieces(observations, rows, parted)
+    before = expand_lists(shown_before.hashes, shown_before.offsets, shown_before.piece)
     shingles_before, shown = (
         distinct(join_keys(*column_parts))
         for column_parts in (before, expand_lists(after.hashes, after.offsets, after.piece[chosen]))
@@ -136,10 +132,10 @@ def _new_lines(batch: pa.RecordBatch, rows: Offsets) -> Column:
 
 def _lines(batch: pa.RecordBatch, side: str, rows: Offsets) -> tuple[Numbers, Offsets]:
     """Return (hash of a line, its row) of every line of the rows' observations on that side."""
-    texts, text_of_row = _texts(struct_text(batch, side, "content"))
-    used = distinct(text_of_row[rows])
-    cut = Lines.of(texts.take(pa.array(used)))
-    use, line = expand_lists(np.arange(len(cut.starts) - 1), cut.first, np.searchsorted(used, text_of_row[rows]))
+    texts = Texts.of(struct_text(batch, side, "content"))
+    used, number = np.unique(texts.index[rows], return_inverse=True)
+    cut = Lines.of(texts.texts.take(pa.array(used, mask=used < 0)))
+    use, line = expand_lists(np.arange(len(cut.starts) - 1), cut.first, number)
     return cut.hashes()[line], rows[use]
 
 

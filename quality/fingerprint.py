@@ -8,6 +8,7 @@ search for duplicates among records that nobody crafted to collide.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -54,13 +55,11 @@ def combine_hashes(parts: Sequence[Lanes]) -> Lanes:
 
 def _hash_texts(texts: pa.Array) -> Lanes:
     """Hash plain texts; null has a hash of its own."""
-    digest = xxhash.xxh3_128_digest
-    width = 16
-    buffer = bytearray(width * len(texts))
-    for row, text in enumerate(texts.cast(pa.binary()).to_pylist()):
-        if text is not None:
-            buffer[row * width : (row + 1) * width] = digest(text)
-    lanes = np.frombuffer(bytes(buffer), np.uint64).reshape(-1, 2)
+    _, offsets, values = texts.cast(pa.binary()).buffers()
+    data = memoryview(values if values is not None else b"")
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
+    digests = b"".join([xxhash.xxh3_128_digest(data[begin:end]) for begin, end in pairwise(ends)])
+    lanes = np.frombuffer(digests, np.uint64).reshape(-1, 2)
     if texts.null_count:
         lanes = np.where(texts.is_null().to_numpy(zero_copy_only=False)[:, None], _ABSENT, lanes)
     return lanes
@@ -68,6 +67,8 @@ def _hash_texts(texts: pa.Array) -> Lanes:
 
 def text_hashes(column: pa.Array) -> Lanes:
     """Return 128-bit hashes of a text column. Each distinct text of a dictionary-encoded column is hashed once."""
+    if column.null_count == len(column):
+        return np.repeat(_ABSENT, len(column), axis=0)
     if not pa.types.is_dictionary(column.type):
         return _hash_texts(column)
     if len(column.dictionary) > len(column):

@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from trajmill.quality.fingerprint import mixed
 from trajmill.quality.lines import Flags, Numbers
-from trajmill.quality.sets import distinct, holds
+from trajmill.quality.sets import distinct, holds, join_keys, split
 from trajmill.quality.settings import FEW
 from trajmill.quality.shingle import Hashes, Offsets
-from trajmill.quality.sketch import Sketches
+from trajmill.quality.sketch import ALL, Sketches
 
 BEST: Final = 8
 """Best members of a bucket with which every other member is compared. It bounds the pairs to 8 a member."""
@@ -122,25 +122,34 @@ def signatures(set_of_member: Offsets, hashes: Hashes, count: int, bins: int) ->
     """Return the MinHash of each set: shape (count, bins); an empty set has all ones.
 
     Args:
-        set_of_member: Set of each member, sorted.
-        hashes: Members, ascending within a set.
+        set_of_member: Set of each member.
+        hashes: Members, in any order and with repetition.
         count: Number of sets.
         bins: Bins of the signature.
     """
-    empty = np.uint32(0xFFFFFFFF)
-    flat = np.full(count * bins, empty)
+    return _fill_bins(_minima(set_of_member, hashes, count, bins))
+
+
+def _minima(set_of_member: Offsets, hashes: Hashes, count: int, bins: int) -> Hashes:
+    """Return the smallest member of each set in each bin, `ALL` if there is none: shape (count, bins)."""
+    flat = np.full(count * bins, ALL)
     bin_of = set_of_member * bins + (mixed(hashes.astype(np.uint64)) % np.uint64(bins)).astype(np.int64)
-    flat[bin_of[::-1]] = hashes[::-1]
-    taken = flat.reshape(count, bins)
-    filled = taken != empty
+    np.minimum.at(flat, bin_of, hashes)
+    return flat.reshape(count, bins)
+
+
+def _fill_bins(minima: Hashes) -> Hashes:
+    """Return the minima with each empty bin filled from another of its set."""
+    bins = minima.shape[1]
+    filled = minima != ALL
     rows, columns = np.nonzero(~filled & filled.any(axis=1)[:, None])
-    result = taken.copy()
+    result = minima.copy()
     for attempt in range(bins):
         if not len(rows):
             break
         donor = _donors(bins)[columns, attempt]
         is_filled = filled[rows, donor]
-        result[rows[is_filled], columns[is_filled]] = taken[rows[is_filled], donor[is_filled]]
+        result[rows[is_filled], columns[is_filled]] = minima[rows[is_filled], donor[is_filled]]
         rows, columns = rows[~is_filled], columns[~is_filled]
     return result
 
@@ -158,13 +167,11 @@ _DONORS: Final[dict[int, npt.NDArray[np.int64]]] = {}
 
 def buckets(signature: Hashes, bands: Bands) -> Numbers:
     """Return the bucket of each set in each band: shape (sets, bands)."""
-    result = np.zeros((len(signature), bands.bands), np.uint64)
-    for band in range(bands.bands):
-        value = np.full(len(signature), mixed(np.array([band + 1], np.uint64) * _SEED)[0])
-        for row in range(bands.rows):
-            value = mixed((value + np.uint64(1)) * _SEED ^ signature[:, band * bands.rows + row])
-        result[:, band] = value
-    return result
+    by_band = signature.reshape(len(signature), bands.bands, bands.rows)
+    value = np.broadcast_to(mixed(np.arange(1, bands.bands + 1, dtype=np.uint64) * _SEED), by_band.shape[:2])
+    for row in range(bands.rows):
+        value = mixed((value + np.uint64(1)) * _SEED ^ by_band[:, :, row])
+    return value
 
 
 def members(
@@ -187,28 +194,31 @@ def members(
     sequence = sketches.sequence()
     parts = [who[:0]]
     for some in sketches.portions(chosen):
-        set_of_member, own = sketches.own(chosen[some], background)
-        sizes = np.bincount(set_of_member, minlength=some.stop - some.start)
-        alone = who[some][sizes < bands.few]
-        alone["band"] = mixed(sequence[chosen[some][sizes < bands.few]] ^ _SEED)
-        parts += [alone, _put_in_buckets(set_of_member, own, sizes >= bands.few, bands, who[some])]
-        if (more := backed[some] & (sizes >= bands.few)).any():
-            parts.append(_put_in_buckets(*sketches.whole(chosen[some]), more, bands, who[some]))
+        count, bins = some.stop - some.start, bands.bands * bands.rows
+        number, _, own = sketches.own_rows(chosen[some], background)
+        minima = _minima(number, own, count, bins)
+        is_few = _have_few(number, own, minima, bands.few)
+        alone = who[some][is_few]
+        alone["band"] = mixed(sequence[chosen[some][is_few]] ^ _SEED)
+        parts += [alone, _put_in_buckets(minima[~is_few], bands, who[some][~is_few])]
+        if (more := np.flatnonzero(backed[some] & ~is_few) + some.start).size:
+            whole = _minima(*sketches.whole(chosen[more]), len(more), bins)
+            parts.append(_put_in_buckets(whole, bands, who[more]))
     return np.concatenate(parts)
 
 
-def _put_in_buckets(
-    set_of_member: Offsets, hashes: Hashes, wanted: Flags, bands: Bands, who: npt.NDArray[np.void]
-) -> npt.NDArray[np.void]:
-    """Return the wanted records of `who` in the buckets of their sets."""
-    is_wanted = wanted[set_of_member]
-    renumbered = np.cumsum(wanted) - 1
-    count = int(wanted.sum())
-    banded = buckets(
-        signatures(renumbered[set_of_member[is_wanted]], hashes[is_wanted], count, bands.bands * bands.rows), bands
-    )
-    bucketed = np.repeat(who[wanted], bands.bands)
-    bucketed["band"] = banded.ravel()
+def _have_few(set_of_member: Offsets, hashes: Hashes, minima: Hashes, few: int) -> Flags:
+    """Flag the sets with fewer than `few` distinct members. Those with as many filled bins need no count."""
+    flags: Flags = (minima != ALL).sum(axis=1) < few
+    counted = flags[set_of_member]
+    some, _ = split(distinct(join_keys(set_of_member[counted], hashes[counted])))
+    return flags & (np.bincount(some, minlength=len(minima)) < few)
+
+
+def _put_in_buckets(minima: Hashes, bands: Bands, who: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """Return the records in the buckets of their sets."""
+    bucketed = np.repeat(who, bands.bands)
+    bucketed["band"] = buckets(_fill_bins(minima), bands).ravel()
     return bucketed
 
 
@@ -218,6 +228,7 @@ def candidates(bucketed: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     Args:
         bucketed: Members of dtype `MEMBER`, including all of each bucket, in any order.
     """
+    bucketed = bucketed[_repeated(bucketed["band"])]
     order, new = _order_rows(*(bucketed[name] for name in ("band", "rank", "tie", "unit", "row")))
     ranked = bucketed[order[new]]  # one may stand twice in a bucket, with its remainder and with all that it holds
     begins = np.ones(len(ranked), np.bool_)
@@ -236,6 +247,12 @@ def candidates(bucketed: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
         some = slice(begin, begin + _AT_ONCE)
         found_pairs[some] = _make_pairs(ranked[better[some]], ranked[worse[some]])
     return found_pairs
+
+
+def _repeated(values: Numbers) -> Flags:
+    """Flag the values that occur more than once."""
+    ordered = np.sort(values)
+    return holds(ordered[1:][ordered[1:] == ordered[:-1]], values)
 
 
 def _make_pairs(

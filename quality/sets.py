@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Keys = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
@@ -52,9 +53,33 @@ def expand_lists(values: npt.NDArray[Any], offsets: Places, chosen: Places) -> t
         offsets: where each list begins, and the last ends.
         chosen: numbers of lists, in any order, with repetition.
     """
-    sizes = offsets[chosen + 1] - offsets[chosen]
-    list_number = np.repeat(np.arange(len(chosen)), sizes)
-    return list_number, values[ranges(offsets[chosen], sizes)]
+    taken, ends = take_lists(values, offsets, chosen)
+    return np.repeat(np.arange(len(chosen)), np.diff(ends)), taken
+
+
+def take_lists(
+    values: npt.NDArray[Any], offsets: Places, chosen: Places
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Return the values of the chosen lists, one list after the other, and where each begins and the last ends.
+
+    Arrow copies each list as a whole; numpy would need the position of each value. Arguments are those of
+    `expand_lists`.
+    """
+    return of_lists(as_lists(values, offsets).take(pa.array(chosen)), values.dtype)
+
+
+def as_lists(values: npt.NDArray[Any], offsets: Places) -> pa.LargeBinaryArray:
+    """Return each list as one binary value, without a copy."""
+    ends = pa.py_buffer(np.ascontiguousarray(offsets, np.int64) * values.itemsize)
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, ends, data])
+
+
+def of_lists(lists: pa.LargeBinaryArray, kind: np.dtype[Any]) -> tuple[npt.NDArray[Any], Places]:
+    """Return the values that `as_lists` made binary, and where each list begins and the last ends; no slices."""
+    _, ends, data = lists.buffers()
+    offsets = np.frombuffer(ends, np.int64, len(lists) + 1) // kind.itemsize
+    return np.frombuffer(data, kind, int(offsets[-1])), offsets
 
 
 def join_keys(number: Places, hashes: npt.NDArray[np.uint32]) -> Keys:

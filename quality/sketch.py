@@ -7,20 +7,22 @@ of sketches (bottom-k sketches, Cohen and Kaplan 2007); its `limit` is the large
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trajmill.quality import fingerprint
 from trajmill.quality.answer import CHANGE, Column, answer_columns, whole
 from trajmill.quality.fingerprint import struct_text, text_hashes, trajectory_starts
 from trajmill.quality.lines import Flags, Numbers
 from trajmill.quality.segments import Joining, goes_on, index_of
-from trajmill.quality.sets import distinct, expand_lists, holds, join_keys, ranges, split
+from trajmill.quality.sets import as_lists, distinct, expand_lists, holds, join_keys, of_lists, split, take_lists
 from trajmill.quality.shingle import Hashes, Offsets
 from trajmill.quality.without_element_ids import remove_element_ids
 
@@ -157,25 +159,18 @@ def _limits(columns: list[Column], starts: Offsets, lengths: Offsets) -> Hashes:
 
 def _merge_columns(columns: list[Column], limits: Hashes) -> tuple[Hashes, Offsets]:
     """Merge the shingles of each row up to its limit over all columns."""
-    parts = []
-    offsets = np.zeros(len(limits) + 1, np.int64)
+    by_row = []
     for column in columns:
-        sizes = np.diff(column.offsets)[column.piece]
-        hashes = column.hashes[ranges(column.offsets[column.piece], sizes)]
-        counts = np.bincount(column.row, sizes, len(limits)).astype(np.int64)
+        hashes, ends = take_lists(column.hashes, column.offsets, column.piece)
         if (limits < ALL).any():
-            row = np.repeat(column.row, sizes)
+            row = np.repeat(column.row, np.diff(ends))
             is_kept = hashes <= limits[row]
             hashes, counts = hashes[is_kept], np.bincount(row[is_kept], minlength=len(limits))
-        parts.append((hashes, counts))
-        offsets[1:] += counts
-    offsets = np.cumsum(offsets)
-    merged = np.empty(offsets[-1], np.uint32)
-    begin = offsets[:-1].copy()
-    for hashes, counts in parts:
-        merged[ranges(begin, counts)] = hashes
-        begin += counts
-    return merged, offsets
+        else:
+            counts = np.bincount(column.row, np.diff(ends), len(limits)).astype(np.int64)
+        by_row.append(as_lists(hashes, np.concatenate([[0], np.cumsum(counts)])))
+    nothing_between = pa.scalar(b"", pa.large_binary())
+    return of_lists(pc.binary_join_element_wise(*by_row, nothing_between), np.dtype(np.uint32))
 
 
 def portions(sizes: Offsets) -> Iterator[slice]:
@@ -189,7 +184,7 @@ def portions(sizes: Offsets) -> Iterator[slice]:
         begin = end
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sketches:
     """Sketches of one unit's trajectories.
 
@@ -208,17 +203,27 @@ class Sketches:
     offsets: Offsets
 
     @classmethod
-    def of(cls, table: pa.Table, starts: Offsets) -> Sketches:
-        """Read the sketches of a table of `SKETCH_SCHEMA`."""
-        step, limit = (table[name].combine_chunks().to_numpy() for name in ("step_hash", "limit"))
-        hashes, sizes = [np.zeros(0, np.uint32)], [np.zeros(1, np.int64)]
-        for chunk in table["shingles"].chunks:
-            some, ends = _unpack(chunk)
-            hashes.append(some)
-            sizes.append(np.diff(ends))
-        return cls(starts, step, limit, np.concatenate(hashes), np.cumsum(np.concatenate(sizes)))
+    def of(cls, batches: Iterable[pa.RecordBatch], starts: Offsets, size: int) -> Sketches:
+        """Collect the sketches of batches of `SKETCH_SCHEMA`.
 
-    @property
+        Args:
+            starts: First row of each trajectory.
+            size: Bytes of all shingles, or more.
+        """
+        hashes = np.empty(size // _BYTES, np.uint32)
+        steps, limits, sizes = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)], [np.zeros(1, np.int64)]
+        end = 0
+        for batch in batches:
+            some, ends = _unpack(batch["shingles"])
+            begin, end = end, end + len(some)
+            hashes[begin:end] = some
+            steps.append(batch["step_hash"].to_numpy())
+            limits.append(batch["limit"].to_numpy())
+            sizes.append(np.diff(ends))
+        offsets = np.cumsum(np.concatenate(sizes))
+        return cls(starts, np.concatenate(steps), np.concatenate(limits), hashes[:end], offsets)
+
+    @cached_property
     def lengths(self) -> Offsets:
         """Number of rows of each trajectory."""
         return np.diff(np.append(self.starts, len(self.step)))
@@ -232,25 +237,19 @@ class Sketches:
         """Return (position in `trajectories`, shingle) of all their shingles: sorted and distinct."""
         return self._distinct(trajectories, np.ones(len(self.step), np.bool_))
 
-    def own(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
-        """Return (position in `trajectories`, shingle) of the shingles in no background row of the trajectory: sorted
-        and distinct.
-        """
-        numbers, hashes = self._distinct(trajectories, ~background)
-        shared, common = self.common(trajectories, background)
-        if len(common):
-            is_own = ~holds(join_keys(shared, common), join_keys(numbers, hashes))
-            numbers, hashes = numbers[is_own], hashes[is_own]
-        return numbers, hashes
-
     def own_rows(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Offsets, Hashes]:
-        """Return (position in `trajectories`, row, shingle) of the remainders, with repetition; positions ascending."""
+        """Return (position in `trajectories`, row, shingle) of the shingles in no background row of the trajectory,
+        with repetition; positions ascending.
+        """
         numbers, rows = self.rows(trajectories)
         is_own_row = ~background[rows]
         use, hashes = expand_lists(self.hashes, self.offsets, rows[is_own_row])
         numbers, rows = numbers[is_own_row][use], rows[is_own_row][use]
-        own = ~holds(join_keys(*self.common(trajectories, background)), join_keys(numbers, hashes))
-        return numbers[own], rows[own], hashes[own]
+        shared, common = self.common(trajectories, background)
+        if len(common):
+            own = ~holds(join_keys(shared, common), join_keys(numbers, hashes))
+            numbers, rows, hashes = numbers[own], rows[own], hashes[own]
+        return numbers, rows, hashes
 
     def common(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
         """Return (position in `trajectories`, shingle) of the shingles in their background rows: sorted and

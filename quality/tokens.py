@@ -8,7 +8,8 @@ this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -125,6 +126,7 @@ class TokenCounter:
         self.name = tokenizer
         self._exact: Any = None
         self._known: dict[str, int] = {}
+        self._counted: dict[tuple[int, ...], tuple[pa.Array, Counts]] | None = None
         if tokenizer != ESTIMATE:
             if not Path(tokenizer).is_file():
                 raise ConfigError(f"tokenizer: '{tokenizer}' is neither '{ESTIMATE}' nor a tokenizer.json file.")
@@ -139,9 +141,25 @@ class TokenCounter:
         """Count the tokens of each text of a column, plain or dictionary-encoded, without special tokens; 0 for
         null.
         """
-        if self._exact is None:
-            return _spread(_estimate, column)
-        return _spread(self._encoded, column)
+        return _spread(self._once, column)
+
+    @contextmanager
+    def remember_columns(self) -> Iterator[None]:
+        """Count the texts of each column or dictionary once within the block, which keeps them in memory."""
+        self._counted = {}
+        try:
+            yield
+        finally:
+            self._counted = None
+
+    def _once(self, texts: pa.Array) -> Counts:
+        count = _estimate if self._exact is None else self._encoded
+        if self._counted is None:
+            return count(texts)
+        key = texts.offset, len(texts), *(buffer.address for buffer in texts.buffers() if buffer is not None)
+        if key not in self._counted:
+            self._counted[key] = texts, count(texts)
+        return self._counted[key][1]
 
     def of(self, text: str) -> int:
         """Count the tokens of a text and cache the result, for frequent texts such as headings."""

@@ -47,9 +47,9 @@ def _within(standing: Standing) -> tuple[Nodes, Nodes]:
     # a trajectory that would join two pools joins nothing
     apart_from = np.isin(measures.starts, standing.losers[BRIDGES_POOLS]["row"])
     columns = [np.where(apart_from, task, column) for column in columns]
-    pairs = np.concatenate([np.stack([task, column], axis=1) for column in columns])
+    pairs = [np.stack([task, column], axis=1) for column in columns]
     alike = [np.frombuffer(data, "<u8").reshape(-1, 2) for data in standing.told(SIMILAR)]
-    return components(np.unique(np.concatenate([pairs.astype("<u8"), *alike]), axis=0).astype(np.uint64))
+    return components(np.concatenate([*pairs, *alike]))
 
 
 def collect_nodes(standing: Standing) -> Keys:

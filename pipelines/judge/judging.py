@@ -16,13 +16,13 @@ from trajmill.pipelines.execution.exchange import GatheredBlocks, Key, Span, spi
 from trajmill.pipelines.judge.packed_rows import PARTITIONS
 from trajmill.pipelines.recipe.recipe import Recipe
 from trajmill.pipelines.storage.folders import Folder, sha256_of
-from trajmill.pipelines.storage.parquet import read_batches, read_table
+from trajmill.pipelines.storage.parquet import read_rows, read_table
 from trajmill.pipelines.storage.units import MANIFEST, read_manifest, require_manifest
 from trajmill.quality.fingerprint import as_lanes, mixed
 from trajmill.quality.measure import tells
 from trajmill.quality.rule import Decision, apply_rules
 from trajmill.quality.signal import Signal
-from trajmill.quality.sketch import SKETCH_SCHEMA, Sketches
+from trajmill.quality.sketch import Sketches
 from trajmill.schemas import SCHEMA_VERSION
 from trajmill.schemas.verdict import SIGNAL_PREFIX, measure_schema
 
@@ -43,6 +43,9 @@ def measure_files(label: str) -> tuple[str, ...]:
     """Return the names of all files that measuring a unit can write."""
     return (f"{label}.parquet", *(measure_file(label, kind) for kind in get_args(FileKind)))
 
+
+_SKETCHES_AT_ONCE: Final = 1 << 10
+"""Rows of sketches that are read at once. The arrays of whole row groups would be asked from the system each time."""
 
 DECIDED: Final = 1 << 31
 """Number of the first decided unit. Units to be judged have smaller numbers."""
@@ -217,5 +220,5 @@ def read_sketches(label: str, measures: Folder, starts: npt.NDArray[np.int64] | 
     """Read the sketches of a unit. `starts` are the first rows of its trajectories, if known."""
     if starts is None:
         starts = np.flatnonzero(read_table(measures, f"{label}.parquet", ["step"])["step"].to_numpy() == 0)
-    batches = read_batches(measures, measure_file(label, "sketch"))
-    return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)
+    name = measure_file(label, "sketch")
+    return Sketches.of(read_rows(measures, name, _SKETCHES_AT_ONCE), starts, max(measures.size(name), 0))

@@ -146,9 +146,10 @@ def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging
         kinds["benchmarks"] = Exposing(read_index(judging.measures, judging.benchmarks))
     for batch in read_transitions(judging.transitions, unit.name):
         check(batch)
-        for name, sink in sinks.items():
-            for done in kinds[name].add(batch):
-                sink.write(done)
+        with counter.remember_columns():
+            for name, sink in sinks.items():
+                for done in kinds[name].add(batch):
+                    sink.write(done)
     for name, sink in sinks.items():
         for done in kinds[name].rest():
             sink.write(done)

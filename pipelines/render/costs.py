@@ -35,7 +35,7 @@ from trajmill.pipelines.render.tool_list import format_name, tool_list, tool_tex
 from trajmill.pipelines.render.turns import bearable
 from trajmill.quality.control_strings import ESCAPABLE as ESCAPABLE_PATTERN
 from trajmill.quality.control_strings import PATTERN
-from trajmill.quality.fingerprint import struct_text, text_hashes
+from trajmill.quality.fingerprint import as_bytes, struct_text, text_hashes
 from trajmill.quality.scrubbing.replaced import placeholder_spans
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import Counts, TokenCounter
@@ -144,7 +144,7 @@ class Costing:
         self._mark(texts.texts, {bit: texts.index})
         return texts.spread(self._counter.count(plain_texts(texts.texts, self._view)))
 
-    def _mark(self, texts: pa.StringArray, rows: Mapping[int, Numbers]) -> None:
+    def _mark(self, texts: pa.StringArray | pa.ChunkedArray, rows: Mapping[int, Numbers]) -> None:
         """Mark the rows whose piece holds a control string or text that escaping changes.
 
         Args:
@@ -218,18 +218,14 @@ class Costing:
             observed_texts(batch, side, self._view) for side in ("observation", "next_observation")
         )
         before, after = Texts.of(state_text), Texts.of(answer_text)
-        both = pa.concat_arrays([before.texts, after.texts]).dictionary_encode()
-        indices = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         from_environment = has_origin(batch, "observation", "environment")
-        state = np.where(
-            from_environment & (before.index >= 0), np.append(indices[: len(before.texts)], -1)[before.index], -1
-        )
-        answer = np.append(indices[len(before.texts) :], -1)[after.index]
-        seen = cap_texts(both.dictionary, self._view)
-        self._mark(seen, {STATE_BIT: state, ANSWER: answer})
-        shown = plain_texts(seen, self._view)
-        counts = np.append(self._counter.count(shown), 0)
-        hashes = np.append(text_hashes(both.dictionary)[:, 0] | np.uint64(1), np.uint64(0))
+        texts, state = _add_texts(after, Texts(before.texts, np.where(from_environment, before.index, -1)))
+        answer = after.index
+        seen = [cap_texts(some, self._view) for some in texts]
+        self._mark(pa.chunked_array(seen), {STATE_BIT: state, ANSWER: answer})
+        shown = [plain_texts(some, self._view) for some in seen]
+        counts = np.concatenate([*map(self._counter.count, shown), [0]])
+        hashes = np.concatenate([*(text_hashes(some)[:, 0] | np.uint64(1) for some in texts), np.zeros(1, np.uint64)])
         ends = endings(batch)
         lines = pa.array([f"\n{text}" if text else "" for text in ends.texts.to_pylist()], pa.string())
         scrubbed = pc.fill_null(batch["scrubbed"], 0).to_numpy(zero_copy_only=False) > 0
@@ -238,17 +234,17 @@ class Costing:
         return {
             "state_tokens": np.where(state >= 0, counts[state] + around, 0),
             "answer_tokens": np.where(answer >= 0, self._counter.of(MARKER) + counts[answer] + ended, 0),
-            "placeholder_tokens": self._placeholders(shown, counts, np.where(scrubbed, answer, -1)),
+            "placeholder_tokens": self._placeholders(pa.chunked_array(shown), counts, np.where(scrubbed, answer, -1)),
             "can_bear": bearable(batch, self._view),
             "state_hash": hashes[state],
             "next_hash": hashes[answer],
             **{name: struct_text(batch, "next_observation", name) for name in ("form", "dialect")},
             "has_ending": ends.spread(pc.not_equal(ends.texts, "").to_numpy(zero_copy_only=False)),
             "has_envelope": enveloped,
-            "screen": _screens(batch, both.dictionary, state),
+            "screen": _screens(batch, pa.chunked_array(texts), state),
         }
 
-    def _placeholders(self, texts: pa.StringArray, counts: Counts, answer: Numbers) -> Counts:
+    def _placeholders(self, texts: pa.ChunkedArray, counts: Counts, answer: Numbers) -> Counts:
         """Count the tokens of the placeholders in each answer's text, at most those of the text."""
         numbers = np.unique(answer[answer >= 0])
         told = texts.take(pa.array(numbers)).to_pylist()
@@ -260,16 +256,28 @@ class Costing:
         return tokens[answer]
 
 
+def _add_texts(texts: Texts, more: Texts) -> tuple[list[pa.StringArray], Numbers]:
+    """Return the texts and those of `more` that are used and not among them, and the number of each row's text of
+    `more`.
+    """
+    number = pc.index_in(*(as_bytes(text_hashes(side.texts)) for side in (more, texts)))
+    used = np.bincount(more.index[more.index >= 0], minlength=len(more.texts)) > 0
+    added = np.flatnonzero(number.is_null().to_numpy(zero_copy_only=False) & used)
+    numbers = np.append(number.fill_null(-1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
+    numbers[added] = len(texts.texts) + np.arange(len(added))
+    return [texts.texts, more.texts.take(pa.array(added))], numbers[more.index]
+
+
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
     return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values).cast(kind)
 
 
-def _screens(batch: pa.RecordBatch, texts: pa.StringArray, state: Numbers) -> pa.Array:
+def _screens(batch: pa.RecordBatch, texts: pa.ChunkedArray, state: Numbers) -> pa.Array:
     """Return the size of the screen before each action that led to a screen."""
     form = pc.fill_null(pc.equal(struct_text(batch, "next_observation", "form").cast(pa.string()), "screen"), False)
     chosen = np.where(form.to_numpy(zero_copy_only=False), state, -1)
     used = np.unique(chosen[chosen >= 0])
-    met = pc.extract_regex(texts.take(pa.array(used)), rf"^[^\n]*?{SCREEN_PATTERN}")
+    met = pc.extract_regex(texts.take(pa.array(used)).combine_chunks(), rf"^[^\n]*?{SCREEN_PATTERN}")
     sizes = pc.binary_join_element_wise(pc.struct_field(met, "width"), pc.struct_field(met, "height"), " x ")
     positions = np.full(len(texts) + 1, -1)
     positions[used] = np.arange(len(used))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trajmill.pipelines.storage.folders import MADE_AGAIN, Folder, sha256_of, why
+from trajmill.quality.rows import without_unused
 from trajmill.schemas import DOMAINS, ConfigError, ShardError
 from trajmill.schemas.manifest import FileEntry
 from trajmill.schemas.migrations import Migration
@@ -80,8 +81,9 @@ class ParquetSink:
         """Add the batch as one row group, unless it is empty."""
         if batch.num_rows:
             self._rows += batch.num_rows
+            table = pa.Table.from_batches([without_unused(batch)], self._schema)  # a dictionary is written whole
             with self._told():
-                self._writer.write_table(pa.Table.from_batches([batch], self._schema), row_group_size=batch.num_rows)
+                self._writer.write_table(table, row_group_size=batch.num_rows)
 
     def close(self) -> FileEntry:
         """Complete the file and return its entry."""
@@ -143,6 +145,18 @@ def read_batches(
         for group in range(reader.num_row_groups) if groups is None else groups:
             with _damage(folder, name):
                 batch = _single_batch(reader.read_row_group(group, columns=columns, use_threads=False))
+            yield batch
+
+
+def read_rows(folder: Folder, name: str, count: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file in batches of at most `count`, which takes less memory than whole row groups."""
+    with _open_file(folder, name, read_bytes=_PAGE_BYTES) as reader:
+        batches = reader.iter_batches(count, use_threads=False)
+        while True:
+            with _damage(folder, name):
+                batch = next(batches, None)
+            if batch is None:
+                return
             yield batch
 
 
@@ -215,9 +229,13 @@ def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
 
 @contextmanager
 def _open_file(
-    folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None
+    folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None, read_bytes: int = 0
 ) -> Iterator[pq.ParquetFile]:
-    """Open the file for reading, with verified page checksums; `encoded` columns stay dictionaries."""
+    """Open the file for reading, with verified page checksums; `encoded` columns stay dictionaries.
+
+    Args:
+        read_bytes: bytes of a column that are read at once; 0 for all of a row group.
+    """
     with ExitStack() as stack:
         with _damage(folder, name):
             stream = stack.enter_context(folder.open(name) if size is None else folder.open_pieces(name, size))
@@ -227,6 +245,8 @@ def _open_file(
                 pq.ParquetFile(
                     stream,
                     metadata=metadata,
+                    buffer_size=read_bytes,
+                    pre_buffer=not read_bytes,
                     page_checksum_verification=True,
                     read_dictionary=[path for path in encoded if path in paths],
                 )

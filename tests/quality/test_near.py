@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pytest
 
 from tests.make import batch_of, steps_of
@@ -54,7 +53,8 @@ def sketches_of(*logs: list[str], form: str = "stream", dialect: str | None = No
         ]
         trajectories.append(Trajectory(str(number), "terminal", steps))
     batch = batch_of(*trajectories)
-    return Sketches.of(pa.Table.from_batches([make_sketches(batch)]), trajectory_starts(batch))
+    made = make_sketches(batch)
+    return Sketches.of([made], trajectory_starts(batch), made.nbytes)
 
 
 def background_of(sketches: Sketches, tasks: list[int]) -> npt.NDArray[np.bool_]:
