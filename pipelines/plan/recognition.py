@@ -456,7 +456,7 @@ class Recognizer:
             return result
         takers = []
         if head and packed != "tar":
-            among = self.among.values() if chosen is None else [connectors()[chosen]]
+            among = self.among if chosen is None else {chosen: connectors()[chosen]}
             longer = partial(_head, file, OUTLINED_BYTES)
             takers = sniff(head, plain_name(name), among, self._withdraw(name, result), longer)
             if chosen is not None and not takers and not packed:
