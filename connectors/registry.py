@@ -268,10 +268,9 @@ def joining(among: Mapping[str, Connector], paths: Iterable[str]) -> Iterator[Co
     Args:
         among: Connectors; excluded ones are not loaded.
     """
-    names = [path.lower() for path in paths]
+    names = "".join(f"{path}\n" for path in paths).lower()
     for name in among:
-        ends = FORMATS[name].ends if name in FORMATS else ("",)
-        if ends and any(path.endswith(ends) for path in names):
+        if name not in FORMATS or any(f"{end}\n" in names for end in FORMATS[name].ends):
             yield among[name]
 
 

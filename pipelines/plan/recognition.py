@@ -298,7 +298,8 @@ class Recognizer:
             if type(connector).join is Connector.join:
                 continue
             free = [plain for plain in names.sorted if names.stored[plain] not in owners]
-            free = [plain for plain in free if self._chosen(plain) in (None, connector.name)]
+            if self.formats:
+                free = [plain for plain in free if self._chosen(plain) in (None, connector.name)]
             folders: set[str] = set()
             for log in _logs(connector, free):
                 members = names.members(log)
