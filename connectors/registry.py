@@ -6,13 +6,14 @@ A built-in module defines exactly one class derived from `Connector`. An entry p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Final, NamedTuple
 
 from trajmill.connectors.connector import HEAD_BYTES, Connector, Sniff
+from trajmill.connectors.marks import ruled_out
 from trajmill.connectors.reading.head_outline import binary_outline, later_rows, make_outline
 from trajmill.connectors.reading.values import BOM
 from trajmill.schemas import ConfigError, ContractError
@@ -267,10 +268,9 @@ def joining(among: Mapping[str, Connector], paths: Iterable[str]) -> Iterator[Co
     Args:
         among: Connectors; excluded ones are not loaded.
     """
-    names = [path.lower() for path in paths]
+    names = "".join(f"{path}\n" for path in paths).lower()
     for name in among:
-        ends = FORMATS[name].ends if name in FORMATS else ("",)
-        if ends and any(path.endswith(ends) for path in names):
+        if name not in FORMATS or any(f"{end}\n" in names for end in FORMATS[name].ends):
             yield among[name]
 
 
@@ -334,7 +334,7 @@ def _answer(candidate: Connector, head: bytes, uri: str, withdraw: Withdraw | No
 def sniff(
     head: bytes,
     uri: str,
-    among: Collection[Connector] | None = None,
+    among: Mapping[str, Connector] | None = None,
     withdraw: Withdraw | None = None,
     longer: Longer | None = None,
 ) -> list[tuple[Connector, Sniff]]:
@@ -346,7 +346,7 @@ def sniff(
 
     Args:
         head: First `HEAD_BYTES` of the file, or the whole of a shorter one.
-        among: Connectors to ask; all if None.
+        among: Connectors to ask; all if None. Those that `marks` rules out are not loaded.
         withdraw: Callback for exceptions of connectors, which are then not raised.
         longer: Returns a longer beginning; without it, only the head is used.
 
@@ -354,7 +354,7 @@ def sniff(
         Exception: An exception of a connector, without `withdraw`; errors of I/O, memory, configuration or contract in
             any case.
     """
-    asked = connectors().values() if among is None else among
+    asked = connectors() if among is None else among
     takers = _takers(_seen(head), uri, asked, withdraw)
     if takers and takers[0][1].score >= NAMED:
         return takers
@@ -368,13 +368,14 @@ def sniff(
 
 
 def _takers(
-    head: bytes, uri: str, asked: Iterable[Connector], withdraw: Withdraw | None
+    head: bytes, uri: str, asked: Mapping[str, Connector], withdraw: Withdraw | None
 ) -> list[tuple[Connector, Sniff]]:
     takers: list[tuple[Connector, Sniff]] = []
-    for candidate in asked:
-        result = _answer(candidate, head, uri, withdraw)
+    refusing = ruled_out(head, uri)
+    for name in asked:
+        result = None if name in refusing else _answer(asked[name], head, uri, withdraw)
         if result is not None:
-            takers.append((candidate, result))
+            takers.append((asked[name], result))
             if result.score >= NAMED:
                 break
     return sorted(takers, key=lambda pair: -pair[1].score)

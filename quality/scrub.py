@@ -212,12 +212,14 @@ def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS, s
         sensitive: Values of its input that are hidden everywhere.
     """
     wanted = check_kinds(kinds)
+    sensitive = tuple(sensitive)
     name = partial(scrub_name, salt=salt, kinds=wanted)
+    detail = name(reject.detail)
     return replace(
         reject,
         uri=name(reject.uri),
         member=name(reject.member),
-        detail=scrub_text(name(reject.detail), kinds=(), salt=salt, sensitive=sensitive),
+        detail=scrub_text(detail, kinds=(), salt=salt, sensitive=sensitive) if sensitive else detail,
         excerpt=scrub_text(reject.excerpt, kinds=wanted, salt=salt, sensitive=sensitive),
     )
 

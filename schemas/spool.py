@@ -37,16 +37,19 @@ def scratch(held_bytes: int) -> BinaryIO:
 class Spool:
     """Plain values (texts, numbers, None and tuples, lists and dicts of them) in an anonymous file."""
 
-    __slots__ = ("_end", "_file")
+    __slots__ = ("_end", "_file", "_is_at_end")
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(buffering=1 << 20)  # noqa: SIM115 (closed with the object)
         self._end = 0
+        self._is_at_end = True
 
     def put(self, value: Any) -> int:
         """Write the value and return its offset, for `get`."""
         data = marshal.dumps(value)
-        self._file.seek(self._end)
+        if not self._is_at_end:  # since seeking empties the buffer
+            self._file.seek(self._end)
+            self._is_at_end = True
         self._file.write(len(data).to_bytes(8, "little"))
         self._file.write(data)
         offset, self._end = self._end, self._end + 8 + len(data)
@@ -54,6 +57,7 @@ class Spool:
 
     def get(self, offset: int) -> Any:
         """Return the value that `put` wrote at the offset."""
+        self._is_at_end = False
         self._file.seek(offset)
         size = int.from_bytes(self._file.read(8), "little")
         return marshal.loads(self._file.read(size))  # noqa: S302 (this process wrote it)

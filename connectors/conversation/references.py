@@ -25,7 +25,9 @@ LEAST: Final = 256
 """Characters from which a word of base64 is opaque."""
 
 _STRIDE: Final = LEAST // 2
-_STRIDES: Final = re.compile(rf"(?s:.{{{_STRIDE}}})*?[A-Za-z0-9+/_-]{{{_STRIDE}}}")
+_HAS_STRIDE: Final = re.compile(
+    rf"(?:(?![A-Za-z0-9+/_-]{{{_STRIDE}}}).{{{_STRIDE}}})*+[A-Za-z0-9+/_-]{{{_STRIDE}}}", re.DOTALL
+)
 _WORD: Final = re.compile(
     rf"(?:data:([\w.+-]{{1,60}}/[\w.+-]{{1,60}})?(?:;[\w=.-]{{1,60}})*;base64,|(?<![^\s\"'`>(\[,]))"
     rf"([A-Za-z0-9+/_-]{{{LEAST},}}+={{0,2}}+)(?![^\s\"'`<)\],\\])",
@@ -79,7 +81,7 @@ def with_references(seen: Observation | None) -> Observation | None:
 
 def may_hold(text: str) -> bool:
     """Check whether a stride of the text is all base64; a word of `LEAST` characters covers a whole stride."""
-    return _STRIDES.match(text) is not None
+    return _HAS_STRIDE.match(text) is not None
 
 
 def _decode(word: str) -> bytes | None:

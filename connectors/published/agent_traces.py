@@ -80,6 +80,6 @@ def _log(row: Any) -> bytes | None:
 
 
 def _reader(log: bytes) -> Connector | None:
-    candidates = [reader for name, reader in connectors().items() if name != AgentTraces.name]
+    candidates = {name: reader for name, reader in connectors().items() if name != AgentTraces.name}
     matches = sniff(log[:HEAD_BYTES], "session.jsonl", candidates, longer=lambda: log)
     return matches[0][0] if matches else None

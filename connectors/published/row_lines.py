@@ -85,7 +85,7 @@ class RowLines:
 
         Conversations whose first rows have no call are left to `chat_tools`, which rejects them row by row.
         """
-        candidates = [connector(name) for name in _FORMATS]
+        candidates = {name: connector(name) for name in _FORMATS}
         longer = partial(self._beginning, OUTLINED_BYTES)
         matches = sniff(self._beginning(HEAD_BYTES), "rows.jsonl", candidates, longer=longer)
         if matches:

@@ -167,7 +167,7 @@ def _unusual(data: bytes | str, fault: orjson.JSONDecodeError) -> Any:
     text = encoded[begin:].rstrip(b"\0")
     if not text.strip(_BLANK):
         raise JsonError("truncated" if begin + len(text) < len(encoded) else "empty", begin, "there is nothing")
-    plain = _TOKEN.sub(_plain, text) if _ODD.search(text) else text
+    plain = text if fault.msg.startswith(_ENDED) or not _ODD.search(text) else _TOKEN.sub(_plain, text)
     if plain is data:
         raise _error(fault, plain, begin)
     try:

@@ -298,7 +298,8 @@ class Recognizer:
             if type(connector).join is Connector.join:
                 continue
             free = [plain for plain in names.sorted if names.stored[plain] not in owners]
-            free = [plain for plain in free if self._chosen(plain) in (None, connector.name)]
+            if self.formats:
+                free = [plain for plain in free if self._chosen(plain) in (None, connector.name)]
             folders: set[str] = set()
             for log in _logs(connector, free):
                 members = names.members(log)
@@ -456,7 +457,7 @@ class Recognizer:
             return result
         takers = []
         if head and packed != "tar":
-            among = self.among.values() if chosen is None else [connectors()[chosen]]
+            among = self.among if chosen is None else {chosen: connectors()[chosen]}
             longer = partial(_head, file, OUTLINED_BYTES)
             takers = sniff(head, plain_name(name), among, self._withdraw(name, result), longer)
             if chosen is not None and not takers and not packed:

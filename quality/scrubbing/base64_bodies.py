@@ -74,7 +74,8 @@ def beginnings(data: Any, starts: Ints) -> list[int]:
     """
     numbers = np.flatnonzero(np.diff(starts) >= _BYTES)
     values = np.frombuffer(data, np.uint8)
-    for byte_number in (0, 1, 2, 4, 5, 6):  # what is left then is about one in a hundred
+    # what is left then is about one in a hundred
+    for byte_number in (0, 1, 2, 4, 5, 6) if len(numbers) > 1 else ():
         numbers = numbers[_IN_PLACE[byte_number % 4][values[starts[numbers] + byte_number]]]
     return [number for number in numbers.tolist() if _BEGINS.match(data, int(starts[number]), int(starts[number + 1]))]
 

@@ -91,6 +91,13 @@ SHORT: Final = 4096
 TRIGGER_BYTES: Final = 512
 """Largest length of a trigger in real text; a URL with user and password is the longest."""
 
+_SCANS: Final = (("forms",), ("statements",), ("words",), ("people", "numbers", "bodies"))
+"""Groups of triggers that one automaton scans for, in the order of the finders.
+
+A single automaton would multiply the states, and nearly every position of a new text would create new ones: it takes
+twice the time of these over real logs.
+"""
+
 _NESTING: Final = 3
 _RANK: Final = {kind: rank for rank, kind in enumerate(KINDS)}
 
@@ -174,15 +181,16 @@ class Detection:
         self._kinds = frozenset(kinds)
         self._inner = Detection.of(kinds, nesting - 1).finds if nesting else _nothing
         chosen = _finders(self._kinds, self._inner)
-        groups: dict[str, list[tuple[bytes, Finder]]] = {}
+        groups: dict[str, list[tuple[bytes, Finder]]] = {group: [] for scan in _SCANS for group in scan}
         for group, trigger, finder in chosen:
-            groups.setdefault(group, []).append((trigger, finder))
+            groups[group].append((trigger, finder))
         self._groups = [
             (_any_of(rows), [(compile_pattern(trigger), finder) for trigger, finder in rows])
             for rows in groups.values()
+            if rows
         ]
-        other_rows = [row for group, rows in groups.items() if group != "forms" for row in rows]
-        self._scans = [_any_of(rows) for rows in (groups.get("forms"), other_rows) if rows]
+        scans = ([row for group in scan for row in groups[group]] for scan in _SCANS)
+        self._scans = [_any_of(rows) for rows in scans if rows]
 
     def seeks(self, kind: Kind) -> bool:
         """Check whether the detection looks for a kind."""
@@ -350,9 +358,7 @@ def _any_of(rows: Iterable[tuple[bytes, Finder]]) -> Any:
 def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[str, bytes, Finder]]:
     """Return (group, trigger, finder) for each finder of the kinds, and for encoded bodies, which serve all kinds.
 
-    One automaton scans for the triggers that begin with fixed letters (`forms`), another for all others. A single
-    automaton would multiply the states, and nearly every position of a new text would create new ones. In a region, one
-    automaton per group decides whether the finders of the group are called.
+    In a region, one automaton per group decides whether the finders of the group are called.
     """
     every: tuple[tuple[str, set[Kind], bytes, Finder], ...] = (
         ("forms", {"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.find_issued, wanted=kinds)),
@@ -374,7 +380,7 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[s
         ("words", {"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
         ("words", {"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
         ("forms", {"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
-        ("forms", {"assignment"}, statements.TRIGGER, statements.find_stated),
+        ("statements", {"assignment"}, statements.TRIGGER, statements.find_stated),
         ("words", {"assignment"}, structures.TRIGGER, structures.find_structured),
     )
     chosen = [(group, trigger, finder) for group, serves, trigger, finder in every if serves & kinds]

@@ -49,7 +49,7 @@ def beginnings(data: Any, starts: Ints) -> list[int]:
     """
     numbers = np.flatnonzero(np.diff(starts) >= 2 * _SHORTEST)
     values = np.frombuffer(data, np.uint8)
-    for digit_number in range(0, 2 * _LOOK, 2):
+    for digit_number in range(0, 2 * _LOOK if len(numbers) > 1 else 0, 2):
         numbers = numbers[_HIGH[values[starts[numbers] + digit_number]]]
     return [number for number in numbers.tolist() if _START.match(data, int(starts[number]), int(starts[number + 1]))]
 

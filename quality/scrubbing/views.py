@@ -40,6 +40,9 @@ _SEPARATOR: Final = ord("\n")
 _NARROWEST: Final = 32
 """Bytes of text below which no line counts as wrapped."""
 
+_SIGNS: Final = (b"\n", b"\\", b"%", b"&", b"\x1b", b"\r")
+"""Bytes of which every unit and every end of a line contains one."""
+
 _AT_ONCE: Final = 1 << 22
 """Bytes of windows processed together, which bounds the arrays of their places; a longer text is processed alone."""
 
@@ -239,8 +242,10 @@ def views(data: bytes, offsets: Sequence[int]) -> Iterator[Views]:
         data: Texts.
         offsets: Beginning of each text, and the end of the last one.
     """
-    begins = np.asarray(offsets, np.int64) - offsets[0]
     data = data[offsets[0] : offsets[-1]]
+    if not any(sign in data for sign in _SIGNS):
+        return
+    begins = np.asarray(offsets, np.int64) - offsets[0]
     values = np.frombuffer(data, np.uint8)
     slash = np.flatnonzero(values == BACKSLASH)
     shown = units(data, values, slash)

@@ -158,7 +158,7 @@ def test_where_a_connector_failed_it_is_asked_again(raw, tmp_path, opened, monke
     def fails(*_):
         raise TypeError
 
-    connector = type(connectors()["uiautomator"])
+    connector = type(connectors()["refused"])
     with monkeypatch.context() as patch:
         patch.setattr(connector, "sniff", fails)
         assert json.loads(planned(raw, tmp_path / "out", strict=False))["withdrawn"]
