@@ -228,7 +228,7 @@ def candidates(bucketed: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     Args:
         bucketed: Members of dtype `MEMBER`, including all of each bucket, in any order.
     """
-    bucketed = bucketed[_repeated(bucketed["band"])]
+    bucketed = bucketed[_may_repeat(bucketed["band"])]  # most are alone in their bucket
     order, new = _order_rows(*(bucketed[name] for name in ("band", "rank", "tie", "unit", "row")))
     ranked = bucketed[order[new]]  # one may stand twice in a bucket, with its remainder and with all that it holds
     begins = np.ones(len(ranked), np.bool_)
@@ -249,10 +249,11 @@ def candidates(bucketed: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     return found_pairs
 
 
-def _repeated(values: Numbers) -> Flags:
-    """Flag the values that occur more than once."""
-    ordered = np.sort(values)
-    return holds(ordered[1:][ordered[1:] == ordered[:-1]], values)
+def _may_repeat(hashes: Numbers) -> Flags:
+    """Flag the hashes that may occur more than once: all that do, and a few that share their last bits with another."""
+    last = (hashes & np.uint64((4 << len(hashes).bit_length()) - 1)).astype(np.int64)
+    flags: Flags = np.bincount(last)[last] > 1
+    return flags
 
 
 def _make_pairs(

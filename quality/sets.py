@@ -65,7 +65,9 @@ def take_lists(
     Arrow copies each list as a whole; numpy would need the position of each value. Arguments are those of
     `expand_lists`.
     """
-    return of_lists(as_lists(values, offsets).take(pa.array(chosen)), values.dtype)
+    first = int(chosen.min()) if len(chosen) else 0
+    near = offsets[first : (int(chosen.max()) if len(chosen) else -1) + 2]
+    return of_lists(as_lists(values, near).take(pa.array(chosen - first)), values.dtype)
 
 
 def as_lists(values: npt.NDArray[Any], offsets: Places) -> pa.LargeBinaryArray:

@@ -39,21 +39,7 @@ _BLOCK: Final = 1 << 18
 """Bytes of text processed at once, so that the arrays fit the cache and memory stays flat."""
 
 
-def _tables() -> tuple[bytes, bytes, bytes]:
-    folded = np.arange(256, dtype=np.uint8)
-    folded[65:91] += 32
-    kind = np.zeros(256, np.uint8)
-    kind[48:58] = kind[65:91] = kind[97:123] = kind[95] = kind[128:] = 1
-    kind[0xE3:0xEE] = 2
-    parted = kind.copy()
-    parted[95] = 0
-    return folded.tobytes(), kind.tobytes(), parted.tobytes()
-
-
-_FOLDED, _KIND, _PARTED = _tables()
-"""Kind of a byte: 0 outside words, 1 in a word, 2 the first of a character that is a word by itself; `_PARTED` excludes
-`_` from words.
-"""
+_FOLDED: Final = bytes(range(256)).lower()
 
 
 def shingles(texts: pa.StringArray, size: int = WORDS, *, parted: bool = False) -> tuple[Hashes, Offsets]:
@@ -71,7 +57,7 @@ def shingles(texts: pa.StringArray, size: int = WORDS, *, parted: bool = False) 
     blocks_of_hashes: list[Hashes] = []
     counts: list[Offsets] = []
     for _, data, starts in blocks(texts):
-        hashes, number = _of_block(data, starts, size, _PARTED if parted else _KIND)
+        hashes, number = _of_block(data, starts, size, parted)
         blocks_of_hashes.append(hashes)
         counts.append(number)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*counts, np.zeros(0, np.int64)]))])
@@ -120,9 +106,9 @@ def buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Offsets]:
     return np.frombuffer(values, np.uint8), starts
 
 
-def _of_block(data: npt.NDArray[np.uint8], starts: Offsets, size: int, kinds: bytes) -> tuple[Hashes, Offsets]:
+def _of_block(data: npt.NDArray[np.uint8], starts: Offsets, size: int, parted: bool) -> tuple[Hashes, Offsets]:
     """Return the shingles of a block of texts, and their number for each text."""
-    begin, end = word_places(data, starts, kinds)
+    begin, end = word_places(data, starts, parted)
     words = word_hashes(data, begin, end)
     first = np.searchsorted(begin, starts)
     count = np.diff(first)
@@ -161,31 +147,39 @@ def runs(words: npt.NDArray[np.uint64], most: int) -> Iterator[tuple[int, npt.ND
         yield position + 1, sums
 
 
-def word_places(data: npt.NDArray[np.uint8], starts: Offsets, kinds: bytes = _KIND) -> tuple[Offsets, Offsets]:
-    """Return the begin and the end of each word; no word crosses texts. `kinds` holds the kind of each of the 256
-    bytes.
-    """
-    kind = translate_bytes(data, kinds)
-    inside = kind != 0
+def word_places(data: npt.NDArray[np.uint8], starts: Offsets, parted: bool = False) -> tuple[Offsets, Offsets]:
+    """Return the begin and the end of each word; no word crosses texts. `parted` is that of `shingles`."""
+    inside = _flag_range(data | np.uint8(0x20), b"az")
+    inside |= _flag_range(data, b"09")
+    inside |= data >= 0x80
+    if not parted:
+        inside |= data == ord("_")
     edges = np.empty(len(data) + 1, np.bool_)
     edges[:-1], edges[-1] = inside, len(inside) > 0 and inside[-1]
     edges[1:-1] ^= inside[:-1]
     turns = np.flatnonzero(edges)
     begin, end = turns[::2], turns[1::2]
-    cuts = _cuts(kind, inside, starts)
+    cuts = _cuts(data, inside, starts)
     if len(cuts):
-        begin, end = (np.sort(np.concatenate([edge_positions, cuts]), kind="stable") for edge_positions in (begin, end))
+        begin, end = (np.insert(places, np.searchsorted(places, cuts), cuts) for places in (begin, end))
     return begin, end
 
 
-def _cuts(kind: npt.NDArray[np.uint8], inside: Flags, starts: Offsets) -> Offsets:
+def _flag_range(data: npt.NDArray[np.uint8], ends: bytes) -> Flags:
+    """Flag the bytes from the first to the second of `ends`."""
+    flags: Flags = data - np.uint8(ends[0]) <= np.uint8(ends[1] - ends[0])
+    return flags
+
+
+def _cuts(data: npt.NDArray[np.uint8], inside: Flags, starts: Offsets) -> Offsets:
     """Return the positions where words meet without a byte between them: at characters that are words, and between
     texts.
     """
-    inner = starts[(starts > 0) & (starts < len(kind))]
-    alone = np.flatnonzero(kind == 2)
+    inner = starts[(starts > 0) & (starts < len(data))]
+    has_alone = data.max(initial=0) >= 0xE3
+    alone = np.flatnonzero(_flag_range(data, b"\xe3\xed")) if has_alone else inner[:0]
     positions = np.concatenate([inner, alone, alone + 3])  # such a character has three bytes
-    positions = distinct(positions[(positions > 0) & (positions < len(kind))])
+    positions = distinct(positions[(positions > 0) & (positions < len(data))])
     return positions[inside[positions] & inside[positions - 1]]
 
 

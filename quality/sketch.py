@@ -30,7 +30,7 @@ SIZE: Final = 4096
 VERSION: Final = 3
 """Version of the sketches, raised when equal rows get different sketches than before."""
 
-_AT_ONCE: Final = 1 << 17
+_AT_ONCE: Final = 1 << 18
 """Shingles processed at once, so that the arrays fit the cache and memory stays flat."""
 
 ALL: Final = np.uint32(0xFFFFFFFF)

@@ -42,12 +42,13 @@ def _within(standing: Standing) -> tuple[Nodes, Nodes]:
     """Return the nodes of a unit, sorted, and the smallest node in the component of each within the unit."""
     measures = standing.measures
     task, *columns = (
-        measures.column(name)[measures.starts] for name in ("task_node", "instance_node", "own_node", "parent_node")
+        measures.column(name)[measures.starts] for name in ("task_node", "own_node", "parent_node", "instance_node")
     )
     # a trajectory that would join two pools joins nothing
     apart_from = np.isin(measures.starts, standing.losers[BRIDGES_POOLS]["row"])
-    columns = [np.where(apart_from, task, column) for column in columns]
-    pairs = [np.stack([task, column], axis=1) for column in columns]
+    own, parent, instance = (np.where(apart_from, task, column) for column in columns)
+    pairs = [np.stack([task, own], axis=1)]
+    pairs += [np.stack([task, more], axis=1)[(more != task) & (more != own)] for more in (parent, instance)]
     alike = [np.frombuffer(data, "<u8").reshape(-1, 2) for data in standing.told(SIMILAR)]
     return components(np.concatenate([*pairs, *alike]))
 
@@ -62,7 +63,8 @@ def collect_nodes(standing: Standing) -> Keys:
 
 def tie_groups(_: Key, packed: Iterable[bytes]) -> Answers:
     """Send units the groups that share a node with groups of other units."""
-    records = np.sort(unpack(packed, _NODE), order=["node", "group"])
+    records = unpack(packed, _NODE)
+    records = records[np.lexsort([records[name] for name in ("unit", "group", "node")])]
     first, node_index, count = np.unique(records["node"], return_index=True, return_inverse=True, return_counts=True)[
         1:
     ]

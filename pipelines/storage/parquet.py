@@ -56,7 +56,7 @@ class ParquetSink:
     def __init__(
         self, folder: Folder, name: str, schema: pa.Schema, *, shard: bool = False, hashed: Sequence[str] = ()
     ) -> None:
-        self._folder, self._name, self._schema, self._rows = folder, name, schema, 0
+        self._folder, self._name, self._schema, self._rows, self._is_shard = folder, name, schema, 0, shard
         self._stack = ExitStack()
         self._path = self._stack.enter_context(folder.writing(name))
         level = SHARD_LEVEL if shard else PAYLOAD_LEVEL
@@ -81,7 +81,8 @@ class ParquetSink:
         """Add the batch as one row group, unless it is empty."""
         if batch.num_rows:
             self._rows += batch.num_rows
-            table = pa.Table.from_batches([without_unused(batch)], self._schema)  # a dictionary is written whole
+            batch = batch if self._is_shard else without_unused(batch)  # since a dictionary is written whole
+            table = pa.Table.from_batches([batch], self._schema)
             with self._told():
                 self._writer.write_table(table, row_group_size=batch.num_rows)
 

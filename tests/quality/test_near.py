@@ -203,7 +203,7 @@ def test_two_copies_that_meet_only_their_original_leave_one():
 
 
 def test_portions_hold_all_in_order_and_one_that_is_too_large_alone():
-    sizes = np.array([1 << 16, 1 << 16, 1, 1 << 20, 0, 5])
+    sizes = np.array([1 << 17, 1 << 17, 1, 1 << 20, 0, 5])
     assert [(portion.start, portion.stop) for portion in portions(sizes)] == [(0, 2), (2, 3), (3, 4), (4, 6)]
     assert list(portions(sizes[:0])) == []
 
@@ -218,6 +218,15 @@ def test_a_bucket_compares_only_with_its_best_whatever_the_order():
     assert pairs.tobytes() == candidates(bucket[::-1]).tobytes()
 
 
+def test_a_log_that_repeats_few_shingles_is_compared_by_its_steps():
+    random_ = random.Random(6)
+    sketches = sketches_of([" ".join([said(random_, 8)] * 90)], [said(random_, 90)])
+    who = np.zeros(2, MEMBER)
+    who["row"] = sketches.starts
+    buckets_of = members(sketches, np.arange(2), np.zeros(len(sketches.step), bool), Bands(), who)
+    assert np.unique(buckets_of["row"], return_counts=True)[1].tolist() == [1, Bands().bands]
+
+
 def test_similarity_of_signatures_is_that_of_the_sets():
     random_ = np.random.default_rng(5)
     bins = 2048
@@ -227,6 +236,8 @@ def test_similarity_of_signatures_is_that_of_the_sets():
         sets = [np.unique(np.concatenate([common, more])) for more in rest]
         owner = np.repeat([0, 1], [len(values) for values in sets])
         sketch = signatures(owner, np.concatenate(sets), 2, bins)
+        order = random_.permutation(np.tile(np.arange(len(owner)), 2))
+        assert np.array_equal(signatures(owner[order], np.concatenate(sets)[order], 2, bins), sketch)
         first, second = sets
         expected = len(np.intersect1d(first, second)) / len(np.union1d(first, second))
         assert abs(float((sketch[0] == sketch[1]).mean()) - expected) < 0.08

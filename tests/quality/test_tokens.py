@@ -81,6 +81,20 @@ def test_a_tokenizer_file_counts_exactly(bytes_tokenizer):
     assert np.array_equal(counter.count(column.dictionary_encode()), counter.count(column))
 
 
+def test_a_column_is_counted_once_within_a_block(bytes_tokenizer, monkeypatch):
+    counter = TokenCounter(bytes_tokenizer)
+    encoded = []
+    monkeypatch.setattr(counter, "_encoded", lambda texts: encoded.append(texts) or text_bytes(texts))
+    column = pa.array(["abc", None, "é"]).dictionary_encode()
+    with counter.remember_columns():
+        assert counter.count(column).tolist() == counter.count(column[::-1])[::-1].tolist() == [3, 0, 2]
+        assert counter.count(column.dictionary).tolist() == [3, 2]
+        assert counter.count(column.dictionary[1:]).tolist() == [2]
+    assert len(encoded) == 2
+    counter.count(column)
+    assert len(encoded) == 3
+
+
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps({"a": 1}))
     with pytest.raises(ConfigError):
