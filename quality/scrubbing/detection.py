@@ -333,6 +333,8 @@ def _holds_any(suspect: Loose, spans: Sequence[Span]) -> bool:
 
 def _separate(data: bytes, offsets: Sequence[int]) -> tuple[bytes, list[int]]:
     """Insert a line feed before each text and return the new offsets; few triggers match across a line feed."""
+    if len(offsets) == 2:
+        return b"\n" + data[offsets[0] : offsets[1]], [1, offsets[1] - offsets[0] + 2]
     begins = np.asarray(offsets, np.int64) - offsets[0]
     values = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
     bounds = begins + np.arange(1, len(offsets) + 1)

@@ -145,6 +145,8 @@ def check_kinds(kinds: Iterable[str]) -> tuple[Kind, ...]:
     Raises:
         ConfigError: A kind is unknown; the error suggests the nearest name.
     """
+    if kinds == KINDS:
+        return KINDS
     wanted = set(kinds)
     for name in sorted(wanted - set(KINDS)):
         nearest = get_close_matches(name, KINDS, 1)

@@ -8,11 +8,15 @@ import re
 from pathlib import Path
 
 import pytest
+import tinycss2
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from trajmill.connectors.screens import cascade
+from tests.conftest import FUZZ
+from trajmill.connectors.screens import cascade, stylesheets
 from trajmill.connectors.screens.dom import DomNode
 from trajmill.connectors.screens.page import page_of
-from trajmill.connectors.screens.stylesheets import Sheet, Viewport
+from trajmill.connectors.screens.stylesheets import Layer, Sheet, Viewport, parse_sheet
 from trajmill.connectors.web.markup import html_document
 
 PAGES = Path(__file__).with_name("visible_text")
@@ -115,3 +119,36 @@ def test_a_sheet_that_asks_for_endless_comparisons_is_given_up(sheet: str, monke
     monkeypatch.setattr(cascade, "_MOST_WORK", 300_000)
     body = "<div><i>x</i>" * 100 + "<p>a</p>" * 3000
     assert page_of(html_document(f"<style>{sheet}</style>{body}")).text.count('"a"') > 0
+
+
+PIECES = (
+    "a { color: red }", "b > i { display: none }", '.c:not(p) { content: "{"; --x: none }', "@layer l {",
+    "@keyframes k { from { opacity: 0 } to { opacity: 1 } }", "@font-face { font-display: swap }", "display: { x: y }",
+    "u { v { w: x } display: none }", "--y: { none }", ".i::before { content: '\\f101' }", "@layer l, m;",
+    "/* p { q: r } */", "@media screen {", "opacity: 0;", "VISIBILITY: hidden",
+    "url(", *"{}()[]\"'\\\n;,", "/*", "*/", "<!--",
+)  # fmt: skip
+
+
+def rules_of(sheet: str) -> list[tuple[str, stylesheets.Declarations, int, Layer]]:
+    """The selectors of a sheet as they are written, each with what belongs to it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stylesheets, "_compile_selectors", lambda selector: [tinycss2.serialize(selector).strip()])
+        rules = parse_sheet.__wrapped__(sheet).rules
+    return [(str(rule.selector), rule.declarations, len(rule.conditions), rule.layer) for rule in rules]
+
+
+@settings(max_examples=400 * FUZZ)
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_a_sheet_hides_the_same_whether_its_other_rules_are_parsed_or_not(sheet: str) -> None:
+    rules = rules_of(sheet)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stylesheets, "_without_idle_rules", str)
+        assert rules == rules_of(sheet)
+
+
+def test_rules_that_hide_nothing_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    monkeypatch.setattr(stylesheets, "_rules_of", lambda text: parsed.append(text) or [])
+    parse_sheet.__wrapped__("p{color:red}p{top:0}p::before{content:'x'}@media print{i{left:0}b{display:none}}")
+    assert parsed == ["p{color:red}@media print{b{display:none}}"]
