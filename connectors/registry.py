@@ -104,7 +104,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         "trajmill.connectors.recordings.script", "4", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
     ),
     "ttyrec": Format("trajmill.connectors.recordings.ttyrec", "3"),
-    "terminal_bench": Format("trajmill.connectors.recordings.terminal_bench", "8", ("results.json",)),
+    "terminal_bench": Format("trajmill.connectors.recordings.terminal_bench", "9", ("results.json",)),
     "terminus": Format("trajmill.connectors.recordings.terminus", "4", ("prompt.txt",)),
     "terminus_rows": Format("trajmill.connectors.recordings.terminus_rows", "3"),
     "table": Format("trajmill.connectors.published.table", "14"),
