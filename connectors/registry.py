@@ -52,7 +52,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "opencode": Format("trajmill.connectors.agents.opencode", "2", (".json",)),
     "pi_agent": Format("trajmill.connectors.agents.pi_agent", "4"),
     "hub_session": Format("trajmill.connectors.agents.hub_session", "1"),
-    "kimi_cli": Format("trajmill.connectors.agents.kimi_cli", "4", ("wire.jsonl",)),
+    "kimi_cli": Format("trajmill.connectors.agents.kimi_cli", "5", ("wire.jsonl",)),
     "antigravity": Format("trajmill.connectors.agents.antigravity", "3"),
     "droid": Format("trajmill.connectors.agents.droid", "3"),
     "amp": Format("trajmill.connectors.agents.amp", "2"),
