@@ -57,7 +57,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "droid": Format("trajmill.connectors.agents.droid", "3"),
     "amp": Format("trajmill.connectors.agents.amp", "2"),
     "specstory": Format("trajmill.connectors.agents.specstory", "3"),
-    "cline": Format("trajmill.connectors.agents.cline", "3"),
+    "cline": Format("trajmill.connectors.agents.cline", "4"),
     "harbor": Format("trajmill.connectors.agents.harbor", "5", ("agent/trajectory.json",)),
     "atif": Format("trajmill.connectors.agents.atif", "10", ("trajectory.json",)),
     "droidbot": Format("trajmill.connectors.android.droidbot", "10", (".json",)),
