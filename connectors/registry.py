@@ -53,7 +53,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "pi_agent": Format("trajmill.connectors.agents.pi_agent", "4"),
     "hub_session": Format("trajmill.connectors.agents.hub_session", "1"),
     "kimi_cli": Format("trajmill.connectors.agents.kimi_cli", "5", ("wire.jsonl",)),
-    "antigravity": Format("trajmill.connectors.agents.antigravity", "3"),
+    "antigravity": Format("trajmill.connectors.agents.antigravity", "4"),
     "droid": Format("trajmill.connectors.agents.droid", "3"),
     "amp": Format("trajmill.connectors.agents.amp", "2"),
     "specstory": Format("trajmill.connectors.agents.specstory", "3"),
