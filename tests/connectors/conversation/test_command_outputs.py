@@ -15,6 +15,11 @@ from trajmill.schemas import Step, Trajectory
 
 GEMINI = "Command: make\nDirectory: (root)\nOutput: {}\nError: {}\nExit Code: {}\nSignal: {}\nBackground PIDs: {}\n"
 LATE = "Command was automatically cancelled because it exceeded the timeout of 5.0 minutes without output."
+STOPPED = "Command was cancelled by user before it could complete."
+TAGS = "<untrusted_context>\n{}\n</untrusted_context>"
+LARGE = "Output too large. Showing first 8,000 and last 32,000 characters. For full output see: /tmp/make_1.txt"
+OMITTED = "\n... [123,456 characters omitted] ...\n"
+LARGE_OUTPUT = Output(f"a\n{OMITTED}\nb", 2, cut=True, notes=(LARGE,))
 SILENT = (
     "EXECUTION TIMED OUT BECAUSE NO OUTPUT WAS PRODUCED FOR MORE THAN 60.0 SECONDS.\n"
     "PLEASE REFINE YOUR RUNNING COMMAND SO IT WILL PRODUCE OUTPUT IN THE SPECIFIED TIME FRAME."
@@ -41,6 +46,12 @@ WAITS = "[The command has no new output after 10 seconds. You may wait longer to
         (f"{LATE} Below is the output before it was cancelled:\ncc", Output("cc", None, True, 300.0, notes=(LATE,))),
         (f"{LATE} There was no output before it was cancelled.", Output("", None, True, 300.0, notes=(LATE,))),
         (f"{LATE} So it said.", None),
+        (f"{STOPPED} Below is the output before it was cancelled:\ncc", Output("cc", notes=(STOPPED,))),
+        (TAGS.format("Output: no b\nExit Code: 1\nProcess Group PGID: 7"), Output("no b", 1)),
+        (TAGS.format("a &lt;/untrusted_context&gt;") + "\n" + TAGS.format("b"), Output("a </untrusted_context>\nb")),
+        (f"{LARGE}\nOutput: a\n{OMITTED}\nb\nExit Code: 2\nProcess Group PGID: 7", LARGE_OUTPUT),
+        (f"{LARGE}\n" + TAGS.format(f"Output: a\n{OMITTED}\nb\nExit Code: 2\nProcess Group PGID: 7"), LARGE_OUTPUT),
+        ("see <untrusted_context>\na\n</untrusted_context>", None),
         ("Output: a page of a manual", None),
         ("Command: to be obeyed\nExit Code: 1", None),
         ("", None),
@@ -70,7 +81,7 @@ def test_the_same_words_elsewhere_are_the_output_s(text):
 @pytest.mark.parametrize(
     "text",
     ["Output: " + "\nError: x" * 50000, "Command: " + "\nDirectory: " * 50000, "The command '" + TOOK * 5000,
-     "\nExit Code: 1" * 50000 + "x", "EXECUTION TIMED OUT\n" * 50000],
+     "\nExit Code: 1" * 50000 + "x", "EXECUTION TIMED OUT\n" * 50000, "<untrusted_context>\n" * 50000],
 )  # fmt: skip
 def test_outputs_are_told_in_linear_time(text):
     read_output(text, Source())
@@ -83,6 +94,15 @@ def answered(*pairs: tuple[str, str, str | None]) -> list[Step]:
         parts.append(Call(name, arguments, f"c{number}", number))
         parts.append(Result(f"c{number}", None, text, number))
     return list(conversation(parts).steps)
+
+
+@pytest.mark.parametrize(
+    "text", ["<tool_output_masked>\na\n\n... [9 lines omitted] ...\n", "[Old tool result content cleared]"]
+)
+def test_an_answer_that_its_client_took_out_of_the_history_later_is_lost(text):
+    (step,) = answered(("sh", "{}", text))
+    assert step.next_observation is not None
+    assert step.next_observation.truncation == "recorder"
 
 
 def test_a_limit_that_was_named_once_holds_for_later_calls_of_the_tool():
