@@ -98,6 +98,7 @@ _MISSING: Final = (
     " elided",
     "[trimmed",
     "_masked>",
+    " capped at",
 )
 """Words, as they stand in the patterns, of which every form for missing text contains at least one.
 
@@ -433,7 +434,9 @@ def _strip_observation(after: Observation | None, client: Source, tool: str) -> 
     if (who := speaker(text, source)) is not None:
         return replace(after, origin=who), None
     output = read_output(text, source)
-    cut = truncation(output.text or "", source) if after.truncation == "none" else after.truncation
+    cut = after.truncation
+    if cut == "none":
+        cut = "harness" if output.cut else truncation(output.text or "", source)
     if output.text == text and cut == after.truncation:
         return after, output.exit_code
     return replace(after, content=output.text, truncation=cut), output.exit_code

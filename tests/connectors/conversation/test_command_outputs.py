@@ -61,6 +61,39 @@ def test_gemini_s_words_around_an_output_are_the_client_s(text, told):
     assert read_output(text, Source(GEMINI_CLI, None, "grep")) == (told or Output(text))
 
 
+TAIL = "Full output saved to: /tmp/tool_1"
+HINT = f"The tool call succeeded but the output was truncated. {TAIL}\nUse Grep to search the full content."
+KILLED = "shell tool terminated command after exceeding timeout 30000 ms. Retry with a larger timeout."
+PREVIEW = (
+    "Output too large to read at once (20.0 KB). Saved to: /tmp/1-copilot-tool-output.txt\nConsider using rg."
+    "\n\nPreview (first 500 chars):"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"cc\n\n<shell_metadata>\n{KILLED}\n</shell_metadata>", Output("cc", None, True, 30.0, notes=(KILLED,))),
+        ("(no output)\n\n<bash_metadata>\nUser aborted the command\n</bash_metadata>",
+         Output("", notes=("User aborted the command",))),
+        (f"...output truncated...\n\n{TAIL}\n\ncc", Output("...output truncated...\n\ncc", cut=True, notes=(TAIL,))),
+        (f"...9 lines truncated...\n\n{HINT}\n\ncc", Output("...9 lines truncated...\n\ncc", cut=True, notes=(HINT,))),
+        (f"cc\n\n...9 bytes truncated...\n\n{HINT}", Output("cc\n\n...9 bytes truncated...", cut=True, notes=(HINT,))),
+        (f"{PREVIEW}\ncc\n<exited with exit code 1>",
+         Output("cc", 1, cut=True, notes=(PREVIEW, "<exited with exit code 1>"))),
+        ("<bash_metadata>\nUser aborted the command\n</bash_metadata>\nso it said", None),
+    ],
+)  # fmt: skip
+def test_cuts_and_ends_that_opencode_and_copilot_tell_are_theirs(text, told):
+    assert read_output(text, Source(None, None, "bash")) == (told or Output(text))
+
+
+def test_an_answer_whose_cut_the_client_tells_is_cut_by_it():
+    (step,) = answered(("bash", "{}", f"cc\n\n...9 bytes truncated...\n\n{HINT}"), ("bash", "{}", "a"))[:1]
+    assert step.next_observation is not None
+    assert step.next_observation.truncation == "harness"
+
+
 DENIED = "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec error, exit code: 2"
 
 
