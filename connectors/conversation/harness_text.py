@@ -99,6 +99,7 @@ _MISSING: Final = (
     "[trimmed",
     "_masked>",
     " capped at",
+    "[Showing lines",
 )
 """Words, as they stand in the patterns, of which every form for missing text contains at least one.
 

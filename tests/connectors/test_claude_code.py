@@ -223,7 +223,7 @@ def test_an_answer_that_was_moved_to_a_file_is_read_from_there_whole(tmp_path, t
     assert (shown.content, shown.truncation) == (WHOLE, "none")
 
 
-def test_an_answer_is_read_from_its_own_session_alone_and_else_is_what_the_agent_saw(tmp_path):
+def test_an_answer_is_read_from_its_own_session_alone_and_else_is_what_the_agent_saw_of_it(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("secret")
     raw = tmp_path / "raw"
@@ -236,7 +236,7 @@ def test_an_answer_is_read_from_its_own_session_alone_and_else_is_what_the_agent
         [main] = read(laid(raw, {LOG: session(note)}))[0]
         shown = main.steps[1].next_observation
         assert shown is not None
-        assert (shown.content, shown.truncation) == (note, "harness")
+        assert (shown.content, shown.truncation) == ("line\n...", "harness")
 
 
 LONG = "a line that is long enough to be put away\n" * 20

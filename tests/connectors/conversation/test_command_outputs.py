@@ -69,6 +69,10 @@ PREVIEW = (
     "\n\nPreview (first 500 chars):"
 )
 
+SHOWING = "[Showing lines 1001-3000 of 3000 (50KB limit). Full output: /tmp/pi-bash-1.log]"
+WARNING = "Warning: truncated output (original token count: 45494)\nTotal output lines: 712"
+MOVED = "<persisted-output>\nOutput too large (69.4KB). Full output saved to: /tmp/1.txt\n\nPreview (first 2KB):"
+
 
 @pytest.mark.parametrize(
     ("text", "told"),
@@ -81,10 +85,15 @@ PREVIEW = (
         (f"cc\n\n...9 bytes truncated...\n\n{HINT}", Output("cc\n\n...9 bytes truncated...", cut=True, notes=(HINT,))),
         (f"{PREVIEW}\ncc\n<exited with exit code 1>",
          Output("cc", 1, cut=True, notes=(PREVIEW, "<exited with exit code 1>"))),
+        (f"cc\n\n{SHOWING}\n\nCommand exited with code 2",
+         Output("cc", 2, cut=True, notes=(SHOWING, "Command exited with code 2"))),
+        (f"{WARNING}\n\ncc…9 tokens truncated…b", Output("cc…9 tokens truncated…b", cut=True, notes=(WARNING,))),
+        (f"{MOVED}\ncc\n...\n</persisted-output>", Output("cc\n...", cut=True, notes=(MOVED,))),
+        (f"{WARNING}\n\nso it said", None),
         ("<bash_metadata>\nUser aborted the command\n</bash_metadata>\nso it said", None),
     ],
 )  # fmt: skip
-def test_cuts_and_ends_that_opencode_and_copilot_tell_are_theirs(text, told):
+def test_cuts_and_ends_that_clients_tell_are_theirs(text, told):
     assert read_output(text, Source(None, None, "bash")) == (told or Output(text))
 
 
