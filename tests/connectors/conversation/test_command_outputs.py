@@ -70,6 +70,7 @@ PREVIEW = (
 )
 
 SHOWING = "[Showing lines 1001-3000 of 3000 (50KB limit). Full output: /tmp/pi-bash-1.log]"
+RUNNING = "<command with shellId: 3 is still running after 30 seconds. Use read_bash to continue waiting.>"
 WARNING = "Warning: truncated output (original token count: 45494)\nTotal output lines: 712"
 MOVED = "<persisted-output>\nOutput too large (69.4KB). Full output saved to: /tmp/1.txt\n\nPreview (first 2KB):"
 
@@ -89,6 +90,10 @@ MOVED = "<persisted-output>\nOutput too large (69.4KB). Full output saved to: /t
          Output("cc", 2, cut=True, notes=(SHOWING, "Command exited with code 2"))),
         (f"{WARNING}\n\ncc…9 tokens truncated…b", Output("cc…9 tokens truncated…b", cut=True, notes=(WARNING,))),
         (f"{MOVED}\ncc\n...\n</persisted-output>", Output("cc\n...", cut=True, notes=(MOVED,))),
+        ("cc\n<command with id: a exited with exit code 2>",
+         Output("cc", 2, notes=("<command with id: a exited with exit code 2>",))),
+        (f"cc\n{RUNNING}", Output("cc", notes=(RUNNING,))),
+        ("<command with id: 0 stopped>", Output("", notes=("<command with id: 0 stopped>",))),
         (f"{WARNING}\n\nso it said", None),
         ("<bash_metadata>\nUser aborted the command\n</bash_metadata>\nso it said", None),
     ],
