@@ -121,7 +121,7 @@ def _token(name: bytes, key: bytes) -> bytes:
 
 __all__ = ["KINDS", "VERSION", "Kind", "scrub", "scrub_name", "scrub_reject", "scrub_text"]
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Version of the finds and their placeholders. Under another version, logs added to a dataset would be scrubbed
 differently.
 """

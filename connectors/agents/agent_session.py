@@ -37,6 +37,21 @@ _Entry = tuple[int, str | None, Part]
 
 
 @dataclass(slots=True)
+class OpenStep:
+    """Step that the agent is still writing.
+
+    Attributes:
+        acts: what it has said and called.
+        others: what others said and answered meanwhile.
+        written: the text so far of the arguments of the last call; None without such a call.
+    """
+
+    acts: list[Part] = field(default_factory=list)
+    others: list[Part] = field(default_factory=list)
+    written: str | None = None
+
+
+@dataclass(slots=True)
 class Facts:
     """Facts that the lines of a session have stated so far, apart from its messages and actions.
 
@@ -48,6 +63,7 @@ class Facts:
         mcp: tools provided by an MCP server.
         thought: the last reasoning that had a line of its own.
         waiting: tools of the open calls, in logs whose answers name no call.
+        open_steps: the step that each thread is writing, in logs that answer its calls before it is complete.
         started: the call that started each sub-agent with a file of its own, by the agent's name.
     """
 
@@ -61,6 +77,7 @@ class Facts:
     mcp: set[str] = field(default_factory=set)
     thought: str | None = None
     waiting: list[str] = field(default_factory=list)
+    open_steps: dict[str | None, OpenStep] = field(default_factory=dict)
     started: dict[str, str] = field(default_factory=dict)
 
 
@@ -97,6 +114,10 @@ class AgentSession(Connector):
         """Return the id of the call that started the line's sub-agent."""
         return None
 
+    def rest(self, facts: Facts) -> Iterable[tuple[str | None, Part]]:
+        """Return the parts that waited for a line which the log does not have, each with its sub-agent."""
+        return ()
+
     def agents(self, members: Sequence[str]) -> list[tuple[str | None, str]]:
         """List the files of a log: (None, the session's), then (the agent's name, file) of each sub-agent."""
         return [(None, member) for member in members]
@@ -128,6 +149,8 @@ class AgentSession(Connector):
                     end = offset
             except MessageError as error:
                 yield Reject("record", error.reason, error.detail, blob.uri, member, offset, self.name)
+        for own, part in self.rest(facts):
+            entries.append((tree.add(None), own if thread is None else thread, part), _PART_BYTES)
 
     def _entries(self, line: Any, offset: int, facts: Facts, tree: _Tree, unknown: set[str]) -> list[_Entry]:
         """List the parts of a line, each with the line's number and its sub-agent."""

@@ -9,10 +9,11 @@ action  | {"name": "run_command", "arguments": {"CommandLine": "ls"}}
 after   | notes.txt
 
 A result does not name its call. It is assigned to the first open call of the preceding response whose tool gives
-results of that type; without such a call it is rejected. Older clients write each argument as JSON text. A step lists
-the fields that the client cut when it wrote the transcript: a result with cut content is marked as lost in part, and
-a cut response is kept as it is. Text that the client added to a request and messages of the client belong to the
-harness. Time stamps at the head of a result are left out.
+results of that type; without such a call it is rejected. An error message answers the only open call. Older clients
+write each argument as JSON text. A step lists the fields that the client cut when it wrote the transcript: a result
+with cut content is marked as lost in part, and a cut response is kept with its marks of what is missing. Text that the
+client added to a request and messages of the client belong to the harness. Time stamps at the head of a result are
+left out.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from trajmill.connectors.reading.values import JsonError, json_value
 
 _HARNESS: Final = frozenset({"SYSTEM_MESSAGE", "EPHEMERAL_MESSAGE", "CHECKPOINT", "ERROR_MESSAGE"})
 _IGNORED: Final = frozenset({"CONVERSATION_HISTORY", "KNOWLEDGE_ARTIFACTS", "TASK_BOUNDARY"})
-_TAG: Final = re.compile(r"<(USER_REQUEST|ADDITIONAL_METADATA|USER_SETTINGS_CHANGE)>\s*(.*?)\s*</\1>", re.DOTALL)
+_TAG: Final = re.compile(r"<(USER_REQUEST|ADDITIONAL_METADATA|USER_SETTINGS_CHANGE)>\s*(.*?)\s*(?:</\1>|\Z)", re.DOTALL)
+_CUT: Final = re.compile(r"(\\*)(\n<truncated \d{1,12} bytes>)\Z")
+"""Mark behind an argument that the client cut, with the beginning of an escape before it."""
+
 _TIME_STAMPS: Final = re.compile(r"\ACreated At: [^\n]*\n(?:Completed At: [^\n]*\n)?")
 _TOOLS: Final = {
     "RUN_COMMAND": ("run_command",),
@@ -57,7 +61,7 @@ class Antigravity(AgentSession):
     """Transcripts of Google's Antigravity, from the editor and from its command line client."""
 
     name: ClassVar[str] = "antigravity"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     title: ClassVar[str] = "Antigravity transcript (JSONL)"
     agent = "antigravity"
 
@@ -88,8 +92,11 @@ class Antigravity(AgentSession):
                 yield call(
                     request.get("name"), _arguments(object_of(request.get("args"))), request.get("id"), offset, at
                 )
+        elif kind == "ERROR_MESSAGE" and len(facts.waiting) == 1:
+            error = _TIME_STAMPS.sub("", text) or str_of(line.get("error"))
+            yield Result(None, facts.waiting.pop(), error, offset, True, at=at)
         elif kind in _HARNESS:
-            yield Said("harness", text)
+            yield Said("harness", _TIME_STAMPS.sub("", text))
         elif kind not in _IGNORED:
             tools = _TOOLS.get(kind)
             fits = (tool for tool in facts.waiting if (tool in tools if tools else tool not in _TYPED_TOOLS))
@@ -99,14 +106,23 @@ class Antigravity(AgentSession):
             facts.waiting.remove(name)
             is_cut = "content" in (line.get("truncated_fields") or ())
             code = whole_number_of(line.get("exit_code"), INT32)
-            yield Result(None, name, _TIME_STAMPS.sub("", text), offset, at=at, exit_code=code, lost=is_cut)
+            failed = True if line.get("status") == "ERROR" else None
+            yield Result(None, name, _TIME_STAMPS.sub("", text), offset, failed, at=at, exit_code=code, lost=is_cut)
 
 
 def _arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Decode the arguments of a call if all of them are JSON text, as older clients write them."""
     try:
-        return {
-            key: json_value(value) if isinstance(value, str) else json_value("") for key, value in arguments.items()
-        }
+        return {key: _decode(value) if isinstance(value, str) else json_value("") for key, value in arguments.items()}
     except JsonError:
         return arguments
+
+
+def _decode(text: str) -> Any:
+    """Decode an argument. Of a text that was cut, decode what stands before the mark; keep another value as it is."""
+    cut = _CUT.search(text)
+    if cut is None:
+        return json_value(text)
+    if not text.startswith('"'):
+        return text
+    return str_of(json_value(f'{text[: cut.end(1) - len(cut[1]) % 2]}"')) + cut[2]

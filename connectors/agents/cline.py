@@ -45,7 +45,7 @@ class Cline(Connector):
     """Conversations of Cline and of its fork Roo."""
 
     name: ClassVar[str] = "cline"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Cline or Roo task (JSON)"
     companions = re.compile(

@@ -42,7 +42,7 @@ class CopilotCli(AgentSession):
     """Session event logs of GitHub's Copilot CLI."""
 
     name: ClassVar[str] = "copilot_cli"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     title: ClassVar[str] = "Copilot CLI session events (JSONL)"
     agent = "copilot-cli"
 

@@ -56,7 +56,7 @@ class GeminiCli(Connector):
     """Session logs of the Gemini command line client, as one document or as lines."""
 
     name: ClassVar[str] = "gemini_cli"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Gemini CLI session log (JSON or JSONL)"
     asked_by = "gemini_cli"

@@ -242,16 +242,15 @@ class Rendering:
         if at is not None and (recorded := microseconds(get("timestamp"))) is not None and recorded >= at:
             call.seconds = (recorded - at) / 1e6
         status = get("status")
-        if name == "run_shell_command":
-            output = read_output(text, Source(GEMINI_CLI, None, name))
-            call.ends(output)
-            text = output.text or ""
+        output = read_output(text, Source(GEMINI_CLI, None, name))
+        call.ends(output)
+        text = output.text or ""
         call.shown = Observation(
             content=None if attachments and not text else text,
             media_type=media_type(text),
             origin=_origin(name, text, call_record),
             is_error=None if status not in ("success", "error", "cancelled") else status != "success",
-            truncation=truncation(text, Source(GEMINI_CLI)),
+            truncation="harness" if output.cut else truncation(text, Source(GEMINI_CLI)),
             attachments=tuple(attachments),
         )
         return call

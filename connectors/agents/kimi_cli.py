@@ -11,10 +11,12 @@ action  | {"name": "Bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
 The wire of kimi-cli wraps its events in `message`, and those of a sub-agent in an event of their own, which names the
-call that started it. Kimi Code writes each sub-agent to a file of its own (`agents/<name>/wire.jsonl`), which is read
-together with that of the session; the answer to a call names the agent that it started. In a context, the client's
-words about an answer are in `<system>` tags: they are a harness text, and state whether the call failed. Left out
-without a reject: requests, usage, permissions and the client's own settings.
+call that started it. A call is answered while the agent still writes the next one, whose arguments go on in
+`ToolCallPart`; all calls up to the next `StepBegin` are one turn. Kimi Code writes each sub-agent to a file of its own
+(`agents/<name>/wire.jsonl`), which is read together with that of the session; the answer to a call names the agent
+that it started. The client's words about an answer are in `<system>` tags, in a context, or its `note`: they are a
+harness text, and in a context state whether the call failed. Left out without a reject: requests, usage, permissions
+and the client's own settings.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from trajmill.connectors.agents.agent_session import AgentSession, Facts, fact
+from trajmill.connectors.agents.agent_session import AgentSession, Facts, OpenStep, fact
 from trajmill.connectors.agents.event_stream import head_events
 from trajmill.connectors.connector import Log, Sniff
 from trajmill.connectors.conversation.calls import MessageError, action_space, call
 from trajmill.connectors.conversation.content import result_of, seen_text, shown
 from trajmill.connectors.conversation.harness_text import Source, read_output
-from trajmill.connectors.conversation.turns import Part, Result, Said, System, Text, Thought
+from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought
 from trajmill.connectors.reading.fields import brief, key_of, object_of, objects_of, str_of, text_in
 from trajmill.connectors.reading.times import microseconds
 
@@ -41,8 +43,9 @@ _BOOKS: Final = re.compile(
 )
 _WIRE: Final = re.compile(
     r"(?:Turn|Step|Compaction|MCPLoading|Btw)(?:Begin|End|Interrupted|Retry)|StatusUpdate|(?:Approval|Question|ToolCall"
-    r"|Hook)(?:Request|Response|RequestResolved|Triggered|Resolved)|MCPStatusSnapshot|PlanDisplay|ToolCallPart"
+    r"|Hook)(?:Request|Response|RequestResolved|Triggered|Resolved)|MCPStatusSnapshot|PlanDisplay"
 )
+_ENDS_STEP: Final = frozenset({"TurnBegin", "TurnEnd", "StepBegin", "StepInterrupted", "CompactionBegin"})
 _ROLES: Final = frozenset({"_checkpoint", "_usage", "_system_prompt"})
 _FILE: Final = re.compile(r"(?:(.*)/)?agents/([^/]+)/wire\.jsonl")
 _STARTED: Final = re.compile(r"agent_id: (\S{1,80})\n")
@@ -54,7 +57,7 @@ class KimiCli(AgentSession):
     """Session logs of Moonshot's Kimi CLI."""
 
     name: ClassVar[str] = "kimi_cli"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     title: ClassVar[str] = "Kimi CLI wire or context (JSONL)"
     agent = "kimi-cli"
 
@@ -93,6 +96,9 @@ class KimiCli(AgentSession):
         started = payload.get("parent_tool_call_id") or payload.get("task_tool_call_id")
         return key_of(started) if wrapped.get("type") == "SubagentEvent" else None
 
+    def rest(self, facts: Facts) -> Iterable[tuple[str | None, Part]]:
+        return [(thread, part) for thread, step in facts.open_steps.items() for part in (*step.acts, *step.others)]
+
     def parts(self, line: dict[str, Any], offset: int, facts: Facts) -> Iterable[Part] | None:
         at = microseconds(line.get("time") or line.get("timestamp"))
         kind, message = str_of(line.get("type")), object_of(line.get("message"))
@@ -101,7 +107,7 @@ class KimiCli(AgentSession):
         if "role" in line:
             return None if line["role"] in ("", None) else _of_context(line, offset)
         if not kind and "payload" in message:
-            return _of_wire(message, offset, at)
+            return _of_stream(message, offset, at, facts.open_steps.setdefault(self.thread(line), OpenStep()))
         if kind == "llm.tools_snapshot" and isinstance(line.get("tools"), list):
             facts.tools = action_space(line["tools"])
         if kind in ("config.update", "profile.bind") and line.get("systemPrompt") and not facts.names:
@@ -128,14 +134,48 @@ def _of_loop(event: dict[str, Any], offset: int, at: int | None) -> list[Part] |
     if kind == "tool.result":
         result = object_of(event.get("result"))
         key, error = key_of(event.get("toolCallId")), result.get("isError") is True
-        return [result_of(shown(result.get("output")), key, offset, is_error=error, at=at)]
+        answered = result_of(shown(result.get("output")), key, offset, is_error=error, at=at)
+        note = str_of(result.get("note"))
+        said = _SAID_BY_CLIENT.fullmatch(note)
+        return [answered, *([Said("harness", said[1] if said is not None else note)] if note else [])]
     return [] if _BOOKS.fullmatch(kind) else None
+
+
+def _of_stream(message: dict[str, Any], offset: int, at: int | None, step: OpenStep) -> list[Part] | None:
+    """Add an event of a wire to the step that the agent is writing; return the step's parts if the event ends it."""
+    if message.get("type") == "SubagentEvent":
+        message = object_of(object_of(message.get("payload")).get("event"))
+    kind, payload = str_of(message.get("type")), object_of(message.get("payload"))
+    if kind == "ToolCallPart":
+        _write_on(step, str_of(payload.get("arguments_part")))
+        return []
+    if kind == "ToolCall":
+        step.written = None
+    event_parts = _of_wire(message, offset, at)
+    for part in event_parts or ():
+        (step.acts if isinstance(part, Text | Thought | Call) else step.others).append(part)
+    if kind == "ToolCall":
+        step.written = str_of(object_of(payload.get("function")).get("arguments"))
+    if kind not in _ENDS_STEP:
+        return None if event_parts is None else []
+    ended = [*step.acts, *step.others]
+    step.acts, step.others, step.written = [], [], None
+    return ended
+
+
+def _write_on(step: OpenStep, more: str) -> None:
+    """Add a piece to the arguments of the last call of a step."""
+    if step.written is None:
+        return
+    step.written += more
+    for position, begun in reversed([*enumerate(step.acts)]):
+        if isinstance(begun, Call):
+            step.acts[position] = call(begun.name, step.written, begun.call_id, begun.offset, begun.at)
+            return
 
 
 def _of_wire(message: dict[str, Any], offset: int, at: int | None) -> list[Part] | None:
     kind, payload = str_of(message.get("type")), object_of(message.get("payload"))
-    if kind == "SubagentEvent":
-        return _of_wire(object_of(payload.get("event")), offset, at)
     if kind in ("TurnBegin", "SteerInput"):
         return [Said("user", shown(payload.get("user_input")).text or "", at=at)]
     if kind in ("ContentPart", "TextPart", "ThinkPart"):

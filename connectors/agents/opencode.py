@@ -52,7 +52,7 @@ class OpenCode(Connector):
     """Sessions of the OpenCode client."""
 
     name: ClassVar[str] = "opencode"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "OpenCode session: export (JSON), storage folder"
     companions = re.compile(r"(?:session_diff|project|todo|snapshot|session_share)/.*|migration")

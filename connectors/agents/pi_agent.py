@@ -48,7 +48,7 @@ class PiAgent(AgentSession):
     """Session logs of the coding agent pi, in all versions."""
 
     name: ClassVar[str] = "pi_agent"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     title: ClassVar[str] = "pi or OpenClaw session (JSONL)"
     agent = "pi"
 

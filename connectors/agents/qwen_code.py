@@ -32,7 +32,7 @@ class QwenCode(AgentSession):
     """Session logs of the Qwen Code command line client."""
 
     name: ClassVar[str] = "qwen_code"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     title: ClassVar[str] = "Qwen Code session (JSONL)"
     agent = "qwen-code"
 

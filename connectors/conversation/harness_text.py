@@ -28,8 +28,8 @@ r"""The meaning of a form, and its place.
 - `before`, `after`: at the beginning of an answer, or its last lines. The groups of the pattern tell how its command
   ended: `code` (exit status), `success` (0), `seconds` (that it took), `folder` (where its shell stands) and, of one
   that was killed, `killed`, `limit_minutes`, `limit_seconds` or `limit_ms`. Groups `output`, `stderr` and `error` are
-  what it put out; `unknown` stands where that is not told. Groups `note` and `note2` are the words that the agent
-  read, of a form that has them; of others all of it is.
+  what it put out; `cut` stands where a part of that is left out, `unknown` where it is not told. Groups `note` and
+  `note2` are the words that the agent read, of a form that has them; of others all of it is.
 - `status`: as `before`, but no more than the groups say.
 - `behind`: the last line of an answer, which the client added.
 - `empty`: the whole of an answer that had no output.
@@ -97,6 +97,9 @@ _MISSING: Final = (
     "clipped>",
     " elided",
     "[trimmed",
+    "_masked>",
+    " capped at",
+    "[Showing lines",
 )
 """Words, as they stand in the patterns, of which every form for missing text contains at least one.
 
@@ -108,6 +111,9 @@ _LONGEST_SECONDS: Final = 1e9
 _SPEAKERS: Final[tuple[Meaning, ...]] = ("user", "harness", "agent")
 _OUT_OF_TIME: Final = 124
 """Exit status that clients report for a command that they killed."""
+
+_TAGGED: Final = re.compile(r"(?:Output too large\. Showing first [^\n]{1,5000}\n)?<untrusted_context>\n")
+"""Beginning of a text between the tags of Gemini CLI, which escapes the closing ones in what it puts between them."""
 
 _MOST_LINES: Final = 10
 """Largest number of lines of a form after an answer, and of forms that are looked for there."""
@@ -169,7 +175,7 @@ def read_output(text: str | None, source: Source) -> Output:
         return Output(text)
     is_object = source.agent == CODEX or (source.agent is None and '"exit_code"' in text)
     output = unwrap(text) if source.agent is None else None
-    output = output or (output_object(text) if is_object else None) or Output(text)
+    output = output or (output_object(text) if is_object else None) or Output(without_tags(text, source.agent))
     rest, heads, ending = _without_heads(output.text, source)
     rest, tails, late = _without_tails(rest, source)
     ending |= late
@@ -181,6 +187,15 @@ def read_output(text: str | None, source: Source) -> Output:
     return replace(
         output, text=rest, exit_code=None if killed else code, notes=(*output.notes, *heads, *tails), **ending
     )
+
+
+def without_tags(text: str, agent: str | None) -> str:
+    """Return an answer of Gemini CLI without the tags around what each tool put out."""
+    if agent not in (None, GEMINI_CLI) or _TAGGED.match(text) is None:
+        return text
+    *tagged, rest = text.split("\n</untrusted_context>")
+    shown = "".join(piece.replace("<untrusted_context>\n", "", 1) for piece in tagged)
+    return shown.replace("&lt;/untrusted_context&gt;", "</untrusted_context>") + rest
 
 
 def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[str], dict[str, Any]]:
@@ -270,6 +285,8 @@ def _ending(match: re.Match[str]) -> dict[str, Any]:
         members["seconds"] = seconds
     if (folder := groups.get("folder")) is not None:
         members["folder"] = folder
+    if groups.get("cut") is not None:
+        members["cut"] = True
     limits = [_number(groups.get(f"limit_{unit}")) for unit in ("minutes", "seconds", "ms")]
     if any(number is not None for number in limits) or groups.get("killed") is not None:
         minutes, seconds, thousandths = (number or 0.0 for number in limits)
@@ -418,7 +435,9 @@ def _strip_observation(after: Observation | None, client: Source, tool: str) -> 
     if (who := speaker(text, source)) is not None:
         return replace(after, origin=who), None
     output = read_output(text, source)
-    cut = truncation(output.text or "", source) if after.truncation == "none" else after.truncation
+    cut = after.truncation
+    if cut == "none":
+        cut = "harness" if output.cut else truncation(output.text or "", source)
     if output.text == text and cut == after.truncation:
         return after, output.exit_code
     return replace(after, content=output.text, truncation=cut), output.exit_code

@@ -28,6 +28,7 @@ from trajmill.connectors.conversation.harness_text import (
     Source,
     read_output,
     speaker,
+    truncation,
 )
 from trajmill.connectors.conversation.items import Items
 from trajmill.connectors.conversation.mcp_printed import parse_printed
@@ -206,7 +207,8 @@ class Pairing:
         own = asks_again(result.content or "")
         output = Output(result.content) if own else read_output(result.content, Source(None, None, call.name, failed))
         by_harness = output.cut or (python is not None and python.cut)
-        cut = "harness" if by_harness else "recorder" if result.lost else "none"
+        is_lost = result.lost or truncation(output.text or "", Source(ANY)) == "recorder"
+        cut = "harness" if by_harness else "recorder" if is_lost else "none"
         seen = observation(output.text, result.is_error, result.attachments, cut)
         if result.envelope is not None and output.text == text:  # else it holds what the harness added
             seen = replace(seen, envelope=result.envelope)

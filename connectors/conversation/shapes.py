@@ -28,6 +28,7 @@ from trajmill.connectors.conversation.calls import MessageError, call, json_of
 from trajmill.connectors.conversation.content import is_server_error, result_of, shown, shown_by
 from trajmill.connectors.conversation.dialects import plain, vercel
 from trajmill.connectors.conversation.failures import content_failed, exit_code, is_failure
+from trajmill.connectors.conversation.harness_text import GEMINI_CLI, is_clients
 from trajmill.connectors.conversation.literals import literal_value
 from trajmill.connectors.conversation.opaque import attachment_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
@@ -57,6 +58,8 @@ _BEDROCK: Final = ("text", "toolUse", "toolResult", "reasoningContent")
 """Keys of Bedrock's blocks, which have no type."""
 
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "thinking")
+
+_THANKS: Final = "Got it. Thanks for the additional context!"
 
 _SILENT: Final = frozenset({"thought", "thoughtSignature", "thought_signature", "inlineData", "inline_data", "text"})
 """Members of an agent's Gemini part that carry no information alone; an image that it drew is no observation."""
@@ -363,9 +366,10 @@ def _gemini(message: Message, role: object, offset: int, at: datetime | None) ->
             yield _gemini_answer(back, offset, at)
         elif (ran := _code_run(part, offset, at)) is not None:
             yield ran
+        elif isinstance(text, str) and _is_gemini_clis(text, role):
+            yield Said("harness", text, at=at)
         elif isinstance(text, str) and role in ROLES_OF_AGENT:
-            if text.strip():
-                yield Thought(text, offset, at) if part.get("thought") is True else Text(text, offset, at)
+            yield from _written(part, text, offset, at)
         elif isinstance(text, str):
             words.append(text)
         elif role not in ROLES_OF_AGENT and (picture := attachment_in(part)) is not None:
@@ -375,6 +379,18 @@ def _gemini(message: Message, role: object, offset: int, at: datetime | None) ->
     if words or pictures:
         spoken_words = "\n".join(words)
         yield System(spoken_words) if role in ROLES_OF_SYSTEMS else Said("user", spoken_words, tuple(pictures), at=at)
+
+
+def _is_gemini_clis(text: str, role: object) -> bool:
+    """Check whether Gemini CLI put a text into a conversation: its context, or what the model is to have said to it."""
+    if role in ROLES_OF_AGENT:
+        return text == _THANKS
+    return role not in ROLES_OF_SYSTEMS and is_clients(text, GEMINI_CLI)
+
+
+def _written(part: Message, text: str, offset: int, at: datetime | None) -> Iterator[Part]:
+    if text.strip():
+        yield Thought(text, offset, at) if part.get("thought") is True else Text(text, offset, at)
 
 
 def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result | None:

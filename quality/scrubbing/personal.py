@@ -274,14 +274,20 @@ def _with_spaces(text: bytes, end: int) -> int:
     return more.end() if more else end
 
 
+_TAG_OF_PATH: Final = re.compile(
+    rb"<(?:[a-z]{1,12}_)?(?:path|cwd|dir|directory|file|filename|folder|root|workspace)>\Z"
+)
+
+
 def _is_home(text: bytes, start: int, group: int) -> bool:
-    before = text[max(0, start - 16) : start]
+    before = text[max(0, start - 32) : start]
     if group == 2:
         return not before or before[-1:] in b" /\\\"'`\n=:("
     if group == 5:
         return opens(text, start) and before[-1:] not in (b".", b"}", b"-")
     if opens(text, start) or group > 2:
-        return not re.search(rb"(?:[.$}\])>-]|(?:GET|POST|PUT|HEAD) )\Z", before)
+        excluded = re.search(rb"(?:[.$}\])>-]|(?:GET|POST|PUT|HEAD) )\Z", before)
+        return excluded is None or _TAG_OF_PATH.search(before) is not None
     return re.search(rb"(?:/(?:" + _SHARED + rb"|var|mnt|data|usr)|[\s\"'=]-[IL]|/[a-z]|\b[A-Z])\Z", before) is not None
 
 

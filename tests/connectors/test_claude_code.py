@@ -223,7 +223,23 @@ def test_an_answer_that_was_moved_to_a_file_is_read_from_there_whole(tmp_path, t
     assert (shown.content, shown.truncation) == (WHOLE, "none")
 
 
-def test_an_answer_is_read_from_its_own_session_alone_and_else_is_what_the_agent_saw(tmp_path):
+def test_the_client_s_words_behind_an_answer_are_told_before_the_next_action(tmp_path):
+    talk, told = Talk(), "agentId: x1 (for resuming to continue this agent's work if needed)"
+    lines = log(
+        talk.user("u", "go", None),
+        talk.agent("a1", "msg_1", use("t1", "Agent", prompt="look")),
+        talk.result("r1", "t1", [text("found"), text(told)]),
+        talk.call("a2", "msg_2", "t2"),
+        talk.result("r2", "t2", "done"),
+    )
+    [main] = read(laid(tmp_path / "raw", {LOG: lines}))[0]
+    shown = main.steps[0].next_observation
+    assert shown is not None
+    assert shown.content == "found"
+    assert told in str(main.steps[1].interleaved)
+
+
+def test_an_answer_is_read_from_its_own_session_alone_and_else_is_what_the_agent_saw_of_it(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("secret")
     raw = tmp_path / "raw"
@@ -236,7 +252,7 @@ def test_an_answer_is_read_from_its_own_session_alone_and_else_is_what_the_agent
         [main] = read(laid(raw, {LOG: session(note)}))[0]
         shown = main.steps[1].next_observation
         assert shown is not None
-        assert (shown.content, shown.truncation) == (note, "harness")
+        assert (shown.content, shown.truncation) == ("line\n...", "harness")
 
 
 LONG = "a line that is long enough to be put away\n" * 20

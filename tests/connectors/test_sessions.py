@@ -233,6 +233,27 @@ def test_parts_of_a_text_are_joined_as_the_client_joins_them():
     assert trajectory.steps[0].action.message == "I read it."
 
 
+def test_results_of_gemini_are_read_without_its_words_and_masked_ones_are_lost():
+    tags = "<untrusted_context>\n{}\n</untrusted_context>"
+    large = "Output too large. Showing first 8,000 and last 32,000 characters. For full output see: /tmp/x.txt\n"
+    calls = [
+        tool("a", text=tags.format("Output: no\nExit Code: 1\nProcess Group PGID: 7"), name="run_shell_command"),
+        tool("b", text=tags.format("page"), name="mcp_web_read"),
+        tool("c", text=large + "head\n\n... [1,234 characters omitted] ...\n\ntail", name="mcp_web_read"),
+        tool("d", text="<tool_output_masked>\nhead\n</tool_output_masked>", name="read_file"),
+    ]
+    ((trajectory,), _) = read_gemini(user("u", "Go."), says("m", "", *calls))
+    steps = list(trajectory.steps)
+    shown = [step.next_observation for step in steps]
+    assert [observation and (observation.content, observation.truncation) for observation in shown] == [
+        ("no", "none"),
+        ("page", "none"),
+        ("head\n\n... [1,234 characters omitted] ...\n\ntail", "harness"),
+        ("<tool_output_masked>\nhead\n</tool_output_masked>", "recorder"),
+    ]
+    assert [step.exit_code for step in steps] == [1, None, None, None]
+
+
 def test_rewinds_without_end_are_bounded():
     lines = [line for n in range(BRANCHES + 9) for line in (says(f"a{n}", "", tool(f"x{n}")), {"$rewindTo": f"a{n}"})]
     trajectories, rejects = read_gemini(*lines, says("last", "", tool("z")))

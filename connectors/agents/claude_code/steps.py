@@ -140,7 +140,8 @@ def _call(part: Call, result: Result | None, version: str | None, member: str) -
             uri=result.cwd,
             attachments=result.attachments,
         )
-        call.seconds, call.notes = turns.seconds_between(part.at, result.at), result.notes
+        call.seconds = turns.seconds_between(part.at, result.at)
+        call.notes += result.notes
     return call
 
 

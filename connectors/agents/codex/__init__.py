@@ -48,7 +48,7 @@ class Codex(Connector):
     """Rollouts of the Codex command line client and its editor extension, versions 0.2 to 0.14x."""
 
     name: ClassVar[str] = "codex"
-    version: ClassVar[str] = "13"
+    version: ClassVar[str] = "14"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Codex CLI rollout (JSONL)"
     asked_by = "codex"

@@ -33,7 +33,9 @@ _LONG: Final = frozenset({"content", "diff", "args", "arguments", "result", "pat
 _PARAMETER: Final = re.compile(r"<([a-z_]{2,40})>")
 _SAYS: Final = re.compile(r"<(task|feedback|answer|user_message)>\s*(.*?)\s*</\1>", re.DOTALL)
 _CLIENT: Final = re.compile(
-    r"\s*(?:<environment_details>|# (?:task_progress|todo list)\b|\[[A-Z ]{4,40}\])", re.IGNORECASE
+    r"\s*(?:<environment_details>|# (?:task_progress|todo list)\b|\[[A-Z ]{4,40}\]"
+    r"|\(The user did not provide a new message\. )",
+    re.IGNORECASE,
 )
 _CLINE: Final = "cline"
 _FAILED: Final = re.compile(
@@ -77,8 +79,8 @@ def _parameters(body: str) -> dict[str, str]:
     return values
 
 
-def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
-    """Return an answer as a message, without the client's words about the outcome of its call."""
+def answer(name: str | None, key: str | None, content: Any, is_error: bool | None = None) -> Iterator[dict[str, Any]]:
+    """Yield an answer as a message, and the client's words around it as messages."""
     text, pictures = content, []
     if not isinstance(content, str):
         text = "\n".join(str_of(block.get("text")) for block in objects_of(content) if block.get("type") == "text")
@@ -89,11 +91,12 @@ def answer(name: str | None, key: str | None, content: Any) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "tool", "name": name, "tool_call_id": key, "content": text}
     if pictures:
         message["content"] = [{"type": "text", "text": text}, *pictures]
-    if failed is not None:
+    if failed is not None or is_error:
         message["is_error"] = True
     if ended.exit_code is not None:
         message["exit_code"] = ended.exit_code
-    return message
+    yield message
+    yield from ({"role": HARNESS, "content": note} for note in ended.notes)
 
 
 def split_speakers(text: str) -> Iterator[dict[str, Any]]:
@@ -136,8 +139,7 @@ def answers(content: Any, waiting: list[Block]) -> Iterator[dict[str, Any]]:
         if head is not None:
             tool, shown = head["name"], [{"type": "text", "text": rest}] if (rest := text[head.end() :]) else []
         elif block.get("type") == "tool_result":
-            failed = {"is_error": True} if block.get("is_error") is True else {}
-            yield {**answer(None, block.get("tool_use_id"), block.get("content")), **failed}
+            yield from answer(None, block.get("tool_use_id"), block.get("content"), block.get("is_error") is True)
         else:
             yield from split_speakers(text)
     yield from _read_answer(tool, shown, waiting)
@@ -151,6 +153,6 @@ def _read_answer(tool: str, shown: list[Block], waiting: list[Block]) -> Iterato
         yield from split_speakers("\n".join(text for block in shown if (text := str_of(block.get("text")))))
     elif call is not None:
         waiting.remove(call)
-        yield answer(call["name"], call["id"], shown)
+        yield from answer(call["name"], call["id"], shown)
     elif tool:
         yield {"role": LOST, "name": tool}

@@ -43,10 +43,16 @@ _MINI_NOISE: Final = re.compile(
     r"^(?:\d\d:\d\d:\d\d - LiteLLM|─{20,}|Saved trajectory to '|.? ?Waiting for the LM to respond\.\.\.)", re.MULTILINE
 )
 _LIBRARY: Final = re.compile(
-    r"(?:\d\d:\d\d:\d\d - LiteLLM[^\n]*|LiteLLM(?: completion\(\)|\.Info: )[^\n]*|Provider List: [^\n]*"
+    r"(?:(?:. Waiting for the LM to respond\.\.\.)?(?:\d\d:\d\d:\d\d - LiteLLM[^\n]*"
+    r"|Traceback \(most recent call last\):(?:\n[ \t]+[^\n]*)*+(?:\n[A-Za-z_][\w.]*(?::[^\n]*)?(?=\n))?"
+    r"|(?:During handling of|The above exception was the direct cause of) [^\n]{0,60}:)"
+    r"|LiteLLM(?: completion\(\)|\.Info: )[^\n]*|Provider List: [^\n]*"
     r"|Give Feedback / Get Help: [^\n]*|INFO:(?:httpx|LiteLLM|openai):[^\n]*|[ \t]*)\n"
 )
-"""Lines that libraries of the client log anywhere; matched here before a message."""
+"""What libraries of the client log anywhere, tracebacks too; matched here before a message."""
+
+_RULE: Final = re.compile(r"([=\-_─━*#])\1{9}$")
+"""End of a horizontal rule, which ends its line."""
 
 _FENCE: Final = re.compile(r"^```(bash)?[ \t]*$", re.MULTILINE)
 _BEGINS: Final = "--BEGIN AGENT OBSERVATION--\n"
@@ -225,11 +231,11 @@ def _without_noise(body: str) -> str:
 
 
 def _message(body: str, columns: int) -> str:
-    """Return a message without the console's line breaks, and without lines that libraries logged before it."""
-    body, begin = unfold(body, columns), 0
+    """Return a message without the console's line breaks, and without what libraries logged before it."""
+    begin = 0
     while (line := _LIBRARY.match(body, begin)) is not None:
         begin = line.end()
-    return body[begin:]
+    return unfold(body[begin:], columns)
 
 
 def _mini_action(body: str, columns: int) -> tuple[str, str | None]:
@@ -263,19 +269,30 @@ def _mini_answer(body: str | None, columns: int, is_harness: bool) -> tuple[Obse
 def unfold(text: str, columns: int) -> str:
     """Remove the line breaks that a console inserted because the next word did not fit its width.
 
-    Such a break follows a line of the full width, or a blank after which the next word would not fit. The blank stays
-    at the end of the line, and nothing else leaves one there.
+    Such a break follows a blank after which the next word would not fit, or a line of the full width. The blank stays
+    at the end of the line, and nothing else leaves one there; but the blank after a word that ends at the full width
+    is lost, and is put back. A line of the full width that is one word is a piece of a longer word. Blanks stay with
+    the word before them, so that no break is before one.
     """
     lines = text.split("\n")
     unwrapped_lines = [lines[0]]
     for before, line in pairwise(lines):
         word = line.split(" ", 1)[0]
-        fits = len(before.rstrip(" ")) + 1 + len(word) <= columns
-        if line and (len(before) == columns or (before.endswith(" ") and not fits)):
+        if not word or _is_full_line(before, line, columns):
+            unwrapped_lines.append(line)
+        elif len(before) == columns:
+            unwrapped_lines[-1] += f" {line}" if " " in before.strip() and not before.endswith(" ") else line
+        elif before.endswith(" ") and len(before.rstrip(" ")) + 1 + len(word) > columns:
             unwrapped_lines[-1] += line
         else:
             unwrapped_lines.append(line)
     return "\n".join(unwrapped_lines)
+
+
+def _is_full_line(before: str, line: str, columns: int) -> bool:
+    """Check whether a line of the full width is a horizontal rule, or is followed by a fence; neither is wrapped."""
+    is_rule = _RULE.search(before) is not None and (" " in before.strip() or line[0] != before[-1])
+    return len(before) == columns and (is_rule or line.startswith("```"))
 
 
 def _hands(printed: Printed, began: float | None, log: AgentLog) -> AgentLog:

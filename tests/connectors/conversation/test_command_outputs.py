@@ -15,6 +15,11 @@ from trajmill.schemas import Step, Trajectory
 
 GEMINI = "Command: make\nDirectory: (root)\nOutput: {}\nError: {}\nExit Code: {}\nSignal: {}\nBackground PIDs: {}\n"
 LATE = "Command was automatically cancelled because it exceeded the timeout of 5.0 minutes without output."
+STOPPED = "Command was cancelled by user before it could complete."
+TAGS = "<untrusted_context>\n{}\n</untrusted_context>"
+LARGE = "Output too large. Showing first 8,000 and last 32,000 characters. For full output see: /tmp/make_1.txt"
+OMITTED = "\n... [123,456 characters omitted] ...\n"
+LARGE_OUTPUT = Output(f"a\n{OMITTED}\nb", 2, cut=True, notes=(LARGE,))
 SILENT = (
     "EXECUTION TIMED OUT BECAUSE NO OUTPUT WAS PRODUCED FOR MORE THAN 60.0 SECONDS.\n"
     "PLEASE REFINE YOUR RUNNING COMMAND SO IT WILL PRODUCE OUTPUT IN THE SPECIFIED TIME FRAME."
@@ -41,6 +46,12 @@ WAITS = "[The command has no new output after 10 seconds. You may wait longer to
         (f"{LATE} Below is the output before it was cancelled:\ncc", Output("cc", None, True, 300.0, notes=(LATE,))),
         (f"{LATE} There was no output before it was cancelled.", Output("", None, True, 300.0, notes=(LATE,))),
         (f"{LATE} So it said.", None),
+        (f"{STOPPED} Below is the output before it was cancelled:\ncc", Output("cc", notes=(STOPPED,))),
+        (TAGS.format("Output: no b\nExit Code: 1\nProcess Group PGID: 7"), Output("no b", 1)),
+        (TAGS.format("a &lt;/untrusted_context&gt;") + "\n" + TAGS.format("b"), Output("a </untrusted_context>\nb")),
+        (f"{LARGE}\nOutput: a\n{OMITTED}\nb\nExit Code: 2\nProcess Group PGID: 7", LARGE_OUTPUT),
+        (f"{LARGE}\n" + TAGS.format(f"Output: a\n{OMITTED}\nb\nExit Code: 2\nProcess Group PGID: 7"), LARGE_OUTPUT),
+        ("see <untrusted_context>\na\n</untrusted_context>", None),
         ("Output: a page of a manual", None),
         ("Command: to be obeyed\nExit Code: 1", None),
         ("", None),
@@ -48,6 +59,60 @@ WAITS = "[The command has no new output after 10 seconds. You may wait longer to
 )  # fmt: skip
 def test_gemini_s_words_around_an_output_are_the_client_s(text, told):
     assert read_output(text, Source(GEMINI_CLI, None, "grep")) == (told or Output(text))
+
+
+TAIL = "Full output saved to: /tmp/tool_1"
+HINT = f"The tool call succeeded but the output was truncated. {TAIL}\nUse Grep to search the full content."
+KILLED = "shell tool terminated command after exceeding timeout 30000 ms. Retry with a larger timeout."
+PREVIEW = (
+    "Output too large to read at once (20.0 KB). Saved to: /tmp/1-copilot-tool-output.txt\nConsider using rg."
+    "\n\nPreview (first 500 chars):"
+)
+
+SHOWING = "[Showing lines 1001-3000 of 3000 (50KB limit). Full output: /tmp/pi-bash-1.log]"
+RUNNING = "<command with shellId: 3 is still running after 30 seconds. Use read_bash to continue waiting.>"
+WARNING = "Warning: truncated output (original token count: 45494)\nTotal output lines: 712"
+MOVED = "<persisted-output>\nOutput too large (69.4KB). Full output saved to: /tmp/1.txt\n\nPreview (first 2KB):"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"cc\n\n<shell_metadata>\n{KILLED}\n</shell_metadata>", Output("cc", None, True, 30.0, notes=(KILLED,))),
+        ("(no output)\n\n<bash_metadata>\nUser aborted the command\n</bash_metadata>",
+         Output("", notes=("User aborted the command",))),
+        (f"...output truncated...\n\n{TAIL}\n\ncc", Output("...output truncated...\n\ncc", cut=True, notes=(TAIL,))),
+        (f"...9 lines truncated...\n\n{HINT}\n\ncc", Output("...9 lines truncated...\n\ncc", cut=True, notes=(HINT,))),
+        (f"cc\n\n...9 bytes truncated...\n\n{HINT}", Output("cc\n\n...9 bytes truncated...", cut=True, notes=(HINT,))),
+        (f"{PREVIEW}\ncc\n<exited with exit code 1>",
+         Output("cc", 1, cut=True, notes=(PREVIEW, "<exited with exit code 1>"))),
+        (f"cc\n\n{SHOWING}\n\nCommand exited with code 2",
+         Output("cc", 2, cut=True, notes=(SHOWING, "Command exited with code 2"))),
+        (f"{WARNING}\n\ncc…9 tokens truncated…b", Output("cc…9 tokens truncated…b", cut=True, notes=(WARNING,))),
+        (f"{MOVED}\ncc\n...\n</persisted-output>", Output("cc\n...", cut=True, notes=(MOVED,))),
+        ("cc\n<command with id: a exited with exit code 2>",
+         Output("cc", 2, notes=("<command with id: a exited with exit code 2>",))),
+        (f"cc\n{RUNNING}", Output("cc", notes=(RUNNING,))),
+        ("<command with id: 0 stopped>", Output("", notes=("<command with id: 0 stopped>",))),
+        (f"{WARNING}\n\nso it said", None),
+        ("<bash_metadata>\nUser aborted the command\n</bash_metadata>\nso it said", None),
+    ],
+)  # fmt: skip
+def test_cuts_and_ends_that_clients_tell_are_theirs(text, told):
+    assert read_output(text, Source(None, None, "bash")) == (told or Output(text))
+
+
+def test_what_claude_code_tells_of_a_sub_agent_behind_its_answer_is_no_answer():
+    told = "agentId: a06d (use SendMessage with to: 'a06d' to continue this agent)\n<usage>total_tokens: 9</usage>"
+    (step,) = answered(("Task", "{}", f"It is in a.py.\n{told}"), ("Read", "{}", "a"))[:1]
+    assert step.next_observation is not None
+    assert (step.next_observation.content, step.next_observation.origin) == ("It is in a.py.", "agent")
+
+
+def test_an_answer_whose_cut_the_client_tells_is_cut_by_it():
+    (step,) = answered(("bash", "{}", f"cc\n\n...9 bytes truncated...\n\n{HINT}"), ("bash", "{}", "a"))[:1]
+    assert step.next_observation is not None
+    assert step.next_observation.truncation == "harness"
 
 
 DENIED = "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec error, exit code: 2"
@@ -70,7 +135,7 @@ def test_the_same_words_elsewhere_are_the_output_s(text):
 @pytest.mark.parametrize(
     "text",
     ["Output: " + "\nError: x" * 50000, "Command: " + "\nDirectory: " * 50000, "The command '" + TOOK * 5000,
-     "\nExit Code: 1" * 50000 + "x", "EXECUTION TIMED OUT\n" * 50000],
+     "\nExit Code: 1" * 50000 + "x", "EXECUTION TIMED OUT\n" * 50000, "<untrusted_context>\n" * 50000],
 )  # fmt: skip
 def test_outputs_are_told_in_linear_time(text):
     read_output(text, Source())
@@ -83,6 +148,15 @@ def answered(*pairs: tuple[str, str, str | None]) -> list[Step]:
         parts.append(Call(name, arguments, f"c{number}", number))
         parts.append(Result(f"c{number}", None, text, number))
     return list(conversation(parts).steps)
+
+
+@pytest.mark.parametrize(
+    "text", ["<tool_output_masked>\na\n\n... [9 lines omitted] ...\n", "[Old tool result content cleared]"]
+)
+def test_an_answer_that_its_client_took_out_of_the_history_later_is_lost(text):
+    (step,) = answered(("sh", "{}", text))
+    assert step.next_observation is not None
+    assert step.next_observation.truncation == "recorder"
 
 
 def test_a_limit_that_was_named_once_holds_for_later_calls_of_the_tool():

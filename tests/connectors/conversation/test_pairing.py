@@ -236,6 +236,15 @@ def test_code_that_gemini_runs_is_a_call_and_a_picture_that_it_draws_is_nobody_s
     assert second.next_observation is None
 
 
+def test_the_context_with_which_gemini_begins_and_the_model_s_thanks_are_the_client_s():
+    history = as_gemini([[("ls", {}, "a")]])
+    context = {"role": "user", "parts": [{"text": "<session_context>\nToday is Monday.\n</session_context>"}]}
+    thanks = {"role": "model", "parts": [{"text": "Got it. Thanks for the additional context!"}]}
+    got = conversation_in([context, thanks, *history])
+    assert got.instruction == "Go."
+    assert [step.action.name for step in got.steps] == ["ls"]
+
+
 def test_reminders_of_a_harness_are_neither_the_tools_words_nor_the_users():
     reminder = "<system-reminder>\nBe brief.\n</system-reminder>"
     asked = {"role": "user", "content": [{"type": "text", "text": reminder}, {"type": "text", "text": "Go."}]}
