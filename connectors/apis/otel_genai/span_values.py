@@ -88,7 +88,8 @@ def spans(offset: int, document: Any) -> Iterator[Span]:
     listed = data if isinstance(data, list) else object_of(data).get("spans", object_of(document).get("spans"))
     for item in objects_of(document if isinstance(document, list) else listed or [document]):
         if isinstance(item.get("attributes"), dict):
-            yield replace(_span(offset, {**item, **object_of(item.get("context"))}), exported=listed is not None)
+            exported = listed is not None or "span_kind" in item
+            yield replace(_span(offset, {**item, **object_of(item.get("context"))}), exported=exported)
         for frame, values in (*observations(item), *runs(item)):
             exported_span = _span(offset, frame)
             own = {key: value for key, value in values.items() if value is not None}
@@ -119,6 +120,8 @@ def _span(offset: int, span: dict[str, Any]) -> Span:
         (plain_text(event.get("name")), _attributes(event.get("attributes"))) for event in _list_objects(span, "events")
     )
     values = _attributes(span.get("attributes"))
+    if (kind := span.get("span_kind")) is not None:  # Phoenix moves it out of the attributes
+        values.setdefault("openinference.span.kind", kind)
     for name, details in events:
         values |= details if name == DETAILS else {}
     trace = _trace(span)
@@ -263,6 +266,9 @@ def _message(message: dict[str, Any], offset: int, all_parts: list[Part]) -> Non
 def result_of(value: Any, name: str | None, call_id: str | None, offset: int, failed: bool | None = None) -> Result:
     """Convert the result of a call: the texts and files of an MCP result or its blocks, else the value as text."""
     parsed, envelope_of = parse_structured(value), None
+    if isinstance(parsed, dict) and parsed.get("type") == "function_result" and "result" in parsed:
+        value = parsed["result"]  # the Agent Framework of Microsoft writes its own object around it
+        parsed = parse_structured(value)
     if isinstance(parsed, dict) and (message := plain(parsed)):  # of LangChain
         message_answer = answer(message[0], offset, None)
         return replace(
