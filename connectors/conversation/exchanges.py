@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.conversation.declared_tools import declare, iterate_declared
@@ -86,8 +87,8 @@ class Chains:
         history_marks, prompt = marks(history), _prompt(history)
         alike = [(chain_before, shared(chain_before.marks, history_marks)) for chain_before in self.chains]
         chain, most = _find_continued(alike, history)
-        if chain is None and (chain := self._find_awaiting(history)) is not None:
-            history = [part for part in history if not isinstance(part, System)]
+        if chain is None and (awaiting := self._find_awaiting(history)) is not None:
+            chain, history = awaiting
             history_marks, most = marks(history), Shared(0, 0)
         if chain is None:
             chain = Chain(offset=offset)
@@ -106,15 +107,20 @@ class Chains:
         chain.parts += new
         return chain
 
-    def _find_awaiting(self, history: list[Part]) -> Chain | None:
-        """Find the conversation whose open call a history answers first: the API keeps what was said before."""
-        first = next((part for part in history if not isinstance(part, System)), None)
-        if not isinstance(first, Result) or first.call_id is None:
-            return None
-        for chain in reversed(self.chains):
-            last = next((part for part in reversed(chain.parts) if _has_id(part, first.call_id)), None)
-            if isinstance(last, Call):
-                return chain
+    def _find_awaiting(self, history: list[Part]) -> tuple[Chain, list[Part]] | None:
+        """Find the conversation whose open call a history answers, and return what the history adds to it.
+
+        The API keeps what was said before, so that the history begins with the answer, or with the call.
+        """
+        parts = [part for part in history if not isinstance(part, System)]
+        told = list(takewhile(_acts, parts))
+        rest = parts[len(told) :]
+        answered = rest[0].call_id if rest and isinstance(rest[0], Result) else None
+        calls = {part.call_id for part in told if isinstance(part, Call)}
+        for chain in reversed(self.chains if answered is not None else ()):
+            last = next((part for part in reversed(chain.parts) if _has_id(part, answered)), None)
+            if isinstance(last, Call) and calls <= {part.call_id for part in chain.parts if isinstance(part, Call)}:
+                return chain, rest
         return None
 
     def _history(self, offset: int, request: dict[str, Any], responds: bool) -> list[Part] | None:
@@ -220,7 +226,7 @@ def _id(part: Part) -> str | None:
     return part.call_id if isinstance(part, Call) else None
 
 
-def _has_id(part: Part, call_id: str) -> bool:
+def _has_id(part: Part, call_id: str | None) -> bool:
     return isinstance(part, Call | Result) and part.call_id == call_id
 
 

@@ -275,13 +275,42 @@ def test_a_span_with_a_tool_and_the_id_of_its_call_is_the_tools():
 
 def test_a_request_with_nothing_but_the_answer_goes_on_with_the_conversation_of_the_call():
     def chat(key, asked, told):
-        values = {"gen_ai.input.messages": json.dumps([asked]), "gen_ai.output.messages": json.dumps([told])}
+        values = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps([told])}
         return span(key, "chat m", {"gen_ai.operation.name": "chat", **values})
 
     said = {"role": "user", "parts": [{"type": "text", "content": "How is it?"}]}
-    called = {"role": "assistant", "parts": [{"type": "tool_call", "id": "k", "name": "look", "arguments": {}}]}
+    called = {"role": "assistant", "parts": [{"type": "tool_call", "id": ["r", "k"], "name": "look", "arguments": {}}]}
     wrapped = json.dumps({"type": "function_result", "call_id": "k", "result": "green"})
-    answered = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "k", "response": wrapped}]}
+    answered = {"role": "tool", "parts": [{"type": "tool_call_response", "id": ["r", "k"], "response": wrapped}]}
     last = {"role": "assistant", "parts": [{"type": "text", "content": "Well."}]}
     wanted = [("How is it?", None, [("look", "green"), ("message", None)])]
-    assert asked_and_told(chat("1", said, called), chat("2", answered, last)) == wanted
+    assert asked_and_told(chat("1", [said], called), chat("2", [answered], last)) == wanted
+    assert asked_and_told(chat("1", [said], called), chat("2", [called, answered], last)) == wanted
+
+
+def test_calls_with_one_id_have_the_results_and_the_times_of_their_own_spans():
+    def chat(key, asked, told):
+        values = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps([told])}
+        return span(key, "chat m", {"gen_ai.operation.name": "chat", **values})
+
+    def called(bed):
+        return {"type": "tool_call", "id": "look", "name": "look", "arguments": {"bed": bed}}
+
+    def ran(key, result, begin):
+        values = {"gen_ai.tool.call.id": "look", "gen_ai.tool.call.result": result}
+        values["gen_ai.tool.call.arguments"] = json.dumps({"bed": int(key)})
+        values |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
+        return {**span(key, "execute_tool look", values), "startTimeUnixNano": begin}
+
+    user = {"role": "user", "parts": [{"type": "text", "content": "How are they?"}]}
+    first, second = ({"role": "assistant", "parts": [called(bed)]} for bed in (1, 2))
+    green = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "look", "response": "green"}]}
+    spans = (
+        chat("a", [user], first),
+        ran("1", "green", "1700000000100000000"),
+        chat("b", [user, first, green], second),
+        ran("2", "red", "1700000000300000000"),
+    )
+    trajectories, _, _ = parse("otel_genai", json.dumps(document(*spans)))
+    assert [seen(trajectory) for trajectory in trajectories] == [[("look", "green"), ("look", "red")]]
+    assert [step.duration_s for step in trajectories[0].steps] == [0.4, 0.2]

@@ -72,10 +72,20 @@ class Span:
         return next((value for key in keys if isinstance(value := self.values.get(key), str) and value), None)
 
     @property
+    def call_id(self) -> str | None:
+        """Id of the call that the span executes."""
+        return call_key(self.values.get("gen_ai.tool.call.id"))
+
+    @property
     def seconds(self) -> float | None:
         """Duration in seconds; None if begin or end is unknown."""
         known = self.begin is not None and self.end is not None and self.end >= self.begin
         return (self.end - self.begin) / 1e6 if known and self.end is not None and self.begin is not None else None
+
+
+def call_key(value: Any) -> str | None:
+    """Return the id of a call; of a list, as the Agent Framework writes runs of the Assistants API, the last one."""
+    return key_of(value[-1] if isinstance(value, list) and value else value)
 
 
 def spans(offset: int, document: Any) -> Iterator[Span]:
@@ -249,10 +259,10 @@ def _message(message: dict[str, Any], offset: int, all_parts: list[Part]) -> Non
         kind, text = part.get("type"), part.get("content", part.get("text"))
         if kind in ("tool_call", "tool_use"):
             arguments = part.get("arguments", part.get("input"))
-            all_parts.append(call(part.get("name"), parse_structured(arguments), part.get("id"), offset))
+            all_parts.append(call(part.get("name"), parse_structured(arguments), call_key(part.get("id")), offset))
         elif kind in ("tool_call_response", "tool_result"):
             content = next((part[key] for key in ("response", "result", "content") if part.get(key) is not None), "")
-            all_parts.append(result_of(content, None, key_of(part.get("id")), offset, is_failure(part)))
+            all_parts.append(result_of(content, None, call_key(part.get("id")), offset, is_failure(part)))
         elif not isinstance(text, str) or not text:
             continue
         elif kind in ("reasoning", "thinking"):
