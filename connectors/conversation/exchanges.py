@@ -4,9 +4,10 @@ An exchange goes on with a conversation if its request begins with all that the 
 answer to the one before then stands in the history of the next, where its calls have their results. Else it begins a
 conversation of its own, with the history that its request holds; what that shares with an earlier one, part by part, is
 taken from there, since a response tells more than a history. A request that names an earlier response
-(`previous_response_id`) goes on with that. Another system prompt than the conversation had, as where one agent hands
-over to another, takes its place from there on. What two responses say is never one turn, even where nothing stands
-between them, as where an API paused. It decides nothing about what is carried on.
+(`previous_response_id`) or the conversation that the API keeps goes on with that, and one that begins with the answer
+to an open call goes on with the conversation of this call. Another system prompt than the conversation had, as where
+one agent hands over to another, takes its place from there on. What two responses say is never one turn, even where
+nothing stands between them, as where an API paused. It decides nothing about what is carried on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from trajmill.connectors.conversation.declared_tools import declare, iterate_declared
@@ -71,9 +73,9 @@ class Chains:
             return False
         chain = self.add(offset, history, _response_parts(response, offset))
         _settle(chain, request, response)
-        key = response.get("id")
-        if isinstance(key, str):
-            self._responses[key] = chain, len(chain.parts)
+        for key in (response.get("id"), _conversation_id(request)):
+            if isinstance(key, str) and key:
+                self._responses[key] = chain, len(chain.parts)
         output = response.get("output")
         for item in output if isinstance(output, list) else ():
             if isinstance(item, dict) and isinstance(item.get("id"), str):
@@ -85,6 +87,9 @@ class Chains:
         history_marks, prompt = marks(history), _prompt(history)
         alike = [(chain_before, shared(chain_before.marks, history_marks)) for chain_before in self.chains]
         chain, most = _find_continued(alike, history)
+        if chain is None and (awaiting := self._find_awaiting(history)) is not None:
+            chain, history = awaiting
+            history_marks, most = marks(history), Shared(0, 0)
         if chain is None:
             chain = Chain(offset=offset)
             self.chains.append(chain)
@@ -102,6 +107,22 @@ class Chains:
         chain.parts += new
         return chain
 
+    def _find_awaiting(self, history: list[Part]) -> tuple[Chain, list[Part]] | None:
+        """Find the conversation whose open call a history answers, and return what the history adds to it.
+
+        The API keeps what was said before, so that the history begins with the answer, or with the call.
+        """
+        parts = [part for part in history if not isinstance(part, System)]
+        told = list(takewhile(_acts, parts))
+        rest = parts[len(told) :]
+        answered = rest[0].call_id if rest and isinstance(rest[0], Result) else None
+        calls = {part.call_id for part in told if isinstance(part, Call)}
+        for chain in reversed(self.chains if answered is not None else ()):
+            last = next((part for part in reversed(chain.parts) if _has_id(part, answered)), None)
+            if isinstance(last, Call) and calls <= {part.call_id for part in chain.parts if isinstance(part, Call)}:
+                return chain, rest
+        return None
+
     def _history(self, offset: int, request: dict[str, Any], responds: bool) -> list[Part] | None:
         """Return the conversation in the request; None if it belongs to no known API."""
         before: list[Part] = []
@@ -112,7 +133,7 @@ class Chains:
                 messages = listed
         if messages is None and responds:
             messages = request.get("input")
-            known = self._responses.get(plain_text(request.get("previous_response_id")))
+            known = self._responses.get(str_of(request.get("previous_response_id")) or _conversation_id(request))
             before = known[0].parts[: known[1]] if known else []
             messages = [self._referred(item) for item in messages] if isinstance(messages, list) else messages
         if not isinstance(messages, list | str):
@@ -130,6 +151,12 @@ class Chains:
         if isinstance(item, dict) and item.get("type") == "item_reference":
             return self._outputs.get(plain_text(item.get("id")), item)
         return item
+
+
+def _conversation_id(request: dict[str, Any]) -> str:
+    """Return the id under which the API keeps the conversation; empty if the request names none."""
+    named = request.get("conversation")
+    return str_of(named.get("id") if isinstance(named, dict) else named)
 
 
 def _structure_calls(request: dict[str, Any], response: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -197,6 +224,10 @@ def _end(known: list[Mark], count: int) -> int:
 
 def _id(part: Part) -> str | None:
     return part.call_id if isinstance(part, Call) else None
+
+
+def _has_id(part: Part, call_id: str | None) -> bool:
+    return isinstance(part, Call | Result) and part.call_id == call_id
 
 
 def _acts(part: Part) -> bool:

@@ -199,7 +199,7 @@ def _agent(message: Message, offset: int, at: datetime | None, parts: list[Part]
     if calls:
         for tool_call in calls:
             _openai_call(parse_if_json(tool_call), offset, at, parts)
-    elif "function_call" in message and isinstance(legacy := parse_if_json(message["function_call"]), dict):
+    elif isinstance(legacy := parse_if_json(message.get("function_call")), dict) and any(legacy.values()):
         parts.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
     if message.get("stop_reason"):  # it is a whole response: what the agent says next, it says when asked again
         parts.append(Unlogged(offset))
@@ -232,7 +232,7 @@ def spoken(text: str, offset: int, at: datetime | None) -> list[Part]:
 def _openai_call(entry: object, offset: int, at: datetime | None, parts: list[Part]) -> None:
     if not isinstance(entry, dict):
         raise MessageError("bad_message", "wanted an object in tool_calls")
-    if "custom" in entry and isinstance(custom := entry["custom"], dict):
+    if isinstance(custom := entry.get("custom"), dict) and any(custom.values()):
         parts.append(call(custom.get("name"), {"input": custom.get("input")}, entry.get("id"), offset, at))
         return
     function = parse_if_json(entry.get("function"))
@@ -364,7 +364,7 @@ def _gemini(message: Message, role: object, offset: int, at: datetime | None) ->
             yield call(function_call.get("name"), function_call.get("args"), function_call.get("id"), offset, at)
         elif isinstance(back, dict):
             yield _gemini_answer(back, offset, at)
-        elif (ran := _code_run(part, offset, at)) is not None:
+        elif (ran := _code_run(part, offset, at) or _gemini_hosted(part, offset, at)) is not None:
             yield ran
         elif isinstance(text, str) and _is_gemini_clis(text, role):
             yield Said("harness", text, at=at)
@@ -414,6 +414,27 @@ def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result 
         at=at,
         hosted=True,
     )
+
+
+def _gemini_hosted(part: Message, offset: int, at: datetime | None) -> Call | Result | None:
+    """Return the call of a tool that the API runs itself, or its answer; None for any other part.
+
+    Of what it found the API shows at most a widget for people, and seals the rest.
+    """
+    called, gave = part.get("toolCall") or part.get("tool_call"), part.get("toolResponse") or part.get("tool_response")
+    told = called if isinstance(called, dict) else gave
+    if not isinstance(told, dict):
+        return None
+    name = plain_text(told.get("toolType") or told.get("tool_type") or "").lower()
+    if told is called:
+        hosted_call = call(name, called.get("args"), called.get("id"), offset, at)
+        hosted_call.hosted = True
+        return hosted_call
+    response = told.get("response")
+    shown_keys = response.keys() - {"search_suggestions"} if isinstance(response, dict) else ()
+    text = json_of({key: response[key] for key in response if key in shown_keys}) if shown_keys else None
+    key = key_of(told.get("id"))
+    return Result(key, name, text, offset, at=at, hosted=True, lost=text is None)
 
 
 def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:

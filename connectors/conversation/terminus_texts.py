@@ -22,7 +22,7 @@ from trajmill.schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, ke
 from trajmill.schemas.record import record
 
 TERMINUS: Final = Source("terminus", None, "")
-_MARKER: Final = re.compile(r"^(New Terminal Output|Current Terminal Screen):\n", re.MULTILINE)
+_MARKER: Final = re.compile(r"^(New Terminal Output|Current Terminal Screen):(?:\n|\Z)", re.MULTILINE)
 _TASK: Final = "Task Description:\n"
 _STATE: Final = "Current terminal state:\n"
 _CONFIRM: Final = "\n\nAre you sure you want to mark the task as complete?"

@@ -8,7 +8,9 @@ import pytest
 from tests.rows import split_records
 from trajmill.connectors.agents.atif import DEPTH, Atif
 from trajmill.connectors.agents.atif.domains import domain
+from trajmill.connectors.agents.atif.values import terminal_output
 from trajmill.connectors.connector import MemoryBlob
+from trajmill.connectors.conversation.terminus_texts import prompt_of
 from trajmill.schemas import Observation, Reject, Step, Trajectory
 
 Value = dict[str, Any]
@@ -252,3 +254,13 @@ def test_token_ids_of_several_answers_or_of_a_call_that_is_not_carried_on_are_le
     found, rejects = read(document(step))
     assert sampled(list(found[0].steps)) == [None]
     assert [one.reason for one in rejects] == ["bad_call"]
+
+
+def test_the_question_of_terminus_behind_an_empty_terminal_leaves_no_heading_in_it():
+    question = "Are you sure you want to mark the task as complete? This will trigger your solution to be graded."
+    shown = f"Current terminal state:\nNew Terminal Output:\n\n{question}"
+    seen, around = terminal_output(shown)
+    assert (seen.content, seen.form, around.notes) == ("", "stream", (question,))
+    prompt = prompt_of(shown, False)
+    assert prompt.seen == Observation("", form="stream")
+    assert prompt.note == f"Current terminal state:\nNew Terminal Output:\n\n{question}"

@@ -251,3 +251,66 @@ def test_a_tool_span_without_the_id_of_its_call_is_no_call_of_its_own(given, gav
         openinference("3", "LLM", **later),
     )
     assert asked_and_told(*spans) == [("How is it?", None, [("look", "green"), ("message", None)])]
+
+
+def test_spans_of_phoenix_name_their_kind_beside_the_attributes_and_come_newest_first():
+    def phoenix(key, kind, values):
+        times = {"start_time": f"2025-06-01T10:00:0{key}Z", "end_time": f"2025-06-01T10:00:0{key}.500Z"}
+        context = {"trace_id": "t", "span_id": key}
+        return {"name": "look", "context": context, "span_kind": kind, **times, "attributes": values}
+
+    first = {"tool.name": "look", "input.value": '{"bed": 1}', "output.value": "green"}
+    second = {"tool.name": "look", "input.value": '{"bed": 2}', "output.value": "red"}
+    both = [phoenix("2", "TOOL", second), phoenix("1", "TOOL", first), phoenix("0", "AGENT", {"input.value": "Hi"})]
+    trajectories, rejects, _ = parse("otel_genai", json.dumps(both))
+    assert [seen(trajectory) for trajectory in trajectories] == [[("look", "green"), ("look", "red")]]
+    assert not rejects
+
+
+def test_a_span_with_a_tool_and_the_id_of_its_call_is_the_tools():
+    koog = {"gen_ai.tool.name": "look", "gen_ai.tool.call.id": "k", "input.value": "{}", "output.value": "green"}
+    trajectories, _, _ = parse("otel_genai", json.dumps(document(span("1", "tool.look", koog))))
+    assert seen(trajectories[0]) == [("look", "green")]
+
+
+def test_a_request_with_nothing_but_the_answer_goes_on_with_the_conversation_of_the_call():
+    def chat(key, asked, told):
+        values = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps([told])}
+        return span(key, "chat m", {"gen_ai.operation.name": "chat", **values})
+
+    said = {"role": "user", "parts": [{"type": "text", "content": "How is it?"}]}
+    called = {"role": "assistant", "parts": [{"type": "tool_call", "id": ["r", "k"], "name": "look", "arguments": {}}]}
+    wrapped = json.dumps({"type": "function_result", "call_id": "k", "result": "green"})
+    answered = {"role": "tool", "parts": [{"type": "tool_call_response", "id": ["r", "k"], "response": wrapped}]}
+    last = {"role": "assistant", "parts": [{"type": "text", "content": "Well."}]}
+    wanted = [("How is it?", None, [("look", "green"), ("message", None)])]
+    assert asked_and_told(chat("1", [said], called), chat("2", [answered], last)) == wanted
+    assert asked_and_told(chat("1", [said], called), chat("2", [called, answered], last)) == wanted
+
+
+def test_calls_with_one_id_have_the_results_and_the_times_of_their_own_spans():
+    def chat(key, asked, told):
+        values = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps([told])}
+        return span(key, "chat m", {"gen_ai.operation.name": "chat", **values})
+
+    def called(bed):
+        return {"type": "tool_call", "id": "look", "name": "look", "arguments": {"bed": bed}}
+
+    def ran(key, result, begin):
+        values = {"gen_ai.tool.call.id": "look", "gen_ai.tool.call.result": result}
+        values["gen_ai.tool.call.arguments"] = json.dumps({"bed": int(key)})
+        values |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
+        return {**span(key, "execute_tool look", values), "startTimeUnixNano": begin}
+
+    user = {"role": "user", "parts": [{"type": "text", "content": "How are they?"}]}
+    first, second = ({"role": "assistant", "parts": [called(bed)]} for bed in (1, 2))
+    green = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "look", "response": "green"}]}
+    spans = (
+        chat("a", [user], first),
+        ran("1", "green", "1700000000100000000"),
+        chat("b", [user, first, green], second),
+        ran("2", "red", "1700000000300000000"),
+    )
+    trajectories, _, _ = parse("otel_genai", json.dumps(document(*spans)))
+    assert [seen(trajectory) for trajectory in trajectories] == [[("look", "green"), ("look", "red")]]
+    assert [step.duration_s for step in trajectories[0].steps] == [0.4, 0.2]

@@ -207,3 +207,55 @@ def test_a_branch_keeps_the_token_ids_of_what_it_shares():
     for bed, trajectory in zip((3, 4), trajectories, strict=True):
         ids = [json.loads(step.action.sampled or "{}").get("token_ids") for step in trajectory.steps]
         assert ids == [[31, 2], [bed], None]
+
+
+def read_all(*interactions):
+    blob = MemoryBlob("log", yaml.safe_dump({"interactions": list(interactions), "version": 1}).encode())
+    records = list(VcrCassette().parse(blob))
+    assert all(isinstance(record, Trajectory) for record in records)
+    return [
+        [(step.action.name, step.next_observation and step.next_observation.content) for step in record.steps]
+        for record in records
+    ]
+
+
+def test_a_conversation_that_the_api_keeps_goes_on_by_its_name():
+    url = "https://api.openai.com/v1/responses"
+    call = {"type": "function_call", "call_id": "c", "name": "dip", "arguments": "{}", "id": "f"}
+    answer = {"type": "function_call_output", "call_id": "c", "output": "four metres"}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Four."}]}
+    later = {**said, "content": [{"type": "output_text", "text": "Bye."}]}
+    kept = {"model": "m", "conversation": "conv_1"}
+    assert read_all(
+        http(url, {**kept, "input": "How deep?"}, {"object": "response", "id": "r1", "output": [call]}),
+        http(url, {**kept, "input": [answer]}, {"object": "response", "id": "r2", "output": [said]}),
+        http(url, {**kept, "input": "Thanks."}, {"object": "response", "id": "r3", "output": [later]}),
+    ) == [[("dip", "four metres"), ("message", "Thanks."), ("message", None)]]
+
+
+def test_empty_members_beside_a_call_are_no_calls():
+    empty = {"function_call": {"name": "", "arguments": ""}, "refusal": ""}
+    function = {"name": "dip", "arguments": "{}"}
+    call = {"id": "c", "type": "function", "function": function, "custom": {"name": "", "input": ""}}
+    asked = [{"role": "user", "content": "How deep?"}]
+    later = [*asked, {"role": "assistant", "content": None, "tool_calls": [{**call, "custom": None}]}]
+    assert read_all(
+        chat(asked, {"role": "assistant", "content": "", "tool_calls": [call], **empty}),
+        chat([*later, tool("c", "four metres")], {"role": "assistant", "content": "Four.", **empty}),
+    ) == [[("dip", "four metres"), ("message", None)]]
+
+
+def test_a_search_that_gemini_makes_itself_is_a_call_whose_answer_is_not_in_the_log():
+    url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3:generateContent"
+    user = {"role": "user", "parts": [{"text": "How deep?"}]}
+    widget = {"search_suggestions": "<div>chips</div>"}
+    search = {"toolCall": {"id": "s", "toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["wells"]}}}
+    found = {"toolResponse": {"id": "s", "toolType": "GOOGLE_SEARCH_WEB", "response": widget}}
+    asked = {"functionCall": {"id": "c", "name": "dip", "args": {}}}
+    said = {"role": "model", "parts": [search, found, asked]}
+    answer = {"functionResponse": {"id": "c", "name": "dip", "response": {"result": "four metres"}}}
+    last = {"role": "model", "parts": [{"text": "Four."}]}
+    assert read_all(
+        http(url, {"contents": [user]}, {"candidates": [{"content": said}]}),
+        http(url, {"contents": [user, said, {"role": "user", "parts": [answer]}]}, {"candidates": [{"content": last}]}),
+    ) == [[("google_search_web", None), ("dip", "four metres"), ("message", None)]]

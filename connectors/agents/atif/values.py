@@ -200,7 +200,7 @@ def terminal_output(content: str) -> tuple[Observation, Output]:
         content = content[len(_STATE) : prompt_begin]
     form = "response"
     for head, kind in TERMINAL_HEADS:
-        if content.startswith(head):
+        if content.startswith(head) or content == head.rstrip("\n"):
             content, form = content[len(head) :], kind
             break
     cut = truncation(content, TERMINUS)

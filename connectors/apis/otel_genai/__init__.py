@@ -43,6 +43,7 @@ as calls without arguments. Agents within agents are conversations of their own,
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple
@@ -228,6 +229,10 @@ class _Talk(NamedTuple):
     error: MessageError | None = None
 
 
+_Own = dict[tuple[str, int], Span]
+"""Spans of tools by the id of their call, and how often that id was met; some frameworks give a tool's name as id."""
+
+
 def _talk(span: Span) -> _Talk:
     try:
         return _Talk(span, history(span), response_parts(span))
@@ -321,8 +326,9 @@ def _alone(left: list[Span], group: _Group, native_id: str, uri: str, connector:
         yield Reject("trajectory", *reason, uri, "", alone[0].offset, connector, transitions=len(alone))
 
 
-def _conversation(chain: Chain, dialog: Settled, own: dict[str, Span], group: _Group, native_id: str) -> Trajectory:
-    steps = [_set_times(step, own.get(step.action.call_id or "")) for step in dialog.steps]
+def _conversation(chain: Chain, dialog: Settled, own: _Own, group: _Group, native_id: str) -> Trajectory:
+    seen: Counter[str] = Counter()
+    steps = [_set_times(step, own.get(_nth(step.action.call_id, seen))) for step in dialog.steps]
     return Trajectory(
         native_id=native_id,
         domain=dialog.conversation.domain,
@@ -340,41 +346,69 @@ def _set_times(step: Step, span: Span | None) -> Step:
     return step if span is None else replace(step, started_at=span.begin, duration_s=span.seconds)
 
 
-def _with_results(chain: Chain, left: list[Span]) -> tuple[list[Part], dict[str, Span]]:
-    """Return the parts of a conversation with the results that only tool spans hold, and the spans by call id.
+def _nth(call_id: str | None, seen: Counter[str]) -> tuple[str, int]:
+    """Return the key of a call in `_Own`, which counts the calls of its id."""
+    seen[call_id or ""] += 1
+    return call_id or "", seen[call_id or ""]
+
+
+def _with_results(chain: Chain, left: list[Span]) -> tuple[list[Part], _Own]:
+    """Return the parts of a conversation with the results that only tool spans hold, and the spans by call.
 
     The spans that belong to calls of the conversation are removed from `left`.
     """
-    known = {part.call_id: part.content for part in chain.parts if isinstance(part, Result)}
+    known = _known_results(chain.parts)
     parts: list[Part] = []
     waiting: list[Part] = []
-    own: dict[str, Span] = {}
-    for part in chain.parts:
+    own: _Own = {}
+    seen: Counter[str] = Counter()
+    for position, part in enumerate(chain.parts):
         if not isinstance(part, Text | Thought | Call):
             parts += waiting
             waiting = []
-        if isinstance(part, Result) and part.is_error is None and (span := own.get(part.call_id or "")) is not None:
-            parts.append(replace(part, is_error=span.failed))
+        if isinstance(part, Result) and part.is_error is None:
+            span = own.get((part.call_id or "", seen[part.call_id or ""])) if part.call_id else None
+            parts.append(part if span is None else replace(part, is_error=span.failed))
             continue
         parts.append(part)
-        tool_span = _span_of(part, left, known.get(part.call_id)) if isinstance(part, Call) else None
-        if tool_span is None or not isinstance(part, Call):
+        if not isinstance(part, Call):
+            continue
+        key, answer = _nth(part.call_id, seen), known.get(position)
+        tool_span = _span_of(part, left, None if answer is None else answer.content)
+        if tool_span is None:
             continue
         left.remove(tool_span)
         if part.call_id is not None:
-            own[part.call_id] = tool_span
+            own[key] = tool_span
         result = _result(tool_span, part)
-        if part.call_id not in known and result is not None:
+        if answer is None and result is not None:
             waiting.append(result)
     return parts + waiting, own
+
+
+def _known_results(parts: Sequence[Part]) -> dict[int, Result]:
+    """Return the result of each call that has one in the conversation, by the call's position.
+
+    Results without an id answer all calls without one.
+    """
+    known: dict[int, Result] = {}
+    waiting: dict[str, int] = {}
+    nameless = next((part for part in reversed(parts) if isinstance(part, Result) and part.call_id is None), None)
+    for position, part in enumerate(parts):
+        if isinstance(part, Call) and part.call_id is None:
+            known |= {} if nameless is None else {position: nameless}
+        elif isinstance(part, Call) and part.call_id is not None:
+            waiting[part.call_id] = position
+        elif isinstance(part, Result) and part.call_id in waiting:
+            known[waiting.pop(part.call_id)] = part
+    return known
 
 
 def _span_of(call: Call, left: list[Span], answer: str | None) -> Span | None:
     """Find the first span of a call: by its id, else by name and arguments, or by name and the known answer."""
     for span in left:
-        call_id = span.text("gen_ai.tool.call.id")
-        if call_id is not None and call.call_id is not None:
-            if call_id == call.call_id:
+        if span.call_id is not None and call.call_id is not None:
+            if span.call_id == call.call_id:
                 return span
         elif _name(span) == call.name and (_has_arguments(span, call) or _has_answer(span, call, answer)):
             return span
@@ -414,7 +448,7 @@ def _name(span: Span) -> str:
 def _call(span: Span) -> Call:
     """Return the call of a tool span."""
     arguments = text_of_value(span.values.get("gen_ai.tool.call.arguments"))
-    return call(_name(span), arguments, span.text("gen_ai.tool.call.id"), span.offset)
+    return call(_name(span), arguments, span.call_id, span.offset)
 
 
 def _result(span: Span, called: Call) -> Result | None:

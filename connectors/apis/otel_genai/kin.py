@@ -39,7 +39,8 @@ def to_standard(name: str, values: Mapping[str, Any], events: Iterable[Event]) -
     if _MLFLOW[0] in values:
         return {**values, **_mlflow(*(parse_structured(values.get(key)) for key in _MLFLOW))}
     kind = _KINDS.get(plain_text(values.get("openinference.span.kind", values.get("traceloop.span.kind"))))
-    if kind is None and ("ai.toolCall.name" in values or ("tool_arguments" in values and "gen_ai.tool.name" in values)):
+    called = "gen_ai.tool.name" in values and ("tool_arguments" in values or "gen_ai.tool.call.id" in values)
+    if kind is None and ("ai.toolCall.name" in values or called):
         kind = "execute_tool"
     if kind is None and name.startswith("ai.") and name.endswith((".doGenerate", ".doStream")):
         kind = "chat"

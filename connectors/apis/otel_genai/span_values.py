@@ -72,10 +72,20 @@ class Span:
         return next((value for key in keys if isinstance(value := self.values.get(key), str) and value), None)
 
     @property
+    def call_id(self) -> str | None:
+        """Id of the call that the span executes."""
+        return call_key(self.values.get("gen_ai.tool.call.id"))
+
+    @property
     def seconds(self) -> float | None:
         """Duration in seconds; None if begin or end is unknown."""
         known = self.begin is not None and self.end is not None and self.end >= self.begin
         return (self.end - self.begin) / 1e6 if known and self.end is not None and self.begin is not None else None
+
+
+def call_key(value: Any) -> str | None:
+    """Return the id of a call; of a list, as the Agent Framework writes runs of the Assistants API, the last one."""
+    return key_of(value[-1] if isinstance(value, list) and value else value)
 
 
 def spans(offset: int, document: Any) -> Iterator[Span]:
@@ -88,7 +98,8 @@ def spans(offset: int, document: Any) -> Iterator[Span]:
     listed = data if isinstance(data, list) else object_of(data).get("spans", object_of(document).get("spans"))
     for item in objects_of(document if isinstance(document, list) else listed or [document]):
         if isinstance(item.get("attributes"), dict):
-            yield replace(_span(offset, {**item, **object_of(item.get("context"))}), exported=listed is not None)
+            exported = listed is not None or "span_kind" in item
+            yield replace(_span(offset, {**item, **object_of(item.get("context"))}), exported=exported)
         for frame, values in (*observations(item), *runs(item)):
             exported_span = _span(offset, frame)
             own = {key: value for key, value in values.items() if value is not None}
@@ -119,6 +130,8 @@ def _span(offset: int, span: dict[str, Any]) -> Span:
         (plain_text(event.get("name")), _attributes(event.get("attributes"))) for event in _list_objects(span, "events")
     )
     values = _attributes(span.get("attributes"))
+    if (kind := span.get("span_kind")) is not None:  # Phoenix moves it out of the attributes
+        values.setdefault("openinference.span.kind", kind)
     for name, details in events:
         values |= details if name == DETAILS else {}
     trace = _trace(span)
@@ -246,10 +259,10 @@ def _message(message: dict[str, Any], offset: int, all_parts: list[Part]) -> Non
         kind, text = part.get("type"), part.get("content", part.get("text"))
         if kind in ("tool_call", "tool_use"):
             arguments = part.get("arguments", part.get("input"))
-            all_parts.append(call(part.get("name"), parse_structured(arguments), part.get("id"), offset))
+            all_parts.append(call(part.get("name"), parse_structured(arguments), call_key(part.get("id")), offset))
         elif kind in ("tool_call_response", "tool_result"):
             content = next((part[key] for key in ("response", "result", "content") if part.get(key) is not None), "")
-            all_parts.append(result_of(content, None, key_of(part.get("id")), offset, is_failure(part)))
+            all_parts.append(result_of(content, None, call_key(part.get("id")), offset, is_failure(part)))
         elif not isinstance(text, str) or not text:
             continue
         elif kind in ("reasoning", "thinking"):
@@ -263,6 +276,9 @@ def _message(message: dict[str, Any], offset: int, all_parts: list[Part]) -> Non
 def result_of(value: Any, name: str | None, call_id: str | None, offset: int, failed: bool | None = None) -> Result:
     """Convert the result of a call: the texts and files of an MCP result or its blocks, else the value as text."""
     parsed, envelope_of = parse_structured(value), None
+    if isinstance(parsed, dict) and parsed.get("type") == "function_result" and "result" in parsed:
+        value = parsed["result"]  # the Agent Framework of Microsoft writes its own object around it
+        parsed = parse_structured(value)
     if isinstance(parsed, dict) and (message := plain(parsed)):  # of LangChain
         message_answer = answer(message[0], offset, None)
         return replace(
