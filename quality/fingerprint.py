@@ -54,24 +54,17 @@ def combine_hashes(parts: Sequence[Lanes]) -> Lanes:
 
 def _hash_texts(texts: pa.Array) -> Lanes:
     """Hash plain texts; null has a hash of its own."""
-    digest = xxhash.xxh3_128_digest
-    width = 16
-    buffer = bytearray(width * len(texts))
-    for row, text in enumerate(texts.cast(pa.binary()).to_pylist()):
-        if text is not None:
-            buffer[row * width : (row + 1) * width] = digest(text)
-    lanes = np.frombuffer(bytes(buffer), np.uint64).reshape(-1, 2)
-    if texts.null_count:
-        lanes = np.where(texts.is_null().to_numpy(zero_copy_only=False)[:, None], _ABSENT, lanes)
-    return lanes
+    absent = _ABSENT.tobytes()
+    digests = [absent if text is None else xxhash.xxh3_128_digest(text) for text in texts.cast(pa.binary()).to_pylist()]
+    return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
 
 
 def text_hashes(column: pa.Array) -> Lanes:
     """Return 128-bit hashes of a text column. Each distinct text of a dictionary-encoded column is hashed once."""
     if not pa.types.is_dictionary(column.type):
         return _hash_texts(column)
-    if len(column.dictionary) > len(column):
-        column = column.cast(pa.string()).dictionary_encode()
+    if len(column.dictionary) > 2 * len(column):  # of a few rows of a batch
+        return _hash_texts(column.cast(pa.string()))
     known = np.concatenate([_hash_texts(column.dictionary), _ABSENT])
     missing = len(known) - 1
     return known[pc.fill_null(column.indices, missing).to_numpy(zero_copy_only=False)]
