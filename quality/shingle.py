@@ -16,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.quality.sets import distinct
-
 WORDS: Final = 5
 """Words in a shingle; the default of datatrove, text-dedup and data-juicer."""
 
@@ -39,23 +37,6 @@ _BLOCK: Final = 1 << 18
 """Bytes of text processed at once, so that the arrays fit the cache and memory stays flat."""
 
 
-def _tables() -> tuple[bytes, bytes, bytes]:
-    folded = np.arange(256, dtype=np.uint8)
-    folded[65:91] += 32
-    kind = np.zeros(256, np.uint8)
-    kind[48:58] = kind[65:91] = kind[97:123] = kind[95] = kind[128:] = 1
-    kind[0xE3:0xEE] = 2
-    parted = kind.copy()
-    parted[95] = 0
-    return folded.tobytes(), kind.tobytes(), parted.tobytes()
-
-
-_FOLDED, _KIND, _PARTED = _tables()
-"""Kind of a byte: 0 outside words, 1 in a word, 2 the first of a character that is a word by itself; `_PARTED` excludes
-`_` from words.
-"""
-
-
 def shingles(texts: pa.StringArray, size: int = WORDS, *, parted: bool = False) -> tuple[Hashes, Offsets]:
     """Shingle each text, in order and with repetition.
 
@@ -71,7 +52,7 @@ def shingles(texts: pa.StringArray, size: int = WORDS, *, parted: bool = False) 
     blocks_of_hashes: list[Hashes] = []
     counts: list[Offsets] = []
     for _, data, starts in blocks(texts):
-        hashes, number = _of_block(data, starts, size, _PARTED if parted else _KIND)
+        hashes, number = _of_block(data, starts, size, parted)
         blocks_of_hashes.append(hashes)
         counts.append(number)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*counts, np.zeros(0, np.int64)]))])
@@ -120,9 +101,9 @@ def buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Offsets]:
     return np.frombuffer(values, np.uint8), starts
 
 
-def _of_block(data: npt.NDArray[np.uint8], starts: Offsets, size: int, kinds: bytes) -> tuple[Hashes, Offsets]:
+def _of_block(data: npt.NDArray[np.uint8], starts: Offsets, size: int, parted: bool) -> tuple[Hashes, Offsets]:
     """Return the shingles of a block of texts, and their number for each text."""
-    begin, end = word_places(data, starts, kinds)
+    begin, end = word_places(data, starts, parted=parted)
     words = word_hashes(data, begin, end)
     first = np.searchsorted(begin, starts)
     count = np.diff(first)
@@ -161,42 +142,44 @@ def runs(words: npt.NDArray[np.uint64], most: int) -> Iterator[tuple[int, npt.ND
         yield position + 1, sums
 
 
-def word_places(data: npt.NDArray[np.uint8], starts: Offsets, kinds: bytes = _KIND) -> tuple[Offsets, Offsets]:
-    """Return the begin and the end of each word; no word crosses texts. `kinds` holds the kind of each of the 256
-    bytes.
-    """
-    kind = translate_bytes(data, kinds)
-    inside = kind != 0
+def word_places(data: npt.NDArray[np.uint8], starts: Offsets, *, parted: bool = False) -> tuple[Offsets, Offsets]:
+    """Return the begin and the end of each word; no word crosses texts. `parted` is that of `shingles`."""
+    inside = (data | 32) - ord("a") < 26  # such sums of vectors take a third of the time of a table of 256 bytes
+    inside |= data - ord("0") < 10
+    inside |= data > 127
+    if not parted:
+        inside |= data == ord("_")
     edges = np.empty(len(data) + 1, np.bool_)
     edges[:-1], edges[-1] = inside, len(inside) > 0 and inside[-1]
     edges[1:-1] ^= inside[:-1]
     turns = np.flatnonzero(edges)
     begin, end = turns[::2], turns[1::2]
-    cuts = _cuts(kind, inside, starts)
+    cuts = _cuts(data, inside, starts)
     if len(cuts):
         begin, end = (np.sort(np.concatenate([edge_positions, cuts]), kind="stable") for edge_positions in (begin, end))
     return begin, end
 
 
-def _cuts(kind: npt.NDArray[np.uint8], inside: Flags, starts: Offsets) -> Offsets:
+def _cuts(data: npt.NDArray[np.uint8], inside: Flags, starts: Offsets) -> Offsets:
     """Return the positions where words meet without a byte between them: at characters that are words, and between
     texts.
     """
-    inner = starts[(starts > 0) & (starts < len(kind))]
-    alone = np.flatnonzero(kind == 2)
-    positions = np.concatenate([inner, alone, alone + 3])  # such a character has three bytes
-    positions = distinct(positions[(positions > 0) & (positions < len(kind))])
-    return positions[inside[positions] & inside[positions - 1]]
+    alone = np.flatnonzero(data - 0xE3 < 11)  # the first of the three bytes of such a character
+    positions = np.concatenate([starts, alone, alone + 3])
+    positions = positions[(positions > 0) & (positions < len(data))]
+    cuts = np.zeros(len(data), np.bool_)
+    cuts[positions[inside[positions] & inside[positions - 1]]] = True
+    return np.flatnonzero(cuts)
 
 
 def word_hashes(data: npt.NDArray[np.uint8], begin: Offsets, end: Offsets) -> npt.NDArray[np.uint64]:
     """Hash each word to 64 bits, from its length and its first and last 16 bytes."""
     padded = np.zeros(len(data) + 2 * _PAD, np.uint8)
-    padded[_PAD:-_PAD] = translate_bytes(data, _FOLDED)
+    np.add(data, (data - ord("A") < 26).view(np.uint8) * np.uint8(32), out=padded[_PAD:-_PAD])  # in lower case
     eights = np.ndarray((len(padded) - _EIGHT + 1,), "<u8", padded.data, strides=(1,))
     size = end - begin
-    hashes = eights[_PAD:][begin]
-    hashes &= _KEEP_FIRST[np.minimum(size, 8)]
+    hashes = eights[_PAD:].take(begin)
+    hashes &= _KEEP_FIRST.take(size, mode="clip")
     hashes ^= size.view(np.uint64) * _ODD[1]
     hashes *= _ODD[0]
     hashes ^= hashes >> np.uint64(29)
