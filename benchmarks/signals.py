@@ -34,7 +34,7 @@ from trajmill.quality.tokens import TokenCounter, text_bytes
 APART: Final = ("predictability", "classifier", "datatrove:")
 """Signals whose names hold one of these are told apart: each row is compressed or judged by a model by itself."""
 
-AIM: Final = 20.0
+AIM: Final = 30.0
 FORMATS: Final = ("asciicast", "claude_code", "uiautomator", "appagent", "droidbot")
 RECIPE: Final = "name: signals\nsource: benchmark\nnormalize: {max_reject_ratio: 1.0}\n"
 

@@ -26,7 +26,12 @@ _ANGLE: Final = (
 _SQUARE: Final = r"/?INST\]|/?(?:TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS)\]|gMASK\]"
 """Patterns of the rest of a control string behind `[`."""
 
-PATTERN: Final = rf"<(?:{_ANGLE})|\[(?:{_SQUARE})"
+PATTERNS: Final = (rf"<(?:{_ANGLE})", rf"\[(?:{_SQUARE})")
+"""Patterns of the control strings, in RE2 syntax, by their first character: RE2 then looks for that alone, at a
+multiple of the speed.
+"""
+
+PATTERN: Final = "|".join(PATTERNS)
 """Pattern of the control strings, in RE2 syntax.
 
 It covers the published templates of Qwen, Llama, Mistral, Gemma, Phi, DeepSeek, GLM, Command R and gpt-oss and their

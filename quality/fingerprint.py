@@ -71,8 +71,8 @@ def text_hashes(column: pa.Array) -> Lanes:
         return np.repeat(_ABSENT, len(column), axis=0)
     if not pa.types.is_dictionary(column.type):
         return _hash_texts(column)
-    if len(column.dictionary) > len(column):
-        column = column.cast(pa.string()).dictionary_encode()
+    if len(column.dictionary) > 2 * len(column):  # of a few rows of a batch
+        return _hash_texts(column.cast(pa.string()))
     known = np.concatenate([_hash_texts(column.dictionary), _ABSENT])
     missing = len(known) - 1
     return known[pc.fill_null(column.indices, missing).to_numpy(zero_copy_only=False)]

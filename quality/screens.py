@@ -7,12 +7,11 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from trajmill.quality.fingerprint import mixed
 from trajmill.quality.lines import Lines, Numbers
 from trajmill.quality.signal import Measured
-from trajmill.quality.texts import Flags, Offsets
+from trajmill.quality.texts import Flags, Offsets, Texts
 from trajmill.quality.without_element_ids import remove_element_ids
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -41,15 +40,10 @@ def screens(measured: Measured) -> Screens:
     """Return the screens of a batch."""
     compared = whole_screens(measured)
     comparable = measured.once(as_compared)
-    sides = [comparable.texts(struct, "content").at(compared) for struct in ("observation", "next_observation")]
-    texts = pa.concat_arrays([side.texts for side in sides]).dictionary_encode()
-    text_numbers = texts.indices.to_numpy()
-    count = len(sides[0].texts)
-    before, after = (
-        side.spread(place_of.astype(np.int64), -1)
-        for side, place_of in zip(sides, (text_numbers[:count], text_numbers[count:]), strict=True)
-    )
-    lines = Lines.of(texts.dictionary)
+    sides = [comparable.texts(struct, "content") for struct in ("observation", "next_observation")]
+    shown = Texts(sides[0].texts, np.concatenate([side.index for side in sides])).at(np.tile(compared, 2))
+    before, after = np.split(shown.index, 2)
+    lines = Lines.of(shown.texts)
     return Screens(compared, before, after, lines, lines.hashes(trimmed=True))
 
 

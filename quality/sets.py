@@ -166,8 +166,9 @@ class Sets:
             offsets: position of each text's first hash, and at the end the number of hashes.
             bits: see `common_bits`.
         """
-        text = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64), np.diff(offsets))
-        keys = np.sort((text << np.uint64(bits)) | (hashes >> np.uint64(64 - bits)))
+        keys = hashes >> np.uint64(64 - bits)
+        keys |= np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64) << np.uint64(bits), np.diff(offsets))
+        keys.sort(kind="stable")  # text by text, of which a merging sort takes half the time
         first = np.ones(len(keys), np.bool_)
         first[1:] = keys[1:] != keys[:-1]
         keys = keys[first]
@@ -177,6 +178,11 @@ class Sets:
     def sizes(self) -> Places:
         """Number of elements of each text's set."""
         return np.diff(self.at)
+
+    def hold(self, texts: Places, hashes: Keys) -> npt.NDArray[np.bool_]:
+        """Flag the pairs of a text and a hash of which the text's set contains the hash."""
+        keys = (texts.astype(np.uint64) << np.uint64(self.bits)) | (hashes >> np.uint64(64 - self.bits))
+        return holds(self.keys, keys)
 
     def within(self, texts: Places, other_sets: Sets, other_texts: Places) -> tuple[Places, npt.NDArray[np.bool_]]:
         """Compare pairs of sets: for each element of the first set of a pair, flag whether the second contains it.

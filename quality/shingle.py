@@ -16,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trajmill.quality.sets import distinct
-
 WORDS: Final = 5
 """Words in a shingle; the default of datatrove, text-dedup and data-juicer."""
 
@@ -37,9 +35,6 @@ _PLACES: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place i
 _KEEP_FIRST: Final = np.array([(1 << (8 * size)) - 1 for size in range(9)], np.uint64)
 _BLOCK: Final = 1 << 18
 """Bytes of text processed at once, so that the arrays fit the cache and memory stays flat."""
-
-
-_FOLDED: Final = bytes(range(256)).lower()
 
 
 def shingles(texts: pa.StringArray, size: int = WORDS, *, parted: bool = False) -> tuple[Hashes, Offsets]:
@@ -108,7 +103,7 @@ def buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Offsets]:
 
 def _of_block(data: npt.NDArray[np.uint8], starts: Offsets, size: int, parted: bool) -> tuple[Hashes, Offsets]:
     """Return the shingles of a block of texts, and their number for each text."""
-    begin, end = word_places(data, starts, parted)
+    begin, end = word_places(data, starts, parted=parted)
     words = word_hashes(data, begin, end)
     first = np.searchsorted(begin, starts)
     count = np.diff(first)
@@ -147,11 +142,11 @@ def runs(words: npt.NDArray[np.uint64], most: int) -> Iterator[tuple[int, npt.ND
         yield position + 1, sums
 
 
-def word_places(data: npt.NDArray[np.uint8], starts: Offsets, parted: bool = False) -> tuple[Offsets, Offsets]:
+def word_places(data: npt.NDArray[np.uint8], starts: Offsets, *, parted: bool = False) -> tuple[Offsets, Offsets]:
     """Return the begin and the end of each word; no word crosses texts. `parted` is that of `shingles`."""
-    inside = _flag_range(data | np.uint8(0x20), b"az")
-    inside |= _flag_range(data, b"09")
-    inside |= data >= 0x80
+    inside = (data | 32) - ord("a") < 26  # such sums of vectors take a third of the time of a table of 256 bytes
+    inside |= data - ord("0") < 10
+    inside |= data > 127
     if not parted:
         inside |= data == ord("_")
     edges = np.empty(len(data) + 1, np.bool_)
@@ -161,36 +156,30 @@ def word_places(data: npt.NDArray[np.uint8], starts: Offsets, parted: bool = Fal
     begin, end = turns[::2], turns[1::2]
     cuts = _cuts(data, inside, starts)
     if len(cuts):
-        begin, end = (np.insert(places, np.searchsorted(places, cuts), cuts) for places in (begin, end))
+        begin, end = (np.sort(np.concatenate([edge_positions, cuts]), kind="stable") for edge_positions in (begin, end))
     return begin, end
-
-
-def _flag_range(data: npt.NDArray[np.uint8], ends: bytes) -> Flags:
-    """Flag the bytes from the first to the second of `ends`."""
-    flags: Flags = data - np.uint8(ends[0]) <= np.uint8(ends[1] - ends[0])
-    return flags
 
 
 def _cuts(data: npt.NDArray[np.uint8], inside: Flags, starts: Offsets) -> Offsets:
     """Return the positions where words meet without a byte between them: at characters that are words, and between
     texts.
     """
-    inner = starts[(starts > 0) & (starts < len(data))]
-    has_alone = data.max(initial=0) >= 0xE3
-    alone = np.flatnonzero(_flag_range(data, b"\xe3\xed")) if has_alone else inner[:0]
-    positions = np.concatenate([inner, alone, alone + 3])  # such a character has three bytes
-    positions = distinct(positions[(positions > 0) & (positions < len(data))])
-    return positions[inside[positions] & inside[positions - 1]]
+    alone = np.flatnonzero(data - 0xE3 < 11)  # the first of the three bytes of such a character
+    positions = np.concatenate([starts, alone, alone + 3])
+    positions = positions[(positions > 0) & (positions < len(data))]
+    cuts = np.zeros(len(data), np.bool_)
+    cuts[positions[inside[positions] & inside[positions - 1]]] = True
+    return np.flatnonzero(cuts)
 
 
 def word_hashes(data: npt.NDArray[np.uint8], begin: Offsets, end: Offsets) -> npt.NDArray[np.uint64]:
     """Hash each word to 64 bits, from its length and its first and last 16 bytes."""
     padded = np.zeros(len(data) + 2 * _PAD, np.uint8)
-    padded[_PAD:-_PAD] = translate_bytes(data, _FOLDED)
+    np.add(data, (data - ord("A") < 26).view(np.uint8) * np.uint8(32), out=padded[_PAD:-_PAD])  # in lower case
     eights = np.ndarray((len(padded) - _EIGHT + 1,), "<u8", padded.data, strides=(1,))
     size = end - begin
-    hashes = eights[_PAD:][begin]
-    hashes &= _KEEP_FIRST[np.minimum(size, 8)]
+    hashes = eights[_PAD:].take(begin)
+    hashes &= _KEEP_FIRST.take(size, mode="clip")
     hashes ^= size.view(np.uint64) * _ODD[1]
     hashes *= _ODD[0]
     hashes ^= hashes >> np.uint64(29)

@@ -30,6 +30,8 @@ _ITSELF: Final = object()
 alive until the next garbage collection, which is rare.
 """
 
+_CONTENTS: Final = (("observation", "content"), ("next_observation", "content"))
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -86,11 +88,14 @@ class Measured:
         return self.once(_widen).once(find)[first : first + self.batch.num_rows]
 
     def texts(self, struct: str, name: str) -> Texts:
-        """Return the texts of the column `struct.name` (of `name` if `struct` is empty), cached."""
+        """Return the texts of the column `struct.name` (of `name` if `struct` is empty), cached. The contents of
+        observations before and after the actions have the same `Texts.texts`.
+        """
         key = (struct, name)
         if key not in self.known:
-            column = struct_text(self.batch, struct, name) if struct else self.batch[name]
-            self.known[key] = Texts.of(column)
+            keys = _CONTENTS if key in _CONTENTS else (key,)
+            columns = [struct_text(self.batch, *path) if path[0] else self.batch[path[1]] for path in keys]
+            self.known.update(zip(keys, Texts.shared(columns), strict=True))
         texts: Texts = self.known[key]
         return texts
 

@@ -6,6 +6,7 @@ object.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,38 +29,62 @@ class Texts:
     Attributes:
         texts: Texts without nulls. Some may be unused, and plain columns may repeat some.
         index: Number of each row's text, -1 for null.
-        known: Cached result of `words`.
+        known: Cached results of `words` and, by pattern, of `matching`, for all `Texts` with these texts.
     """
 
     texts: pa.StringArray
     index: Offsets
-    known: list[tuple[Keys, Places]] = field(default_factory=list, repr=False, compare=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, column: pa.Array) -> Texts:
         """Return the texts of a column, plain or dictionary-encoded."""
-        if not pa.types.is_dictionary(column.type) or len(column.dictionary) > len(column):
+        if not pa.types.is_dictionary(column.type):
             column = column.cast(pa.string()).dictionary_encode()
-        texts = column.dictionary.cast(pa.string())
-        return cls(texts, pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64))
+        index = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        texts = cls(column.dictionary.cast(pa.string()), index)
+        return texts.at(index >= 0) if len(texts.texts) > 2 * len(index) else texts
+
+    @classmethod
+    def shared(cls, columns: Sequence[pa.Array]) -> list[Texts]:
+        """Return the texts of several columns as numbers of the same texts. Columns of a file that hold the same texts,
+        as observations do, mostly have equal dictionaries.
+        """
+        first, *others = several = [cls.of(column) for column in columns]
+        if all(texts.texts.equals(first.texts) for texts in others):
+            return [cls(first.texts, texts.index, first.known) for texts in several]
+        encoded = pa.concat_arrays([texts.texts for texts in several]).dictionary_encode()
+        known: dict[Any, Any] = {}
+        ends = np.cumsum([len(texts.texts) for texts in several])[:-1]
+        numbers = np.split(encoded.indices.to_numpy().astype(np.int64), ends)
+        return [
+            cls(encoded.dictionary, texts.spread(number, -1), known)
+            for texts, number in zip(several, numbers, strict=True)
+        ]
 
     def at(self, rows: Flags) -> Texts:
-        """Return the same rows, null where not chosen, with only the texts of the chosen rows."""
+        """Return the same rows, null where not chosen, with only the texts of the chosen rows, unless these are nearly
+        all.
+        """
         index = np.where(rows, self.index, -1)
         used = np.flatnonzero(np.bincount(index[index >= 0], minlength=len(self.texts)))
+        if len(used) > 0.9 * len(self.texts):
+            return Texts(self.texts, index, self.known)
         new_numbers = np.full(len(self.texts) + 1, -1, np.int64)
         new_numbers[used] = np.arange(len(used))
         chosen = Texts(self.texts.take(pa.array(used)), new_numbers[index])
-        for hashes, offsets in self.known:
+        if words in self.known:
+            hashes, offsets = self.known[words]
             number = np.diff(offsets)[used]
-            chosen.known.append((hashes[ranges(offsets[used], number)], np.concatenate([[0], np.cumsum(number)])))
+            chosen.known[words] = hashes[ranges(offsets[used], number)], np.concatenate([[0], np.cumsum(number)])
         return chosen
 
     def words(self) -> tuple[Keys, Places]:
         """Return a 64-bit hash of each word of each text, as `shingle.words`; computed on first use."""
-        if not self.known:
-            self.known.append(words(self.texts))
-        return self.known[0]
+        if words not in self.known:
+            self.known[words] = words(self.texts)
+        known: tuple[Keys, Places] = self.known[words]
+        return known
 
     def over(self, fallback: Texts) -> Texts:
         """Return these texts, with those of `fallback` in null rows; both have the same number of rows."""
@@ -71,18 +96,35 @@ class Texts:
         """Return the same rows with each text replaced by another one."""
         return Texts(texts, self.index)
 
+    def text(self, row: int) -> str:
+        """Return the text of a row; an empty one for null."""
+        number = int(self.index[row])
+        return str(self.texts[number]) if number >= 0 else ""
+
+    def lower(self) -> Texts:
+        """Return the texts with ASCII letters in lower case."""
+        return self.mapped(pc.ascii_lower(self.texts))
+
     def spread(self, values: npt.NDArray[Any], absent: Any = 0) -> npt.NDArray[Any]:
         """Return the value of each row's text; `absent` for null."""
         return np.append(values, np.asarray(absent, values.dtype))[self.index]
 
     def matching(self, pattern: str) -> Flags:
         """Flag the rows whose text matches the pattern anywhere (RE2 syntax); null does not match."""
-        return self.spread(pc.match_substring_regex(self.texts, pattern).to_numpy(zero_copy_only=False), False)
+        if pattern not in self.known:
+            self.known[pattern] = self._each(pc.match_substring_regex, pattern).astype(np.bool_)
+        return self.spread(self.known[pattern], False)
 
     def matches(self, pattern: str) -> Offsets:
         """Count the matches of the pattern (RE2 syntax) in each row's text."""
-        counts = pc.count_substring_regex(self.texts, pattern)
-        return self.spread(counts.to_numpy(zero_copy_only=False).astype(np.int64))
+        return self.spread(self._each(pc.count_substring_regex, pattern).astype(np.int64))
+
+    def _each(self, find: Callable[[pa.StringArray, str], pa.Array], pattern: str) -> npt.NDArray[Any]:
+        """Call the function on the texts, unless there are none: compiling a pattern takes long."""
+        found: npt.NDArray[Any] = (
+            find(self.texts, pattern).to_numpy(zero_copy_only=False) if len(self.texts) else np.zeros(0)
+        )
+        return found
 
     def sizes(self) -> Offsets:
         """Return the UTF-8 bytes of each row's text."""

@@ -25,11 +25,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trajmill.quality.fingerprint import mixed
 from trajmill.quality.hash_sampling import chances
 from trajmill.quality.lines import Lines
 from trajmill.quality.screens import screens
-from trajmill.quality.sets import Sets, common_bits, holds, ranges
+from trajmill.quality.sets import Places, Sets, common_bits, ranges
 from trajmill.quality.signal import Measured
 from trajmill.quality.texts import Texts
 from trajmill.quality.values import action_values
@@ -50,7 +49,6 @@ SHORT: Final = 200
 
 Reals = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
-_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +85,6 @@ class Turns:
         return np.select(list(asked.values()), [names.index(name) for name in asked], names.index("other"))
 
 
-def _in_text(lines: Keys, text: npt.NDArray[np.int64]) -> Keys:
-    """Return one number for each pair of a line and the text in which it is looked up."""
-    return mixed(lines + (text.astype(np.uint64) + np.uint64(1)) * _ODD)
-
-
 def compare_texts(action: Texts, shown: Texts) -> Turns:
     """Measure the actions against the observations, row by row; a null has no word."""
     bits = common_bits(len(action.texts), len(shown.texts))
@@ -121,25 +114,27 @@ def new_text(measured: Measured) -> Texts:
     """
     seen = measured.once(screens)
     rest = measured.texts("next_observation", "content").at(~seen.compared)
+    if not seen.compared.any():
+        return rest
     rows = np.flatnonzero(seen.compared)
-    pairs, pair = np.unique(np.stack([seen.before[rows], seen.after[rows]]), axis=1, return_inverse=True)
+    count = len(seen.lines.first)
+    pairs, pair = np.unique(seen.before[rows] * count + seen.after[rows], return_inverse=True)
     index = np.full(len(seen.compared), -1, np.int64)
-    index[rows] = pair.reshape(-1)
-    return Texts(_new_lines(seen.lines, seen.hashes, pairs), index).over(rest)
+    index[rows] = pair
+    return Texts(_new_lines(seen.lines, seen.hashes, np.divmod(pairs, count)), index).over(rest)
 
 
-def _new_lines(lines: Lines, hashes: Keys, pairs: npt.NDArray[np.int64]) -> pa.StringArray:
+def _new_lines(lines: Lines, hashes: Keys, pairs: tuple[Places, Places]) -> pa.StringArray:
     """Return, for each pair of texts (before, after), the lines of the second that the first lacks."""
-    number = np.diff(lines.first)[pairs[1]]
-    line = ranges(lines.first[:-1][pairs[1]], number)
-    pair = np.repeat(np.arange(pairs.shape[1]), number)
-    fresh = ~holds(np.sort(_in_text(hashes, lines.text())), _in_text(hashes[line], pairs[0][pair]))
-    line, pair = line[fresh], pair[fresh]
-    begin, size = lines.starts[:-1][line], np.diff(lines.starts)[line]
-    data = lines.data[ranges(begin, size)]
-    ends = np.cumsum(np.bincount(pair, size, pairs.shape[1]).astype(np.int64))
-    offsets = np.concatenate([[0], ends]).astype(np.int32)
-    return pa.StringArray.from_buffers(pairs.shape[1], pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data)))
+    before, after = pairs
+    shown = Sets.of(hashes, lines.first, common_bits(len(lines.first)))
+    number = np.diff(lines.first)[after]
+    line = ranges(lines.first[:-1][after], number)
+    fresh = ~shown.hold(np.repeat(before, number), hashes[line])
+    ends = np.cumsum(np.diff(lines.starts)[line] * fresh)
+    chosen = lines.texts().take(pa.array(line[fresh]))
+    offsets = np.concatenate([[0], ends])[np.concatenate([[0], np.cumsum(number)])]
+    return pa.StringArray.from_buffers(len(after), pa.py_buffer(offsets.astype(np.int32)), chosen.buffers()[2])
 
 
 def turns(measured: Measured) -> Turns:

@@ -10,6 +10,8 @@ to texts of other dialects, and stay as they are.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -40,10 +42,11 @@ def remove_element_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
     before, after = (_trees(batch, side) for side in ("observation", "next_observation"))
     if not (before.any() or after.any()):
         return batch
+    contents = _bare_contents(batch, (before, after))
     changed = {
-        "observation": {"content": _bare(batch, "observation", before)},
-        "next_observation": {"content": _bare(batch, "next_observation", after)},
-        "action": {name: _name_by_places(batch, name, before) for name in ("text", "arguments")},
+        "observation": {"content": contents[0]},
+        "next_observation": {"content": contents[1]},
+        "action": _name_by_places(batch, before),
     }
     names = batch.schema.names
     columns = [_with(batch[name], changed[name]) if name in changed else batch[name] for name in names]
@@ -57,48 +60,65 @@ def _trees(batch: pa.RecordBatch, side: str) -> Flags:
     return flags
 
 
-def bare(texts: pa.Array) -> pa.Array:
-    """Return the trees without the numbers of their elements."""
-    return pc.replace_substring_regex(texts, _NUMBER, r"\1")
-
-
-def _bare(batch: pa.RecordBatch, side: str, trees: Flags) -> pa.Array:
-    """Return the contents on that side, without numbers in rows with a tree. Other rows with the same text are
-    unchanged.
+def _bare_contents(batch: pa.RecordBatch, trees: Sequence[Flags]) -> list[pa.Array]:
+    """Return the contents before and after the actions, without numbers in the rows with a tree. Other rows with the
+    same text are unchanged.
     """
-    texts = Texts.of(struct_text(batch, side, "content"))
-    chosen = trees & (texts.index >= 0)
-    used, text_number = np.unique(texts.index[chosen], return_inverse=True)
-    index = texts.index.copy()
-    index[chosen] = len(texts.texts) + text_number
-    return _encode([texts.texts, bare(texts.texts.take(pa.array(used)))], index)
+    sides = Texts.shared([struct_text(batch, side, "content") for side in ("observation", "next_observation")])
+    texts = sides[0].texts
+    numbers = np.full((2, len(texts) + 1), -1, np.int64)  # of texts as they are and of trees in the result
+    parts, total = [], 0
+    for is_tree, number in enumerate(numbers):
+        used = [side.index[(flags == is_tree) & (side.index >= 0)] for side, flags in zip(sides, trees, strict=True)]
+        chosen = np.flatnonzero(np.bincount(np.concatenate(used), minlength=len(texts)))
+        number[chosen] = total + np.arange(len(chosen))
+        parts.append(texts.take(pa.array(chosen)))
+        total += len(chosen)
+    parts[1] = pc.replace_substring_regex(parts[1], _NUMBER, r"\1")
+    return [
+        _encode(parts, numbers[flags.astype(np.int64), side.index]) for side, flags in zip(sides, trees, strict=True)
+    ]
 
 
-def _name_by_places(batch: pa.RecordBatch, name: str, trees: Flags) -> pa.Array:
-    """Return the given text of each action, with elements named by their position in the tree before it, counted from
-    1.
+def _name_by_places(batch: pa.RecordBatch, trees: Flags) -> dict[str, pa.Array]:
+    """Return the text and the arguments of each action, with elements named by their position in the tree before it,
+    counted from 1.
     """
-    column, screens = (struct_text(batch, *path) for path in (("action", name), ("observation", "content")))
-    texts = Texts.of(column)
-    named = pc.match_substring_regex(texts.texts, _ELEMENT.pattern).to_numpy(zero_copy_only=False)
-    index, added, numbers = texts.index.copy(), list[str](), dict[tuple[int, int], int]()
-    shown = Texts.of(screens)
-    rows = np.flatnonzero(trees & texts.spread(named, False) & (shown.index >= 0))
+    columns = {name: Texts.of(struct_text(batch, "action", name)) for name in ("text", "arguments")}
+    named = {name: texts.matching(_ELEMENT.pattern) for name, texts in columns.items()}
+    shown = Texts.of(struct_text(batch, "observation", "content"))
+    index = {name: texts.index.copy() for name, texts in columns.items()}
+    added = {name: list[str]() for name in columns}
+    screen_of = lru_cache(1)(lambda screen: shown.texts[screen].as_py())
+
+    @cache
+    def placed(name: str, text: int, screen: int) -> int:
+        added[name].append(_with_places(columns[name].texts[text].as_py(), screen_of(screen)))
+        return len(columns[name].texts) + len(added[name]) - 1
+
+    rows = np.flatnonzero(trees & np.any(list(named.values()), axis=0) & (shown.index >= 0))
     for row in rows.tolist():
-        key = int(texts.index[row]), int(shown.index[row])
-        if key not in numbers:
-            numbers[key] = len(texts.texts) + len(added)
-            added.append(_with_places(texts.texts[key[0]].as_py(), shown.texts[key[1]].as_py()))
-        index[row] = numbers[key]
-    return _encode([texts.texts, pa.array(added, pa.string())], index)
+        for name, numbers in index.items():
+            if named[name][row]:
+                numbers[row] = placed(name, int(numbers[row]), int(shown.index[row]))
+    return {
+        name: _encode([texts.texts, pa.array(added[name], pa.string())], index[name]) for name, texts in columns.items()
+    }
 
 
 def _with_places(text: str, screen: str) -> str:
-    def placed(match: re.Match[str]) -> str:
-        line = re.search(rf"(?m)^ *#{match[2]} ", screen)
-        return f'{match[1]}#{screen.count(chr(10), 0, line.start()) + 1}"' if line is not None else match[0]
+    return _ELEMENT.sub(lambda match: f'{match[1]}#{_place_of(match[2], screen) or match[2]}"', text)
 
-    return _ELEMENT.sub(placed, text)
+
+def _place_of(number: str, screen: str) -> int:
+    """Return the line, counted from 1, of an element of a tree; 0 if it does not stand there."""
+    at = screen.find(f"#{number} ")
+    while at >= 0:
+        begin, end = screen.rfind("\n", 0, at) + 1, screen.find("\n", at)
+        if not screen[begin:at].strip(" "):
+            return screen.count("\n", 0, begin) + 1
+        at = screen.find(f"#{number} ", end) if end >= 0 else -1
+    return 0
 
 
 def _encode(texts: list[pa.Array], index: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:

@@ -47,7 +47,8 @@ def placeholder_spans(text: str) -> list[tuple[int, int]]:
     for run in _RUN.finditer(text):
         word = run[0]
         spans_in = _spans_in if len(word) <= _REMEMBERED_CHARS else _spans_in.__wrapped__
-        candidates += [(run.start() + begin, run.start() + end) for begin, end in spans_in(word)]
+        for begin, end in spans_in(word):
+            candidates.append((run.start() + begin, run.start() + end))
     spans: list[tuple[int, int]] = []
     for begin, end in sorted(candidates):
         if not spans or begin >= spans[-1][1]:

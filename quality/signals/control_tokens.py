@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from trajmill.quality.control_strings import PATTERN
+from trajmill.quality.control_strings import PATTERNS
 from trajmill.quality.signal import Measured, Numbers, Signal
 
 _SHOWN: Final = (("observation", "content"), ("action", "text"), ("next_observation", "content"))
@@ -25,8 +25,6 @@ class ControlTokens(Signal):
     )
 
     def measure(self, measured: Measured) -> Numbers:
-        flags = np.zeros(measured.batch.num_rows, np.bool_)
-        for path in (*_SHOWN, *(("context", name) for name in _PROMPT)):
-            flags |= measured.texts(*path).matching(PATTERN)
-        flags |= measured.texts("", "interleaved").matching(PATTERN)
-        return flags.astype(np.float32)
+        paths = (*_SHOWN, *(("context", name) for name in _PROMPT), ("", "interleaved"))
+        texts = [measured.texts(*path) for path in paths]
+        return np.any([column.matching(pattern) for column in texts for pattern in PATTERNS], axis=0).astype(np.float32)

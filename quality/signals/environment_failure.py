@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from trajmill.quality.failure_words import has_failure_words
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.texts import Flags
 
@@ -23,7 +24,7 @@ SHORT: Final = 4000
 """Largest size of a short page, in UTF-8 bytes."""
 
 _STOPPED: Final = (
-    r"(?i)(unfortunately, [^\n]{1,60} has stopped|[^\n]{1,60} (?:keeps stopping|isn[’']t responding)"
+    r"(?i)(unfortunately, [^\n]{1,60} has stopped|[^\n] (?:keeps stopping|isn[’']t responding)"
     r"|process system isn[’']t responding|null root node returned by uitestautomationbridge|could not get idle state"
     r"|adb: (?:error: )?(?:device offline|no devices/emulators found|device '[^'\n]+' not found))"
 )
@@ -66,9 +67,10 @@ def flag_failures(measured: Measured) -> Flags:
     content = measured.texts("next_observation", "content")
     empty = domain.matching(_SCREENS) & measured.texts("next_observation", "form").matching("^screen$")
     broken = empty & content.matching(r"\A\s*\z")
+    suspect = measured.once(has_failure_words)
     short: npt.NDArray[np.bool_] = content.sizes() <= SHORT
     for domain_number, name in enumerate(domain.texts.to_pylist()):
-        here = domain.index == domain_number
+        here = suspect & (domain.index == domain_number)
         for pattern, rows in zip(PATTERNS[name], (here, here & short), strict=True):
             if pattern is not None and rows.any():
                 broken |= content.at(rows).matching(pattern)

@@ -13,13 +13,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import re2
 
+from trajmill.quality.failure_words import has_failure_words
 from trajmill.quality.lookback import earliest_rows
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.texts import Flags
@@ -86,10 +90,9 @@ def _erroneous(measured: Measured, marked: pa.Array) -> Flags:
     no = (code == 1) & measured.texts("next_observation", "content").at(code == 1).matching(_SILENT)
     failed = pc.and_(pc.not_equal(batch["exit_code"], pa.scalar(0, pa.int32())), pa.array(~no))
     said = pc.coalesce(pc.or_kleene(marked, failed), marked, failed)
-    silent = said.is_null().to_numpy(zero_copy_only=False)
-    after = measured.texts("next_observation", "content").at(silent)
-    counts = after.matches(PATTERN)
-    screens = silent & (counts > 0) & measured.texts("next_observation", "form").matching("^screen$")
+    suspect = said.is_null().to_numpy(zero_copy_only=False) & measured.once(has_failure_words)
+    counts = measured.texts("next_observation", "content").at(suspect).matches(PATTERN)
+    screens = (counts > 0) & measured.texts("next_observation", "form").matching("^screen$")
     before = measured.texts("observation", "content").at(screens).matches(PATTERN)
     more = counts > before
     more[screens] = _fresh(measured, screens & more)[screens]
@@ -109,20 +112,50 @@ class ErrorObservation(Signal):
         return measured.around(flag_errors).astype(np.float32)
 
 
-def _answers(measured: Measured) -> list[Flags]:
-    """Of each trajectory, flag the errors among what answered its actions, users aside."""
-    answered = measured.texts("next_observation", "origin")
-    rows = (answered.index >= 0) & ~answered.matching("^user$")
-    flags = measured.around(flag_errors)
-    return [
-        flags[begin : begin + length][rows[begin : begin + length]]
-        for begin, length in zip(measured.starts.tolist(), measured.lengths.tolist(), strict=True)
-    ]
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """Errors among what answered the actions, users aside.
 
+    Attributes:
+        errors: Flags of the answers that report an error.
+        ends: Number of answers before each trajectory, and finally of all.
+    """
 
-def _longest_streak(errors: Flags) -> int:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], errors, [False]])))
-    return int(np.diff(edges)[::2].max(initial=0))
+    errors: Flags
+    ends: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, measured: Measured) -> _Answers:
+        answered = measured.texts("next_observation", "origin")
+        rows = (answered.index >= 0) & ~answered.matching("^user$")
+        ends = np.concatenate([[0], np.cumsum(rows)])[np.append(measured.starts, len(rows))]
+        return cls(measured.around(flag_errors)[rows], ends)
+
+    @classmethod
+    def joined(cls, stretches: Sequence[Flags]) -> _Answers:
+        """Join the flags of the stretches of one trajectory."""
+        errors = np.concatenate(stretches)
+        return cls(errors, np.array([0, len(errors)]))
+
+    def split(self) -> list[Flags]:
+        """Return the flags of each trajectory."""
+        return [self.errors[begin:end] for begin, end in pairwise(self.ends.tolist())]
+
+    def shares(self) -> npt.NDArray[np.float64]:
+        """Return the share of errors of each trajectory; 0 without an answer."""
+        errors = np.diff(np.concatenate([[0], np.cumsum(self.errors)])[self.ends])
+        return errors / np.maximum(np.diff(self.ends), 1)
+
+    def longest_streaks(self) -> npt.NDArray[np.float64]:
+        """Return the most errors in a row of each trajectory."""
+        trajectory = np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
+        at = np.flatnonzero(self.errors)
+        begins = np.ones(len(at), np.bool_)
+        begins[1:] = (np.diff(at) > 1) | (np.diff(trajectory[at]) > 0)
+        streaks = np.zeros(len(self.ends) - 1)
+        first = np.flatnonzero(begins)
+        np.maximum.at(streaks, trajectory[at[first]], np.diff(np.append(first, len(at))))
+        return streaks
 
 
 class ErrorStreak(Signal):
@@ -133,13 +166,13 @@ class ErrorStreak(Signal):
     measures: ClassVar[str] = "most answers in a row that are an `error_observation`; what a user says does not count"
 
     def measure(self, measured: Measured) -> Numbers:
-        return measured.spread(np.array([_longest_streak(errors) for errors in _answers(measured)], np.float64))
+        return measured.spread(measured.once(_Answers.of).longest_streaks())
 
     def evidence(self, measured: Measured) -> Sequence[Flags]:
-        return _answers(measured)
+        return measured.once(_Answers.of).split()
 
     def settled(self, evidence: Sequence[Flags]) -> tuple[float, str | None]:
-        return float(_longest_streak(np.concatenate(evidence))), None
+        return float(_Answers.joined(evidence).longest_streaks()[0]), None
 
 
 class ErrorShare(Signal):
@@ -150,12 +183,10 @@ class ErrorShare(Signal):
     measures: ClassVar[str] = "share of answers that are an `error_observation`; what a user says does not count"
 
     def measure(self, measured: Measured) -> Numbers:
-        shares = [errors.sum() / max(len(errors), 1) for errors in _answers(measured)]
-        return measured.spread(np.array(shares, np.float64))
+        return measured.spread(measured.once(_Answers.of).shares())
 
     def evidence(self, measured: Measured) -> Sequence[Flags]:
-        return _answers(measured)
+        return measured.once(_Answers.of).split()
 
     def settled(self, evidence: Sequence[Flags]) -> tuple[float, str | None]:
-        errors = np.concatenate(evidence)
-        return float(errors.sum() / max(len(errors), 1)), None
+        return float(_Answers.joined(evidence).shares()[0]), None

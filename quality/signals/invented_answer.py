@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ _DRAWS: Final = (
 )
 """Pattern of tools whose answers are random by nature: `generate_password`, `new_uuid`, `server__roll_dice`."""
 
+_BEFORE: Final = ("observation", "content")
 _WORD: Final = re.compile(r"\w+")
 _LABEL: Final = re.compile(r"^[ \t>*#-]*[^\W\d][\w '/-]{0,40}[:=](?=\s|\Z)", re.MULTILINE)
 """Pattern of a label before a value on a line."""
@@ -48,9 +49,9 @@ class InventedAnswer(Signal):
         drawn &= ~np.array([is_error is True for is_error in _field(batch["next_observation"], "is_error")], np.bool_)
         numbers = drawn.astype(np.float32)
         scrubbed = batch["scrubbed"].fill_null(0).to_numpy(zero_copy_only=False) > 0
-        columns = batch.select(("action", "observation", "next_observation"))
-        for row in np.flatnonzero(scrubbed & ~drawn).tolist():
-            numbers[row] = _is_invented(columns.slice(row, 1).to_pylist()[0])
+        known = [measured.texts(*path) for path in (("action", "arguments"), ("action", "text"), _BEFORE)]
+        for row in np.flatnonzero(scrubbed & ~drawn & (texts.sizes() > 0)).tolist():
+            numbers[row] = _is_invented(" ".join(column.text(row) for column in known), texts.text(row))
         return numbers
 
 
@@ -59,24 +60,46 @@ def _field(column: Any, name: str) -> list[Any]:
     return values
 
 
-def _is_invented(row: dict[str, Any]) -> bool:
+def _is_invented(known: str, text: str) -> bool:
     """Return True if an answer has placeholders of its own, and all its other words occur in its action or the state
     before.
     """
-    text = (row["next_observation"] or {}).get("content") or ""
-    action, before = row["action"], row["observation"] or {}
-    known = " ".join(filter(None, (action["arguments"], action["text"], before.get("content"))))
-    words, has_own = set(_WORD.findall(known)), False
-    # most answers say something new in their first lines, so the other lines need not be read
-    for part in [text] if text.lstrip()[:1] in ("{", "[") else text.split("\n"):
+    listed, shown, has_own, tries = None, set[str](), False, _TRIES
+    for part in [text] if text.lstrip()[:1] in ("{", "[") else _new_first(text.split("\n"), known):
         spans = placeholder_spans(part)
         has_own = has_own or any(part[begin:end] not in known for begin, end in spans)
-        rest = list(part)
-        for begin, end in spans:
-            rest[begin:end] = " " * (end - begin)
-        if not words.issuperset(_WORD.findall(" ".join(_leaves("".join(rest))))):
-            return False
-    return has_own
+        words = _WORD.findall(" ".join(_leaves(_blank(part, spans))))
+        if tries > 0:  # most answers end here, without a list of the known words
+            if not all(word in known for word in words[:tries]):
+                return False
+            shown.update(words)
+            tries -= len(words)
+        else:
+            listed = set(_WORD.findall(known)) if listed is None else listed
+            if not listed.issuperset(words):
+                return False
+    return has_own and shown.issubset(_WORD.findall(known) if listed is None else listed)
+
+
+_TRIES: Final = 64
+"""Words that are looked for in what is known before a list of its words is made."""
+
+
+def _new_first(lines: Sequence[str], known: str) -> Iterator[str]:
+    """Yield the lines that are not known before the others, since most answers say something new in the first of
+    them.
+    """
+    known_lines = set(known.split("\n"))
+    yield from (line for line in lines if line not in known_lines)
+    yield from (line for line in lines if line in known_lines)
+
+
+def _blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    pieces, at = list[str](), 0
+    for begin, end in spans:
+        pieces += (text[at:begin], " " * (end - begin))
+        at = end
+    return "".join((*pieces, text[at:])) if spans else text
 
 
 def _leaves(text: str) -> Iterator[str]:

@@ -25,51 +25,60 @@ WORDS: Final = 8
 _ODDS: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place in range(WORDS)]
 
 
+def _run_sums(texts: Texts) -> tuple[Keys, Places]:
+    """Return a number for each word of all texts that identifies the run of `WORDS` words from it on, and the beginning
+    of each text's words (with the end). Runs from the last words of a text go on in the next text.
+    """
+    sums, offsets = texts.words()
+    width = 1
+    while width < WORDS:  # a run is put together of two runs of half its length
+        sums = sums[:-width] + sums[width:] * _ODDS[width]
+        width *= 2
+    return sums, offsets
+
+
+def _choose(sums: Keys, offsets: Places, chosen: npt.NDArray[np.bool_]) -> tuple[Keys, Places]:
+    """Return a 64-bit hash of each chosen run that ends in its text, and the beginning of each text's runs (with the
+    end).
+    """
+    at = np.flatnonzero(chosen)
+    text = np.searchsorted(offsets, at, "right") - 1
+    whole = at + WORDS <= offsets[text + 1]
+    number = np.bincount(text[whole], minlength=len(offsets) - 1)
+    return mixed(sums[at[whole]]), np.concatenate([[0], np.cumsum(number)])
+
+
 def runs(texts: Texts) -> tuple[Keys, Places]:
     """Hash each run of `WORDS` words of each text to 64 bits; return also the beginning of each text's runs (with the
     end).
     """
-    word_hashes, offsets = texts.words()
-    number = np.maximum(np.diff(offsets) - WORDS + 1, 0)
-    if len(word_hashes) < WORDS:
-        return np.zeros(0, np.uint64), np.zeros(len(offsets), np.int64)
-    sums, width = word_hashes, 1
-    while width < WORDS:  # a run is put together of two runs of half its length
-        sums = sums[:-width] + sums[width:] * _ODDS[width]
-        width *= 2
-    inside = np.zeros(len(word_hashes) + 1, np.int8)
-    np.add.at(inside, offsets[:-1][number > 0], 1)
-    np.add.at(inside, (offsets[:-1] + number)[number > 0], -1)
-    chosen = np.cumsum(inside, dtype=np.int8)[: len(sums)] > 0
-    return mixed(sums[chosen]), np.concatenate([[0], np.cumsum(number)])
+    sums, offsets = _run_sums(texts)
+    return _choose(sums, offsets, np.ones(len(sums), np.bool_))
 
 
 def _sharing(text: Texts, wholes: Sequence[Texts]) -> npt.NDArray[np.bool_]:
     """Flag the rows whose text in `text` shares a run with their text in one of `wholes`.
 
-    Most runs of one side do not occur on the other. A bit table of hashes excludes those cheaply, and sets are built of
-    the rest.
+    Most runs of one side do not occur on the other. Bit tables exclude those cheaply, and sets are built of the rest.
     """
-    own, runs_of_wholes = runs(text), [runs(whole) for whole in wholes]
-    if sum(len(hashes) for hashes, _ in runs_of_wholes) > len(own[0]):
-        runs_of_wholes = [_only(runs_one, own[0]) for runs_one in runs_of_wholes]
-    own = _only(own, np.concatenate([hashes for hashes, _ in runs_of_wholes]))
-    bits = common_bits(*(len(offsets) - 1 for _, offsets in (own, *runs_of_wholes)))
-    sets_of_text = Sets.of(*own, bits)
+    own, others = _run_sums(text), [_run_sums(whole) for whole in wholes]
+    all_others = np.concatenate([sums for sums, _ in others])
+    if len(all_others) < len(own[0]):
+        may_own = _may_hold(own[0], all_others)
+        may_others = [_may_hold(sums, own[0][may_own]) for sums, _ in others]
+    else:
+        may_others = [_may_hold(sums, own[0]) for sums, _ in others]
+        may_own = _may_hold(own[0], all_others[np.concatenate(may_others)])
+    bits = common_bits(*(len(offsets) - 1 for _, offsets in (own, *others)))
+    sets_of_text = Sets.of(*_choose(*own, may_own), bits)
     rows = np.flatnonzero(text.spread(sets_of_text.sizes > 0, False))
     sharing = np.zeros(len(text.index), np.bool_)
-    for whole, runs_other in zip(wholes, runs_of_wholes, strict=True):
-        if len(runs_other[0]):
-            number, is_shared = sets_of_text.within(text.index[rows], Sets.of(*runs_other, bits), whole.index[rows])
+    for whole, sums, may in zip(wholes, others, may_others, strict=True):
+        if may.any():
+            sets_of_whole = Sets.of(*_choose(*sums, may), bits)
+            number, is_shared = sets_of_text.within(text.index[rows], sets_of_whole, whole.index[rows])
             sharing[rows[number[is_shared]]] = True
     return sharing
-
-
-def _only(runs_: tuple[Keys, Places], among: Keys) -> tuple[Keys, Places]:
-    """Return the runs that may be among those hashes, and the new beginning of each text's runs."""
-    hashes, offsets = runs_
-    is_candidate = _may_hold(hashes, among)
-    return hashes[is_candidate], np.concatenate([[0], np.cumsum(is_candidate)])[offsets]
 
 
 def _may_hold(hashes: Keys, among: Keys) -> npt.NDArray[np.bool_]:
@@ -110,6 +119,8 @@ def shared_shares(text: Texts, wholes: Sequence[Texts], apart: Sequence[Texts] =
         apart: Texts whose runs do not count at all, row by row.
     """
     some = _sharing(text, wholes)
+    if not some.any():
+        return np.zeros(len(some))
     text, wholes, apart = (
         text.at(some),
         [t.at(some) for t in wholes],

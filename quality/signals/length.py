@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from trajmill.quality.fingerprint import struct_text
 from trajmill.quality.signal import Measured, Numbers, Signal
+from trajmill.quality.texts import Texts
 
 
 def transition_tokens(measured: Measured) -> npt.NDArray[np.int64]:
@@ -33,7 +34,8 @@ class Length(Signal):
         begun = batch["step"].to_numpy()[starts] == 0
         first = pa.array(starts[begun])
         for struct, name in (("task", "instruction"), ("observation", "content")):
-            total[begun] += measured.counter.count(struct_text(batch, struct, name).take(first))
+            texts = Texts.of(struct_text(batch, struct, name).take(first))
+            total[begun] += texts.spread(measured.counter.count(texts.texts))
         return measured.spread(total)
 
     def joined(self, told: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:

@@ -8,16 +8,19 @@ names joined by dashes less than 5.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
+from collections.abc import Iterator
 from math import log2
 from string import ascii_letters, digits
 from typing import ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from trajmill.quality.shingle import buffers
+from trajmill.quality.sets import ranges
+from trajmill.quality.shingle import buffers, translate_bytes
 from trajmill.quality.signal import Measured, Numbers, Signal
 
 LEAST: Final = 96
@@ -31,13 +34,15 @@ _LOOKED_AT: Final = 4096
 """Characters of a word from which its entropy is computed."""
 
 _BLOCK: Final = 1 << 20
-_BREAKS: Final = np.array([chr(byte) not in f"{ascii_letters}{digits}+/_-" for byte in range(256)])
-"""Bytes that no base64 word contains."""
+_STRIDE: Final = 4
+_BREAKS: Final = bytes(chr(byte) not in f"{ascii_letters}{digits}+/_-" for byte in range(256))
+"""Table with 1 for bytes that no base64 word contains."""
 
-_WORD: Final = re.compile(rf"[A-Za-z0-9+/_-]{{{LEAST - 2},}}={{0,2}}")
+_FEWEST: Final = LEAST - 2
+"""Fewest characters of such a word before its padding."""
 
 
-def _bits(word: str) -> float:
+def _bits(word: bytes) -> float:
     if len(set(word[:_LOOKED_AT])) < _LEAST_DISTINCT:
         return 0.0
     counts = Counter(word[:_LOOKED_AT])
@@ -45,26 +50,54 @@ def _bits(word: str) -> float:
     return -sum(count / whole * log2(count / whole) for count in counts.values())
 
 
-def opaque_share(text: str) -> float:
-    """Return the share of a text's characters in opaque words; 0 for an empty text."""
-    words = (match[0] for match in _WORD.finditer(text))
-    return sum(len(word) for word in words if len(word) >= LEAST and _bits(word) >= _BITS) / max(len(text), 1)
+def opaque_shares(texts: pa.StringArray) -> npt.NDArray[np.float64]:
+    """Return the share of each text's characters in opaque words; 0 for an empty text."""
+    shares = np.zeros(len(texts))
+    for text, word in long_words(texts):
+        shares[text] += len(word) if len(word) >= LEAST and _bits(word) >= _BITS else 0
+    some = np.flatnonzero(shares)
+    shares[some] /= pc.utf8_length(texts.take(pa.array(some))).to_numpy()
+    return shares
 
 
-def with_long_words(texts: pa.StringArray) -> np.ndarray:
-    """Flag the texts that may hold a word of `LEAST` characters: all that do, and few others."""
+def long_words(texts: pa.StringArray) -> Iterator[tuple[int, bytes]]:
+    """Yield each word of `_FEWEST` or more characters with its padding, and the number of its text."""
     data, starts = buffers(texts)
-    flags = np.zeros(len(texts), np.bool_)
-    last = int(starts[0]) - 1
-    for begin in range(int(starts[0]), int(starts[-1]), _BLOCK):
-        end = min(begin + _BLOCK, int(starts[-1]))
-        breaks = np.flatnonzero(_BREAKS[data[begin:end]]) + begin
-        first, after = np.append(last, breaks) + 1, np.append(breaks, end)
-        long = after - first >= LEAST
-        for low, high in zip(*(np.searchsorted(starts, at[long], "right") for at in (first, after - 1)), strict=True):
-            flags[low - 1 : high] = True
-        last = int(breaks[-1]) if len(breaks) else last
-    return flags
+    for begin, end in _long_runs(data, int(starts[0]), int(starts[-1])):
+        low, high = np.searchsorted(starts, (begin, end - 1), "right").tolist()
+        for text in range(low - 1, high):  # a run goes on in the next text
+            first, last = starts[text : text + 2].tolist()
+            at, stop = max(begin, first), min(end, last)
+            if stop - at >= _FEWEST:
+                rest = data[stop : min(stop + 2, last)].tobytes()
+                yield text, data[at:stop].tobytes() + rest[: len(rest) - len(rest.lstrip(b"="))]
+
+
+def _long_runs(data: npt.NDArray[np.uint8], first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end of each run of `_FEWEST` or more bytes without a break, in `data[first:end]`.
+
+    Such a run has no break among every fourth byte either, so that only stretches without one are read as a whole.
+    """
+    last = first - 1
+    for begin in range(first, end, _BLOCK):
+        stop = min(begin + _BLOCK, end)
+        samples = begin + _STRIDE * np.flatnonzero(_is_break(data[begin:stop:_STRIDE]))
+        edges = np.concatenate([[last], samples, [stop]])
+        far = np.diff(edges) > _FEWEST
+        far[-1] = True  # for the last break of the block
+        at = np.maximum(edges[:-1][far] + 1, begin)
+        positions = ranges(at, edges[1:][far] - at)
+        others = positions[_is_break(data[positions])]
+        breaks = np.concatenate([[last], np.sort(np.concatenate([samples, others]), kind="stable")])
+        runs = np.flatnonzero(np.diff(breaks) > _FEWEST)
+        yield from zip((breaks[runs] + 1).tolist(), breaks[runs + 1].tolist(), strict=True)
+        last = int(breaks[-1])
+    if end - last > _FEWEST:
+        yield last + 1, end
+
+
+def _is_break(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    return translate_bytes(data, _BREAKS).view(np.bool_)
 
 
 class OpaqueContent(Signal):
@@ -78,6 +111,4 @@ class OpaqueContent(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         texts = measured.texts("next_observation", "content")
-        texts = texts.at(texts.spread(with_long_words(texts.texts), False))
-        shares = np.array([opaque_share(text) for text in texts.texts.to_pylist()], np.float64)
-        return texts.spread(shares).astype(np.float32)
+        return texts.spread(opaque_shares(texts.texts)).astype(np.float32)

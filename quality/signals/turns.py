@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from trajmill.quality.sets import distinct, join_keys, split
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.signals.empty_action import empty_actions
 from trajmill.quality.signals.length import transition_tokens
@@ -23,8 +24,8 @@ class Turns(Signal):
         batch = measured.batch
         observed = batch["next_observation"].is_valid().to_numpy(zero_copy_only=False)
         counts = observed & ~empty_actions(batch).to_numpy(zero_copy_only=False)
-        trajectory = np.repeat(np.arange(len(measured.starts)), measured.lengths)[counts]
-        turns = np.unique(np.stack([trajectory, batch["turn"].to_numpy()[counts]]), axis=1)[0]
+        trajectory, turn = measured.trajectory[counts], batch["turn"].to_numpy()[counts]
+        turns, _ = split(distinct(join_keys(trajectory, turn.astype(np.uint32))))
         return measured.spread(np.bincount(turns, minlength=len(measured.starts)).astype(np.float64))
 
     def joined(self, told: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:

@@ -129,17 +129,17 @@ class UndeclaredTool(Signal):
     def measure(self, measured: Measured) -> Numbers:
         spaces, names = measured.texts("context", "action_space"), measured.texts("action", "name")
         rows = np.flatnonzero(spaces.index >= 0)
-        pairs, pair = np.unique(np.stack([spaces.index[rows], names.index[rows]]), axis=1, return_inverse=True)
+        called = names.texts.to_pylist()
+        pairs, pair = np.unique(spaces.index[rows] * len(called) + names.index[rows], return_inverse=True)
         declares = {
             space_number: declared_names(spaces.texts[space_number].as_py())
-            for space_number in np.unique(pairs[0]).tolist()
+            for space_number in np.unique(spaces.index[rows]).tolist()
         }
-        called = names.texts.to_pylist()
-        unknown = np.zeros(pairs.shape[1], np.bool_)
-        for pair_number, (space, name) in enumerate(pairs.T.tolist()):
+        unknown = np.zeros(len(pairs), np.bool_)
+        for pair_number, (space, name) in enumerate(divmod(number, len(called)) for number in pairs.tolist()):
             known = declares[space]
             unknown[pair_number] = known is not None and called[name] not in known | _NO_TOOLS
-        suspects = rows[unknown[pair.reshape(-1)]]
+        suspects = rows[unknown[pair]]
         refused = measured.texts("next_observation", "origin").matching("^harness$") | measured.around(flag_errors)
         suspects = suspects[~refused[suspects]]
         alias = pc.extract_regex(

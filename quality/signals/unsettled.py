@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from trajmill.quality.failure_words import has_failure_words
 from trajmill.quality.screens import screens
 from trajmill.quality.signal import Measured, Numbers, Signal
 from trajmill.quality.signals.empty_action import empty_actions
@@ -20,7 +21,7 @@ from trajmill.schemas import WAIT
 _WAITS: Final = (
     r'^\s*\[\s*\{"keystrokes": ""(, "duration": [0-9.]+)?\}(,\s*\{"keystrokes": ""(, "duration": [0-9.]+)?\})*\s*\]\s*$'
 )
-_LOADING: Final = (
+LOADING: Final = (
     r'(?im)^[ \t]*(?:#[0-9]+ [a-z0-9_.-]+ "(?:loading|please wait)(?:…|\.{3})?"[^\n]*'
     r"|(?:loading|please wait)(?:…|\.{3}))[ \t\r]*$"
     r'|^[ \t]*#[0-9]+ [a-z0-9_.-]+(?: (?:[a-z]+=)?"(?:[^"\\\n]|\\.)*")*(?: [a-z_]+)* busy(?: |$)'
@@ -35,7 +36,8 @@ def flag_unsettled(measured: Measured) -> Flags:
     changed = waits & measured.once(screens).compared & ~measured.once(flag_unchanged)
     later = np.zeros_like(changed)
     later[:-1] = changed[1:] & (measured.trajectory[1:] == measured.trajectory[:-1])
-    loading = measured.texts("next_observation", "content").at(screen).matching(_LOADING)
+    suspect = screen & measured.once(has_failure_words)
+    loading = measured.texts("next_observation", "content").at(suspect).matching(LOADING)
     return screen & (later | loading)
 
 

@@ -99,6 +99,13 @@ def test_an_action_on_an_element_that_does_not_stand_there_keeps_its_number():
     assert json.loads(row["action"]["arguments"]) == {"element": "#3"}
 
 
+def test_a_place_is_that_of_the_line_that_begins_with_the_number():
+    lines = ('#1 window "see #43 there, or #43 here"', '  #42 text "#43 "', "    #43 button")
+    step = Step(call("click", element="#43"), screen(*lines), None, 0, 0)
+    (row,) = remove_element_ids(batch_of(Trajectory("t", "web", [step]))).to_pylist()
+    assert json.loads(row["action"]["arguments"]) == {"element": "#3"}
+
+
 def test_replicates_agree_on_trees_of_which_only_numbers_differ():
     texts = ["\n".join(lines) for lines in (AFTER, shifted(AFTER, 5))]
     assert agreement([Words.of(text, tree=True) for text in texts]) == 1

@@ -18,7 +18,7 @@ from trajmill.quality.registry import signal
 from trajmill.quality.screens import canonical_hashes
 from trajmill.quality.signal import Measured
 from trajmill.quality.signals.binary_content import binary_shares
-from trajmill.quality.signals.opaque_content import with_long_words
+from trajmill.quality.signals.opaque_content import long_words
 from trajmill.quality.signals.undeclared_tool import declared_names
 from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
@@ -137,9 +137,17 @@ def test_opaque_content_is_the_share_of_long_words_that_are_evenly_spread():
     texts = [sealed, f"token={sealed}&next=" + " " * 244, slug, sealed[:80], "0123456789abcdef" * 12, "", None]
     assert len(sealed) == 256
     assert measure("opaque_content", one(*(row(after=text) for text in texts))) == [1, 0.5, 0, 0, 0, 0, 0]
-    words = pa.array([f"{sealed[:95]} ", f"{sealed[:96]} ", f"a {sealed[:96]}", " a"])
-    flags = [with_long_words(words[begin:]).tolist() for begin in range(3)]
-    assert flags == [[False, True, True, False], [True, True, False], [True, False]]
+
+
+def test_long_words_are_those_of_one_text_with_their_padding():
+    word = "a" * 94
+    texts = pa.array([f"{word[1:]} {word}===", f" {word[:50]}", f"{word[:50]} é{word}a", word, "", f"{word}=b"])
+    words = [(1, f"{word}=="), (3, f"{word}a"), (4, word), (6, f"{word}=")]
+    for skipped in range(3):
+        expected = [(number - 1 - skipped, text.encode()) for number, text in words if number > skipped]
+        assert list(long_words(texts[skipped:])) == expected
+    far = pa.array([f"{' x' * (1 << 19)} {word}", f"{' ' * ((1 << 20) - 150)}{word}"])
+    assert list(long_words(far)) == [(0, word.encode()), (1, word.encode())]
 
 
 @pytest.mark.parametrize(("code", "silent"), [(None, 1), (0, 1), (1, 0), (127, 0), (-9, 0)])
@@ -346,6 +354,14 @@ def test_the_longest_streak_of_errors_and_their_share_are_of_what_the_environmen
     assert measure("error_share", one(*rows)) == [share] * len(rows)
 
 
+def test_streaks_are_counted_in_each_of_many_trajectories():
+    sessions = [
+        replace(one(*rows), native_id=str(number)) for number, rows in enumerate([[UNSEEN], [BAD], [GOOD, BAD]])
+    ]
+    assert measure("error_streak", *sessions, one(BAD, BAD, GOOD)) == [0, 1, 1, 1, 2, 2, 2]
+    assert measure("error_share", *sessions, one(BAD, GOOD, GOOD, GOOD)) == [0, 1, 0.5, 0.5, *[0.25] * 4]
+
+
 def test_a_streak_of_errors_ends_with_its_trajectory():
     assert measure("error_streak", one(GOOD, BAD, BAD), replace(one(BAD, BAD, GOOD), native_id="u")) == [2] * 6
 
@@ -410,6 +426,27 @@ def test_texts_are_spread_over_rows_and_null_is_absent():
     assert chosen.texts.to_pylist() == ["a"]
     assert chosen.index.tolist() == [-1, -1, 0, -1]
     assert chosen.sizes().tolist() == [0, 0, 1, 0]
+
+
+def test_columns_share_their_texts_and_what_is_known_of_them():
+    words = pa.array(["a", "b", "c"])
+    columns = [pa.DictionaryArray.from_arrays(pa.array(rows), words) for rows in ([0, 1, None], [2, 1, 1])]
+    before, after = Texts.shared(columns)
+    assert before.texts is after.texts
+    assert before.known is after.known
+    assert before.matching("[ab]").tolist() == [True, True, False]
+    assert after.matching("[ab]").tolist() == [False, True, True]
+    left, right = Texts.shared([columns[0], pa.array(["b", None, "d"])])
+    assert left.texts is right.texts
+    assert [left.texts[number].as_py() for number in left.index[:2]] == ["a", "b"]
+    assert [right.texts[number].as_py() for number in right.index[::2]] == ["b", "d"]
+    assert left.index[1] == right.index[0]
+    assert left.index[2] == right.index[1] == -1
+
+
+def test_a_few_rows_of_a_large_batch_keep_only_their_texts():
+    column = pa.array([str(number) for number in range(9)]).dictionary_encode()
+    assert Texts.of(column[4:7]).texts.to_pylist() == ["4", "5", "6"]
 
 
 def exchange(role, content, *, url="https://tides.example/low", third_party=None, method="GET", **more):
