@@ -84,7 +84,12 @@ def test_a_tokenizer_file_counts_exactly(bytes_tokenizer):
 def test_a_column_is_counted_once_within_a_block(bytes_tokenizer, monkeypatch):
     counter = TokenCounter(bytes_tokenizer)
     encoded = []
-    monkeypatch.setattr(counter, "_encoded", lambda texts: encoded.append(texts) or text_bytes(texts))
+
+    def encode(texts):
+        encoded.append(texts)
+        return text_bytes(texts)
+
+    monkeypatch.setattr(counter, "_encoded", encode)
     column = pa.array(["abc", None, "é"]).dictionary_encode()
     with counter.remember_columns():
         assert counter.count(column).tolist() == counter.count(column[::-1])[::-1].tolist() == [3, 0, 2]
