@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from trajmill.connectors.conversation.wrapped_output import Output, limit_of, output_object, unwrap
@@ -410,14 +411,20 @@ def strip_forms(trajectory: Trajectory, client: str | None = None) -> Trajectory
     """
     kind = list if isinstance(trajectory.steps, list) else Steps
     source = Source(client or trajectory.agent.name or ANY, trajectory.agent.version)
-    return replace(trajectory, steps=kind(_strip_forms(trajectory.steps, source)))
+    stripped = _strip_forms(trajectory.steps, source)
+    for position, (before, after) in enumerate(zip(trajectory.steps, stripped, strict=True)):
+        if after is not before:
+            unchanged = islice(trajectory.steps, position)
+            return replace(trajectory, steps=kind(chain(unchanged, [after], stripped)))
+    return trajectory
 
 
 def _strip_forms(steps: Iterable[Step], client: Source) -> Iterator[Step]:
     before: tuple[Observation | None, Observation | None] = (None, None)
     for step in steps:
         after, code = _strip_observation(step.next_observation, client, step.action.name)
-        seen = before[1] if step.observation == before[0] else step.observation
+        is_changed = before[1] is not before[0] and step.observation == before[0]
+        seen = before[1] if is_changed else step.observation
         before = step.next_observation, after
         if after is not step.next_observation or seen is not step.observation:
             code = step.exit_code if step.exit_code is not None else code

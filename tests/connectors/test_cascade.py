@@ -149,6 +149,11 @@ def test_a_sheet_hides_the_same_whether_its_other_rules_are_parsed_or_not(sheet:
 
 def test_rules_that_hide_nothing_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
-    monkeypatch.setattr(stylesheets, "_rules_of", lambda text: parsed.append(text) or [])
+
+    def parse(text: str) -> list[object]:
+        parsed.append(text)
+        return []
+
+    monkeypatch.setattr(stylesheets, "_rules_of", parse)
     parse_sheet.__wrapped__("p{color:red}p{top:0}p::before{content:'x'}@media print{i{left:0}b{display:none}}")
     assert parsed == ["p{color:red}@media print{b{display:none}}"]

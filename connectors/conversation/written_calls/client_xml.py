@@ -38,6 +38,7 @@ _CLIENT: Final = re.compile(
     re.IGNORECASE,
 )
 _CLINE: Final = "cline"
+_FEEDBACK: Final = "\n\nThe user provided the following feedback:\n"
 _FAILED: Final = re.compile(
     r"\AThe tool execution failed with the following error:\n<error>\n(.*)\n</error>\s*\Z", re.DOTALL
 )
@@ -85,6 +86,7 @@ def answer(name: str | None, key: str | None, content: Any, is_error: bool | Non
     if not isinstance(content, str):
         text = "\n".join(str_of(block.get("text")) for block in objects_of(content) if block.get("type") == "text")
         pictures = [block for block in objects_of(content) if block.get("type") != "text"]
+    text, told, feedback = text.partition(_FEEDBACK)
     failed = _FAILED.match(text)
     ended = read_output(failed[1] if failed is not None else text, Source(_CLINE, None, name))
     text = ended.text or ""
@@ -97,6 +99,7 @@ def answer(name: str | None, key: str | None, content: Any, is_error: bool | Non
         message["exit_code"] = ended.exit_code
     yield message
     yield from ({"role": HARNESS, "content": note} for note in ended.notes)
+    yield from split_speakers(told.strip() + feedback) if told else ()
 
 
 def split_speakers(text: str) -> Iterator[dict[str, Any]]:

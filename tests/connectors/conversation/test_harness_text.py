@@ -21,7 +21,7 @@ from trajmill.connectors.conversation.pairing import conversation
 from trajmill.connectors.conversation.turns import Call, Result
 from trajmill.connectors.conversation.wrapped_output import Output
 from trajmill.connectors.registry import connectors
-from trajmill.schemas import Agent, Observation, Trajectory
+from trajmill.schemas import Agent, Observation, Steps, Trajectory
 
 MOVED = "Shell cwd was reset to /srv/mill"
 SILENT = "(Bash completed with no output)"
@@ -278,3 +278,21 @@ def test_what_is_not_the_worlds_is_told_in_logs_of_every_agent(agent, tool, answ
         code,
     )
     assert trajectory.steps[1].observation == after
+
+
+@pytest.mark.parametrize("place", [0, 3, 7, None])
+def test_steps_in_a_file_lose_the_client_s_words_wherever_they_stand_and_are_not_written_again_without_any(place):
+    steps = steps_of(*(f"sail {number}" for number in range(8)))
+    kept = [step.next_observation for step in steps]
+    if place is not None:
+        seen = Observation(f"Command executed. Exit code: 0\nOutput:\nsail {place}", form="response")
+        steps[place] = replace(steps[place], action=call("execute_command"), next_observation=seen)
+        if place < 7:
+            steps[place + 1] = replace(steps[place + 1], observation=seen)
+    trajectory = Trajectory("t", "mcp", Steps(steps, held_bytes=0), agent=Agent("cline", "1"))
+    stripped = strip_forms(trajectory)
+    assert (stripped is trajectory) == (place is None)
+    shown = [step.next_observation and step.next_observation.content for step in stripped.steps]
+    assert shown == [seen and seen.content for seen in kept]
+    before = [step.observation and step.observation.content for step in stripped.steps]
+    assert before[1:] == shown[:-1]

@@ -22,6 +22,8 @@ DRY = "<tool_response>\ndry\n</tool_response>"
 F, G = '<tool_call>{"name": "f"}</tool_call>', '<tool_call>{"name": "g"}</tool_call>'
 FUNCTION = "<function=look>\n<parameter=bed>\n2\n</parameter>\n</function>"
 GLM = "<tool_call>look\n<arg_key>bed</arg_key>\n<arg_value>2</arg_value>\n</tool_call>"
+RUNS = "Command is still running in the user's terminal.\nHere's the output so far:"
+FEEDBACK = "The user provided the following feedback:\n<feedback>\nStop.\n</feedback>"
 KIMI = "<|tool_call_begin|>functions.look:{}<|tool_call_argument_begin|>{}<|tool_call_end|>"
 HARMONY = f"<|channel|>commentary to=functions.look <|constrain|>json<|message|>{GIVEN}<|call|>"
 MCP = f"<use_mcp_tool>\n<server_name>garden</server_name>\n<tool_name>look</tool_name>\n<arguments>\n{GIVEN}\n"
@@ -88,6 +90,13 @@ FORMS: dict[str, tuple[list[Any], list[Any]]] = {
     "cline": (
         ["<read_file>\n<path>a</path>\n</read_file>", "[read_file for 'a'] Result:\n\nwords\n"],
         [("read_file", {"path": "a"}, "words\n")],
+    ),
+    "cline_with_feedback": (
+        [
+            "<execute_command>\n<command>oil</command>\n</execute_command>",
+            f"[execute_command for 'oil'] Result:\n\n{RUNS}\ndrip\n\n{FEEDBACK}",
+        ],
+        [("execute_command", {"command": "oil"}, "drip")],
     ),
     "codeact": (
         ["So:\n<execute>\n1 + 1\n</execute>", f"Observation:\nOut[1]: 2\n{LEFT}"],
