@@ -112,7 +112,7 @@ class Chains:
 
         The API keeps what was said before, so that the history begins with the answer, or with the call.
         """
-        parts = [part for part in history if not isinstance(part, System)]
+        parts: list[Part] = [part for part in history if not isinstance(part, System)]
         told = list(takewhile(_acts, parts))
         rest = parts[len(told) :]
         answered = rest[0].call_id if rest and isinstance(rest[0], Result) else None

@@ -33,7 +33,7 @@ from trajmill.connectors.conversation.opaque import attachment_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
 from trajmill.connectors.conversation.response_items import item_parts
 from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
-from trajmill.connectors.reading.fields import key_of, objects_of, plain_text
+from trajmill.connectors.reading.fields import key_of, object_of, objects_of, plain_text
 from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.reading.times import moment
 from trajmill.connectors.reading.values import json_value
@@ -414,11 +414,9 @@ def _gemini_hosted(part: Message, offset: int, at: datetime | None) -> Call | Re
         hosted_call = call(name, called.get("args"), called.get("id"), offset, at)
         hosted_call.hosted = True
         return hosted_call
-    response = told.get("response")
-    shown_keys = response.keys() - {"search_suggestions"} if isinstance(response, dict) else ()
-    text = json_of({key: response[key] for key in response if key in shown_keys}) if shown_keys else None
-    key = key_of(told.get("id"))
-    return Result(key, name, text, offset, at=at, hosted=True, lost=text is None)
+    response = {key: value for key, value in object_of(told.get("response")).items() if key != "search_suggestions"}
+    text = json_of(response) if response else None
+    return Result(key_of(told.get("id")), name, text, offset, at=at, hosted=True, lost=text is None)
 
 
 def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:

@@ -7,6 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.connectors.wire_logs import seen
+from tests.rows import split_records
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.mcp.vcr_cassette import VcrCassette
 from trajmill.connectors.reading.yaml_values import YamlDocument
@@ -211,12 +213,9 @@ def test_a_branch_keeps_the_token_ids_of_what_it_shares():
 
 def read_all(*interactions):
     blob = MemoryBlob("log", yaml.safe_dump({"interactions": list(interactions), "version": 1}).encode())
-    records = list(VcrCassette().parse(blob))
-    assert all(isinstance(record, Trajectory) for record in records)
-    return [
-        [(step.action.name, step.next_observation and step.next_observation.content) for step in record.steps]
-        for record in records
-    ]
+    trajectories, rejects = split_records(list(VcrCassette().parse(blob)))
+    assert not rejects
+    return [seen(trajectory) for trajectory in trajectories]
 
 
 def test_a_conversation_that_the_api_keeps_goes_on_by_its_name():
