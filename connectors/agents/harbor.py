@@ -49,7 +49,7 @@ class Harbor(Connector):
     """Trials of Harbor whose agents write ATIF."""
 
     name: ClassVar[str] = "harbor"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "Harbor trial folders (ATIF and the verifier's reward; Terminal-Bench 2)"
 

@@ -110,9 +110,10 @@ class Chains:
     def _find_awaiting(self, history: list[Part]) -> tuple[Chain, list[Part]] | None:
         """Find the conversation whose open call a history answers, and return what the history adds to it.
 
-        The API keeps what was said before, so that the history begins with the answer, or with the call.
+        The API keeps what was said before, or made a summary of it, so that the history begins with the answer, or with
+        the call.
         """
-        parts = [part for part in history if not isinstance(part, System)]
+        parts: list[Part] = [part for part in history if not (isinstance(part, System) or _summarizes(part))]
         told = list(takewhile(_acts, parts))
         rest = parts[len(told) :]
         answered = rest[0].call_id if rest and isinstance(rest[0], Result) else None
@@ -224,6 +225,10 @@ def _end(known: list[Mark], count: int) -> int:
 
 def _id(part: Part) -> str | None:
     return part.call_id if isinstance(part, Call) else None
+
+
+def _summarizes(part: Part) -> bool:
+    return isinstance(part, Said) and part.role == "compaction"
 
 
 def _has_id(part: Part, call_id: str | None) -> bool:

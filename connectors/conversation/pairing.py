@@ -9,8 +9,9 @@ name, or to the only open call; a result without a name belongs to the first ope
 never given to another call. A result that comes after a later turn has begun precedes none of that turn's calls.
 
 Reminders that a harness appended to a result or put into a user's message (`<system-reminder>`) are the harness's
-words. Shapes of messages (see `shapes`) and outcomes are not known here. The turns of a long conversation are kept in a
-file; of each answered call, only its id and a hash of its answer stay in memory.
+words. What a harness says back of the agent's last words is no answer. Shapes of messages (see `shapes`) and outcomes
+are not known here. The turns of a long conversation are kept in a file; of each answered call, only its id and a hash
+of its answer stay in memory.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ from trajmill.connectors.conversation.turns import (
     seconds_between,
 )
 from trajmill.connectors.conversation.wrapped_output import Output
+from trajmill.connectors.reading.fields import object_of
+from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.schemas import Step, Steps
 from trajmill.schemas.record import record
 
@@ -57,6 +60,9 @@ _PART_BYTES: Final = 512
 
 _SEVERAL: Final = "several"
 """Marker for an id that several calls have."""
+
+_ENDINGS: Final = frozenset({"finish", "final_answer"})
+"""Tools by which an agent ends its run; OpenHands and smolagents answer them with the agent's own words."""
 
 _PYDANTIC: Final = Source(PYDANTIC_AI, None, "")
 """Source whose forms show that the framework, not a tool or a user, asks the agent to try again."""
@@ -203,6 +209,8 @@ class Pairing:
                 self.unmatched.append(Unmatched(result, "result_repeated" if repeated else "result_without_call"))
             return
         turn, call = asked
+        if _is_said_back(call, result.content):
+            return
         failed = result.is_error is True
         own = asks_again(result.content or "")
         output = Output(result.content) if own else read_output(result.content, Source(None, None, call.name, failed))
@@ -247,6 +255,14 @@ class Pairing:
             if call.name == result.name:
                 return turn, call
         return (turn, waiting[0]) if len(waiting) == 1 or (waiting and result.name is None) else None
+
+
+def _is_said_back(call: Call, content: str | None) -> bool:
+    """Check whether the answer to a call that ends the run is what the agent said with it."""
+    if call.name not in _ENDINGS or not content:
+        return False
+    arguments = object_of(parse_if_json(call.arguments))
+    return any(isinstance(value, str) and value.strip() == content.strip() for value in arguments.values())
 
 
 def _voices(message: Said) -> list[Said]:

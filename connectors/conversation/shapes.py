@@ -34,7 +34,7 @@ from trajmill.connectors.conversation.opaque import attachment_in
 from trajmill.connectors.conversation.pairing import Conversation, conversation
 from trajmill.connectors.conversation.response_items import item_parts
 from trajmill.connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
-from trajmill.connectors.reading.fields import key_of, objects_of, plain_text
+from trajmill.connectors.reading.fields import key_of, object_of, objects_of, plain_text, text_of
 from trajmill.connectors.reading.json_text import parse_if_json
 from trajmill.connectors.reading.times import moment
 from trajmill.connectors.reading.values import json_value
@@ -277,12 +277,10 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
         yield _read_call(block, offset, at)
     elif kind.endswith(("tool_result", "toolResult")):
         yield _read_result(block, offset, at)
-    elif kind == "reasoningContent":
-        yield from _bedrock_thought(block.get(kind), offset, at)
-    elif kind in ("thinking", "reasoning"):
-        thought = block.get("thinking") or block.get("text") or block.get("reasoning")
-        if isinstance(thought, str) and thought:
-            yield Thought(thought, offset, at)
+    elif kind in ("reasoningContent", "thinking", "reasoning"):
+        yield from _thought(block, offset, at)
+    elif kind == "compaction":  # Anthropic's summary of all before; null if it failed
+        yield from (Said("compaction", text) for text in [text_of(block.get("content"))] if text is not None)
     elif agent and kind in ("text", "output_text", "refusal"):
         text = block.get("text") or block.get("refusal")
         if isinstance(text, str):
@@ -291,9 +289,10 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
         raise MessageError("unknown_block", f"wanted a block of a chat message, met {kind[:80]!r}")
 
 
-def _bedrock_thought(content: object, offset: int, at: datetime | None) -> Iterator[Part]:
-    reasoning = content.get("reasoningText") if isinstance(content, dict) else None
-    thought = reasoning.get("text") if isinstance(reasoning, dict) else None
+def _thought(block: Message, offset: int, at: datetime | None) -> Iterator[Part]:
+    """Yield the thought in a block of Anthropic or Bedrock (`reasoningContent`)."""
+    reasoning = object_of(object_of(block.get("reasoningContent")).get("reasoningText"))
+    thought = reasoning.get("text") or block.get("thinking") or block.get("text") or block.get("reasoning")
     if isinstance(thought, str) and thought:
         yield Thought(thought, offset, at)
 
@@ -430,11 +429,9 @@ def _gemini_hosted(part: Message, offset: int, at: datetime | None) -> Call | Re
         hosted_call = call(name, called.get("args"), called.get("id"), offset, at)
         hosted_call.hosted = True
         return hosted_call
-    response = told.get("response")
-    shown_keys = response.keys() - {"search_suggestions"} if isinstance(response, dict) else ()
-    text = json_of({key: response[key] for key in response if key in shown_keys}) if shown_keys else None
-    key = key_of(told.get("id"))
-    return Result(key, name, text, offset, at=at, hosted=True, lost=text is None)
+    response = {key: value for key, value in object_of(told.get("response")).items() if key != "search_suggestions"}
+    text = json_of(response) if response else None
+    return Result(key_of(told.get("id")), name, text, offset, at=at, hosted=True, lost=text is None)
 
 
 def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:

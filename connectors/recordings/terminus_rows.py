@@ -30,7 +30,7 @@ class TerminusRows(Connector):
     """Rows with conversations of Terminus."""
 
     name: ClassVar[str] = "terminus_rows"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "rows with conversations of Terminus (JSONL, JSON)"
 

@@ -7,6 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.connectors.wire_logs import seen
+from tests.rows import split_records
 from trajmill.connectors.connector import MemoryBlob
 from trajmill.connectors.mcp.vcr_cassette import VcrCassette
 from trajmill.connectors.reading.yaml_values import YamlDocument
@@ -209,14 +211,15 @@ def test_a_branch_keeps_the_token_ids_of_what_it_shares():
         assert ids == [[31, 2], [bed], None]
 
 
-def read_all(*interactions):
+def read_trajectories(*interactions):
     blob = MemoryBlob("log", yaml.safe_dump({"interactions": list(interactions), "version": 1}).encode())
-    records = list(VcrCassette().parse(blob))
-    assert all(isinstance(record, Trajectory) for record in records)
-    return [
-        [(step.action.name, step.next_observation and step.next_observation.content) for step in record.steps]
-        for record in records
-    ]
+    trajectories, rejects = split_records(list(VcrCassette().parse(blob)))
+    assert not rejects
+    return trajectories
+
+
+def read_all(*interactions):
+    return [seen(trajectory) for trajectory in read_trajectories(*interactions)]
 
 
 def test_a_conversation_that_the_api_keeps_goes_on_by_its_name():
@@ -259,3 +262,21 @@ def test_a_search_that_gemini_makes_itself_is_a_call_whose_answer_is_not_in_the_
         http(url, {"contents": [user]}, {"candidates": [{"content": said}]}),
         http(url, {"contents": [user, said, {"role": "user", "parts": [answer]}]}, {"candidates": [{"content": last}]}),
     ) == [[("google_search_web", None), ("dip", "four metres"), ("message", None)]]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_summary_that_anthropic_makes_stands_before_the_call_it_precedes(kept):
+    url = "https://api.anthropic.com/v1/messages"
+    user = {"role": "user", "content": "How deep?"}
+    summary = {"type": "compaction", "content": "They asked for a depth."}
+    said = {"role": "assistant", "content": [summary, {"type": "tool_use", "id": "c", "name": "dip", "input": {}}]}
+    answer = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "four metres"}]}
+    last = {"role": "assistant", "content": [{"type": "text", "text": "Four."}]}
+    history = [user, said, answer] if kept else [said, answer]
+    asked = http(url, {"model": "m", "messages": [user]}, said)
+    (trajectory,) = read_trajectories(asked, http(url, {"model": "m", "messages": history}, last))
+    assert seen(trajectory) == [("dip", "four metres"), ("message", None)]
+    assert trajectory.task.instruction == "How deep?"
+    assert json.loads(trajectory.steps[0].interleaved or "") == [
+        {"role": "compaction", "content": "They asked for a depth."}
+    ]

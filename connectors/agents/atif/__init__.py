@@ -67,7 +67,7 @@ class Atif(Connector):
     """ATIF documents of Harbor's agents and of others that write the format."""
 
     name: ClassVar[str] = "atif"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "Agent Trajectory Interchange Format (JSON)"
 

@@ -96,7 +96,7 @@ class OtelGenai(Connector):
     """Spans of the GenAI semantic conventions, and of conventions with the same content."""
 
     name: ClassVar[str] = "otel_genai"
-    version: ClassVar[str] = "14"
+    version: ClassVar[str] = "15"
     domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "spans of agents (OpenTelemetry GenAI, Langfuse, LangSmith, Phoenix, MLflow)"
 

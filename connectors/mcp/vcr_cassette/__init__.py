@@ -62,7 +62,7 @@ class VcrCassette(Connector):
     """Cassettes of VCR with MCP or language model traffic."""
 
     name: ClassVar[str] = "vcr_cassette"
-    version: ClassVar[str] = "18"
+    version: ClassVar[str] = "19"
     domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "VCR cassette (YAML, JSON) of MCP and LLM traffic"
 

@@ -142,7 +142,7 @@ def _anthropic(chunks: list[dict[str, Any]]) -> dict[str, Any]:
         if kind == "content_block_start" and isinstance(begun, dict):
             blocks[index] = dict(begun)
         elif kind == "content_block_delta" and isinstance(delta, dict) and index in blocks:
-            for key in ("text", "thinking"):
+            for key in ("text", "thinking", "content"):  # content is that of a compaction
                 if isinstance(delta.get(key), str):
                     blocks[index][key] = str(blocks[index].get(key) or "") + delta[key]
             if isinstance(delta.get("partial_json"), str):

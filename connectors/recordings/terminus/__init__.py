@@ -76,7 +76,7 @@ class Terminus(Connector):
     """Episode folders of Terminus 1 and 2."""
 
     name: ClassVar[str] = "terminus"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "Terminus episodes (prompt.txt and response.txt)"
 

@@ -46,6 +46,15 @@ def test_a_result_written_twice_counts_once_and_another_one_is_refused():
     assert [(reject.reason, reject.result.content) for reject in result.unmatched] == [("result_repeated", "B")]
 
 
+def test_what_the_agent_said_last_is_no_answer_where_the_harness_says_it_back():
+    def ended(name: str, content: str) -> list[tuple[str, str | None]]:
+        return shown([agent(openai_call(name, {"message": "It flies."}, "1")), tool(content, "1")])
+
+    assert ended("finish", "It flies.\n") == [("finish", None)]
+    assert ended("finish", "Tests fail.") == [("finish", "Tests fail.")]
+    assert ended("echo", "It flies.") == [("echo", "It flies.")]
+
+
 def test_arguments_nested_too_deeply_are_refused():
     with pytest.raises(MessageError, match="nested_too_deeply"):
         call("f", '{"a":' * 500 + "1" + "}" * 500, None, 0)
