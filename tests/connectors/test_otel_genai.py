@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.connectors.wire_logs import after, lines, parse, seen
+from trajmill.connectors.apis.otel_genai import OtelGenai
 
 
 def span(key, name, values, trace="t", status=None):
@@ -314,3 +315,10 @@ def test_calls_with_one_id_have_the_results_and_the_times_of_their_own_spans():
     trajectories, _, _ = parse("otel_genai", json.dumps(document(*spans)))
     assert [seen(trajectory) for trajectory in trajectories] == [[("look", "green"), ("look", "red")]]
     assert [step.duration_s for step in trajectories[0].steps] == [0.4, 0.2]
+
+
+def test_a_description_of_an_api_that_names_the_fields_of_spans_is_no_log():
+    text, span_id = {"type": "string"}, {"span_id": {"type": "string"}}
+    schema = {"properties": {"context": {"properties": span_id}, "span_kind": text, "attributes": {"type": "object"}}}
+    described = {"openapi": "3.1.0", "components": {"schemas": {"Span": schema}}}
+    assert OtelGenai().sniff(json.dumps(described).encode(), "openapi.json") is None

@@ -14,8 +14,8 @@ The files read are an object with `messages` (or `conversations`, `contents`, `p
 `output`), a list of messages, a list of such objects, JSON lines of such objects (rows of data sets such as Toucan-1.5M
 or APIGen-MT, whose messages may be JSON text within the row), and JSON lines of messages, which are one conversation.
 Messages have the shapes of OpenAI (chat and Responses), Anthropic, Gemini or Bedrock, or those of a framework:
-LangChain (also a saved thread of LangGraph), Pydantic AI, the AI SDK, the steps of smolagents, and the events of ADK's
-sessions (see `conversation.dialects`).
+LangChain (also a saved thread of LangGraph), Pydantic AI, the AI SDK, AutoGen, the steps of smolagents, and the events
+of ADK's sessions (see `conversation.dialects`).
 
 >>> show(ChatTools(), r'''
 ... {"values": {"messages": [{"type": "human", "content": "How is bed 2?"},
@@ -85,7 +85,7 @@ class ChatTools(Connector):
     """Conversations with tool calls in the shapes of the large providers and of frameworks."""
 
     name: ClassVar[str] = "chat_tools"
-    version: ClassVar[str] = "18"
+    version: ClassVar[str] = "19"
     domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "chat messages with tool calls (of model APIs and of frameworks; JSON or JSONL)"
 

@@ -42,6 +42,7 @@ as calls without arguments. Agents within agents are conversations of their own,
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -88,6 +89,10 @@ _PRINTED: Final = (b'"trace_id"', b'"span_id"', b'"context"', b'"attributes"')
 _OURS: Final = (b'"gen_ai.', b'"openinference.', b'"traceloop.', b'"ai.toolCall.')
 
 
+_SPAN_ID: Final = re.compile(rb'"span_id"\s*:\s*["n]')
+"""Id of a span, which in a description of an API is an object."""
+
+
 def _has_ours(head: bytes) -> bool:
     return any(map(head.__contains__, _OURS))
 
@@ -106,7 +111,7 @@ class OtelGenai(Connector):
             if _has_ours(head):
                 return Sniff(0.95, "OTLP spans with gen_ai attributes")
             return Sniff(0.4, "OTLP spans") if b'pans"' in head else None
-        if begin[:1] in (b"{", b"["):
+        if begin[:1] in (b"{", b"[") and (_SPAN_ID.search(head) or b'"span_id"' not in head):
             if all(key in head for key in _PRINTED) and _has_ours(head):
                 return Sniff(0.9, "printed spans with gen_ai attributes")
             for name, keys, alternatives in _EXPORTS:
