@@ -91,7 +91,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "tau2": Format("trajmill.connectors.benches.tau2", "5", ("results.json",)),
     "toolbench": Format("trajmill.connectors.benches.toolbench", "5"),
     "awm": Format("trajmill.connectors.benches.awm", "4", ("trajectory.json",)),
-    "chat_tools": Format("trajmill.connectors.apis.chat_tools", "19"),
+    "chat_tools": Format("trajmill.connectors.apis.chat_tools", "18"),
     "sweagent": Format("trajmill.connectors.swe.sweagent", "11", (".traj",)),
     "mini_swe_agent": Format("trajmill.connectors.swe.mini_swe_agent", "12", (".traj.json",)),
     "openhands": Format("trajmill.connectors.swe.openhands", "12", (".json",)),

@@ -85,7 +85,7 @@ class ChatTools(Connector):
     """Conversations with tool calls in the shapes of the large providers and of frameworks."""
 
     name: ClassVar[str] = "chat_tools"
-    version: ClassVar[str] = "19"
+    version: ClassVar[str] = "18"
     domains: ClassVar[tuple[str, ...]] = ("mcp", "search")
     title: ClassVar[str] = "chat messages with tool calls (of model APIs and of frameworks; JSON or JSONL)"
 
