@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trajmill.quality.sets import ranges
-from trajmill.quality.shingle import buffers, translate_bytes
+from trajmill.quality.shingle import Offsets, buffers, translate_bytes
 from trajmill.quality.signal import Measured, Numbers, Signal
 
 LEAST: Final = 96
@@ -28,7 +28,10 @@ LEAST: Final = 96
 
 _BITS: Final = 5.2
 _LEAST_DISTINCT: Final = 37
-"""Fewest distinct characters that can reach `_BITS`. Hexadecimal words, for instance, have fewer."""
+"""Fewest distinct characters that can reach `_BITS`."""
+
+_HEXADECIMAL: Final = b"0123456789abcdef"
+"""Characters of the most frequent long words, which are too few."""
 
 _LOOKED_AT: Final = 4096
 """Characters of a word from which its entropy is computed."""
@@ -43,7 +46,7 @@ _FEWEST: Final = LEAST - 2
 
 
 def _bits(word: bytes) -> float:
-    if len(set(word[:_LOOKED_AT])) < _LEAST_DISTINCT:
+    if not word.strip(_HEXADECIMAL) or len(set(word[:_LOOKED_AT])) < _LEAST_DISTINCT:
         return 0.0
     counts = Counter(word[:_LOOKED_AT])
     whole = sum(counts.values())
@@ -54,7 +57,8 @@ def opaque_shares(texts: pa.StringArray) -> npt.NDArray[np.float64]:
     """Return the share of each text's characters in opaque words; 0 for an empty text."""
     shares = np.zeros(len(texts))
     for text, word in long_words(texts):
-        shares[text] += len(word) if len(word) >= LEAST and _bits(word) >= _BITS else 0
+        if len(word) >= LEAST and _bits(word) >= _BITS:
+            shares[text] += len(word)
     some = np.flatnonzero(shares)
     shares[some] /= pc.utf8_length(texts.take(pa.array(some))).to_numpy()
     return shares
@@ -63,18 +67,22 @@ def opaque_shares(texts: pa.StringArray) -> npt.NDArray[np.float64]:
 def long_words(texts: pa.StringArray) -> Iterator[tuple[int, bytes]]:
     """Yield each word of `_FEWEST` or more characters with its padding, and the number of its text."""
     data, starts = buffers(texts)
-    for begin, end in _long_runs(data, int(starts[0]), int(starts[-1])):
-        low, high = np.searchsorted(starts, (begin, end - 1), "right").tolist()
-        for text in range(low - 1, high):  # a run goes on in the next text
-            first, last = starts[text : text + 2].tolist()
-            at, stop = max(begin, first), min(end, last)
-            if stop - at >= _FEWEST:
-                rest = data[stop : min(stop + 2, last)].tobytes()
-                yield text, data[at:stop].tobytes() + rest[: len(rest) - len(rest.lstrip(b"="))]
+    view = memoryview(data)
+    for begins, ends in _long_runs(data, int(starts[0]), int(starts[-1])):
+        low, high = (np.searchsorted(starts, positions, "right") - 1 for positions in (begins, ends - 1))
+        run = np.repeat(np.arange(len(begins)), high - low + 1)  # a run goes on in the next text
+        text = ranges(low, high - low + 1)
+        begin, end = np.maximum(begins[run], starts[text]), np.minimum(ends[run], starts[text + 1])
+        is_long = end - begin >= _FEWEST
+        text, begin, end = text[is_long], begin[is_long], end[is_long]
+        for _ in range(2):
+            end += (end < starts[text + 1]) & (data[np.minimum(end, len(data) - 1)] == ord("="))
+        for number, first, stop in zip(text.tolist(), begin.tolist(), end.tolist(), strict=True):
+            yield number, view[first:stop].tobytes()
 
 
-def _long_runs(data: npt.NDArray[np.uint8], first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the begin and the end of each run of `_FEWEST` or more bytes without a break, in `data[first:end]`.
+def _long_runs(data: npt.NDArray[np.uint8], first: int, end: int) -> Iterator[tuple[Offsets, Offsets]]:
+    """Yield the begins and the ends of runs of `_FEWEST` or more bytes without a break in `data[first:end]`, in blocks.
 
     Such a run has no break among every fourth byte either, so that only stretches without one are read as a whole.
     """
@@ -90,10 +98,10 @@ def _long_runs(data: npt.NDArray[np.uint8], first: int, end: int) -> Iterator[tu
         others = positions[_is_break(data[positions])]
         breaks = np.concatenate([[last], np.sort(np.concatenate([samples, others]), kind="stable")])
         runs = np.flatnonzero(np.diff(breaks) > _FEWEST)
-        yield from zip((breaks[runs] + 1).tolist(), breaks[runs + 1].tolist(), strict=True)
+        yield breaks[runs] + 1, breaks[runs + 1]
         last = int(breaks[-1])
     if end - last > _FEWEST:
-        yield last + 1, end
+        yield np.array([last + 1]), np.array([end])
 
 
 def _is_break(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
