@@ -67,7 +67,7 @@ def opaque_shares(texts: pa.StringArray) -> npt.NDArray[np.float64]:
 def long_words(texts: pa.StringArray) -> Iterator[tuple[int, bytes]]:
     """Yield each word of `_FEWEST` or more characters with its padding, and the number of its text."""
     data, starts = buffers(texts)
-    view = memoryview(data)
+    view = data.data
     for begins, ends in _long_runs(data, int(starts[0]), int(starts[-1])):
         low, high = (np.searchsorted(starts, positions, "right") - 1 for positions in (begins, ends - 1))
         run = np.repeat(np.arange(len(begins)), high - low + 1)  # a run goes on in the next text
