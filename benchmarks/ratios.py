@@ -214,7 +214,8 @@ def find_moved_rows(page: str, name: str, lines: Sequence[str]) -> Iterator[str]
     before = dict(map(_last_figure, shown.stdout.partition(begin)[2].partition(end)[0].splitlines()))
     for row, figure in map(_last_figure, lines):
         old = before.get(row, "")
-        if re.fullmatch(r"[\d.]+", old) and abs(float(figure) / float(old) - 1) > MOVED:
+        is_number = all(re.fullmatch(r"[\d.]+", cell) for cell in (old, figure))
+        if is_number and abs(float(figure) / float(old) - 1) > MOVED:
             yield f"{row}: {old} -> {figure}"
 
 

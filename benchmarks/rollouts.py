@@ -2,8 +2,9 @@
 
     python -m benchmarks.rollouts --share 0.001 0.01 --workers 1 2    # shares of the largest public corpus; 4.4 GB
 
-The last row over several shares is computed: the whole corpus, by the growth between the two largest. The largest share
-is run with each number of workers, which have to give the same bytes. Tables are printed as Markdown.
+The last row over several shares is computed: the whole corpus, by the growth between the two largest, and at least in
+proportion. The largest share is run with each number of workers, which have to give the same bytes. Tables are printed
+as Markdown.
 """
 
 from __future__ import annotations
@@ -103,9 +104,12 @@ def measure_shares(shares: Sequence[float], workers: Sequence[int], base: Path, 
 
 
 def _grown(before: Measured, after: Measured, small: float, large: float) -> tuple[float, float]:
-    """(Exponent by which a figure of two runs grows with the bytes, the figure of the whole corpus by that growth.)"""
+    """(Exponent by which a figure of two runs grows with the bytes, the figure of the whole corpus by that growth.)
+
+    A figure that grew less than the bytes is taken to grow with them from there on.
+    """
     exponent = log(large / small) / log(after.size / before.size)
-    return exponent, large * (1 / after.share) ** exponent
+    return exponent, large * (1 / after.share) ** max(exponent, 1.0)
 
 
 COST_HEADS: Final = (
