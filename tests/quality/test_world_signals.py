@@ -347,6 +347,7 @@ UNSEEN, USER = row(after=None), row(after="ValueError: mine", origin="user")
         ([BAD, BAD, UNSEEN, BAD, GOOD, UNSEEN], 3, 0.75),
         ([BAD, USER, BAD, GOOD, GOOD], 2, 0.5),
         ([UNSEEN, USER], 0, 0),
+        ([GOOD, row(after="x", exit_code=2, origin="agent")], 1, 0.5),
     ],
 )
 def test_the_longest_streak_of_errors_and_their_share_are_of_what_the_environment_answered(rows, streak, share):

@@ -1,10 +1,13 @@
 from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trajmill.pipelines.judge.groups import _NODE, _TIE, GROUPS, name_groups, tie_groups
+from trajmill.pipelines.judge.groups import _NODE, _TIE, GROUPS, collect_nodes, name_groups, tie_groups
+from trajmill.pipelines.judge.reasons import BRIDGES_POOLS
 from trajmill.quality.group import components
 
 EDGES = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=30)
@@ -31,3 +34,24 @@ def test_groups_that_units_name_among_themselves_are_those_of_the_whole_corpus(e
     for unit, (nodes, groups) in units.items():
         for node, group in zip(nodes.tolist(), groups.tolist(), strict=True):
             assert by_unit[unit][group] == whole[node]
+
+
+def test_trajectories_with_a_task_a_parent_or_an_instance_in_common_are_one_group():
+    columns = {
+        "task_node": [1, 2, 3, 4, 5, 1],
+        "own_node": [11, 12, 13, 14, 15, 16],
+        "parent_node": [11, 12, 11, 14, 12, 16],
+        "instance_node": [1, 2, 3, 2, 1, 1],
+    }
+    nodes = {name: np.array(values, np.uint64) for name, values in columns.items()}
+    bridging = np.array([(4,)], [("row", "<i8")])
+    standing: Any = SimpleNamespace(
+        measures=SimpleNamespace(column=nodes.__getitem__, starts=np.arange(6)),
+        losers={BRIDGES_POOLS: bridging},
+        told=lambda _: [],
+        unit=SimpleNamespace(number=0),
+        judging=SimpleNamespace(partitions=3),
+    )
+    records = np.concatenate([np.frombuffer(data, _NODE) for _, data in collect_nodes(standing)])
+    group = dict(zip(records["node"].tolist(), records["group"].tolist(), strict=True))
+    assert [group[node] for node in (1, 2, 3, 4, 5)] == [1, 2, 1, 2, 5]

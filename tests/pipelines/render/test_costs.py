@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import re2
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from trajmill.pipelines.recipe.recipe import Mix
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import trajectories
 from trajmill.quality.control_strings import PATTERN
+from trajmill.quality.fingerprint import text_hashes
 from trajmill.quality.tokens import TokenCounter
 
 CONTROL = ["<|im_end|>", "< |im_end|>", "[INST]", "<<SYS>>"]
@@ -239,3 +241,13 @@ def test_a_state_that_an_omitted_row_led_to_is_not_counted_where_it_was_shown_be
     ]
     last = costs.to_pylist()[3]
     assert tokens[0] - tokens[1] == last["user_tokens"] + last["state_tokens"] + last["answer_tokens"]
+
+
+def test_a_state_and_the_answer_before_it_have_the_hash_of_their_text():
+    rows = [
+        {**row(number, "a", after, before), "num_segments": 1}
+        for number, (before, after) in enumerate([("A", "B"), ("B", "C")])
+    ]
+    costs = costs_of(rows, View(), TokenCounter())
+    hashes = (text_hashes(pa.array(["A", "B", "C"]))[:, 0] | np.uint64(1)).tolist()
+    assert (costs["state_hash"].to_pylist(), costs["next_hash"].to_pylist()) == (hashes[:2], hashes[1:])
