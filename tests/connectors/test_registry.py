@@ -15,7 +15,7 @@ from tests.conftest import INDEX, ROOT, corpora_folder, named_files, real_files
 from tests.golden.make import taken_by
 from trajmill.connectors.connector import HEAD_BYTES, MemoryBlob
 from trajmill.connectors.refused import SIGNATURES, Refused
-from trajmill.connectors.registry import connectors, joining, sniff
+from trajmill.connectors.registry import FORMATS, connectors, joining, sniff
 from trajmill.schemas import Reject
 
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -191,3 +191,9 @@ def test_a_known_format_is_named_and_refused_for_its_reason(named):
 
 def test_every_signature_has_a_file_that_it_names():
     assert {signature.name for signature in SIGNATURES} == {named.partition(" of version ")[0] for named in SEEN}
+
+
+def test_the_registry_states_the_version_of_each_connector():
+    assert {name: stated.version for name, stated in FORMATS.items()} == {
+        name: connectors()[name].version for name in FORMATS
+    }
