@@ -91,8 +91,8 @@ def search_copies(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, 
     """(who goes, own parts' Jaccard similarity of each copy to its original, CPU seconds by stage)."""
     batch = batch_of(corpus)
     begin = time.process_time()
-    made = make_sketches(batch)
-    sketches = Sketches.of([made], trajectory_starts(batch), made.nbytes)
+    sketched = make_sketches(batch)
+    sketches = Sketches.of([sketched], trajectory_starts(batch), sketched.nbytes)
     sketching = time.process_time() - begin
     begin = time.process_time()
     steps = np.zeros(len(sketches.step), STEP)

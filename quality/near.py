@@ -202,8 +202,8 @@ def members(
         alone["band"] = mixed(sequence[chosen[some][is_few]] ^ _SEED)
         parts += [alone, _put_in_buckets(minima[~is_few], bands, who[some][~is_few])]
         if (more := np.flatnonzero(backed[some] & ~is_few) + some.start).size:
-            whole = _minima(*sketches.whole(chosen[more]), len(more), bins)
-            parts.append(_put_in_buckets(whole, bands, who[more]))
+            minima_of_whole = _minima(*sketches.whole(chosen[more]), len(more), bins)
+            parts.append(_put_in_buckets(minima_of_whole, bands, who[more]))
     return np.concatenate(parts)
 
 

@@ -114,10 +114,10 @@ class Chains:
         the call.
         """
         parts: list[Part] = [part for part in history if not (isinstance(part, System) or _summarizes(part))]
-        told = list(takewhile(_acts, parts))
-        rest = parts[len(told) :]
+        repeated = list(takewhile(_acts, parts))
+        rest = parts[len(repeated) :]
         answered = rest[0].call_id if rest and isinstance(rest[0], Result) else None
-        calls = {part.call_id for part in told if isinstance(part, Call)}
+        calls = {part.call_id for part in repeated if isinstance(part, Call)}
         for chain in reversed(self.chains if answered is not None else ()):
             last = next((part for part in reversed(chain.parts) if _has_id(part, answered)), None)
             if isinstance(last, Call) and calls <= {part.call_id for part in chain.parts if isinstance(part, Call)}:

@@ -420,18 +420,19 @@ def _gemini_hosted(part: Message, offset: int, at: datetime | None) -> Call | Re
 
     Of what it found the API shows at most a widget for people, and seals the rest.
     """
-    called, gave = part.get("toolCall") or part.get("tool_call"), part.get("toolResponse") or part.get("tool_response")
-    told = called if isinstance(called, dict) else gave
-    if not isinstance(told, dict):
+    called = part.get("toolCall") or part.get("tool_call")
+    answered = part.get("toolResponse") or part.get("tool_response")
+    event = called if isinstance(called, dict) else answered
+    if not isinstance(event, dict):
         return None
-    name = plain_text(told.get("toolType") or told.get("tool_type") or "").lower()
-    if told is called:
+    name = plain_text(event.get("toolType") or event.get("tool_type") or "").lower()
+    if event is called:
         hosted_call = call(name, called.get("args"), called.get("id"), offset, at)
         hosted_call.hosted = True
         return hosted_call
-    response = {key: value for key, value in object_of(told.get("response")).items() if key != "search_suggestions"}
+    response = {key: value for key, value in object_of(event.get("response")).items() if key != "search_suggestions"}
     text = json_of(response) if response else None
-    return Result(key_of(told.get("id")), name, text, offset, at=at, hosted=True, lost=text is None)
+    return Result(key_of(event.get("id")), name, text, offset, at=at, hosted=True, lost=text is None)
 
 
 def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:

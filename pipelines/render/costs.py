@@ -247,8 +247,8 @@ class Costing:
     def _placeholders(self, texts: pa.ChunkedArray, counts: Counts, answer: Numbers) -> Counts:
         """Count the tokens of the placeholders in each answer's text, at most those of the text."""
         numbers = np.unique(answer[answer >= 0])
-        told = texts.take(pa.array(numbers)).to_pylist()
-        placeholders = [[text[begin:end] for begin, end in placeholder_spans(text)] for text in told]
+        scrubbed = texts.take(pa.array(numbers)).to_pylist()
+        placeholders = [[text[begin:end] for begin, end in placeholder_spans(text)] for text in scrubbed]
         owners = np.repeat(numbers, [len(some) for some in placeholders])
         sizes = self._counter.count(pa.array([text for some in placeholders for text in some], pa.string()))
         tokens = np.bincount(owners, sizes, len(texts) + 1).astype(np.int64)

@@ -43,9 +43,9 @@ def _choose(sums: Keys, offsets: Places, chosen: npt.NDArray[np.bool_]) -> tuple
     """
     at = np.flatnonzero(chosen)
     text = np.searchsorted(offsets, at, "right") - 1
-    whole = at + WORDS <= offsets[text + 1]
-    number = np.bincount(text[whole], minlength=len(offsets) - 1)
-    return mixed(sums[at[whole]]), np.concatenate([[0], np.cumsum(number)])
+    ends_inside = at + WORDS <= offsets[text + 1]
+    number = np.bincount(text[ends_inside], minlength=len(offsets) - 1)
+    return mixed(sums[at[ends_inside]]), np.concatenate([[0], np.cumsum(number)])
 
 
 def runs(texts: Texts) -> tuple[Keys, Places]:

@@ -53,8 +53,8 @@ def sketches_of(*logs: list[str], form: str = "stream", dialect: str | None = No
         ]
         trajectories.append(Trajectory(str(number), "terminal", steps))
     batch = batch_of(*trajectories)
-    made = make_sketches(batch)
-    return Sketches.of([made], trajectory_starts(batch), made.nbytes)
+    sketched = make_sketches(batch)
+    return Sketches.of([sketched], trajectory_starts(batch), sketched.nbytes)
 
 
 def background_of(sketches: Sketches, tasks: list[int]) -> npt.NDArray[np.bool_]:

@@ -49,7 +49,7 @@ _LIBRARY: Final = re.compile(
     r"|LiteLLM(?: completion\(\)|\.Info: )[^\n]*|Provider List: [^\n]*"
     r"|Give Feedback / Get Help: [^\n]*|INFO:(?:httpx|LiteLLM|openai):[^\n]*|[ \t]*)\n"
 )
-"""What libraries of the client log anywhere, tracebacks too; matched here before a message."""
+"""Lines and tracebacks that libraries of the client log anywhere; matched here before a message."""
 
 _RULE: Final = re.compile(r"([=\-_─━*#])\1{9}$")
 """End of a horizontal rule, which ends its line."""

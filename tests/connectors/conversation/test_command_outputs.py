@@ -103,8 +103,8 @@ def test_cuts_and_ends_that_clients_tell_are_theirs(text, told):
 
 
 def test_what_claude_code_tells_of_a_sub_agent_behind_its_answer_is_no_answer():
-    told = "agentId: a06d (use SendMessage with to: 'a06d' to continue this agent)\n<usage>total_tokens: 9</usage>"
-    (step,) = answered(("Task", "{}", f"It is in a.py.\n{told}"), ("Read", "{}", "a"))[:1]
+    note = "agentId: a06d (use SendMessage with to: 'a06d' to continue this agent)\n<usage>total_tokens: 9</usage>"
+    (step,) = answered(("Task", "{}", f"It is in a.py.\n{note}"), ("Read", "{}", "a"))[:1]
     assert step.next_observation is not None
     assert (step.next_observation.content, step.next_observation.origin) == ("It is in a.py.", "agent")
 
