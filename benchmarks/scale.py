@@ -362,7 +362,7 @@ def cost_rows(gigabytes: float, base: Path, seed: int) -> Iterator[tuple[str, ..
     yield _cost_row("machines at full use, dollars", total / 3600 * (VCPU_HOUR + 4 * GB_HOUR), 1, "dollars", digits=4)
     stored: Mapping[str, tuple[int, int]] = totals["stored"]
     for name in ("transitions", "measures", "verdicts", "shards"):
-        yield _cost_row(f"stored {name}, GB", stored[name][0] / 1e9 / size, 1e-3, "TB")
+        yield _cost_row(f"stored {name}, GB", stored[name][0] / 1e9 / size, 1, "GB")
     files = sum(count for _, count in stored.values()) / size
     yield _cost_row("files written", files, 1e-6, "million")
 
