@@ -263,7 +263,8 @@ def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) 
 def find_example(batch: pa.RecordBatch, wanted_place: int, skeleton: int) -> tuple[str, str]:
     """Return the skeleton and the text behind it from a batch of one row whose answer has that skeleton."""
     text = struct_text(batch, "next_observation", "content")[0].as_py()
-    quoted = _quotes(*_calls(batch)[0])
+    name, arguments = (struct_text(batch, "action", leaf)[0].as_py() for leaf in ("name", "arguments"))
+    quoted = _quotes(name or "", arguments or "{}")
     for where, _, _, line in chain.from_iterable(chain(*_ends(text))):
         example = make_skeleton(line, quoted)
         if where == wanted_place and example and int(_hashes(pa.array([example]))[0]) == skeleton:
@@ -395,10 +396,11 @@ def count_skeletons(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, 
     rows, records = edge_records(edges)
     known = records["skeleton"] != 0
     rows, records = rows[known], records[known]
-    _, first = np.unique(
-        np.stack([rows, records["skeleton"].view(np.int64), records["place"]]), axis=1, return_index=True
-    )
-    rows, records = rows[first], records[first]
+    order = np.lexsort((records["place"], records["skeleton"], rows))
+    keys = [column[order] for column in (rows, records["skeleton"], records["place"])]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    rows, records = rows[order[is_new]], records[order[is_new]]
     answers = _count_distinct(edges, variety, looked, np.zeros(len(looked), EDGE), unit)
     by_skeleton = _count_distinct(edges, variety, rows, records, unit)
     none = np.zeros(0, COUNT)

@@ -11,13 +11,15 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
 from trajmill.connectors.reading.values import value_or_none
+from trajmill.quality.shingle import buffers
 from trajmill.schemas.record import remembering_record
 
 Head: TypeAlias = tuple[str, str, str]
@@ -39,7 +41,7 @@ _WRITING: Final = re.compile(rf'<<|"(?:{"|".join(_TEXTS)})"')
 """Pattern in the arguments of an action that writes a file."""
 
 _HEREDOC: Final = re.compile(r"cat\s*>+\s*(\S+)\s*<<-?\s*['\"]?(\w+)['\"]?\n")
-_LONGEST: Final = 32_768
+LONGEST: Final = 32_768
 """Length of an answer, in characters, above which it is not used as a distractor."""
 
 
@@ -355,10 +357,25 @@ class Distractors:
 
     def add(self, head: Head, text: str) -> None:
         """Take in an answer to an action of that head, unless it is very long."""
-        if len(text) <= _LONGEST:
+        if len(text) <= LONGEST:
             number = _hash(text)
             for key in (head, head[:2]):
                 self._hold(key, text, number)
+
+    def add_all(self, heads: Sequence[Head], texts: pa.StringArray) -> None:
+        """Take in an answer to an action of each head, as `add` does. Only texts that may be kept become strings."""
+        numbers: dict[Head, int] = {}
+        head = np.array([numbers.setdefault(head, len(numbers)) for head in heads], np.int64)
+        data, starts = buffers(texts)
+        ends = pairwise(starts.tolist())
+        hashes = np.array([xxhash.xxh3_64_intdigest(data[begin:end]) for begin, end in ends], np.uint64)
+        order = np.lexsort((hashes, head))
+        is_new = np.ones(len(order), np.bool_)
+        is_new[1:] = (np.diff(head[order]) != 0) | (np.diff(hashes[order]) != 0)
+        order = order[is_new]
+        smaller = np.arange(len(order)) - np.searchsorted(head[order], head[order])
+        for row in order[smaller < self._limit].tolist():
+            self.add(heads[row], texts[row].as_py())
 
     def _hold(self, key: tuple[str, ...], text: str, number: int) -> None:
         if key not in self._held and not self._admits(key):
