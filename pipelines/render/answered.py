@@ -28,7 +28,8 @@ Spans: TypeAlias = tuple[tuple[int, int, str], ...]
 
 _WORD: Final = re.compile(r"\w+")
 _COMMANDS: Final = ("command", "cmd", "keystrokes", "script", "code")
-_COMMANDED: Final = re.compile(rf'^\s*\[|"(?:{"|".join(_COMMANDS)})"')
+_COMMANDED: Final = re.compile(rf'"(?:{"|".join(_COMMANDS)})"')
+_LISTED: Final = re.compile(r"\s*\[")
 """Pattern of arguments that may hold a command, as an object's value or as the first text of an array."""
 
 _PASSED_OVER: Final = re.compile(
@@ -106,7 +107,7 @@ class Answered:
 
 def head_of(domain: str, tool: str, arguments: str | None) -> Head:
     """Return (domain, tool, first word of the command); answers of one head are distinguished from each other."""
-    may_hold = tool == "keystrokes" or (arguments and _COMMANDED.search(arguments))
+    may_hold = tool == "keystrokes" or (arguments and (_COMMANDED.search(arguments) or _LISTED.match(arguments)))
     value, command = value_or_none(arguments) if may_hold and arguments else None, None
     if isinstance(value, dict):
         command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
