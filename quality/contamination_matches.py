@@ -162,8 +162,9 @@ def _matches(starts: Offsets, row: Offsets, kind: int, value: npt.NDArray[Any]) 
 
 def _runs_shown(batch: pa.RecordBatch, index: Index, starts: Offsets) -> tuple[Offsets, Offsets, Flags, Flags]:
     """Return (row, run, flag of standing alone, flag of a text of the whole trajectory) of all runs found."""
-    columns: list[tuple[Offsets, Offsets, Flags, Flags]] = []
-    for column, rows, whole in _searched_columns(batch, starts):
+    none, no = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    columns = [(none, none, no, no)]
+    for column, rows, whole in _searched_columns(batch, starts) if len(index.runs.hashes) else ():
         texts, used, text = _distinct(column, rows)
         hits = Hits.of(texts, index.runs)
         position, row = _rows_using(text, used, hits.text)
@@ -256,7 +257,7 @@ def _join_ranges(low: Offsets, high: Offsets) -> Offsets:
 
 
 def _canaries(batch: pa.RecordBatch, index: Index, starts: Offsets) -> Iterator[Matches]:
-    if index.pattern is None:
+    if index.pattern is None or not _may_match(batch, index.pattern):
         return
     every = np.arange(batch.num_rows)
     hidden = [(_column(batch, path), every if path[0] == "action" else starts, False) for path in HIDDEN_TEXTS]
@@ -265,6 +266,19 @@ def _canaries(batch: pa.RecordBatch, index: Index, starts: Offsets) -> Iterator[
         at, item = canary_hits(texts, index)
         position, row = _rows_using(text, used, at)
         yield _matches(starts, row, CANARY, item[position])
+
+
+def _may_match(batch: pa.RecordBatch, pattern: str) -> bool:
+    """Check whether a searched text matches, used by a row or not. Equal dictionaries are scanned once."""
+    scanned: list[pa.Array] = []
+    for path in (*ROW_TEXTS, ("observation", "content"), *WHOLE_TEXTS, *HIDDEN_TEXTS):
+        column = _column(batch, path)
+        texts = column.dictionary if pa.types.is_dictionary(column.type) else column
+        if not any(texts.equals(known) for known in scanned):
+            if pc.any(pc.match_substring_regex(texts, pattern)).as_py():
+                return True
+            scanned.append(texts)
+    return False
 
 
 def tasks_showing(matches: pa.Table, task: Numbers) -> tuple[Numbers, Numbers]:

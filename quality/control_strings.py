@@ -39,8 +39,8 @@ predecessors, and the placeholders of trainers for a picture, a video or a sound
 HTML holds them.
 """
 
-ESCAPABLE: Final = rf"< *(?:{_ANGLE})|\[ *(?:{_SQUARE})"
-"""Pattern of the texts that escaping changes, in RE2 syntax: the control strings, and strings of the escaped form."""
+ESCAPABLE: Final = (rf"< *(?:{_ANGLE})", rf"\[ *(?:{_SQUARE})")
+"""Patterns of the texts that escaping changes, by their first character: control strings, and their escaped form."""
 
 _OPENING: Final = re.compile(rf"<(?= *+(?:{_ANGLE}))|\[(?= *+(?:{_SQUARE}))")
 _ESCAPED: Final = re.compile(rf"<(?= ++(?:{_ANGLE})) |\[(?= ++(?:{_SQUARE})) ")

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from trajmill.quality.fingerprint import struct_text, text_hashes
 from trajmill.quality.signal import Measured
+from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.variety import commands_of, plain
 
@@ -135,11 +136,17 @@ _OTHER: Final = {HEAD: TAIL, TAIL: HEAD, HEAD_LABEL: TAIL_LABEL, TAIL_LABEL: HEA
 _BOTH: Final = 0.9
 """Share of the answers with a skeleton at one edge that also have it at the other edge if it belongs to both."""
 
+_BEGIN_OF_JSON: Final = r"^[ \t\r\n]*[{\[]"
 _HEAD_LABEL: Final = re.compile(r"[^\n:>=\])\"{]{2,60}[:>=\])]+ ?")
+_TAIL_LABEL_CHARS: Final = 62
 _TAIL_LABEL: Final = re.compile(r" ?[\[(<](?!/)[^\n\[(<{\"]{2,60}\Z")
-_PROGRAM: Final = re.compile(
-    r"(?:^|[;|&(`\n]|\b(?:do|then|else|sudo|xargs|env|time)\s)\s*(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w.~-]*/)*([A-Za-z][\w.+-]*)"
+_BEFORE_PROGRAM: Final = r";|\||&|\(|`|\n|" + "|".join(
+    rf"{word}(?<=\b{word})\s" for word in ("do", "then", "else", "sudo", "xargs", "env", "time")
 )
+"""What stands before a program within a command; each alternative begins with what `re` finds fastest, a literal."""
+_PROGRAM: Final = r"\s*(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w.~-]*/)*([A-Za-z][\w.+-]*)"
+_FIRST_PROGRAM: Final = re.compile(_PROGRAM)
+_NEXT_PROGRAM: Final = re.compile(rf"(?:{_BEFORE_PROGRAM}){_PROGRAM}")
 _MOST_PROGRAMS: Final = 16
 _COMMAND: Final = 4096
 """Characters of a command that are searched for programs."""
@@ -219,8 +226,9 @@ def measure_edges(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _recur(calls: Sequence[int], edges: Records) -> npt.NDArray[np.bool_]:
     """Flag the edges whose skeleton is in the same place of answers to several calls."""
     _, key = np.unique(edges["skeleton"] + edges["place"], return_inverse=True)
-    pairs = np.unique(np.stack([key, np.array(calls)]), axis=1)
-    return (np.bincount(pairs[0])[key] > 1) & (edges["skeleton"] != 0)
+    number = max(calls) + 1
+    pairs = np.unique(key * number + np.array(calls))
+    return (np.bincount(pairs // number)[key] > 1) & (edges["skeleton"] != 0)
 
 
 def _programs(view: Measured, looked_at: npt.NDArray[np.bool_]) -> pa.Array:
@@ -232,10 +240,16 @@ def _programs(view: Measured, looked_at: npt.NDArray[np.bool_]) -> pa.Array:
         number = int(commands.index[row])
         if number not in names:
             command = (commands.texts[number].as_py() or "")[:_COMMAND]
-            names[number] = [*dict.fromkeys(_PROGRAM.findall(command))][:_MOST_PROGRAMS]
+            names[number] = [*dict.fromkeys(_find_programs(command))][:_MOST_PROGRAMS]
         programs += [(row, name) for name in names[number]]
     rows = np.array([row for row, _ in programs], np.int64)
     return _packed(rows, _hashes(pa.array([name for _, name in programs], pa.string())), len(looked_at))
+
+
+def _find_programs(command: str) -> list[str]:
+    """Return the names of the programs that a command runs, in order."""
+    first = _FIRST_PROGRAM.match(command)
+    return _NEXT_PROGRAM.findall(command) if first is None else [first[1], *_NEXT_PROGRAM.findall(command, first.end())]
 
 
 def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) -> pa.Array:
@@ -249,7 +263,8 @@ def _packed(rows: npt.NDArray[np.int64], values: npt.NDArray[Any], number: int) 
 def find_example(batch: pa.RecordBatch, wanted_place: int, skeleton: int) -> tuple[str, str]:
     """Return the skeleton and the text behind it from a batch of one row whose answer has that skeleton."""
     text = struct_text(batch, "next_observation", "content")[0].as_py()
-    quoted = _quotes(*_calls(batch)[0])
+    name, arguments = (struct_text(batch, "action", leaf)[0].as_py() for leaf in ("name", "arguments"))
+    quoted = _quotes(name or "", arguments or "{}")
     for where, _, _, line in chain.from_iterable(chain(*_ends(text))):
         example = make_skeleton(line, quoted)
         if where == wanted_place and example and int(_hashes(pa.array([example]))[0]) == skeleton:
@@ -271,15 +286,12 @@ def _is_looked_at(view: Measured) -> npt.NDArray[np.bool_]:
     flags = view.texts("next_observation", "origin").matching("^environment$") & text.matching(r"\S")
     flags &= view.texts("next_observation", "envelope").index < 0
     flags &= view.texts("next_observation", "form").matching("^(?:response|stream)$") & ~recorded
-    documents = [_is_json(text_of.as_py()) for text_of in text.texts]
-    return (
-        flags & ~view.texts("next_observation", "dialect").matching(".") & ~text.spread(np.array(documents, np.bool_))
-    )
+    flags &= ~view.texts("next_observation", "dialect").matching(".")
+    documents = text.at(flags & text.matching(_BEGIN_OF_JSON))
+    return flags & ~documents.spread(np.array([_is_json(text_of.as_py()) for text_of in documents.texts], np.bool_))
 
 
 def _is_json(text: str) -> bool:
-    if text.lstrip()[:1] not in ("{", "["):
-        return False
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -297,7 +309,7 @@ def _ends(text: str) -> tuple[Iterator[list[Line]], Iterator[list[Line]]]:
 
 
 def _first_lines(text: str, prompt: str) -> Iterator[list[Line]]:
-    lines = text[:REACH].split("\n")[: LINES + 1]
+    lines = text[:REACH].split("\n", LINES + 1)[: LINES + 1]
     begin = 0
     for depth, line in enumerate(lines if len(text) <= REACH or len(lines) > LINES else lines[:-1]):
         if depth < LINES and not (prompt and line.startswith(prompt)):
@@ -309,10 +321,10 @@ def _first_lines(text: str, prompt: str) -> Iterator[list[Line]]:
 
 def _last_lines(text: str, prompt: str) -> Iterator[list[Line]]:
     end = len(text.rstrip("\n"))
-    lines = text[max(end - REACH, 0) : end].split("\n")[-LINES - 1 :]
+    lines = text[max(end - REACH, 0) : end].rsplit("\n", LINES + 1)[-LINES - 1 :]
     for depth, line in enumerate(reversed(lines if end <= REACH or len(lines) > LINES else lines[1:])):
         if depth < LINES and not (prompt and line.startswith(prompt)):
-            label = _TAIL_LABEL.search(line)
+            label = _TAIL_LABEL.search(line, max(len(line) - _TAIL_LABEL_CHARS, 0))
             label_edges = [(TAIL_LABEL, depth, end - len(label[0]), label[0])] if label and label.start() else []
             yield [(TAIL, depth, end - len(line), line), *label_edges]
         end -= len(line) + 1
@@ -322,24 +334,23 @@ def _prompt(text: str) -> str:
     """Return the prompt of a terminal: the last line of an answer, if another line begins with it; otherwise empty."""
     body = text.rstrip()
     last = body[body.rfind("\n") + 1 :]
-    is_prompt = last and (f"\n{last}" in body[: -len(last)] or (body.startswith(last) and body != last))
+    before = len(body) - len(last)
+    is_prompt = last and (body.find(f"\n{last}", 0, before) >= 0 or (before and body.startswith(last)))
     return last if is_prompt else ""
 
 
 def _calls(batch: pa.RecordBatch) -> list[tuple[str, str]]:
     """Return the name and the arguments, as JSON text, of each row's action."""
-    columns = (struct_text(batch, "action", name).to_pylist() for name in ("name", "arguments"))
-    return [(name or "", arguments or "{}") for name, arguments in zip(*columns, strict=True)]
+    columns = (Texts.of(struct_text(batch, "action", name)).to_pylist() for name in ("name", "arguments"))
+    return [(name, arguments or "{}") for name, arguments in zip(*columns, strict=True)]
 
 
 def _quotes(name: str, arguments: str) -> list[str]:
     """Return the texts of a call that its answer may quote, the longest first."""
     values = list(orjson.loads(arguments).values())
     lines_of_call = {line for value in values if isinstance(value, str) for line in value.split("\n", LINES)[:LINES]}
-    return sorted(
-        (quote for quote in {name, *lines_of_call} if len(quote) >= _LEAST_QUOTED),
-        key=lambda quote: (-len(quote), quote),
-    )
+    quotes = sorted(quote for quote in {name, *lines_of_call} if len(quote) >= _LEAST_QUOTED)
+    return sorted(quotes, key=len, reverse=True)
 
 
 def make_skeleton(line: str, quoted: Sequence[str] = ()) -> str | None:
@@ -385,10 +396,11 @@ def count_skeletons(edges: pa.Table, variety: pa.Table, unit: int) -> dict[int, 
     rows, records = edge_records(edges)
     known = records["skeleton"] != 0
     rows, records = rows[known], records[known]
-    _, first = np.unique(
-        np.stack([rows, records["skeleton"].view(np.int64), records["place"]]), axis=1, return_index=True
-    )
-    rows, records = rows[first], records[first]
+    order = np.lexsort((records["place"], records["skeleton"], rows))
+    keys = [column[order] for column in (rows, records["skeleton"], records["place"])]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    rows, records = rows[order[is_new]], records[order[is_new]]
     answers = _count_distinct(edges, variety, looked, np.zeros(len(looked), EDGE), unit)
     by_skeleton = _count_distinct(edges, variety, rows, records, unit)
     none = np.zeros(0, COUNT)

@@ -101,6 +101,11 @@ class Texts:
         number = int(self.index[row])
         return str(self.texts[number]) if number >= 0 else ""
 
+    def to_pylist(self) -> list[str]:
+        """Return the text of each row; an empty one for null."""
+        texts = [*self.texts.to_pylist(), ""]
+        return [texts[number] for number in self.index.tolist()]
+
     def lower(self) -> Texts:
         """Return the texts with ASCII letters in lower case."""
         return self.mapped(pc.ascii_lower(self.texts))

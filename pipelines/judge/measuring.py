@@ -15,14 +15,14 @@ from trajmill.pipelines.execution.memory import give_back_memory
 from trajmill.pipelines.judge.evaluation_index import read_index
 from trajmill.pipelines.judge.judging import FileKind, Judging, Unit, measure_file
 from trajmill.pipelines.render import costs
-from trajmill.pipelines.render.answered import HELD, Distractors, head_of
+from trajmill.pipelines.render.answered import HELD, LONGEST, Distractors, head_of
 from trajmill.pipelines.render.costs import COSTS_SCHEMA, Costing
 from trajmill.pipelines.render.pieces import View
 from trajmill.pipelines.render.turns import answer_texts
 from trajmill.pipelines.storage.parquet import ParquetSink, read_transitions
 from trajmill.pipelines.storage.units import check_file, finish_unit, is_done
 from trajmill.quality.contamination_matches import MATCH_SCHEMA, Exposing
-from trajmill.quality.fingerprint import TRANSITION_TEXTS
+from trajmill.quality.fingerprint import TRANSITION_TEXTS, struct_text
 from trajmill.quality.harness_text import EDGES_SCHEMA, EdgeLines
 from trajmill.quality.harness_text import VERSION as EDGES_VERSION
 from trajmill.quality.measure import Measuring
@@ -30,6 +30,7 @@ from trajmill.quality.replicate import REPLICATE_SCHEMA, Following
 from trajmill.quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketching
 from trajmill.quality.spans import SPANS_SCHEMA, Labelling
 from trajmill.quality.spans import VERSION as SPANS_VERSION
+from trajmill.quality.texts import Texts
 from trajmill.quality.tokens import TokenCounter
 from trajmill.quality.variety import VARIETY_SCHEMA, Varying
 from trajmill.schemas import SCHEMA_VERSION
@@ -50,11 +51,12 @@ class Answering:
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Collect the answers of a batch. Nothing is yielded, since the choice depends on all rows."""
-        rows = batch.filter(pc.struct_field(batch["next_observation"], "content").is_valid())
-        tools, arguments = (pc.struct_field(rows["action"], name) for name in ("name", "arguments"))
-        columns = (rows["domain"], tools.fill_null(""), arguments, answer_texts(rows, self._view, marker=""))
-        for domain, tool, argument, answer in zip(*(column.to_pylist() for column in columns), strict=True):
-            self._held.add(head_of(domain, tool, argument), answer)
+        rows = batch.filter(struct_text(batch, "next_observation", "content").is_valid())
+        answers = answer_texts(rows, self._view, marker="")
+        fits = pc.less_equal(pc.utf8_length(answers), LONGEST)
+        rows, answers = rows.select(["domain", "action"]).filter(fits), answers.filter(fits)
+        columns = (rows["domain"], *(struct_text(rows, "action", name) for name in ("name", "arguments")))
+        self._held.add_all([*map(head_of, *(Texts.of(column).to_pylist() for column in columns))], answers)
         return iter(())
 
     def rest(self) -> Iterator[pa.RecordBatch]:

@@ -11,13 +11,15 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
 from trajmill.connectors.reading.values import value_or_none
+from trajmill.quality.shingle import buffers
 from trajmill.schemas.record import remembering_record
 
 Head: TypeAlias = tuple[str, str, str]
@@ -26,7 +28,8 @@ Spans: TypeAlias = tuple[tuple[int, int, str], ...]
 
 _WORD: Final = re.compile(r"\w+")
 _COMMANDS: Final = ("command", "cmd", "keystrokes", "script", "code")
-_COMMANDED: Final = re.compile(rf'^\s*\[|"(?:{"|".join(_COMMANDS)})"')
+_COMMANDED: Final = re.compile(rf'"(?:{"|".join(_COMMANDS)})"')
+_LISTED: Final = re.compile(r"\s*\[")
 """Pattern of arguments that may hold a command, as an object's value or as the first text of an array."""
 
 _PASSED_OVER: Final = re.compile(
@@ -39,7 +42,7 @@ _WRITING: Final = re.compile(rf'<<|"(?:{"|".join(_TEXTS)})"')
 """Pattern in the arguments of an action that writes a file."""
 
 _HEREDOC: Final = re.compile(r"cat\s*>+\s*(\S+)\s*<<-?\s*['\"]?(\w+)['\"]?\n")
-_LONGEST: Final = 32_768
+LONGEST: Final = 32_768
 """Length of an answer, in characters, above which it is not used as a distractor."""
 
 
@@ -104,7 +107,7 @@ class Answered:
 
 def head_of(domain: str, tool: str, arguments: str | None) -> Head:
     """Return (domain, tool, first word of the command); answers of one head are distinguished from each other."""
-    may_hold = tool == "keystrokes" or (arguments and _COMMANDED.search(arguments))
+    may_hold = tool == "keystrokes" or (arguments and (_COMMANDED.search(arguments) or _LISTED.match(arguments)))
     value, command = value_or_none(arguments) if may_hold and arguments else None, None
     if isinstance(value, dict):
         command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
@@ -355,10 +358,25 @@ class Distractors:
 
     def add(self, head: Head, text: str) -> None:
         """Take in an answer to an action of that head, unless it is very long."""
-        if len(text) <= _LONGEST:
+        if len(text) <= LONGEST:
             number = _hash(text)
             for key in (head, head[:2]):
                 self._hold(key, text, number)
+
+    def add_all(self, heads: Sequence[Head], texts: pa.StringArray) -> None:
+        """Take in an answer to an action of each head, as `add` does. Only texts that may be kept become strings."""
+        numbers: dict[Head, int] = {}
+        head = np.array([numbers.setdefault(head, len(numbers)) for head in heads], np.int64)
+        data, starts = buffers(texts)
+        ends = pairwise(starts.tolist())
+        hashes = np.array([xxhash.xxh3_64_intdigest(data[begin:end]) for begin, end in ends], np.uint64)
+        order = np.lexsort((hashes, head))
+        is_new = np.ones(len(order), np.bool_)
+        is_new[1:] = (np.diff(head[order]) != 0) | (np.diff(hashes[order]) != 0)
+        order = order[is_new]
+        smaller = np.arange(len(order)) - np.searchsorted(head[order], head[order])
+        for row in order[smaller < self._limit].tolist():
+            self.add(heads[row], texts[row].as_py())
 
     def _hold(self, key: tuple[str, ...], text: str, number: int) -> None:
         if key not in self._held and not self._admits(key):

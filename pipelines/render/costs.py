@@ -23,6 +23,7 @@ from trajmill.pipelines.render.pieces import (
     View,
     cap_texts,
     endings,
+    find_escapable,
     has_origin,
     interleaved_texts,
     observed_texts,
@@ -33,7 +34,6 @@ from trajmill.pipelines.render.pieces import (
 from trajmill.pipelines.render.prompts import CONTEXT, SCREEN_PATTERN
 from trajmill.pipelines.render.tool_list import format_name, tool_list, tool_texts
 from trajmill.pipelines.render.turns import bearable
-from trajmill.quality.control_strings import ESCAPABLE as ESCAPABLE_PATTERN
 from trajmill.quality.control_strings import PATTERN
 from trajmill.quality.fingerprint import as_bytes, struct_text, text_hashes
 from trajmill.quality.scrubbing.replaced import placeholder_spans
@@ -151,7 +151,7 @@ class Costing:
             texts: pieces before they are escaped.
             rows: by the bit to set, the number of each row's text, -1 for none.
         """
-        changed = np.append(pc.match_substring_regex(texts, ESCAPABLE_PATTERN).to_numpy(zero_copy_only=False), False)
+        changed = np.append(find_escapable(texts).to_numpy(zero_copy_only=False), False)
         if not changed.any():
             return
         has_control = np.zeros(len(changed), np.bool_)

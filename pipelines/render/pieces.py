@@ -177,11 +177,16 @@ def cap_texts(texts: pa.StringArray, view: View) -> pa.StringArray:
     return pc.replace_with_mask(texts, long, pa.array(cut, pa.string())) if cut else texts
 
 
+def find_escapable(texts: pa.StringArray | pa.ChunkedArray) -> pa.BooleanArray | pa.ChunkedArray:
+    """Flag the texts that escaping changes."""
+    return pc.or_(*(pc.match_substring_regex(texts, pattern) for pattern in ESCAPABLE))
+
+
 def plain_texts(texts: pa.StringArray, view: View, some: Flags | None = None) -> pa.StringArray:
     """Escape the control strings of texts if the view says so. `some` flags the texts that may change, if known."""
     if not view.escapes:
         return texts
-    escapable = pc.match_substring_regex(texts, ESCAPABLE) if some is None else pa.array(some)
+    escapable = find_escapable(texts) if some is None else pa.array(some)
     fresh = [view.plain(text) for text in texts.filter(escapable).to_pylist()]
     return pc.replace_with_mask(texts, escapable, pa.array(fresh, pa.string())) if fresh else texts
 

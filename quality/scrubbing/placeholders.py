@@ -133,6 +133,38 @@ def certifies_itself(core: str) -> bool:
     return True
 
 
+_UNKEYED: Final = blake2b(salt=bytes(8), person=b"trajmill")
+_LIKE: Final = [
+    {
+        ord(letters[byte % len(letters)])
+        for some in ("0123456789", _LOWER, _LOWER[:6])
+        for letters in (some, some.upper())
+    }
+    for byte in range(256)
+]
+"""Characters in ASCII that a byte of the stream may become."""
+
+
+def may_certify_itself(core: bytes, begins: Iterable[int]) -> bool:
+    """Return False if letters and digits in ASCII do not certify themselves from any of these positions on.
+
+    Only the first two certifying characters are compared. Tails shorter than `MASKED_UNDER` are left out.
+    """
+    if len(core) > _SEED_BYTES // 2:
+        return True
+    shape = core.translate(_SHAPES)
+    for begin in begins:
+        if (length := len(core) - begin) >= MASKED_UNDER:
+            head = begin + _free(length)
+            has_number = ord("1") <= core[begin] <= ord("9")
+            hashed = _UNKEYED.copy()
+            hashed.update(core[begin:head] + (b"\x001" + shape[begin + 1 :] if has_number else b"\0" + shape[begin:]))
+            stream = hashed.digest()
+            if core[head] in _LIKE[stream[0]] and core[head + 1] in _LIKE[stream[1]]:
+                return True
+    return False
+
+
 def is_placeholder(core: str) -> bool:
     """Check whether letters and digits, in order, form a placeholder or a mask such as `xxxx` and `0000`."""
     return not core.strip("xX0") if len(core) < MASKED_UNDER else is_certified(core)

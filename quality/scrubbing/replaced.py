@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final
 
 from trajmill.quality.scrubbing.issuers import BY_BEGINNING
-from trajmill.quality.scrubbing.placeholders import MASKED_UNDER, certifies_itself, core_of
+from trajmill.quality.scrubbing.placeholders import MASKED_UNDER, certifies_itself, core_of, may_certify_itself
 
 _RUN: Final = re.compile(rf"[^\s\"'`<>(){{}}\[\],;|]{{{MASKED_UNDER},}}")
 _PIECE: Final = re.compile(rf"[^/@&?:=]{{{MASKED_UNDER},}}")
 _ESCAPE: Final = re.compile(r"[\\%&\x1b]")
-_SEPARATORS: Final = re.compile(r"[^A-Za-z0-9]+")
+_SEPARATED: Final = bytes(byte if chr(byte).isalnum() and byte < 128 else ord(" ") for byte in range(256))
+"""Table with blanks for all but letters and digits in ASCII."""
+
 _BEGIN: Final = re.compile(r"[^A-Za-z0-9]+(?=[A-Za-z0-9])")
 _ISSUER: Final = re.compile(
     "|".join(sorted((form.stays.decode() for form in BY_BEGINNING if form.stays), key=len)[::-1])
@@ -44,11 +46,13 @@ _NAMES: Final = [
 def placeholder_spans(text: str) -> list[tuple[int, int]]:
     """Return the placeholders of a text as [begin, end) in characters, in order and disjoint."""
     candidates = [match.span() for pattern in _NAMES for match in pattern.finditer(text)]
-    for run in _RUN.finditer(text):
-        word = run[0]
+    spans_of: dict[str, list[tuple[int, int]]] = {}
+    for word in set(_RUN.findall(text)):
         spans_in = _spans_in if len(word) <= _REMEMBERED_CHARS else _spans_in.__wrapped__
-        for begin, end in spans_in(word):
-            candidates.append((run.start() + begin, run.start() + end))
+        if spans_in_word := spans_in(word):
+            spans_of[word] = spans_in_word
+    for run in _RUN.finditer(text) if spans_of else ():
+        candidates += [(run.start() + begin, run.start() + end) for begin, end in spans_of.get(run[0], ())]
     spans: list[tuple[int, int]] = []
     for begin, end in sorted(candidates):
         if not spans or begin >= spans[-1][1]:
@@ -61,23 +65,34 @@ def placeholder_spans(text: str) -> list[tuple[int, int]]:
 @lru_cache(1 << 16)  # words recur: most of a screen or a listing stood in the one before
 def _spans_in(word: str) -> list[tuple[int, int]]:
     """Return the placeholder with which a word ends, or else those with which its pieces end."""
+    if word.isascii() and not _ESCAPE.search(word) and not _may_hold_placeholder(word):
+        return []
     if (start := _begin_of_placeholder(word)) is not None:
         return [(start, len(word))]
-    if word.isalnum():
-        return []
     pieces = (piece for piece in _PIECE.finditer(word) if len(piece[0]) < len(word))
     starts = ((piece, _begin_of_placeholder(piece[0])) for piece in pieces)
     return [(piece.start() + start, piece.end()) for piece, start in starts if start is not None]
 
 
+def _may_hold_placeholder(word: str) -> bool:
+    """Return False if neither a word of ASCII without escapes nor one of its pieces ends with a placeholder.
+
+    The letters and digits of a tail are a tail of those of the word, and two of them rule out nearly all words.
+    """
+    for piece in (word, *(piece for piece in _PIECE.findall(word) if len(piece) < len(word))):
+        parts = piece.encode().translate(_SEPARATED).split()
+        begins = [0, *accumulate(map(len, parts[: _BEGINS - 1]))]
+        if (issuer := _ISSUER.match(piece)) is not None:
+            begins.append(sum(map(len, issuer[0].encode().translate(_SEPARATED).split())))
+        if may_certify_itself(b"".join(parts), begins):
+            return True
+    return False
+
+
 def _begin_of_placeholder(word: str) -> int | None:
     """Return the first position in a word from which on it is a placeholder; None if there is none."""
-    if word.isalnum() and word.isascii() and not _ISSUER.match(word):
-        return 0 if certifies_itself(word) and len(set(word)) > 2 else None
-    is_plain = word.isascii() and not _ESCAPE.search(word)
     for start in islice(_starts(word), _BEGINS):
-        tail = word[start:]
-        core = _SEPARATORS.sub("", tail) if is_plain else core_of(tail.encode("utf-8", "surrogatepass"))
+        core = core_of(word[start:].encode("utf-8", "surrogatepass"))
         if len(core) < MASKED_UNDER:
             return None
         if certifies_itself(core) and len(set(core)) > 2:
