@@ -340,17 +340,22 @@ def speaker(text: str, source: Source) -> str | None:
 
 def truncation(text: str, source: Source) -> str:
     """Return `harness` if the agent saw a cut answer, `recorder` if the log lost a part of it, otherwise `none`."""
-    if not any(map(text.__contains__, _words_for_missing(source))):
+    stem, words = _words_for_missing(source)
+    if stem not in text or not any(map(text.__contains__, words)):
         return "none"
     meanings = {form.meaning for form in forms(source, "cut", "lost") if form.pattern.search(text)}
     return "recorder" if "lost" in meanings else "harness" if meanings else "none"
 
 
 @lru_cache(4096)
-def _words_for_missing(source: Source) -> tuple[str, ...]:
-    """Return the words of `_MISSING` in the forms for missing text that may apply to a text of that source."""
+def _words_for_missing(source: Source) -> tuple[str, tuple[str, ...]]:
+    """Return the words of `_MISSING` in the forms for missing text that may apply to a text of that source.
+
+    They follow letters that all of them contain, since most texts lack even these.
+    """
     texts = [re.sub(r"\\(\W)", r"\1", form.pattern.pattern) for form in forms(source, "cut", "lost")]
-    return tuple(word for word in _MISSING if any(word in text for text in texts))
+    words = tuple(word for word in _MISSING if any(word in text for text in texts))
+    return "ed" if all("ed" in word for word in words) else "", words
 
 
 def is_clients(text: str, agent: str) -> bool:
