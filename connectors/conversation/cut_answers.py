@@ -43,7 +43,7 @@ def with_cut(seen: Observation | None) -> Observation | None:
 
 def is_cut(text: str) -> bool:
     """Check whether a harness cut the answer."""
-    if ("..." in text or "…" in text) and _JSON.match(text) and _INNER.search(text):
+    if _JSON.match(text) and ("..." in text or "…" in text) and _INNER.search(text):
         return True
     body = text.rstrip()
     dots = next((dots for dots in _DOTS if body.endswith(dots)), "")

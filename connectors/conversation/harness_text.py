@@ -207,7 +207,7 @@ def _without_heads(text: str | None, source: Source) -> tuple[str | None, list[s
     notes: list[str] = []
     ending: dict[str, Any] = {}
     met: set[Form] = set()
-    screen = _any_of(source, "before", "status")
+    screen = _patterns(source).before
     while text is not None and screen is not None and screen.match(text):
         unmet = ((form, match) for form, match in _matches(text, source, "before", "status") if form not in met)
         form, match = next(unmet, (None, None))
@@ -224,6 +224,8 @@ def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[s
     """Return an answer without the forms after it, as in `_without_heads`; the last form takes precedence."""
     notes: list[str] = []
     ending: dict[str, Any] = {}
+    if _patterns(source).after is None:
+        return text, notes, ending
     while text and len(notes) < _MOST_LINES and (match := _last(text, source)) is not None:
         notes[:0] = _notes(match)
         ending = _ending(match) | ending
@@ -234,7 +236,7 @@ def _without_tails(text: str | None, source: Source) -> tuple[str | None, list[s
 
 def _last(text: str, source: Source) -> re.Match[str] | None:
     """Return the match of a form that begins in one of the last lines of a text and ends with the text."""
-    screen = _any_of(source, "after")
+    screen = _patterns(source).after
     start = end = len(text.rstrip()) if screen is not None else 0
     for _ in range(_MOST_LINES):
         if screen is None:
@@ -245,13 +247,40 @@ def _last(text: str, source: Source) -> re.Match[str] | None:
             return next(match for match in matches if match is not None)
         if not start:
             break
-        start, screen = start - 1, _any_of(source, "after", lines=True)
+        start, screen = start - 1, _patterns(source).after_in_lines
     return None
 
 
+@record
+class _Patterns:
+    """Forms of a source by their place, each as one pattern, since most answers contain none; null without forms.
+
+    Attributes:
+        after_in_lines: Forms after an answer that have several lines.
+    """
+
+    speakers: re.Pattern[str] | None
+    before: re.Pattern[str] | None
+    after: re.Pattern[str] | None
+    after_in_lines: re.Pattern[str] | None
+    behind: re.Pattern[str] | None
+    empty: re.Pattern[str] | None
+
+
 @lru_cache(4096)
+def _patterns(source: Source) -> _Patterns:
+    return _Patterns(
+        _any_of(source, *_SPEAKERS),
+        _any_of(source, "before", "status"),
+        _any_of(source, "after"),
+        _any_of(source, "after", lines=True),
+        _any_of(source, "behind"),
+        _any_of(source, "empty"),
+    )
+
+
 def _any_of(source: Source, *meanings: Meaning, lines: bool = False) -> re.Pattern[str] | None:
-    """Return the forms as one pattern, since most answers contain none; null without forms.
+    """Return the forms as one pattern; null without forms.
 
     With `lines`, only forms of several lines count.
     """
@@ -314,9 +343,9 @@ def _matches(text: str, source: Source, *meanings: Meaning) -> Iterator[tuple[Fo
 
 def line_behind(text: str, end: int, source: Source) -> int:
     """Return the start of the last line before `end` if the client added it to the answer; otherwise -1."""
-    start = text.rfind("\n", 0, end) + 1
-    line = any(form.pattern.fullmatch(text, start, end) for form in forms(source, "behind"))
-    return start if line else -1
+    line = _patterns(source).behind
+    start = text.rfind("\n", 0, end) + 1 if line is not None else -1
+    return start if line is not None and line.fullmatch(text, start, end) else -1
 
 
 def asks_to_retry(text: str) -> bool:
@@ -327,12 +356,13 @@ def asks_to_retry(text: str) -> bool:
 
 def is_empty(text: str, source: Source) -> bool:
     """Check whether an answer consists of the client's words for an empty output."""
-    return any(form.pattern.fullmatch(text) for form in forms(source, "empty"))
+    words = _patterns(source).empty
+    return words is not None and words.fullmatch(text) is not None
 
 
 def speaker(text: str, source: Source) -> str | None:
     """Return who gave an answer other than the tool: `user`, `harness` or `agent`; None for the tool."""
-    screen = _any_of(source, *_SPEAKERS)
+    screen = _patterns(source).speakers
     if screen is None or screen.match(text) is None:
         return None
     return next(form.meaning for form, _ in _matches(text, source, *_SPEAKERS))
@@ -340,17 +370,22 @@ def speaker(text: str, source: Source) -> str | None:
 
 def truncation(text: str, source: Source) -> str:
     """Return `harness` if the agent saw a cut answer, `recorder` if the log lost a part of it, otherwise `none`."""
-    if not any(map(text.__contains__, _words_for_missing(source))):
+    stem, words = _words_for_missing(source)
+    if stem not in text or not any(map(text.__contains__, words)):
         return "none"
     meanings = {form.meaning for form in forms(source, "cut", "lost") if form.pattern.search(text)}
     return "recorder" if "lost" in meanings else "harness" if meanings else "none"
 
 
 @lru_cache(4096)
-def _words_for_missing(source: Source) -> tuple[str, ...]:
-    """Return the words of `_MISSING` in the forms for missing text that may apply to a text of that source."""
+def _words_for_missing(source: Source) -> tuple[str, tuple[str, ...]]:
+    """Return the words of `_MISSING` in the forms for missing text that may apply to a text of that source.
+
+    They follow letters that all of them contain, since most texts lack even these.
+    """
     texts = [re.sub(r"\\(\W)", r"\1", form.pattern.pattern) for form in forms(source, "cut", "lost")]
-    return tuple(word for word in _MISSING if any(word in text for text in texts))
+    words = tuple(word for word in _MISSING if any(word in text for text in texts))
+    return "ed" if all("ed" in word for word in words) else "", words
 
 
 def is_clients(text: str, agent: str) -> bool:

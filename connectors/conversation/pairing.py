@@ -64,6 +64,7 @@ _SEVERAL: Final = "several"
 _ENDINGS: Final = frozenset({"finish", "final_answer"})
 """Tools by which an agent ends its run; OpenHands and smolagents answer them with the agent's own words."""
 
+_ANY: Final = Source(ANY)
 _PYDANTIC: Final = Source(PYDANTIC_AI, None, "")
 """Source whose forms show that the framework, not a tool or a user, asks the agent to try again."""
 
@@ -215,17 +216,15 @@ class Pairing:
         own = asks_again(result.content or "")
         output = Output(result.content) if own else read_output(result.content, Source(None, None, call.name, failed))
         by_harness = output.cut or (python is not None and python.cut)
-        is_lost = result.lost or truncation(output.text or "", Source(ANY)) == "recorder"
+        is_lost = result.lost or truncation(output.text or "", _ANY) == "recorder"
         cut = "harness" if by_harness else "recorder" if is_lost else "none"
         seen = observation(output.text, result.is_error, result.attachments, cut)
         if result.envelope is not None and output.text == text:  # else it holds what the harness added
             seen = replace(seen, envelope=result.envelope)
-        if own:
-            seen = replace(seen, origin="harness")
-        else:
-            client = CLAUDE_CODE if call.name in CLAUDE_CODE_TOOLS else ANY
-            source = Source(client, None, call.name, failed)
-            seen = replace(seen, origin=speaker(output.text or "", source) or seen.origin)
+        client = CLAUDE_CODE if call.name in CLAUDE_CODE_TOOLS else ANY
+        who = "harness" if own else speaker(output.text or "", Source(client, None, call.name, failed))
+        if who is not None:
+            seen = replace(seen, origin=who)
         call.shown = seen
         call.seconds = seconds_between(call.at, result.at)
         call.exit_code = result.exit_code

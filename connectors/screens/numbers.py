@@ -124,8 +124,8 @@ def _read(text: str) -> _Shown:
     """Parse the screen of a text, ignoring its numbers."""
     rows = []
     for line in text.split("\n"):
-        indent, _, rest = line.partition("#")
-        rows.append(indent + rest.partition(" ")[2])
+        mark = line.find("#")
+        rows.append(line[:mark] + line[line.find(" ", mark) + 1 :])
     parsed = [_parse_line(row) for row in rows]
     indents, keys, boxes = [line[0] for line in parsed], [line[1] for line in parsed], [line[2] for line in parsed]
     parents: list[int] = []
@@ -162,6 +162,8 @@ class Numbers:
         self._next = 1
         self._next_kind = 0
         self._last: _Shown | None = None
+        self._text: str | None = None
+        self._told: tuple[str, Mapping[int, int]] = "", {}
         self._kinds: dict[tuple[object, ...], int] = {}
         # by the number of the parent: its elements so far, the latest first
         self._by_kind: dict[tuple[int, int], list[int]] = {}
@@ -173,13 +175,16 @@ class Numbers:
         Args:
             text: Text of `connectors.screens.tree`, with elements counted from 1.
         """
+        if text == self._text:
+            return self._told
         screen, last = _read(text), self._last
         if last is not None and screen.keys == last.keys and screen.parents == last.parents:
             screen.kinds, screen.numbers, screen.places = last.kinds, last.numbers, last.places
         else:
             self._number(screen)
-        self._last = screen
-        return screen.text, dict(enumerate(screen.numbers, 1))
+        self._last, self._text = screen, text
+        self._told = screen.text, dict(enumerate(screen.numbers, 1))
+        return self._told
 
     def _number(self, screen: _Shown) -> None:
         inside, keys, kinds = screen.inside, screen.keys, [0] * len(screen.keys)
@@ -255,10 +260,15 @@ class _Matching:
         self._inwards(-1, 0)
         if self.last is None:
             return
-        here, before = Counter(self.screen.keys), Counter(self.last.keys)
+        keys, numbers = self.screen.keys, self.screen.numbers
+        unmatched = [position for position, key in enumerate(keys) if not numbers[position] and (key[1] or key[2])]
+        if not unmatched:
+            return
+        here, before = Counter(keys), Counter(self.last.keys)
         known_positions = {key: position for position, key in enumerate(self.last.keys) if before[key] == 1}
-        for position, key in enumerate(self.screen.keys):
-            if self.screen.numbers[position] or here[key] > 1 or not (key[1] or key[2]):
+        for position in unmatched:
+            key = keys[position]
+            if numbers[position] or here[key] > 1:
                 continue
             known_position = known_positions.get(key)
             if known_position is None or _window(self.screen, position) != _window(self.last, known_position):

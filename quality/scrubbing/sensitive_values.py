@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from html import unescape
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -32,13 +32,18 @@ _LONGEST: Final = 1024
 _DEPTH: Final = 12
 """Largest depth of nested values."""
 
-_NAMED: Final = (str, dict, list)
-"""Types of values that may be secrets or contain some."""
+_NESTED: Final = frozenset({dict, list})
+"""Types of JSON values that hold others."""
 
-_HINT: Final = re2.compile(
-    r"(?i)pass|pwd|\bpw|secret|token|auth|key|cred|cookie|jwt|csrf|xsrf|\bpin|otp|cv[vc]|psk|sig"
-)
+_OPENINGS: Final = frozenset({"{", "[", "<"})
+"""First characters of JSON and of markup."""
+
+_NAME_HINT: Final = r"(?i)pass|pwd|\bpw|secret|token|auth|key|cred|cookie|jwt|csrf|xsrf|\bpin|otp|cv[vc]|psk|sig"
 """Pattern that every text with a sensitive name matches."""
+
+_PRINT_HINT: Final = r"pass|secret|vault|op |bw |get-parameter|echo |printenv |git config"
+"""Pattern that every text with a command of `_PRINTS` matches."""
+
 
 _NOTHING: Final = re.compile(rb"(?:~|\.{1,2})?/.*|[A-Za-z][A-Za-z0-9+.-]*://.*|[\d.:TZ+-]+|true|false|null", re.DOTALL)
 _HANDLE: Final = re.compile(r"(?i).*(?:sess(?:ion)?[_-]?id|sid)")
@@ -82,8 +87,6 @@ _FIELD: Final = re.compile(
 """Line of the dialect `uitree/1`."""
 
 _SECRET_FIELD: Final = re.compile(r"[Pp]ass(?:word|phrase|code)(?![a-z])|PASSWORD|\b(?:PIN|CVV|CVC)\b")
-_PARTS: Final = ("assword", "assphrase", "asscode", "ASSWORD", "PIN", "CV")
-"""Substrings; a text without any of them has no secret field."""
 
 _OWN_ROLE: Final = re.compile(r"(?i)\b(?:textbox|input|entry|edit|text ?field)\b")
 """Role in the line of such a field, in an agent's own dialect."""
@@ -126,7 +129,6 @@ _PRINTS: Final = re.compile(
 )
 """Commands and scripts that print a secret."""
 
-_PRINT_PARTS: Final = ("pass", "secret", "vault", "op ", "bw ", "get-parameter", "echo ", "printenv ", "git config")
 _NO_ANSWER: Final = re.compile(r"\s|[$#%>:]\Z")
 _ECHOED: Final = 4
 """Leading lines of an answer in which the secret is looked for, including lines that repeat the command."""
@@ -166,18 +168,25 @@ class _Reader:
         self._see(step.observation)
         action = step.action
         arguments = _parse(action.arguments)
-        if arguments is not None and _may_name(action.arguments or ""):
+        names, prints = _hints(action.text)
+        if arguments is None or action.text != f'{{"name": "{action.name}", "arguments": {action.arguments}}}':
+            call = _call(action.text)
+            names, _ = _hints(action.arguments or "")
+        else:
+            call = {"name": action.name, "arguments": arguments}
+        if arguments is not None and names:
             self._take_named("", arguments)
-        self._take_typed(action, arguments)
+        self._take_typed(action, arguments, call)
         seen = step.next_observation
         self._see(seen)
         if seen and seen.content:
             is_http = seen.media_type == "message/http"
             body = seen.content.partition("\n\n")[2] if is_http else seen.content
-            if body[:1] in ("{", "[", "<") and _may_name(body):
+            if body[:1] in _OPENINGS and _hints(body)[0]:
                 for key, inner in _pairs("", body):
                     self._take_named(key, inner, sent=is_http)
-            self._take_printed(action, seen.content)
+            if prints or _gets_secret(action.name):
+                self._take_printed(action, seen.content)
 
     def _note(self, value: str, kind: Sensitivity, *, blanks: bool = False) -> None:
         data = value.strip().encode("utf-8", "surrogatepass")
@@ -198,19 +207,27 @@ class _Reader:
         """
         if depth > _DEPTH:
             return
-        if isinstance(value, dict):
+        if type(value) is dict:
             for key, inner in value.items():
-                if isinstance(inner, _NAMED):
+                if type(inner) in _NESTED or (
+                    type(inner) is str and ("=" in inner or inner[:1] in _OPENINGS or _sensitivity(key))
+                ):
                     self._take_named(key, inner, depth + 1, sent=sent)
             texts_held = () if _HOLDS.isdisjoint(value) else tuple(_texts(value))
             if texts_held and (kind := _kind_by_description(value)):
                 for held_text in texts_held:
                     self._note(held_text, kind, blanks=True)
-        elif isinstance(value, list):
-            for before, inner in zip([None, *value], value, strict=False):
-                is_of_option = isinstance(before, str) and before.startswith("-") and isinstance(inner, str)
-                self._take_named(before if is_of_option else name, inner, depth + 1, sent=sent)
-        elif isinstance(value, str):
+        elif type(value) is list:
+            option = ""
+            for inner in value:
+                if type(inner) is str:
+                    self._take_named(option or name, inner, depth + 1, sent=sent)
+                    option = inner if inner.startswith("-") else ""
+                else:
+                    option = ""
+                    if type(inner) in _NESTED:
+                        self._take_named(name, inner, depth + 1, sent=sent)
+        elif type(value) is str:
             self._take_text(name, value, depth, sent=sent)
 
     def _take_text(self, name: str, text: str, depth: int, *, sent: bool) -> None:
@@ -218,19 +235,17 @@ class _Reader:
         if kind := _sensitivity(name):
             is_any = kind == "secret" and (not sent or _HANDLE.fullmatch(name))
             self._note(_SCHEME.sub("", text), "key" if is_any else kind)
-        if "=" in text or text[:1] in ("{", "[", "<"):
+        if "=" in text or text[:1] in _OPENINGS:
             for key, inner in _pairs(name, text):
                 self._take_named(key, inner, depth + 1, sent=sent)
 
     def _take_printed(self, action: Action, shown: str) -> None:
         """Note the answer to an action that asks for a secret, if it is one word."""
-        is_asked = _gets_secret(action.name)
-        if not is_asked and not any(map(action.text.__contains__, _PRINT_PARTS)):
-            return
         lines = [line.strip() for line in shown[:_LONGEST].splitlines() if line.strip()]
         answer = next((line for line in lines[:_ECHOED] if not _NO_ANSWER.search(line)), None)
         if answer is None:
             return
+        is_asked = _gets_secret(action.name)
         command = None if is_asked else _PRINTS.search(action.text)  # a search that takes long in long scripts
         if is_asked or (command is not None and (not command["name"] or _sensitivity(command["name"]))):
             self._note(answer.strip("\"'"), "password")
@@ -265,11 +280,10 @@ class _Reader:
             self._fields["#" + field["id"]] = tuple(map(int, filter(None, field.groups()[-4:])))
             self._is_focused = self._is_focused or " focused" in field["states"]
 
-    def _take_typed(self, action: Action, arguments: Any) -> None:
+    def _take_typed(self, action: Action, arguments: Any, call: Mapping[str, Any]) -> None:
         """Note the text that an action types into a password field, or where a program waits for hidden input."""
         for value in action.sensitive:
             self._note(value, "password", blanks=True)
-        call = _dict(_parse(action.text)) if action.text.startswith('{"name":') else {}
         call_arguments = _dict(call.get("arguments"))
         if call.get("name") == "sequence" and isinstance(call_arguments.get("calls"), list):
             for inner_call in map(_dict, call_arguments["calls"]):
@@ -331,7 +345,7 @@ class _Reader:
 def _lines_of_fields(content: str) -> Iterator[str]:
     """Yield the lines of a screen that may be password fields."""
     end = 0
-    for word in _SECRET_FIELD.finditer(content) if any(map(content.__contains__, _PARTS)) else ():
+    for word in _SECRET_FIELD.finditer(content) if _may_show_fields(content) else ():
         if word.start() >= end:
             begin = max(content.rfind("\n", end, word.start()) + 1, word.start() - _NEAR, end)
             line = content[begin : word.end() + _NEAR].partition("\n")[0]
@@ -342,6 +356,16 @@ def _lines_of_fields(content: str) -> Iterator[str]:
             yield line
 
 
+def _may_show_fields(content: str) -> bool:
+    """Check whether a screen may name a secret field; a single letter is found much faster than a word."""
+    return (
+        ("ass" in content and any(map(content.__contains__, ("assword", "assphrase", "asscode"))))
+        or ("W" in content and "ASSWORD" in content)
+        or ("P" in content and "PIN" in content)
+        or ("V" in content and "CV" in content)
+    )
+
+
 def _is_prompt(end: str) -> bool:
     """Check whether a screen ends in a prompt for hidden input."""
     return ("\x1b" in end or end.rstrip()[-1:] in (":", ">", "?", "\x07")) and _WAITS.search(end) is not None
@@ -350,9 +374,19 @@ def _is_prompt(end: str) -> bool:
 _TARGETS: Final = ("element", "target", "selector", "ref", "index", "id", "bid", "label", "element_id", "locator")
 
 
-def _may_name(text: str) -> bool:
-    """Check whether a text may contain a sensitive name."""
-    return _HINT.search(text.encode("utf-8", "surrogatepass")) is not None
+def _hints(text: str) -> tuple[bool, bool]:
+    """Check whether a text may contain a sensitive name, and a command that prints a secret."""
+    matches = _hint_search().Match(text.encode("utf-8", "surrogatepass")) or ()
+    return 0 in matches, 1 in matches
+
+
+@cache
+def _hint_search() -> re2.Set:
+    search = re2.Set.SearchSet()
+    for pattern in (_NAME_HINT, _PRINT_HINT):
+        search.Add(pattern)
+    search.Compile()
+    return search
 
 
 @lru_cache(1 << 12)
@@ -396,6 +430,11 @@ def _parse(text: str | None) -> Any:
         return orjson.loads(text)
     except ValueError:
         return None
+
+
+def _call(text: str) -> dict[str, Any]:
+    """Return the call in an action's text; empty if there is none."""
+    return _dict(_parse(text)) if text.startswith('{"name":') else {}
 
 
 def _pairs(name: str, text: str) -> Iterator[tuple[str, Any]]:

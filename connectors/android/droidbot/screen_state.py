@@ -153,10 +153,16 @@ def _read_view(view: dict[str, Any]) -> tuple[Node | None, Box | None, Any, Any,
 
 
 def _text(view: dict[str, Any], names: tuple[str, ...]) -> str:
-    entry = next((view[name] for name in names if name in view), None)
-    return entry if isinstance(entry, str) else ""
+    for name in names:
+        if name in view:
+            entry = view[name]
+            return entry if isinstance(entry, str) else ""
+    return ""
 
 
 def _flag(view: dict[str, Any], names: tuple[str, ...]) -> bool:
     """Return True if a flag is set; a view is enabled and visible by default."""
-    return next((view[name] in _TRUE for name in names if name in view), names[0] in _SET_UNLESS_TOLD)
+    for name in names:
+        if name in view:
+            return view[name] in _TRUE
+    return names[0] in _SET_UNLESS_TOLD

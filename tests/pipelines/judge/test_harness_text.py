@@ -102,10 +102,10 @@ def test_a_line_of_the_table_made_of_a_frame_takes_it_out_of_answers(
     judged(raw, tmp_path / "before", max=0.1)
     lines = [table_line(row) for row in read_frames(Folder(str(tmp_path / "before")) / "measures")]
     monkeypatch.setattr(harness_text, "FORMS", (*harness_text.FORMS, *harness_text.read_forms("\n".join(lines))))
-    for cached in (harness_text.forms, harness_text._any_of):
+    for cached in (harness_text.forms, harness_text._patterns):
         cached.cache_clear()
     counts, _ = judged(raw, tmp_path / "after", max=0.1)
-    for cached in (harness_text.forms, harness_text._any_of):
+    for cached in (harness_text.forms, harness_text._patterns):
         cached.cache_clear()
     assert counts == {("crane", ""): 12, ("heron", ""): 12}
     shown = pl.read_parquet(f"{tmp_path}/after/transitions/**/*.parquet")["next_observation"].struct.field("content")
