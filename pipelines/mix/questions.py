@@ -35,6 +35,7 @@ class ShownTurns(NamedTuple):
         tools: name of each action.
         arguments: arguments of each action, as JSON.
         states: text before each action; None if unknown.
+        scrubbed: whether texts of each were replaced.
         written: values that the run of each wrote into a database; empty if not needed.
     """
 
@@ -46,6 +47,7 @@ class ShownTurns(NamedTuple):
     actions: Sequence[str | None]
     answers: Sequence[Answer]
     states: Sequence[str | None]
+    scrubbed: Sequence[bool]
     written: Sequence[Sequence[str] | None]
 
     def answered(self, turns: range, looked: Collection[str]) -> Iterator[Answered]:
@@ -60,7 +62,7 @@ class ShownTurns(NamedTuple):
             spans = answer_spans(answer)[1:] if key in looked and answer.labels is not None else []
             known = [(span.begin - len(MARKER), span.end - len(MARKER), span.label) for span in spans if span.label]
             volatile = [(begin, end) for begin, end, label in known if label == "volatile"]
-            if answer.scrubbed:
+            if answer.placeholders:
                 volatile = sorted([*volatile, *placeholder_spans(answer.text)])
             yield Answered(
                 key=key,
@@ -73,7 +75,7 @@ class ShownTurns(NamedTuple):
                 previous=before if state is None else state,
                 volatile=tuple(volatile),
                 spans=tuple(known),
-                scrubbed=answer.scrubbed,
+                scrubbed=self.scrubbed[turn],
                 stored=tuple(self.written[turn] or ()) if self.written else (),
             )
             before = answer.text
