@@ -109,22 +109,23 @@ def question(
         turns: turns of the trajectory, up to the last of these.
     """
     asked_turns = _LazyTurns(turns, initial_state)
-    truths: dict[str, str] = {}
+    truths: dict[str, tuple[Answered, str]] = {}
 
     def weighed(key: str) -> float:
         turn, known = asked_turns.at(allowed[key])
         if not can_be_asked(turn, known, distractors.of(turn)):
             return 0.0
+        turn = mark_random_values(turn, known)
         checks = checks_of(turn, known, distractors.of(turn))
-        truths[key] = ground_truth(turn, checks, rubric_id())
+        truths[key] = turn, ground_truth(turn, checks, rubric_id())
         return weight(turn, checks, seed) * chance(key)
 
     remaining = dict(allowed)
     while (key := draw_key(remaining, weighed, seed)) is not None:
-        turn, _ = asked_turns.at(remaining.pop(key))
-        quality = reward_quality(turn, truths[key], distractors.of(turn))
+        position, (turn, truth) = remaining.pop(key), truths[key]
+        quality = reward_quality(turn, truth, distractors.of(turn))
         if quality is not None:
-            return allowed[key], truths[key], quality
+            return position, truth, quality
     return None
 
 
@@ -141,10 +142,9 @@ class _LazyTurns:
         self._known.saw(initial_state)
 
     def at(self, position: int) -> tuple[Answered, Known]:
-        """Return the turn at a position, with random values of its answer volatile, and the texts known before it."""
+        """Return the turn at a position and the texts known before it."""
         for next_turn in islice(self._turns, max(0, position + 1 - len(self._told))):
             self._known.saw(next_turn.previous)
             self._told.append((next_turn, self._known.now()))
             self._known.add(next_turn)
-        turn, known = self._told[position]
-        return mark_random_values(turn, known), known
+        return self._told[position]
