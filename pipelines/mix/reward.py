@@ -21,7 +21,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any, Final, TypeAlias
 
 try:
@@ -206,8 +206,10 @@ def _steps(path: str) -> tuple[str | int, ...]:
 
 def _exit_code(_: Check, text: str, __: Truth) -> int | None:
     """Return the exit code in the first or last lines of a text; None if there is none or they disagree."""
-    lines = [line for line in text.split("\n") if line.strip()]
-    edges = lines if len(lines) <= 5 else [*lines[:2], *lines[-3:]]
+    lines = text.split("\n")
+    edges = list(islice(filter(str.strip, lines), 6))
+    if len(edges) > 5:
+        edges[2:] = islice(filter(str.strip, reversed(lines)), 3)
     matches = [_EXITS.fullmatch(line.strip()) for line in edges]
     codes = {next(group for group in match.groups() if group is not None) for match in matches if match}
     return int(codes.pop()) if len(codes) == 1 else None
