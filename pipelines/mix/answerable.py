@@ -17,6 +17,7 @@ NUMBERED: Final = re.compile(r"^#\d+ ")
 """Pattern of an element's mark, which distinguishes lines of pages from other lines in responses too."""
 
 _DIGITS: Final = re.compile(r"\d+")
+_WORD: Final = re.compile(r"\w+")
 _SEARCHED: Final = 2000
 """Number of lines of another answer in which words are searched for."""
 
@@ -99,6 +100,18 @@ def mark_random_values(turn: Answered, known: Known) -> Answered:
     return replace(turn, volatile=tuple(sorted({*turn.volatile, *spans}))) if spans else turn
 
 
+def _has_plain_word(text: str) -> bool:
+    """Return True if a text has a word that belongs to no random value."""
+    end = 0
+    while (word := _WORD.search(text, end)) is not None:
+        begin = word.start()
+        value = _RANDOM.match(text, begin) or _RANDOM.match(text, begin - 1)  # `/tmp/tmp` begins before its word
+        if value is None:
+            return True
+        end = value.end()
+    return False
+
+
 _CALL_WORDS: Final = frozenset({"name", "arguments"})
 """Words of a call's JSON that belong neither to its name nor to its arguments."""
 
@@ -111,6 +124,10 @@ def is_unknowable(turn: Answered, known: Known, other_answers: Sequence[str]) ->
     """
     if turn.form in reward.STATES:
         return False
+    names_itself = not turn.given and words(turn.action) <= words(turn.tool) | _CALL_WORDS
+    if not names_itself and not turn.volatile and _has_plain_word(turn.observation):
+        return False  # most answers, without reading what was shown before
+    turn = mark_random_values(turn, known)
     parts, end = list[str](), 0
     for span_begin, span_end in turn.volatile:
         parts.append(turn.observation[end:span_begin])
@@ -118,9 +135,9 @@ def is_unknowable(turn: Answered, known: Known, other_answers: Sequence[str]) ->
     answer_words = words(" ".join([*parts, turn.observation[end:]]))
     if turn.volatile and not answer_words:
         return True
-    context = Context(turn, known, other_answers)
-    if turn.given or not context.action_words <= words(turn.tool) | _CALL_WORDS:
+    if not names_itself:
         return False
+    context = Context(turn, known, other_answers)
     new = [word for word in answer_words - context.action_words - context.frame if not known.has_words((word,))]
     return 2 * len(new) > len(answer_words)
 

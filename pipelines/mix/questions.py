@@ -35,6 +35,7 @@ class ShownTurns(NamedTuple):
         tools: name of each action.
         arguments: arguments of each action, as JSON.
         states: text before each action; None if unknown.
+        scrubbed: whether texts of each were replaced.
         written: values that the run of each wrote into a database; empty if not needed.
     """
 
@@ -46,6 +47,7 @@ class ShownTurns(NamedTuple):
     actions: Sequence[str | None]
     answers: Sequence[Answer]
     states: Sequence[str | None]
+    scrubbed: Sequence[bool]
     written: Sequence[Sequence[str] | None]
 
     def answered(self, turns: range, looked: Collection[str]) -> Iterator[Answered]:
@@ -60,7 +62,7 @@ class ShownTurns(NamedTuple):
             spans = answer_spans(answer)[1:] if key in looked and answer.labels is not None else []
             known = [(span.begin - len(MARKER), span.end - len(MARKER), span.label) for span in spans if span.label]
             volatile = [(begin, end) for begin, end, label in known if label == "volatile"]
-            if answer.scrubbed:
+            if answer.placeholders:
                 volatile = sorted([*volatile, *placeholder_spans(answer.text)])
             yield Answered(
                 key=key,
@@ -73,7 +75,7 @@ class ShownTurns(NamedTuple):
                 previous=before if state is None else state,
                 volatile=tuple(volatile),
                 spans=tuple(known),
-                scrubbed=answer.scrubbed,
+                scrubbed=self.scrubbed[turn],
                 stored=tuple(self.written[turn] or ()) if self.written else (),
             )
             before = answer.text
@@ -107,22 +109,23 @@ def question(
         turns: turns of the trajectory, up to the last of these.
     """
     asked_turns = _LazyTurns(turns, initial_state)
-    truths: dict[str, str] = {}
+    truths: dict[str, tuple[Answered, str]] = {}
 
     def weighed(key: str) -> float:
         turn, known = asked_turns.at(allowed[key])
         if not can_be_asked(turn, known, distractors.of(turn)):
             return 0.0
+        turn = mark_random_values(turn, known)
         checks = checks_of(turn, known, distractors.of(turn))
-        truths[key] = ground_truth(turn, checks, rubric_id())
+        truths[key] = turn, ground_truth(turn, checks, rubric_id())
         return weight(turn, checks, seed) * chance(key)
 
     remaining = dict(allowed)
     while (key := draw_key(remaining, weighed, seed)) is not None:
-        turn, _ = asked_turns.at(remaining.pop(key))
-        quality = reward_quality(turn, truths[key], distractors.of(turn))
+        position, (turn, truth) = remaining.pop(key), truths[key]
+        quality = reward_quality(turn, truth, distractors.of(turn))
         if quality is not None:
-            return allowed[key], truths[key], quality
+            return position, truth, quality
     return None
 
 
@@ -139,10 +142,9 @@ class _LazyTurns:
         self._known.saw(initial_state)
 
     def at(self, position: int) -> tuple[Answered, Known]:
-        """Return the turn at a position, with random values of its answer volatile, and the texts known before it."""
+        """Return the turn at a position and the texts known before it."""
         for next_turn in islice(self._turns, max(0, position + 1 - len(self._told))):
             self._known.saw(next_turn.previous)
             self._told.append((next_turn, self._known.now()))
             self._known.add(next_turn)
-        turn, known = self._told[position]
-        return mark_random_values(turn, known), known
+        return self._told[position]

@@ -20,7 +20,8 @@ import secrets
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain, islice, repeat
 from typing import Any, Final, TypeAlias
 
 try:
@@ -205,8 +206,10 @@ def _steps(path: str) -> tuple[str | int, ...]:
 
 def _exit_code(_: Check, text: str, __: Truth) -> int | None:
     """Return the exit code in the first or last lines of a text; None if there is none or they disagree."""
-    lines = [line for line in text.split("\n") if line.strip()]
-    edges = lines if len(lines) <= 5 else [*lines[:2], *lines[-3:]]
+    lines = text.split("\n")
+    edges = list(islice(filter(str.strip, lines), 6))
+    if len(edges) > 5:
+        edges[2:] = islice(filter(str.strip, reversed(lines)), 3)
     matches = [_EXITS.fullmatch(line.strip()) for line in edges]
     codes = {next(group for group in match.groups() if group is not None) for match in matches if match}
     return int(codes.pop()) if len(codes) == 1 else None
@@ -280,7 +283,9 @@ def _equal(text: str, observation: str) -> bool:
 
 def rules(predicted: str, truth: Truth) -> float:
     """Score a prediction by rules, from 0 to 1: its similarity, three quarters of which depend on the turn's checks."""
-    return max(_scored_by_rules(answer, truth) for answer in dict.fromkeys((predicted, _unfenced(predicted))))
+    unfenced = _unfenced(predicted)
+    score = _scored_by_rules(unfenced, truth)
+    return score if unfenced == predicted or score == 1.0 else max(score, _scored_by_rules(predicted, truth))
 
 
 def _scored_by_rules(predicted: str, truth: Truth) -> float:
@@ -334,29 +339,81 @@ def similarity(predicted: str, truth: Truth) -> float:
     observation, form = truth["observation"], truth.get("form", "response")
     if not predicted.strip():
         return float(not observation.strip())
+    reference = _reference(observation, truth["previous"], form, tuple(map(tuple, truth["volatile"])))
     if same(predicted, observation, form):
-        return _numbered(predicted, observation) if form in STATES else 1.0
-    document = _Document(truth)
+        return _numbered(predicted, reference) if form in STATES else 1.0
+    document = reference.document
     if document.known:
         answer = document_in(predicted)
         if answer is not None:
             return document.similarity(answer, ending(predicted))
-    masked, masks = _masked(truth, form)
-    answer_lines = _unmasked(lines_of(predicted, form), masks)
+    answer_lines = _unmasked(lines_of(predicted, form), reference.masks)
     if form in STATES and truth["previous"]:
-        before = _unmasked(lines_of(truth["previous"], form), masks)
-        score = _state_similarity(answer_lines, masked, before) * _numbered(predicted, observation)
+        score = _state_similarity(answer_lines, reference) * _numbered(predicted, reference)
     else:
-        score = _ordered_similarity(answer_lines, masked)
+        score = _ordered_similarity(answer_lines, reference.lines)
     return score * (_UNPARSED if document.known else 1.0)
 
 
-def _numbered(predicted: str, observation: str) -> float:
+class _Reference:
+    """What predictions are compared with, computed once for all predictions of a turn.
+
+    Attributes:
+        lines: lines of the observation with volatile parts as NUL.
+        masks: the pieces around these parts of each such line.
+    """
+
+    def __init__(self, observation: str, previous: str | None, form: str, volatile: Sequence[Sequence[int]]) -> None:
+        self._observation, self._previous, self._form, self._volatile = observation, previous, form, volatile
+        self.lines, self.masks = _masked(observation, volatile, form)
+
+    @cached_property
+    def document(self) -> _Document:
+        """The observation as JSON."""
+        return _Document(self._observation, self._volatile)
+
+    @cached_property
+    def marks(self) -> Counter[str]:
+        """Element numbers of the observation."""
+        return _marks(self._observation)
+
+    @cached_property
+    def before(self) -> list[str]:
+        """Lines of the state before."""
+        return _unmasked(lines_of(self._previous or "", self._form), self.masks)
+
+    @cached_property
+    def stay(self) -> Counter[str]:
+        """Lines that do not change."""
+        return Counter(self.lines) & Counter(self.before)
+
+    @cached_property
+    def came(self) -> list[str]:
+        """New lines."""
+        return _without(self.lines, self.lines, self.stay)
+
+    @cached_property
+    def went(self) -> list[str]:
+        """Removed lines."""
+        return _without(self.before, self.before, self.stay)
+
+    @cached_property
+    def bases(self) -> list[float]:
+        """Similarity of each new line to the nearest removed one."""
+        return _matches(self.came, self.went, reused=True)[0]
+
+
+_reference = lru_cache(maxsize=4)(_Reference)
+
+
+def _marks(text: str) -> Counter[str]:
+    """Count the element numbers of a text."""
+    return Counter(number for line in text.split("\n") if (number := _ELEMENT.match(line)[0].strip(" |*\t")))  # type: ignore[index]
+
+
+def _numbered(predicted: str, reference: _Reference) -> float:
     """Return 1 minus the penalty for element numbers that differ."""
-    predicted_marks, true_marks = (
-        Counter(number for line in text.split("\n") if (number := _ELEMENT.match(line)[0].strip(" |*\t")))  # type: ignore[index]
-        for text in (predicted, observation)
-    )
+    predicted_marks, true_marks = _marks(predicted), reference.marks
     return (
         1 - _NUMBERING * (1 - (predicted_marks & true_marks).total() / max(predicted_marks.total(), true_marks.total()))
         if predicted_marks or true_marks
@@ -364,7 +421,7 @@ def _numbered(predicted: str, observation: str) -> float:
     )
 
 
-def _state_similarity(predicted: Sequence[str], true: Sequence[str], before: Sequence[str]) -> float:
+def _state_similarity(predicted: Sequence[str], reference: _Reference) -> float:
     """Compare the lines of a state with the true ones. The lines of the state before score 0.
 
     The score is the product of four factors: the predicted share of the change, where each new line counts by its gain
@@ -373,20 +430,16 @@ def _state_similarity(predicted: Sequence[str], true: Sequence[str], before: Seq
     """
     if not predicted:  # all that was told are marks of lines
         return 0.0
-    after, old = Counter(true), Counter(before)
-    stay = after & old
-    if stay == after == old:
+    true, stay, came, went = reference.lines, reference.stay, reference.came, reference.went
+    if not came and not went:
         return _ordered_similarity(predicted, true)
     predicted_stay = Counter(predicted) & stay
-    came, went, news = (
-        _without(lines, lines, some) for lines, some in ((true, stay), (before, stay), (predicted, predicted_stay))
-    )
+    news = _without(predicted, predicted, predicted_stay)
     near, used = _matches(came, news)
     if came:
-        bases = _matches(came, went, reused=True)[0]
         gains = [
             max(0.0, nearness - base) / (1 - base) if base < 1 else 0.0
-            for nearness, base in zip(near, bases, strict=True)
+            for nearness, base in zip(near, reference.bases, strict=True)
         ]
         change = sum(map(operator.mul, gains, map(len, came))) / sum(map(len, came))
     else:
@@ -397,7 +450,10 @@ def _state_similarity(predicted: Sequence[str], true: Sequence[str], before: Seq
     floor = 1 - _KEPT if came else 0.0
     owned = (predicted_stay.total() + len(used) + len(belongs)) / len(predicted)
     score = change * (floor + (1 - floor) * min(1.0, stay_share)) * owned * _order(predicted, true)
-    return max(score, _RESIDUE * _token_similarity(predicted, true) * (1 - _token_similarity(predicted, before)))
+    if score >= _RESIDUE:
+        return score
+    distance = 1 - _token_similarity(predicted, reference.before)
+    return max(score, _RESIDUE * _token_similarity(predicted, true) * distance) if distance else score
 
 
 def _matches(lines: Sequence[str], other_lines: Sequence[str], reused: bool = False) -> tuple[list[float], set[int]]:
@@ -408,16 +464,17 @@ def _matches(lines: Sequence[str], other_lines: Sequence[str], reused: bool = Fa
     """
     reach = max(1, _COMPARED // max(1, len(lines)))
     scores, used, near = [], set[int](), set[int]()
-    bits: dict[tuple[str, int], int] = {}
+    bits: dict[str, int] = {}
     for number, line in enumerate(lines):
         if not number % _BLOCK:
             first, end = (n * len(other_lines) // len(lines) for n in (number, number + _BLOCK))
             first = max(0, first - reach)
-            bits.clear()
-            bags = map(_bag, other_lines[first : end + reach])
-            others = [(sum(bits.setdefault(token, 1 << len(bits)) for token in bag), len(bag)) for bag in bags]
+            bags = list(map(_bag, other_lines[first : end + reach]))
+            tokens = dict.fromkeys(chain.from_iterable(bags))
+            bits = {token: 1 << position for position, token in enumerate(tokens)}
+            others = [(sum(map(bits.__getitem__, bag)), len(bag)) for bag in bags]
         bag, best, nearest = _bag(line), 0.0, -1
-        size, shared = len(bag), sum(bits.get(token, 0) for token in bag)
+        size, shared = len(bag), sum(map(bits.get, bag, repeat(0)))
         most = shared.bit_count()
         middle = number * len(other_lines) // len(lines)
         begin = max(0, middle - reach)
@@ -440,13 +497,13 @@ def _matches(lines: Sequence[str], other_lines: Sequence[str], reused: bool = Fa
 
 
 @lru_cache(1 << 12)  # wrong answers repeat most lines of the truth
-def _bag(line: str) -> tuple[tuple[str, int], ...]:
-    """Return the tokens of a line, each with its number among equal tokens."""
+def _bag(line: str) -> tuple[str, ...]:
+    """Return the tokens of a line; of equal ones, each after the first with its number."""
     counts: dict[str, int] = {}
     bag = []
     for token in _TOKEN.findall(line):
         counts[token] = number = counts.get(token, -1) + 1
-        bag.append((token, number))
+        bag.append(f"{token} {number}" if number else token)
     return tuple(bag)
 
 
@@ -461,8 +518,14 @@ def _ordered_similarity(predicted: Sequence[str], true: Sequence[str]) -> float:
 
 def _token_similarity(predicted: Sequence[str], true: Sequence[str]) -> float:
     """Return the F1 of the tokens of two texts, counting those that occur in the same order."""
-    first, second = (_TOKEN.findall("\n".join(lines)) for lines in (predicted, true))
+    first, second = (_tokens("\n".join(lines)) for lines in (predicted, true))
     return 2 * _in_order(first, second) / (len(first) + len(second)) if first or second else 1.0
+
+
+@lru_cache(maxsize=4)
+def _tokens(text: str) -> list[str]:
+    """Split a text into tokens. Callers must not change the result."""
+    return _TOKEN.findall(text)
 
 
 def _order(predicted: Sequence[str], true: Sequence[str]) -> float:
@@ -473,10 +536,20 @@ def _order(predicted: Sequence[str], true: Sequence[str]) -> float:
 
 def _common(first: str, second: str) -> int:
     """Count the characters of the common beginning and end of two texts."""
-    most = min(len(first), len(second))
-    begin = next((index for index in range(most) if first[index] != second[index]), most)
-    remaining = most - begin
-    return begin + next((index for index in range(remaining) if first[-1 - index] != second[-1 - index]), remaining)
+    begin = _common_begin(first, second)
+    return begin + _common_begin(first[begin:][::-1], second[begin:][::-1])
+
+
+def _common_begin(first: Sequence[str], second: Sequence[str]) -> int:
+    """Count the equal items with which two sequences of one type begin."""
+    begin, end = 0, min(len(first), len(second))
+    while begin < end:
+        middle = (begin + end + 1) // 2
+        if first[begin:middle] == second[begin:middle]:
+            begin = middle
+        else:
+            end = middle - 1
+    return begin
 
 
 def _in_order(first: Sequence[str], second: Sequence[str]) -> float:
@@ -485,24 +558,22 @@ def _in_order(first: Sequence[str], second: Sequence[str]) -> float:
     One sequence has a bit for each item, and each item of the other takes a step. For sequences that are too long,
     common pairs of neighbors are counted.
     """
-    begin, most = 0, min(len(first), len(second))
-    while begin < most and first[begin] == second[begin]:
-        begin += 1
-    end = 0
-    while end < most - begin and first[-1 - end] == second[-1 - end]:
-        end += 1
-    short, long = sorted((first[begin : len(first) - end], second[begin : len(second) - end]), key=len)
+    first, second = list(first), list(second)
+    begin = _common_begin(first, second)
+    first, second = first[begin:], second[begin:]
+    end = _common_begin(first[::-1], second[::-1])
+    short, long = sorted((first[: len(first) - end], second[: len(second) - end]), key=len)
     if len(short) * len(long) > _MOST_COMPARED:
         pairs = [Counter(zip(["", *items], items, strict=False)) for items in (short, long)]
         return begin + end + (pairs[0] & pairs[1]).total()
     bits_by_item: dict[str, int] = {}
     wanted = set(long)
+    short = [item for item in short if item in wanted]
     for index, item in enumerate(short):
-        if item in wanted:
-            bits_by_item[item] = bits_by_item.get(item, 0) | 1 << index
+        bits_by_item[item] = bits_by_item.get(item, 0) | 1 << index
     every = row = (1 << len(short)) - 1
     for item in long:
-        if match := row & bits_by_item.get(item, 0):
+        if item in bits_by_item and (match := row & bits_by_item[item]):
             row = ((row + match) | (row - match)) & every
     return begin + end + len(short) - row.bit_count()
 
@@ -514,13 +585,12 @@ class _Document:
         known: whether the observation is JSON.
     """
 
-    def __init__(self, truth: Truth) -> None:
-        text = truth["observation"]
+    def __init__(self, text: str, volatile: Sequence[Sequence[int]]) -> None:
         self._value, self._ending = document_in(text), ending(text)
         self.known = self._value is not None
         self._other = self._value
-        if self.known and truth["volatile"]:
-            redrawn = document_in(_redrawn(text, truth["volatile"]))
+        if self.known and volatile:
+            redrawn = document_in(_redrawn(text, volatile))
             self._other = self._value if redrawn is None else redrawn
 
     def similarity(self, answer: Any, ending: str) -> float:
@@ -618,9 +688,7 @@ def _leaf(predicted: Any, true: Any, redrawn: Any) -> tuple[float, float, float]
     mine, wanted = _weight(predicted), _weight(true)
     if isinstance(predicted, str) and isinstance(true, str):
         changed = [index for index, pair in enumerate(zip(true, str(redrawn), strict=False)) if pair[0] != pair[1]]
-        masked, masks = _masked(
-            {"observation": true, "volatile": [(index, index + 1) for index in changed]}, "response"
-        )
+        masked, masks = _masked(true, [(index, index + 1) for index in changed], "response")
         near = _ordered_similarity(_unmasked(lines_of(predicted), masks), masked)
         return near * (mine + wanted) / 2, mine, wanted
     if type(redrawn) is type(true) is type(predicted) and redrawn != true:
@@ -651,10 +719,10 @@ def _weight(value: Any) -> float:
     return weight
 
 
-def _masked(truth: Truth, form: str) -> tuple[Sequence[str], list[list[str]]]:
+def _masked(text: str, volatile: Sequence[Sequence[int]], form: str) -> tuple[Sequence[str], list[list[str]]]:
     """Return (the lines of the truth with volatile parts as NUL, the pieces around these parts of each such line)."""
-    text, parts, end = truth["observation"].replace("\0", " "), [], 0
-    for begin, span_end in sorted(map(tuple, truth["volatile"])):
+    text, parts, end = text.replace("\0", " "), [], 0
+    for begin, span_end in sorted(map(tuple, volatile)):
         if begin >= end:
             parts += [text[end:begin], "\0" + "\n" * text.count("\n", begin, span_end)]
             end = span_end

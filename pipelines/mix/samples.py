@@ -345,20 +345,21 @@ class Assembler:
             python_values(struct_text(batch, "action", "text")),
             self._answers(rows, batch, texts),
             states,
+            (batch["scrubbed"].fill_null(0).to_numpy() > 0).tolist(),
             written,
         )
 
     def _answers(self, rows: Numbers, batch: pa.RecordBatch, texts: Sequence[str]) -> list[Answer]:
         """Return the answers of some rows, given the texts below their markers."""
-        scrubbed = (batch["scrubbed"].fill_null(0).to_numpy() > 0).tolist()
+        placeholders = self._unit.has_placeholders[rows].tolist()
         ids, steps = self._unit.of[rows].tolist(), self._unit.steps[rows].tolist()
         keys = [f"{self._draws[number]['trajectory_id']}:{step}" for number, step in zip(ids, steps, strict=True)]
         if "spans" not in self._beside:
-            return list(map(Answer, texts, repeat(self._view), keys, scrubbed))
+            return list(map(Answer, texts, repeat(self._view), keys, placeholders))
         labels = self._beside["spans"].take(pa.array(self._places[rows])).to_pylist()
         logged = python_values(struct_text(batch, "next_observation", "content"))
         shown_texts = python_values(observed_texts(batch, "next_observation", self._view)[0])
-        return list(map(Answer, texts, repeat(self._view), keys, scrubbed, labels, logged, shown_texts))
+        return list(map(Answer, texts, repeat(self._view), keys, placeholders, labels, logged, shown_texts))
 
     def _samples(self, planned: Sequence[PlannedSample], stretch: Stretch) -> pa.RecordBatch:
         """Build the samples of a pool, as often as each is drawn."""
@@ -404,7 +405,7 @@ class Assembler:
         numbers, rows = [sample.number for sample in planned], np.concatenate([sample.rows for sample in planned])
         shown = Excerpts.of(self._unit, rows, np.array([len(sample.rows) for sample in planned]))
         row_numbers, escapable, view = self._places[rows], self._unit.escapable[rows], self._view
-        leaves = (*USER_LEAVES, "scrubbed", *(ANSWER_LEAVES if self._told is None else ()))
+        leaves = (*USER_LEAVES, *(ANSWER_LEAVES if self._told is None else ()))
         batch = stretch.taken(leaves, row_numbers)
         opened = zip(shown.begins.tolist(), (sample.opening for sample in planned), strict=True)
         openings = {begin: opening for begin, opening in opened if opening}
@@ -569,7 +570,8 @@ class Assembler:
 
     def _own_spans(self, written: _SampleTexts, bears: Flags) -> dict[int, list[LossSpan]]:
         """Return the spans of the turns whose answers do not bear the loss as one whole without a class."""
-        rows, some = written.shown.rows, written.rows["scrubbed"].fill_null(0).to_numpy() > 0
+        rows = written.shown.rows
+        some = self._unit.has_placeholders[rows]
         if "spans" in self._beside:
             some |= self._beside["spans"].take(pa.array(self._places[rows])).is_valid().to_numpy()
         turns = np.flatnonzero(bears & (some | (self._weights is not None)))

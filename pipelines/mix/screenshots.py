@@ -13,7 +13,6 @@ from io import BytesIO
 from typing import Any, Final
 
 import pyarrow as pa
-from PIL import Image
 
 from trajmill.pipelines.mix.sample_columns import IMAGE
 from trajmill.pipelines.storage.folders import Folder
@@ -22,8 +21,6 @@ from trajmill.pipelines.storage.units import check_file
 PLACEHOLDER: Final = "<image>"
 _MESSAGES: Final[Mapping[str, str]] = {"sft": "messages", "rl": "prompt"}
 _FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
-_DAMAGED: Final = (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError, Warning)
-"""Exceptions of Pillow for bytes that are no picture, or one that decompresses to too many pixels."""
 
 
 def screenshots_of(observation: Mapping[str, Any] | None) -> list[str]:
@@ -75,12 +72,16 @@ def _png(sha256: str, blobs: Sequence[Folder], longest: int) -> bytes | None:
 
 def resize_picture(data: bytes, longest: int) -> bytes | None:
     """Return the picture as a PNG whose longer side has at most `longest` pixels; None if it cannot be read."""
+    from PIL import Image  # few runs show pictures
+
+    # of bytes that are no picture, or one that decompresses to too many pixels
+    damaged = (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError, Warning)
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
             with Image.open(BytesIO(data), formats=_FORMATS) as picture:
                 pixels = picture.convert("RGB")
-        except _DAMAGED:
+        except damaged:
             return None
     pixels.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     written = BytesIO()

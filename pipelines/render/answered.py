@@ -278,19 +278,23 @@ class _Shown:
         while len(self._held) < end:
             number = len(self._held)
             entry = self.of[number]
-            for text in (entry,) if isinstance(entry, str) else (entry.action, entry.observation, *entry.values):
-                self._take(text, number)
+            texts = (entry,) if isinstance(entry, str) else (entry.action, entry.observation, *entry.values)
+            # neither a word nor a piece goes over the end of a line
+            new_lines = "\n".join([line for text in texts for line in self._take(text, number)])
+            self.words |= dict.fromkeys(words(new_lines).difference(self.words), number)
+            self._unparted.append((number, new_lines))
             self._held.append(len(self.lines))
         return self
 
-    def _take(self, text: str, number: int) -> None:
+    def _take(self, text: str, number: int) -> Iterable[str]:
+        """Add the lines of a text, and return those whose bare line is new."""
         fresh = [line for line in text.split("\n") if line not in self._raw]
+        if not fresh:
+            return ()
         self._raw.update(fresh)
         new = {bare_line: line for line in fresh if (bare_line := bare(line)) not in self.lines and bare_line}
         self.lines |= dict.fromkeys(new, number)
-        lines = "\n".join(new.values())  # neither a word nor a piece goes over the end of a line
-        self.words |= dict.fromkeys(words(lines).difference(self.words), number)
-        self._unparted.append((number, lines))
+        return new.values()
 
     def first_lines(self, end: int) -> Iterator[str]:
         """Return the bare lines of the first `end` texts, in order of first appearance."""

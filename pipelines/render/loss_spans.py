@@ -229,7 +229,7 @@ class Answer(NamedTuple):
         text: the text below the marker.
         view: how it is shown.
         key: key of the turn: its trajectory and step.
-        scrubbed: whether it may hold placeholders.
+        placeholders: whether it may hold placeholders.
         labels: measured spans of the logged text, in bytes; None if none were measured.
         content: the logged text.
         shown: that text, or the MCP object that contained it, before it is capped or escaped.
@@ -238,7 +238,7 @@ class Answer(NamedTuple):
     text: str
     view: View = View()
     key: str = ""
-    scrubbed: bool = False
+    placeholders: bool = False
     labels: Sequence[Mapping[str, Any]] | None = None
     content: str | None = None
     shown: str | None = None
@@ -247,7 +247,7 @@ class Answer(NamedTuple):
 def answer_spans(answer: Answer) -> list[LossSpan]:
     """Return the spans of an assistant message that bear the loss: all of it, in order, except placeholders."""
     spans = _every_span(answer)
-    if not answer.scrubbed:
+    if not answer.placeholders:
         return spans
     invented = [(len(MARKER) + begin, len(MARKER) + end) for begin, end in placeholder_spans(answer.text)]
     return [piece for span in spans for piece in _outside(span, invented)]

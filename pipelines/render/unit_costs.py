@@ -36,6 +36,7 @@ class UnitCosts(Outline):
         bears: for each row, whether its answer bears the loss.
         answers: tokens of each row's assistant message, 0 if it is not shown.
         borne: of these, the tokens that bear the loss where the message does.
+        has_placeholders: for each row, whether its answer holds placeholders.
         states: tokens of the state before each row's action.
         said: tokens of the words of others before each row.
         prompt_holds: for each trajectory, whether its prompt holds a control string.
@@ -58,7 +59,9 @@ class UnitCosts(Outline):
         self.keys = [f"{own}-{part}" if more else own for own, part, more in zip(*first, strict=True)]
         self.bears: Flags = (use == "target") & self._column("can_bear")
         self.answers = np.where(self.visible, self._column("answer_tokens"), 0).astype(np.int64)
-        self.borne = self.answers - np.where(self.visible, self._column("placeholder_tokens"), 0)
+        placeholder_tokens = self._column("placeholder_tokens")
+        self.borne = self.answers - np.where(self.visible, placeholder_tokens, 0)
+        self.has_placeholders: Flags = placeholder_tokens > 0
         self.states = self._column("state_tokens")
         self._control = self._column("control")
         self.prompt_holds = (self._control[self.begins] & IN_CONTEXT) > 0
