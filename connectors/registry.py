@@ -99,7 +99,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         "trajmill.connectors.swe.swebench_eval", "6", ("report.json", "test_output.txt", ".eval.log")
     ),
     "swebench_predictions": Format("trajmill.connectors.swe.swebench_predictions", "6"),
-    "aider": Format("trajmill.connectors.swe.aider", "6"),
+    "aider": Format("trajmill.connectors.swe.aider", "7"),
     "swe_rows": Format("trajmill.connectors.swe.swe_rows", "13"),
     "script": Format(
         "trajmill.connectors.recordings.script", "4", ("timing", "timing.log", "timing.txt", "tm", "timingfile")
@@ -109,8 +109,8 @@ FORMATS: Final[Mapping[str, Format]] = {
     "terminus": Format("trajmill.connectors.recordings.terminus", "5", ("prompt.txt",)),
     "terminus_rows": Format("trajmill.connectors.recordings.terminus_rows", "4"),
     "table": Format("trajmill.connectors.published.table", "14"),
-    "har": Format("trajmill.connectors.web.har", "11", (".har",)),
-    "cdp": Format("trajmill.connectors.web.cdp", "12"),
+    "har": Format("trajmill.connectors.web.har", "12", (".har",)),
+    "cdp": Format("trajmill.connectors.web.cdp", "13"),
     "browser_use_history": Format("trajmill.connectors.web.browser_use_history", "4"),
     "browser_use_messages": Format("trajmill.connectors.web.browser_use_messages", "2"),
     "webvoyager": Format("trajmill.connectors.web.webvoyager", "3", ("interact_messages.json",)),
