@@ -129,8 +129,12 @@ class EchoReader:
             return entries, line.before, line.start
         shown = self._screen.seen()
         last = entries[-1][1] if entries else None
-        if isinstance(last, Act) and last.keys == "\r" and (shown or "").rpartition("\n")[2] in _FAREWELLS:
-            last.strokes = [(CONTROL_D, last.start, last.end)]
+        # Nothing answers the last Enter, not even a prompt: zsh and fish end without a word, bash with `exit`.
+        if isinstance(last, Act) and last.keys == "\r":
+            row, mark = (shown or "").rpartition("\n")[2], self._marks[-1][1]
+            at_prompt = isinstance(mark, Line) and mark.at_prompt and not self._screen.whole_line()
+            if row in _FAREWELLS or (at_prompt and row == (last.before or "").rpartition("\n")[2]):
+                last.strokes = [(CONTROL_D, last.start, last.end)]
         return entries, shown, self._now
 
     def _mark(self, mark: Mark) -> None:

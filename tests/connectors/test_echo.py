@@ -70,6 +70,13 @@ def test_the_end_of_input_is_told_by_the_farewell_of_the_shell(player: Player) -
     assert player.told() == ["ls\r", "\x04"]
 
 
+def test_the_end_of_input_is_told_by_a_shell_that_ends_without_a_word(player: Player) -> None:
+    at_bash(player, "ls", "a\r\n").out(PASTE_ON + "$ ").out(PASTE_OFF + "\r\r\n", 0.5)
+    assert player.told() == ["ls\r", "\x04"]
+    player.out(PASTE_ON + "$ ")
+    assert player.told() == ["ls\r", "\r"]
+
+
 def test_a_line_typed_ahead_is_told_once(player: Player) -> None:
     at_bash(player, "sleep 5").out("starting?\r\n", 0.3).keys("date").enter()
     player.out(f"{PASTE_ON}$ date\r\n{PASTE_OFF}\r", 3).out("Monday\r\n" + PASTE_ON + "$ ")

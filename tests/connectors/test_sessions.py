@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.rows import split_records
 from trajmill.connectors.agents.gemini_cli import BRANCHES, GeminiCli
 from trajmill.connectors.agents.gemini_stream import GeminiStream
@@ -185,6 +187,16 @@ def event(key: str, kind: str, **more: Any) -> Line:
 
 def call(key: str, **more: Any) -> Line:
     return event(key, "agent.tool_use", name="bash", input={"command": key}, **more)
+
+
+@pytest.mark.parametrize(("ending", "cut"), [((), True), (("session.status_idle",), None)])
+def test_an_interrupt_cuts_a_managed_session_only_at_work(ending: tuple[str, ...], cut: bool | None) -> None:
+    again = event("r", "session.status_running")
+    result = event("b", "agent.tool_result", tool_use_id="a", content=[])
+    events = [event("i", "session.status_idle"), again, call("a"), result, *(event(kind, kind) for kind in ending)]
+    (trajectory,) = ManagedAgent().parse(MemoryBlob("t.jsonl", log(*events, event("u", "user.interrupt"))))
+    assert isinstance(trajectory, Trajectory)
+    assert trajectory.steps[-1].truncated is cut
 
 
 def test_streams_are_told_from_each_other_and_from_other_json_lines() -> None:
