@@ -34,7 +34,7 @@ MARKS: Final[Mapping[str, tuple[bytes, ...]]] = {
         rb'"(?:parentId|copilotVersion|copilot-agent|(?:assistant|user)\.message|tool\.execution_complete)"',
     ),
     "opencode": (rb'"time"', rb'"info"|"projectID"'),
-    "pi_agent": (rb'"session"', rb'"timestamp"', rb'"message"|"cwd"'),
+    "pi_agent": (rb'"session"|"parentId"', rb'"timestamp"', rb'"message"|"cwd"'),
     "hub_session": (rb'"harness"', rb'"session"'),
     "kimi_cli": (rb'"(?:protocol_version|context\.append_\w+|(?:Turn|Step)Begin|_checkpoint|_usage|_system_prompt)"',),
     "antigravity": (rb'"step_index"', rb'"source"'),

@@ -110,6 +110,26 @@ def test_what_stands_around_a_shells_own_output_is_the_clients(content: str, str
 # turns and branches
 
 
+def test_a_prompt_that_follows_the_hooks_of_the_turn_before_continues_that_turn() -> None:
+    talk = Talk()
+    turn = [talk.user("u1", "Go."), talk.call("a1", "m1", "c1"), talk.result("r1", "c1", "one")]
+    turn += [talk.call("a2", "m2", "c2"), talk.result("r2", "c2", "two"), talk.agent("a3", "m3", text("Done."))]
+    hooks = [talk.line("progress", "h1", "a1"), talk.line("progress", "h2"), talk.line("system", "h3")]
+    later = [talk.user("u2", "More."), talk.call("a4", "m4", "c4"), talk.result("r4", "c4", "three")]
+    (trajectory,), rejects = parsed(log(*turn, *hooks, *later))
+    assert rejects == []
+    assert [seen(step) for step in trajectory.steps if step.action.name == "Bash"] == ["one", "two", "three"]
+
+
+def test_hooks_of_a_call_do_not_join_what_was_answered_on_another_branch() -> None:
+    talk = Talk()
+    shared = [talk.user("u1", "Go."), talk.call("a1", "m1", "c1"), talk.result("r1", "c1", "one")]
+    left = [talk.user("u2", "Left."), talk.call("a2", "m2", "c2"), talk.result("r2", "c2", "two")]
+    right = [talk.user("u3", "Right.", "r1"), talk.line("progress", "h1"), talk.call("a3", "m3", "c3")]
+    trajectories, _ = parsed(log(*shared, *left, *right, talk.result("r3", "c3", "three")))
+    assert [list(map(seen, trajectory.steps)) for trajectory in trajectories] == [["one", "three"], ["one", "two"]]
+
+
 def test_lines_repeated_under_new_ids_at_the_same_moment_count_once() -> None:
     talk = Talk()
     lines = [

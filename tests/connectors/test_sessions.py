@@ -199,6 +199,11 @@ def test_an_interrupt_cuts_a_managed_session_only_at_work(ending: tuple[str, ...
     assert trajectory.steps[-1].truncated is cut
 
 
+def pi(role: str, **more: Any) -> Line:
+    message = {"role": role, **more}
+    return {"type": "message", "id": "b", "parentId": "a", "timestamp": "2026-03-04T09:00:00Z", "message": message}
+
+
 def test_streams_are_told_from_each_other_and_from_other_json_lines() -> None:
     exported = {"role": "agent", "kind": "tool_use", "tool": "b", "content": "{}", "time": "t"}
     heads = {
@@ -208,6 +213,7 @@ def test_streams_are_told_from_each_other_and_from_other_json_lines() -> None:
         log(call("a")): "managed_agent",
         log({"role": "system", "kind": "x", "time": "t", "raw": event("a", "session.status_idle")}): "managed_agent",
         log(exported): "managed_agent",
+        log(pi("toolResult", toolCallId="c", content=[]), pi("user")): "pi_agent",
     }
     for head, name in heads.items():
         assert [connector.name for connector, _ in sniff(head, "transcript.jsonl")][:1] == [name]

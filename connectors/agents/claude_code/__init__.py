@@ -74,7 +74,7 @@ class ClaudeCode(Connector):
     """Session logs of the Claude Code command line client, versions 1.0 to 2.1."""
 
     name: ClassVar[str] = "claude_code"
-    version: ClassVar[str] = "15"
+    version: ClassVar[str] = "16"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Claude Code session log (JSONL), export of the web client (JSON)"
     asked_by = "claude_code"

@@ -195,7 +195,8 @@ class _Reader:
                 texts, _ = self._heard(queued.get("prompt"), own, at, setting.cwd, None)
         if uuid is None and not texts:
             return None
-        return Entry(self.offset, uuid, parent, kept_ids is None, setting, at, said=texts, kept=kept_ids)
+        beside = kind == "progress"
+        return Entry(self.offset, uuid, parent, kept_ids is None, setting, at, said=texts, kept=kept_ids, beside=beside)
 
     def _content(self, line: dict[str, Any]) -> Any:
         """Return the content of the line's message, a string or a list; None, and an error, if there is none."""
