@@ -23,7 +23,7 @@ MARKS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "turn_rows": (rb'"turn_type"',),
     "asciicast": (rb'"version"|\.cast\x00',),
     "qwen_code": (rb'"parentUuid"', rb'"parts"'),
-    "claude_code": (rb'"(?:loglines|sessionId|leafUuid|snapshot)"',),
+    "claude_code": (rb'"(?:loglines|sessionId|session_id|leafUuid|snapshot)"',),
     "codex": (rb'"timestamp"', rb'"payload"|"instructions"'),
     "codex_exec": (rb'"thread_id"|"item"',),
     "gemini_cli": (rb'"projectHash"',),

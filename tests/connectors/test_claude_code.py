@@ -1,5 +1,6 @@
 """Claude Code sessions: who said what, branches, files beside the log, entries kept in a file, and hostile logs."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,52 @@ def test_branches_beyond_the_limit_are_rejected() -> None:
     trajectories, rejects = parsed(log(*lines))
     assert len(trajectories) == 1 + BRANCHES
     assert [reject.reason for reject in rejects] == ["too_many_branches"] * 2
+
+
+def events() -> list[dict[str, Any]]:
+    """A run that `claude -p` printed, in which a sub-agent lists a folder."""
+
+    def event(kind: str, started: str | None, *blocks: Any, **more: Any) -> dict[str, Any]:
+        return {"type": kind, "session_id": "s", "parent_tool_use_id": started, "message": {"content": blocks}, **more}
+
+    def result(call: str, content: str) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": call, "content": content}
+
+    return [
+        {
+            "type": "system",
+            "subtype": "init",
+            "session_id": "s",
+            "cwd": "/home/a/repo",
+            "claude_code_version": "2.1.1",
+        },
+        event("assistant", None, use("t", "Task", prompt="Look.")),
+        event("user", "t", text("Look.")),
+        event("assistant", "t", use("b", "Bash", command="ls")),
+        event("user", "t", result("b", "a.txt")),
+        event("user", None, result("t", "One file."), tool_use_result={"agentId": "f00"}),
+        event("assistant", None, text("There is one file.")),
+        {"type": "result", "subtype": "success", "session_id": "s", "result": "There is one file."},
+    ]
+
+
+@pytest.mark.parametrize("data", [log(*events()), json.dumps(events(), indent=2).encode()], ids=["lines", "array"])
+def test_the_events_of_a_run_are_read_with_its_sub_agents(data: bytes) -> None:
+    guess = CONNECTOR.sniff(data, "run.txt")
+    assert guess is not None
+    assert guess.score >= 0.9
+    (main, agent), rejects = parsed(data)
+    assert rejects == []
+    assert [step.action.name for step in main.steps] == ["Task", "message"]
+    assert (agent.parent, agent.parent_step, agent.relation) == (main.native_id, 0, "subagent")
+    assert [seen(step) for step in agent.steps] == ["a.txt"]
+    assert (main.agent.version, main.environment.instance_id) == ("2.1.1", "/home/a/repo")
+
+
+def test_events_of_qwen_code_are_not_taken_for_those_of_claude_code() -> None:
+    start, *rest = events()
+    head = log({**start, "qwen_code_version": "0.5"}, *rest)
+    assert CONNECTOR.sniff(head, "run.txt") is None
 
 
 # sub-agents
