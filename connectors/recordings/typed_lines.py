@@ -36,6 +36,7 @@ than `UNEVEN`. Between the two, no decision is possible.
 
 _PROMPT: Final = re.compile(r".*[$#%>❯➜›»λ→▶:?)\]}] ?", re.DOTALL)
 _SHELL: Final = re.compile(r".*[$#%>❯➜›»λ] ?", re.DOTALL)
+_READY: Final = re.compile(r".*[$#>❯➜›»λ] ", re.DOTALL)
 _ANSWERED_BY_KEY: Final = re.compile(r".*[?\])]:? ?", re.DOTALL)
 _CONTINUES: Final = re.compile(
     r"\s*(?:\.\.\.|>|(?:for|while|until|if|then|elif|else|case|select|function|d?quote|bquote|heredoc|pipe|cmdand|cmdor"
@@ -89,6 +90,7 @@ class Line:
         chars: characters of output since it began.
         stopped: whether an echoed control key (^C) ended it instead of Enter.
         input_ended: whether the end of input (^D) ended it, and its content was written by the shell.
+        pasted: whether its first characters arrived at once behind a prompt, and no line feed with them.
     """
 
     offset: int
@@ -111,6 +113,7 @@ class Line:
     redrawn: str = ""
     stopped: bool = False
     input_ended: bool = False
+    pasted: bool = False
 
     @property
     def typed(self) -> str | None:
@@ -128,7 +131,9 @@ class Line:
 
     @property
     def credible(self) -> bool:
-        """Whether a single key began the line, and it still begins with that key."""
+        """Whether a single key began the line, and it still begins with that key; or a pause followed pasted text."""
+        if self.pasted:
+            return bool(self.typed) and self.times[-1] - self.start >= KEY_SECONDS
         return bool(self.first) and (self.typed or "").startswith(self.first)
 
     def spell(self, output: str, now: float) -> None:
@@ -225,6 +230,11 @@ def _detect_typed_ahead(line: Line, prompts: Set[str]) -> Gap | None:
 def takes_key(prompt: str) -> bool:
     """Check if a single key may answer the prompt, as in `Continue? [y/N] `."""
     return _ANSWERED_BY_KEY.fullmatch(prompt) is not None
+
+
+def is_pasted(prompt: str, data: str) -> bool:
+    """Check if output after a pause may be text that was pasted at a prompt: plain text that stays on the line."""
+    return 1 < len(data) <= MAX_KEYS and data.isprintable() and _READY.fullmatch(prompt) is not None
 
 
 def is_prompt(drawn: str) -> bool:

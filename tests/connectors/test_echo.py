@@ -109,6 +109,19 @@ def test_at_a_known_prompt_a_pasted_line_and_an_empty_one_count(player: Player) 
     assert player.told() == ["ls\r", "make all\r", "\r", "git push\r"]
 
 
+@pytest.mark.parametrize(("pause", "told"), [(0.3, ["go\r", "help\r", "add 1\r"]), (0.001, ["go\r"])])
+def test_lines_pasted_at_a_prompt_that_returns_count_if_enter_waits(player: Player, pause: float, told: list[str]):
+    player.out("$ ").keys("go").enter("> ")
+    for line in ("help", "add 1"):
+        player.out(line, 0.8).out("\r\n", pause).out("done\r\n> ")
+    assert player.told() == told
+
+
+def test_a_single_line_that_might_be_pasted_is_output(player: Player) -> None:
+    player.out("$ ").keys("go").enter("> ").out("working", 0.8).out("\r\n", 0.3).out("done\r\n$ ").keys("ls").enter()
+    assert player.told() == ["go\r", "ls\r"]
+
+
 @pytest.mark.parametrize("events", [["y\r\nfine\r\n"], ["y", "\r\nfine\r\n"]])
 def test_a_single_key_may_answer_without_enter(player: Player, events: list[str]) -> None:
     player.out("$ ").keys("go").enter("Sure? [y/N] ").out(events[0], 0.7)
